@@ -23,12 +23,12 @@ from statistics import median
 import psutil
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
-from measuring_site import measured_python
 from nodes.deaths import deaths, told
 from nodes.head import until
 from nodes.night import FEW, KINDS, Night, a_night
 
 from records.tasks import machine_of
+from support.site import measured_python
 
 PARTS = ("night", "cost", "deaths")
 #: The goal of the engine's cost, in milliseconds a case.

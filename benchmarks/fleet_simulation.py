@@ -31,8 +31,6 @@ import psutil
 from sqlalchemy import event
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
-from postgres_server import PostgresServer, postgres_binaries
-
 from configuration.settings import Settings, load_settings
 from db.connection.engine import Database, open_database
 from db.queue.queries import tasks
@@ -48,6 +46,7 @@ from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.planner import fire_by_hand
 from scheduled_jobs.scheduler.worker_slot import Lane
+from support.servers.postgres import PostgresServer, postgres_binaries
 from workflows.run_header import Header
 
 REPLICATES = 3

@@ -17,12 +17,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
-from measuring_site import LOCK_FOLDER, measured_python
 from nodes.head import Head, cases_file, schedule, suite, until
-from slurm_cluster import SlurmCluster, missing_programs
 
 from db.connection.engine import open_database
 from records.tasks import Task, machine_of
+from support.servers.slurm_cluster import SlurmCluster, missing_programs
+from support.site import LOCK_FOLDER, measured_python
 
 #: By node, a label that no other has; both have the last one.
 LABELS, BOTH = {"alpha": "a10", "beta": "h200"}, "rack7"

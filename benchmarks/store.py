@@ -32,7 +32,7 @@ from db.connection.engine import Database, open_database
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from postgres_server import PostgresServer, postgres_binaries  # noqa: E402
+from support.servers.postgres import PostgresServer, postgres_binaries  # noqa: E402
 
 GOAL_MS, GOAL_INGEST_MS, GOAL_BESIDE = 150.0, 1000.0, 1.5
 SIZES = (10_000, 100_000, 1_000_000)

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from measuring_site import Done, Site, one_site, unavailable
 from playwright.sync_api import Browser, sync_playwright
 
-pytest_plugins = ["databases", "stored_journals"]
+from support.site import Done, Site, one_site, unavailable
+
+pytest_plugins = ["support.servers.databases", "support.builders.finished_journal"]
 
 # Whoever started us in the background may have had interrupts ignored, and what we start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

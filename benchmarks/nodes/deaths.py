@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import psutil
 from nodes.head import until
 from nodes.night import Night
-from ray_fleet import Member
 
 from records.tasks import Task, machine_of
+from support.servers.ray_fleet import Member
 
 _WORKER = r"^\S+ -I \S+harness-[0-9a-f-]+\.zip serve"
 _RUN = r"cli\.app.*run .*--run-id|cli\.app.*run .*--resume"

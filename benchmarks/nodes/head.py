@@ -6,14 +6,13 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from measuring_site import COMMAND
-from ray_fleet import until as wait_until
-
 from db.connection.engine import Database
 from db.queue.queries import attempts, task, tasks
 from db.runs.queries import outcomes_of_run
 from records.outcomes import Outcome
 from records.tasks import Attempt, Task
+from support.servers.ray_fleet import until as wait_until
+from support.site import COMMAND
 
 #: Cases of this name are those that are asked for; the canary's are not.
 WORKLOAD = "layer"

@@ -4,11 +4,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from measuring_site import measured_python
 from nodes.head import Head, cases_file, schedule, suite
-from ray_fleet import Fleet, a_fleet
 
 from db.connection.engine import Database, open_database
+from support.servers.ray_fleet import Fleet, a_fleet
+from support.site import measured_python
 
 #: By node, the kind that is its label.
 KINDS = {"node-1": "a", "node-2": "a", "node-3": "b"}

@@ -24,7 +24,7 @@ def record_trace(
     seconds: Annotated[float, typer.Option(min=1, help="how long")] = 10.0,
     hz: Annotated[float, typer.Option(min=0.1, max=MOST_HZ, help="readings a second")] = 5.0,
 ) -> None:
-    """Record what NVML says over some seconds, to be played again by a stand-in for NVML (tests/nvml).
+    """Record NVML's readings for some seconds, for replay by a test double of NVML (tests/support/fakes).
 
     Start the work to be seen first. The trace names no machine, device or process. Ctrl-C ends it early.
     """

@@ -1,10 +1,10 @@
 """A claim's number read off the gains of a case, each kind by hand."""
 
 import pytest
-from builders import an_outcome
 
 from analysis.claims_check import ClaimMeasurement, finding
 from analysis.speedups import Gain
+from support.builders.run_records import an_outcome
 
 CASE, EAGER = "resnet50/infer/batch=8/precision=int8-static", "resnet50/infer/batch=8/eager"
 

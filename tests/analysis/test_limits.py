@@ -6,7 +6,6 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from upgrade_cases import FLOOR, WOBBLE, alike, kinds, result, verdict
 
 from analysis.comparison.pairs import Pair
 from analysis.comparison.policy import Limits, Policy
@@ -15,6 +14,7 @@ from analysis.comparison.upgrade import decide
 from analysis.comparison.verdict import judge
 from reports.text.numbers import allowed, change_beside, share, share_beside
 from reports.text.reason_text import sentence
+from support.builders.upgrade_cases import FLOOR, WOBBLE, alike, kinds, result, verdict
 
 
 def test_one_case_much_worse_is_too_much() -> None:

@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from builders import FIRST_NIGHT, an_environment, an_outcome
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from analysis.speedups import Gain, compare, gains
 from records.outcomes import Outcome
+from support.builders.run_records import FIRST_NIGHT, an_environment, an_outcome
 
 EAGER = "mlp/infer/batch=8/eager"
 COMPILED = "mlp/infer/batch=8/compile=default"

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from telling_builders import DUE, MORNING, a_scheduler, a_task
-
 from analysis.staleness import (
     Silence,
     Takers,
@@ -23,6 +21,7 @@ from records.outcomes import OutcomeCount
 from records.tasks import SUPERSEDED, SchedulerSeen, Task
 from reports.text import staleness_text
 from reports.text.staleness_text import in_words
+from support.builders.notifications import DUE, MORNING, a_scheduler, a_task
 
 MINUTE = timedelta(minutes=1)
 WAITING = {"state": "waiting", "run_id": None, "owner": None, "ended_at": None, "attempts": 0}

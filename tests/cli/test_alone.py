@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from measuring_site import LOCK_FOLDER
 
 from runner.execution.machine_lock import exclusive
+from support.site import LOCK_FOLDER
 
 WAITS = """
 from cli.output.reporter import JsonReporter, TerminalReporter

@@ -4,13 +4,13 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from builders import a_run
-from scripted_workers import CASE, World, one_world
 
 from dashboard.components.reproduce import reproduce_command
 from runner import journal, machine
 from runner.environment import Environment
 from runner.suites.built_in import built_in
+from support.builders.run_records import a_run
+from support.fakes.scripted_workers import CASE, World, one_world
 from workflows.planning.plan_run import gpus_in_use
 from workflows.run_header import Header
 

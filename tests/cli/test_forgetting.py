@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from builders import a_run, an_outcome, measurements_for
-from journals import a_plan, write_journal
 from typer.testing import CliRunner, Result
 
 from cli.registry import app
@@ -13,6 +11,8 @@ from db.runs import queries, series_queries, store
 from db.runs.metric_definitions import metric_definitions, save_metrics
 from records.outcomes import MetricDefinition
 from runner import journal
+from support.builders.journals import a_plan, write_journal
+from support.builders.run_records import a_run, an_outcome, measurements_for
 from workflows.ingest import ingest_pending
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exchange_samples import SAMPLES, SUBMITTED, TORCHBENCH, of_json, one_file, written
-from measuring_site import measured_python
 from typer.testing import CliRunner, Result
 
 import cli
@@ -18,6 +16,8 @@ from db.connection.engine import Database, open_database
 from db.runs import queries
 from interchange.files import NO_TIME
 from runner import machine
+from support.builders.foreign_files import SAMPLES, SUBMITTED, TORCHBENCH, of_json, one_file, written
+from support.site import measured_python
 
 EXAMPLE = Path(cli.__path__[0]).parent / "examples" / "submit_from_training.py"
 #: Of a value that is a number and of one that is none.

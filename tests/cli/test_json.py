@@ -1,10 +1,10 @@
 """`--json`: stdout is one JSON object per line and nothing else, from `began` to `ended`."""
 
 import pytest
-from measuring_site import ADD, LINEAR, RAISES, WOBBLES, Done, Site
 
 from analysis.metrics import METRICS
 from runner import journal
+from support.site import ADD, LINEAR, RAISES, WOBBLES, Done, Site
 
 pytestmark = pytest.mark.torch
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_process import typed
-from journals import a_header
-from measuring_site import Done, Site
 
 from cli.context import context
 from runner import journal, machine
 from runner.multi_node.nodes import Node, NodeMachines
+from support.builders.journals import a_header
+from support.command_line import typed
+from support.site import Done, Site
 from workflows.errors import CannotResume, NothingToResume, UsageError
 from workflows.planning import plan_run
 from workflows.planning.plan_run import find_run, machine_of, prepare_again

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from in_process import typed
-from measuring_site import LINEAR, Done, Site
+
+from support.command_line import typed
+from support.site import LINEAR, Done, Site
 
 pytestmark = pytest.mark.torch
 

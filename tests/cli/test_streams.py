@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from measuring_site import ROOT
+
+from support.site import ROOT
 
 #: Tells what a run tells; `more()` gives the file room again. A file that may not grow is a full disk.
 TELLS = """

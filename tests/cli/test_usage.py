@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_process import called, typed
-from measuring_site import ADD, COMMAND, Done, Site
 from typer import Context
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from cli.registry import _PLACES, app
+from support.command_line import called, typed
+from support.site import ADD, COMMAND, Done, Site
 
 #: What is typed after `pyrometer`, and what the sentence must hold.
 MISTAKES = [

@@ -143,7 +143,7 @@ def test_every_scalar_field_has_its_variable(place: Path) -> None:
     fields |= {"metric": "throughput", "slower_share": "0.2", "overall": "-0.1"}
     fields |= {"observe_seconds": "2", "unmeasured_share": "0.3", "false_discovery_rate": "0.01"}
     fields |= {"cron": "0 1 * * *", "job": "upgrade", "enabled": "False", "suite": "cpu", "profile": "quiet"}
-    fields |= {"baseline": "default", "old": "2.12.1", "new": "nightly"}
+    fields |= {"baseline": "default", "old": "2.12.1", "new": "nightly", "nodes": "2"}
     for table, model in TABLES.items():
         for key in set(model.model_fields) - COMPOSED:
             environ = {f"PYROMETER_{table.upper()}__MINE__{key.upper()}": fields[key]}

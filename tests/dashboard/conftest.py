@@ -17,11 +17,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import everything
 import pytest
 import streamlit as st
-from browsing import Browsers, Visitor
-from builders import (
+from playwright.sync_api import Browser
+
+from dashboard.server.database import opened
+from db.connection.engine import Database, open_database
+from db.runs.store import save_measurements, save_outcomes, save_run
+from records.environments import Environment
+from records.machines import Machine
+from records.outcomes import Outcome
+from records.runs import Profile
+from support.builders import full_database
+from support.builders.run_records import (
     BERT,
     MLP,
     RESNET,
@@ -34,18 +42,10 @@ from builders import (
     an_outcome,
     measurements_for,
 )
-from dashboard_pages import Open, opener
-from mornings import Mornings
-from playwright.sync_api import Browser
-from telemetry_builders import a_host, an_h200, with_telemetry
-
-from dashboard.server.database import opened
-from db.connection.engine import Database, open_database
-from db.runs.store import save_measurements, save_outcomes, save_run
-from records.environments import Environment
-from records.machines import Machine
-from records.outcomes import Outcome
-from records.runs import Profile
+from support.builders.schedule_nights import Mornings
+from support.builders.telemetry import a_host, an_h200, with_telemetry
+from support.pages import Open, opener
+from support.servers.browser import Browsers, Visitor
 
 #: What each case takes on the first night, in milliseconds.
 LATENCY_MS = {MLP: 2.0, RESNET: 48.0, RESNET_COMPILED: 31.0, BERT: 210.0}
@@ -152,7 +152,7 @@ def full_url(filled_url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("full")
     shutil.copy(filled_url.removeprefix("sqlite:///"), folder / "pyrometer.db")
     url = f"sqlite:///{folder}/pyrometer.db"
-    everything.add(url, folder)
+    full_database.add(url, folder)
     return url
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browsing import Visitor, settle
-from builders import RESNET
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard.components import links
+from support.builders.run_records import RESNET
+from support.servers.browser import Visitor, settle
 
 pytestmark = pytest.mark.browser
 

@@ -2,11 +2,10 @@
 
 from datetime import timedelta
 
-from dashboard_pages import OVERVIEW, Open, html
-from mornings import HOSTILE, Mornings
-
 from db.connection.engine import Database
 from db.queue import commands as queue
+from support.builders.schedule_nights import HOSTILE, Mornings
+from support.pages import OVERVIEW, Open, html
 
 FLEET = "app_pages/machines.py"
 

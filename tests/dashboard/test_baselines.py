@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browsing import Visitor
-from builders import RESNET
 from PIL import Image
 from playwright.sync_api import Browser, Locator, expect
 
 from dashboard.components import links
+from support.builders.run_records import RESNET
+from support.servers.browser import Visitor
 
 pytestmark = pytest.mark.browser
 
-FOLDER = Path(__file__).parents[1] / "baselines"
+FOLDER = Path(__file__).parents[1] / "support/baselines"
 #: A pixel differs where any of its colours does by more than this (of 255) ...
 SHADES = 32
 #: ... and so much of a picture may: letters have other edges on another machine.

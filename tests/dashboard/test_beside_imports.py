@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from dashboard_pages import Open, html
 
 from analysis.metrics import METRICS
 from dashboard.components import links, parts, run_source, tables, wording
@@ -19,6 +18,7 @@ from interchange.errors import SourcePlace
 from interchange.foreign_runs import Failure, ForeignOrigin, Point, assembled, case_key
 from records.kinds import RunSource
 from records.runs import RunSummary
+from support.pages import Open, html
 
 OVERVIEW, TRENDS, RUN = (f"app_pages/{name}.py" for name in ("overview", "trends", "run_detail"))
 LATER = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from technique_runs import BERT, ON_CPU, RESNET, Measured, gain, outcomes, reading
 
 from analysis.speedups import Gain
 from dashboard.techniques import break_even, categories
 from dashboard.techniques.results import best_of
+from support.builders.technique_runs import BERT, ON_CPU, RESNET, Measured, gain, outcomes, reading
 
 DEFAULT, TUNED = f"{RESNET}/compile=default", f"{RESNET}/compile=max-autotune"
 CASES = {case.case: case for case in best_of([reading(outcomes(ON_CPU))])}

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Browsers, Visitor, settle
 from playwright.sync_api import Browser, Page, expect
 
 from db.admin import delete_run
 from db.connection.engine import open_database
 from db.schema import version as schema
+from support.servers.browser import Browsers, Visitor, settle
 
 pytestmark = pytest.mark.browser
 

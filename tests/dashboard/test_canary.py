@@ -6,14 +6,14 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from builders import MLP, a_run, an_environment, an_outcome, measurements_for
-from dashboard_pages import opener, typed
 from streamlit.testing.v1 import AppTest
 
 from dashboard.trends import frames, lines
 from db.connection.engine import open_database
 from db.runs import history, queries, series_queries
 from db.runs.store import save_measurements, save_outcomes, save_run
+from support.builders.run_records import MLP, a_run, an_environment, an_outcome, measurements_for
+from support.pages import opener, typed
 
 COMPUTE = "canary_compute/infer/-/eager"
 TORCH, CANARY = an_environment(), an_environment("", name="canary")

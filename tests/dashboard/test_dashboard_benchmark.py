@@ -9,7 +9,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from measuring_site import unavailable
+
+from support.site import unavailable
 
 pytestmark = pytest.mark.slow
 

@@ -3,13 +3,13 @@
 import re
 
 import pytest
-from builders import BERT, MLP, RESNET
-from dashboard_pages import OVERVIEW, Open, html
-from mornings import Mornings
 
 from dashboard.overview import load
 from dashboard.overview.problems import CaseProblem, causes, table
 from dashboard.overview.track_status import TrackStatus
+from support.builders.run_records import BERT, MLP, RESNET
+from support.builders.schedule_nights import Mornings
+from support.pages import OVERVIEW, Open, html
 
 
 def standing(url: str) -> TrackStatus:

@@ -11,10 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from builders import BERT, RESNET, a_run
-from dashboard_pages import OVERVIEW, Open, typed
 from streamlit.testing.v1 import AppTest
-from watched_nights import HOSTILE, Nights, a_regression
 
 from dashboard.components import links, markup, parts
 from dashboard.exports import chart_download, footer, html_to_markdown, page
@@ -25,6 +22,9 @@ from dashboard.runs import run_facts
 from db.connection.engine import open_database
 from db.findings import store as findings
 from db.runs import queries
+from support.builders.detection_nights import HOSTILE, Nights, a_regression
+from support.builders.run_records import BERT, RESNET, a_run
+from support.pages import OVERVIEW, Open, typed
 
 HOME = "http://bench:8501/run"
 NOON = datetime(2026, 9, 20, 12, 30, tzinfo=UTC)

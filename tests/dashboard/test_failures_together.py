@@ -2,11 +2,10 @@
 
 import re
 
-from builders import BERT, MLP, a_night, a_run, an_environment, an_outcome
-
 from dashboard.components import load, tables
 from db.connection.engine import Database
 from db.runs.store import save_outcomes, save_run
+from support.builders.run_records import BERT, MLP, a_night, a_run, an_environment, an_outcome
 
 
 def test_replicates_that_took_turns_share_a_row(database: Database, url: str) -> None:

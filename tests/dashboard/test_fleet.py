@@ -10,11 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import streamlit as st
-from builders import a_machine, a_night, a_run
-from dashboard_pages import Open, html, text, typed
-from mornings import HOSTILE, Mornings, facts
 from streamlit.testing.v1 import AppTest
-from telemetry_builders import CAPABILITIES
 
 from dashboard.components import parts
 from dashboard.machines import timetable
@@ -23,6 +19,10 @@ from db.queue import commands as queue
 from db.runs import store
 from interchange.errors import SourcePlace
 from records.tasks import LastFire, NewTask
+from support.builders.run_records import a_machine, a_night, a_run
+from support.builders.schedule_nights import HOSTILE, Mornings, facts
+from support.builders.telemetry import CAPABILITIES
+from support.pages import Open, html, text, typed
 from workflows.transfer import submit
 
 PAGE = "app_pages/machines.py"

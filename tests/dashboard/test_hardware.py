@@ -7,13 +7,25 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from builders import FIRST_NIGHT, a_run, an_outcome
-from dashboard_pages import Open, html, text
 from streamlit.testing.v1 import AppTest
-from technique_runs import CPU, GPU, MLP, RESNET, VERSION, Measured, fingerprint, outcomes, profile, run, save
 
 from dashboard.components import parts
 from dashboard.server.settings import PRICES, Prices
+from support.builders.run_records import FIRST_NIGHT, a_run, an_outcome
+from support.builders.technique_runs import (
+    CPU,
+    GPU,
+    MLP,
+    RESNET,
+    VERSION,
+    Measured,
+    fingerprint,
+    outcomes,
+    profile,
+    run,
+    save,
+)
+from support.pages import Open, html, text
 
 PAGE = "app_pages/hardware.py"
 NASTY = '<img src=x onerror="alert(1)">'

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import altair as alt
 import pytest
-from technique_runs import CPU, GPU, fingerprint, profile
 
 from analysis.detection.default_watched_metrics import rules_of
 from analysis.metrics import METRICS, Better
@@ -15,6 +14,7 @@ from dashboard.hardware import charts, frames, measured, normalised, tables, vie
 from dashboard.hardware.normalised import HardwareColumn, HardwareValue
 from records.runs import Profile
 from records.series import Headline, Place, ReleasePoint, SeriesKey, SeriesPoint
+from support.builders.technique_runs import CPU, GPU, fingerprint, profile
 
 NOW = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
 A, B, C = "a/infer/-/eager", "b/infer/-/eager", "c/infer/-/eager"

@@ -5,15 +5,15 @@ import random
 from datetime import timedelta
 
 import pytest
-from builders import BERT, MLP, RESNET
-from dashboard_pages import OVERVIEW, Open, html
-from mornings import Mornings, a_finding, confirm
 
 from dashboard.overview import headlines, load
 from dashboard.overview.headlines import CaseNight
 from db.connection.engine import Database
 from db.findings import store as findings
 from records.findings import Finding
+from support.builders.run_records import BERT, MLP, RESNET
+from support.builders.schedule_nights import Mornings, a_finding, confirm
+from support.pages import OVERVIEW, Open, html
 
 HOUR = timedelta(hours=1)
 

@@ -4,9 +4,6 @@ from html import escape
 from typing import Any
 
 import pytest
-from browsing import Visitor, beyond, fits
-from dashboard_pages import Open, text
-from exchange_samples import SAMPLES, SUBMITTED, of_json, written
 from playwright.sync_api import Browser
 from streamlit.testing.v1 import AppTest
 
@@ -17,6 +14,9 @@ from db.runs.metric_definitions import metric_definitions
 from interchange.errors import SourcePlace
 from interchange.formats import FORMATS
 from records.outcomes import MetricDefinition
+from support.builders.foreign_files import SAMPLES, SUBMITTED, of_json, written
+from support.pages import Open, text
+from support.servers.browser import Visitor, beyond, fits
 from workflows.transfer.import_runs import arrive
 from workflows.transfer.submit import machine_of, submit
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browsing import Visitor, beyond, drawn, fits, settle
-from builders import MLP, RESNET
 from playwright.sync_api import Page, expect
-from telemetry_builders import H200
 
 from dashboard.components import links
+from support.builders.run_records import MLP, RESNET
+from support.builders.telemetry import H200
+from support.servers.browser import Visitor, beyond, drawn, fits, settle
 
 pytestmark = pytest.mark.browser
 

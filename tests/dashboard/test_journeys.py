@@ -10,11 +10,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from browsing import Visitor, fits, settle
-from builders import MLP, RESNET
 from playwright.sync_api import Browser, Download, Locator, Page, expect
 
 from dashboard.components import links
+from support.builders.run_records import MLP, RESNET
+from support.servers.browser import Visitor, fits, settle
 
 pytestmark = pytest.mark.browser
 

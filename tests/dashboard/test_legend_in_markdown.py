@@ -1,9 +1,8 @@
 """A chart's legend taken along as Markdown: the letter of a line and its case are two words."""
 
-from builders import MLP, RESNET
-
 from dashboard.components import markup
 from dashboard.exports import html_to_markdown
+from support.builders.run_records import MLP, RESNET
 
 
 def test_a_letter_and_its_case_are_two_words() -> None:

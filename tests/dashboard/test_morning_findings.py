@@ -6,12 +6,12 @@ from html import unescape
 from urllib.parse import parse_qsl
 
 import streamlit as st
-from builders import BERT, MLP, RESNET
-from dashboard_pages import OVERVIEW, Open, html, text
-from mornings import Mornings, a_finding, confirm
 
 from db.connection.engine import Database
 from db.findings import store as findings
+from support.builders.run_records import BERT, MLP, RESNET
+from support.builders.schedule_nights import Mornings, a_finding, confirm
+from support.pages import OVERVIEW, Open, html, text
 
 HOUR = timedelta(hours=1)
 

@@ -4,12 +4,12 @@ import re
 from datetime import timedelta
 
 import pytest
-from builders import BERT, MLP, a_run, an_environment, an_outcome, measurements_for
-from dashboard_pages import OVERVIEW, Open, html
-from mornings import Mornings
 
 from db.queue import commands as queue
 from db.runs import store
+from support.builders.run_records import BERT, MLP, a_run, an_environment, an_outcome, measurements_for
+from support.builders.schedule_nights import Mornings
+from support.pages import OVERVIEW, Open, html
 
 
 def a_night(

@@ -1,11 +1,11 @@
 """Addresses that make no sense: every page says so in few words, and shows what there is."""
 
 import pytest
-from builders import RESNET
-from dashboard_pages import OVERVIEW, Open, html, text
 
 from dashboard.components.query_params import unknown_parameters
 from dashboard.navigation import PAGES, Page
+from support.builders.run_records import RESNET
+from support.pages import OVERVIEW, Open, html, text
 
 #: Python refuses to read a number of so many digits.
 DIGITS = "9" * 5000

@@ -4,14 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from browsing import Visitor, fits
-from builders import MLP, a_machine, a_run, an_environment, an_outcome, measurements_for
 from playwright.sync_api import Page, expect
-from telemetry_builders import a_recording, wave, with_telemetry
 
 from dashboard.components import links
 from db.connection.engine import open_database
 from db.runs.store import save_measurements, save_outcomes, save_run
+from support.builders.run_records import MLP, a_machine, a_run, an_environment, an_outcome, measurements_for
+from support.builders.telemetry import a_recording, wave, with_telemetry
+from support.servers.browser import Visitor, fits
 
 pytestmark = pytest.mark.browser
 

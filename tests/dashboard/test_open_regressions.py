@@ -6,9 +6,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from builders import BERT, MLP, RESNET
-from dashboard_pages import OVERVIEW, Open, html
-from mornings import Mornings, a_finding, confirm
 from typer.testing import CliRunner
 
 from cli.registry import app
@@ -19,6 +16,9 @@ from db.connection.engine import Database
 from db.findings import store as findings
 from records.findings import Finding, FindingGroup
 from scheduled_jobs.notifications.collect import gather
+from support.builders.run_records import BERT, MLP, RESNET
+from support.builders.schedule_nights import Mornings, a_finding, confirm
+from support.pages import OVERVIEW, Open, html
 
 REGRESSIONS = "app_pages/regressions.py"
 HOUR = timedelta(hours=1)

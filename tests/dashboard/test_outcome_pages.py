@@ -7,13 +7,13 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from builders import MLP, RESNET, a_run, an_environment, an_outcome
-from dashboard_pages import Open, html, typed
 
 from analysis.comparison.comparison import AGAIN
 from dashboard.components import frames, tables
 from db.connection.engine import open_database
 from db.runs import queries, store
+from support.builders.run_records import MLP, RESNET, a_run, an_environment, an_outcome
+from support.pages import Open, html, typed
 
 PAGE = "app_pages/run_detail.py"
 MANY = 2 * tables.OUTCOMES + 30

@@ -8,9 +8,6 @@ from typing import Any
 from urllib.parse import unquote
 
 import streamlit as st
-from builders import BERT, MLP, RESNET, a_night, a_run, an_environment, an_outcome, measurements_for
-from dashboard_pages import OVERVIEW, Open, html, text
-from mornings import HOSTILE, TOML, Mornings, a_finding, confirm, facts
 from streamlit.testing.v1 import AppTest
 
 from dashboard.overview import problems, verdict
@@ -21,6 +18,18 @@ from db.findings import store as findings
 from db.queue import commands as queue
 from db.runs import store
 from records.tasks import NewTask, SchedulerSeen
+from support.builders.run_records import (
+    BERT,
+    MLP,
+    RESNET,
+    a_night,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
+from support.builders.schedule_nights import HOSTILE, TOML, Mornings, a_finding, confirm, facts
+from support.pages import OVERVIEW, Open, html, text
 from workflows.fleet_status import Patience, announced_patience
 
 HOUR = timedelta(hours=1)

@@ -1,10 +1,9 @@
 """Which nights the overview says are missing."""
 
-from dashboard_pages import OVERVIEW, Open, html
-from mornings import Mornings
-
 from dashboard.overview import load
 from dashboard.overview.track_status import NIGHTS
+from support.builders.schedule_nights import Mornings
+from support.pages import OVERVIEW, Open, html
 
 
 def test_a_part_misses_no_night_before_it_joined_its_schedule_or_after_it_left(

@@ -2,11 +2,11 @@
 
 import pytest
 import streamlit as st
-from builders import BERT, MLP, RESNET
-from dashboard_pages import Open, text, typed
 from streamlit.testing.v1 import AppTest
 
 from dashboard.components import load
+from support.builders.run_records import BERT, MLP, RESNET
+from support.pages import Open, text, typed
 
 PAGES = (
     "app_pages/overview.py",

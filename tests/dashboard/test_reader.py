@@ -5,9 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import a_run
-from journals import write_journal
-from postgres_server import PostgresServer
 from sqlalchemy import make_url
 
 from cli.output.reporter import TerminalReporter
@@ -15,6 +12,9 @@ from configuration.data_dirs import DataDirs
 from configuration.settings import load_settings
 from db.connection.engine import open_database
 from db.runs import queries, store
+from support.builders.journals import write_journal
+from support.builders.run_records import a_run
+from support.servers.postgres import PostgresServer
 from workflows.app_context import AppContext
 from workflows.ingest import store_pending
 

@@ -9,11 +9,8 @@ from typing import Any
 
 import pytest
 import streamlit as st
-from builders import RESNET, a_night
-from dashboard_pages import Open, html, text
 from playwright.sync_api import Browser, expect
 from streamlit.testing.v1 import AppTest
-from watched_nights import Nights, a_finding, a_regression
 
 from analysis.comparison.verdict import Verdict
 from dashboard.components import filters, markup, parts
@@ -25,6 +22,9 @@ from db.findings import store as findings
 from records.findings import FindingGroup
 from scheduled_jobs.detection.evidence import verdict_body
 from scheduled_jobs.detection.findings import put_back
+from support.builders.detection_nights import Nights, a_finding, a_regression
+from support.builders.run_records import RESNET, a_night
+from support.pages import Open, html, text
 
 PAGE = "app_pages/regressions.py"
 

@@ -11,9 +11,12 @@ from urllib.parse import parse_qs, urlsplit
 import pandas as pd
 import pytest
 import streamlit as st
-from builders import FIRST_NIGHT, a_run, an_outcome
-from dashboard_pages import Open, html, text, typed
-from technique_runs import (
+
+from dashboard.components import parts
+from records.kinds import RunKind
+from records.runs import Run
+from support.builders.run_records import FIRST_NIGHT, a_run, an_outcome
+from support.builders.technique_runs import (
     CPU,
     GPU,
     ON_CPU,
@@ -28,10 +31,7 @@ from technique_runs import (
     run,
     save,
 )
-
-from dashboard.components import parts
-from records.kinds import RunKind
-from records.runs import Run
+from support.pages import Open, html, text, typed
 
 PAGE = "app_pages/techniques.py"
 NASTY = '<img src=x onerror="alert(1)">'

@@ -5,9 +5,15 @@ from functools import partial
 
 import altair as alt
 import pytest
-from builders import measurements_for
 from jsonschema import ValidationError
-from technique_runs import (
+
+from dashboard.components import charts as shared
+from dashboard.components import wording
+from dashboard.techniques import break_even, cards, categories, charts, columns, frames
+from dashboard.techniques.results import TechniqueResult, best_of, claims_of, eager_of, read
+from runner.worker.case_key import CaseKey
+from support.builders.run_records import measurements_for
+from support.builders.technique_runs import (
     MLP,
     ON_CPU,
     ON_GPU,
@@ -21,12 +27,6 @@ from technique_runs import (
     reading,
     run,
 )
-
-from dashboard.components import charts as shared
-from dashboard.components import wording
-from dashboard.techniques import break_even, cards, categories, charts, columns, frames
-from dashboard.techniques.results import TechniqueResult, best_of, claims_of, eager_of, read
-from runner.worker.case_key import CaseKey
 
 DEFAULT, TUNED = f"{RESNET}/compile=default", f"{RESNET}/compile=max-autotune"
 

@@ -4,17 +4,17 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from builders import MLP, a_night, a_run, an_environment, an_outcome, measurements_for
-from dashboard_pages import Open, html, text
-from technique_runs import environment
-from telemetry_builders import a_host, with_telemetry
-from trend_builders import a_line, a_point, told
 
 from dashboard.components.wording import metric
 from dashboard.trends import frames, lines, words
 from db.connection.engine import open_database
 from db.runs import store
 from records.series import SeriesPoint
+from support.builders.run_records import MLP, a_night, a_run, an_environment, an_outcome, measurements_for
+from support.builders.technique_runs import environment
+from support.builders.telemetry import a_host, with_telemetry
+from support.builders.trends import a_line, a_point, told
+from support.pages import Open, html, text
 
 PAGE = "app_pages/trends.py"
 

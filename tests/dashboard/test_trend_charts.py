@@ -8,9 +8,7 @@ from typing import Any, Literal
 
 import altair as alt
 import pytest
-from builders import BERT, MLP, RESNET, a_night
 from jsonschema import ValidationError
-from trend_builders import EPYC, XEON, a_key, a_line, a_point, drawn, found, told
 
 import dashboard
 from dashboard.components.charts import TONES, Spec
@@ -19,6 +17,8 @@ from dashboard.trends import charts, frames, lines, marks, moves, words
 from dashboard.trends.charts import TrendStyle
 from dashboard.trends.lines import OTHER, TrendLine
 from records.outcomes import MetricDefinition
+from support.builders.run_records import BERT, MLP, RESNET, a_night
+from support.builders.trends import EPYC, XEON, a_key, a_line, a_point, drawn, found, told
 
 ONE = {OTHER: "other runs"}
 PLAIN = TrendStyle(stacked=False, bars=True, clock=False)

@@ -4,14 +4,14 @@ import math
 from dataclasses import replace
 
 import pytest
-from builders import MLP, RESNET
-from trend_builders import EPYC, XEON, a_key, a_line, a_point, drawn, found, told
 
 from analysis.metrics import METRICS
 from dashboard.trends import lines, marks, moves, tables
 from dashboard.trends.lines import OTHER
 from records.runs import RunChange
 from records.series import SeriesPoint
+from support.builders.run_records import MLP, RESNET
+from support.builders.trends import EPYC, XEON, a_key, a_line, a_point, drawn, found, told
 
 KEY = a_key()
 

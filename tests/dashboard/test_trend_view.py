@@ -4,13 +4,13 @@ from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from builders import BERT, MLP, RESNET
 
 from analysis.detection.default_watched_metrics import HEADLINE
 from dashboard.components import links
 from dashboard.trends import view
 from dashboard.trends.view import Trends
 from records.series import SeriesKey
+from support.builders.run_records import BERT, MLP, RESNET
 
 XEON, EPYC, QUIET, NOISY = "a1" * 32, "b2" * 32, "c3" * 32, "d4" * 32
 LABELS = {XEON: "Xeon, 2 cores", EPYC: "EPYC, 64 cores"}

@@ -12,7 +12,16 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import streamlit as st
-from builders import (
+from streamlit.testing.v1 import AppTest
+
+from analysis.detection.default_watched_metrics import HEADLINE
+from dashboard.components import load, parts
+from db.connection.engine import Database, open_database
+from db.findings import store as findings
+from db.runs import queries, series_queries, store
+from records.findings import NewFinding
+from support.builders.detection_nights import METRIC, PINNED, Nights, a_finding, a_regression, nightly
+from support.builders.run_records import (
     MLP,
     RESNET,
     RESNET_COMPILED,
@@ -24,16 +33,7 @@ from builders import (
     an_outcome,
     measurements_for,
 )
-from dashboard_pages import Open, html, text, typed
-from streamlit.testing.v1 import AppTest
-from watched_nights import METRIC, PINNED, Nights, a_finding, a_regression, nightly
-
-from analysis.detection.default_watched_metrics import HEADLINE
-from dashboard.components import load, parts
-from db.connection.engine import Database, open_database
-from db.findings import store as findings
-from db.runs import queries, series_queries, store
-from records.findings import NewFinding
+from support.pages import Open, html, text, typed
 
 PAGE = "app_pages/trends.py"
 NIGHTS = 24

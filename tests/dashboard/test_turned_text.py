@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from builders import MLP, a_run, an_outcome
-from dashboard_pages import Open, html
-
 from db.connection.engine import open_database
 from db.runs.store import save_outcomes, save_run
+from support.builders.run_records import MLP, a_run, an_outcome
+from support.pages import Open, html
 
 TURNING = "\N{RIGHT-TO-LEFT OVERRIDE}", "\N{LEFT-TO-RIGHT ISOLATE}", "\x1b", "\x07"
 

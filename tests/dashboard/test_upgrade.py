@@ -10,8 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Visitor, drawn, fits
-from compared_runs import (
+from playwright.sync_api import Browser, expect
+from sqlalchemy import update
+
+from analysis.comparison.comparison import COMPARED, DECIDED, Comparison
+from analysis.comparison.policy import Policy
+from dashboard.upgrades import load
+from dashboard.upgrades.rules import RuleChanges
+from db.connection.engine import open_database
+from db.runs import queries
+from db.schema import core_tables as tables
+from reports.upgrade_report import FORMATS, JudgedUpgrade
+from support.builders.upgrade_journals import (
     BEGUN,
     BERT,
     BERT_COMPILED,
@@ -23,19 +33,9 @@ from compared_runs import (
     Story,
     store_upgrades,
 )
-from dashboard_pages import Open, html, text, typed
-from playwright.sync_api import Browser, expect
-from report_builders import NASTY
-from sqlalchemy import update
-
-from analysis.comparison.comparison import COMPARED, DECIDED, Comparison
-from analysis.comparison.policy import Policy
-from dashboard.upgrades import load
-from dashboard.upgrades.rules import RuleChanges
-from db.connection.engine import open_database
-from db.runs import queries
-from db.schema import core_tables as tables
-from reports.upgrade_report import FORMATS, JudgedUpgrade
+from support.builders.upgrade_reports import NASTY
+from support.pages import Open, html, text, typed
+from support.servers.browser import Visitor, drawn, fits
 from workflows.load_run import judge_told, retell
 
 PAGE = "app_pages/upgrade.py"

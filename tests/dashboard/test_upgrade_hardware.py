@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Visitor, fits, settle
-from builders import an_environment
-from compared_runs import BEGUN, GPT_COMPILED, KINDS, PAIRS, RUN, Story, store_upgrades
-from dashboard_pages import Open, html, text
 from playwright.sync_api import Browser
 
 from dashboard.navigation import PAGES
 from dashboard.upgrades import load
 from dashboard.upgrades.hardware import on_all_hardware, worst_first
 from dashboard.upgrades.view import LATEST, wanted
+from support.builders.run_records import an_environment
+from support.builders.upgrade_journals import BEGUN, GPT_COMPILED, KINDS, PAIRS, RUN, Story, store_upgrades
+from support.pages import Open, html, text
+from support.servers.browser import Visitor, fits, settle
 
 PAGE = "app_pages/upgrade.py"
 H100, A100, H200 = "1 x H100", "1 x A100", "8 x H200"

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compared_runs import BEGUN, RUN, Story, store_upgrades
-from dashboard_pages import Open, html, text
+
+from support.builders.upgrade_journals import BEGUN, RUN, Story, store_upgrades
+from support.pages import Open, html, text
 
 PAGE = "app_pages/upgrade.py"
 

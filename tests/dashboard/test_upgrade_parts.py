@@ -5,13 +5,21 @@ from pathlib import Path
 
 import altair as alt
 import pytest
-from compared_runs import GPT_COMPILED, KINDS, RESNET, RESNET_COMPILED, RUN, Story, store_upgrades
 from jsonschema import ValidationError
 
 from analysis.comparison.policy import Limits, Policy
 from analysis.comparison.thresholds import Threshold
 from dashboard.upgrades import charts, frames, load, rules, view
 from dashboard.upgrades.rules import RuleChanges
+from support.builders.upgrade_journals import (
+    GPT_COMPILED,
+    KINDS,
+    RESNET,
+    RESNET_COMPILED,
+    RUN,
+    Story,
+    store_upgrades,
+)
 
 
 def test_what_moved_most_by_its_weight_comes_first(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from builders import a_run
-from report_builders import a_result, an_exact_verdict, reported
 
 from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.policy import Policy
@@ -15,6 +13,8 @@ from dashboard.upgrades.sections import Report, report
 from reports import sentences, wording
 from reports.text.reason_text import decision_body, sentence
 from reports.upgrade_report import JudgedUpgrade
+from support.builders.run_records import a_run
+from support.builders.upgrade_reports import a_result, an_exact_verdict, reported
 
 GONE = a_result("gone/infer/-/eager", new=CaseSide("crashed", "no"), verdicts={})
 NOISE = {"noise": 0.3}

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import streamlit as st
-from dashboard_pages import Open, text
-from watched_nights import Nights, a_regression
 
 from dashboard.server import database
 from db.connection.engine import open_database
 from db.errors import SchemaTooNew
 from db.schema import version as schema
+from support.builders.detection_nights import Nights, a_regression
+from support.pages import Open, text
 
 PAGE = "app_pages/regressions.py"
 

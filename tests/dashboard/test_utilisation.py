@@ -8,11 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import telemetry_builders as made_up
-from builders import BERT, MLP, RESNET, RESNET_COMPILED, a_machine, a_night, a_run, an_environment, an_outcome
-from dashboard_pages import opener, typed
 from streamlit.testing.v1 import AppTest
-from telemetry_builders import H200, H200_TWO
 
 from analysis.comparison import rounds
 from dashboard.components import filters, links, tainted
@@ -23,6 +19,20 @@ from db.runs import store
 from db.telemetry import queries as telemetry
 from records.old_runs import kind_of_old_run
 from records.telemetry import TelemetryWindow
+from support.builders import telemetry as made_up
+from support.builders.run_records import (
+    BERT,
+    MLP,
+    RESNET,
+    RESNET_COMPILED,
+    a_machine,
+    a_night,
+    a_run,
+    an_environment,
+    an_outcome,
+)
+from support.builders.telemetry import H200, H200_TWO
+from support.pages import opener, typed
 
 
 @pytest.fixture(scope="module")

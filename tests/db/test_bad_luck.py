@@ -12,12 +12,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from builders import a_run, an_outcome
-from postgres_server import PostgresServer
 
 from db.connection.engine import open_database
 from db.errors import DatabaseUnavailable
 from db.runs import queries, store
+from support.builders.run_records import a_run, an_outcome
+from support.servers.postgres import PostgresServer
 
 HOLD_SQLITE = """
 import sqlite3, sys

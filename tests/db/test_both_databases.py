@@ -11,20 +11,6 @@ from types import CodeType
 from typing import Any
 
 import pytest
-from builders import (
-    BERT,
-    MLP,
-    RESNET,
-    a_machine,
-    a_night,
-    a_profile,
-    a_recording,
-    a_run,
-    an_environment,
-    an_outcome,
-    measurements_for,
-)
-from postgres_server import PostgresServer
 
 import db
 from db.admin import check, check_runs, delete_run, prune
@@ -56,6 +42,20 @@ from records.outcomes import MetricDefinition
 from records.runs import RunsOnly
 from records.series import Track
 from records.tasks import NewTask, SchedulerSeen
+from support.builders.run_records import (
+    BERT,
+    MLP,
+    RESNET,
+    a_machine,
+    a_night,
+    a_profile,
+    a_recording,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
+from support.servers.postgres import PostgresServer
 
 OLD, NEW = an_environment("2.9.1+cpu"), an_environment("2.10.0+cpu")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import MLP, RESNET, a_night, a_recording, a_run, an_environment, an_outcome
 from sqlalchemy import delete, insert, text, update
 
 from db.admin.check import WHOLE, Checked, guarded, looking, metric_check, schema_check
@@ -23,6 +22,7 @@ from db.schema import queue_tables
 from records.kinds import RunSource
 from records.outcomes import MetricDefinition, Replicate
 from records.tasks import NewTask
+from support.builders.run_records import MLP, RESNET, a_night, a_recording, a_run, an_environment, an_outcome
 from workflows.ingest import measured
 
 CANARY = replace(an_environment(""), name="canary")

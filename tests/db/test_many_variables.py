@@ -6,13 +6,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from builders import a_machine, a_night, a_profile, a_run, an_environment, an_outcome, measurements_for
 from sqlalchemy import event
 
 from db.connection import statements
 from db.connection.engine import Database, open_database
 from db.runs import queries, releases, series_queries
 from db.runs.store import save_measurements, save_outcomes, save_run
+from support.builders.run_records import (
+    a_machine,
+    a_night,
+    a_profile,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
 
 #: Fewer than there are series or runs, and three batches: a stock SQLite takes 32,766, a batch is 10,000.
 VARIABLES = 100

@@ -19,7 +19,6 @@ import pytest
 import sqlalchemy as sa
 from alembic import command
 from alembic.script import ScriptDirectory
-from builders import MLP, RESNET, a_night, a_recording, a_run, an_environment, an_outcome, measurements_for
 from sqlalchemy import Connection, create_engine, func, insert, inspect, select
 
 from db.connection.connection import make_engine, parse_url
@@ -43,6 +42,16 @@ from records.outcomes import Outcome
 from records.runs import Run
 from records.series import Track
 from records.tasks import NewTask, SchedulerSeen
+from support.builders.run_records import (
+    MLP,
+    RESNET,
+    a_night,
+    a_recording,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
 
 OLD_DATABASES = sorted((Path(__file__).parent / "old_databases").glob("*.db"))
 

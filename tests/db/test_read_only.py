@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from builders import a_run
 
 from configuration.data_dirs import resolve_places
 from configuration.errors import UnwritablePlace
@@ -18,12 +17,13 @@ from db.connection.connection import at_rest
 from db.connection.engine import open_database
 from db.errors import DatabaseUnavailable
 from db.runs import queries, store
+from support.builders.run_records import a_run
 
 #: Reads as somebody who owns nothing here, then tries to write. Imports come first: they may be out of reach.
 STRANGER = """
 import os, sys
 sys.path.insert(0, sys.argv[2])
-from builders import a_run
+from support.builders.run_records import a_run
 from db.runs import queries, store
 from db.admin.check import looking, schema_check
 from db.connection.engine import open_database

@@ -7,13 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from postgres_server import PostgresServer
 from sqlalchemy import make_url, text
-from watched_nights import Nights, a_finding
 
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
 from db.findings.store import triage_refusal
+from support.builders.detection_nights import Nights, a_finding
+from support.servers.postgres import PostgresServer
 
 STRANGER = """
 import os, sys

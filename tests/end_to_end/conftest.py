@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from measuring_site import unavailable
+
+from support.site import unavailable
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from measuring_site import COMMAND, Running, Site, measured_python
-from scripted_workers import CASE, end_of
 
 from db.connection.engine import open_database
 from db.runs import queries
+from support.fakes.scripted_workers import CASE, end_of
+from support.site import COMMAND, Running, Site, measured_python
 
 PLANTED = '''"""An addition, again and again; twice as often where the interpreter is a slow one."""
 

@@ -4,10 +4,10 @@ import re
 from collections import Counter
 
 import pytest
-from measuring_site import ADD, LINEAR, Site
 
 from db.connection.engine import open_database
 from db.runs import queries
+from support.site import ADD, LINEAR, Site
 
 pytestmark = pytest.mark.torch
 

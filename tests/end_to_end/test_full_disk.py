@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from measuring_site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan
 
 from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
+from support.site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan
 
 pytestmark = pytest.mark.torch
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import psutil
 import pytest
-from measuring_site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan, one_site, wait_for_nobody
 
 from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
 from runner.execution.canary_runner import CASES
+from support.site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan, one_site, wait_for_nobody
 
 pytestmark = pytest.mark.torch
 

@@ -9,12 +9,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from measuring_site import Site, carriers, of_the_plan, wait_for_nobody
 
 from db.connection.engine import open_database
 from db.runs import queries
 from records.outcomes import Outcome, Planned
 from runner import journal
+from support.site import Site, carriers, of_the_plan, wait_for_nobody
 from workflows.run_header import Header
 
 #: Kills of the command, its start included, and of controllers that are past their start.

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from measuring_site import Done, Site, of_the_plan, unavailable
-from postgres_server import PostgresServer, postgres_binaries
 
 from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
+from support.servers.postgres import PostgresServer, postgres_binaries
+from support.site import Done, Site, of_the_plan, unavailable
 
 pytestmark = pytest.mark.torch
 

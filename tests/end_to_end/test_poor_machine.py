@@ -5,10 +5,10 @@ import os
 import sys
 
 import pytest
-from measuring_site import ROOT, Site
 
 from db.connection.engine import open_database
 from db.runs import queries
+from support.site import ROOT, Site
 
 pytestmark = pytest.mark.torch
 

@@ -7,10 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from fleet_heads import RUN, Head, under_way
-from loopback_engine import LoopbackEngine, Node
-from measuring_site import ADD, ROOT, Site, of_the_plan
-from schedulers import until
 
 from db.connection.engine import open_database
 from db.runs import queries
@@ -18,6 +14,10 @@ from fleet import remote_host, retrying_client
 from fleet.agent import Agent
 from runner import journal
 from scheduled_jobs.jobs.context import ChildLost, Ended, Stopped
+from support.fakes.loopback_engine import LoopbackEngine, Node
+from support.servers.fleet_heads import RUN, Head, under_way
+from support.servers.schedulers import until
+from support.site import ADD, ROOT, Site, of_the_plan
 from workflows.ingest import ingest_pending
 
 #: Writes large lines when it is told to, a small one before.

@@ -4,11 +4,11 @@ import re
 import time
 
 import pytest
-from measuring_site import PATIENCE_SECONDS, Running, Site, carriers, wait_for_nobody
 
 from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
+from support.site import PATIENCE_SECONDS, Running, Site, carriers, wait_for_nobody
 
 pytestmark = pytest.mark.torch
 

@@ -5,12 +5,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from in_process import typed
-from measuring_site import Site, measured_python
 
 from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
+from support.command_line import typed
+from support.site import Site, measured_python
 from workflows.run_header import Header
 
 #: What a step does depends on the environment it runs in: which is what an upgrade is about.

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleet_heads import Head, processes
-from loopback_engine import LoopbackEngine, Node
-from measuring_site import LOCK_FOLDER
-from schedulers import until
 
 from fleet import hosts, remote_host, retrying_client
+from support.fakes.loopback_engine import LoopbackEngine, Node
+from support.servers.fleet_heads import Head, processes
+from support.servers.schedulers import until
+from support.site import LOCK_FOLDER
 
 
 @pytest.fixture(autouse=True)

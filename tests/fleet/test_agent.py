@@ -5,11 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from fleet_heads import RUN
-from journals import write_journal
-from loopback_engine import LoopbackEngine, Node
-from measured_by_nobody import CASES
-from schedulers import executions, until
 
 from fleet import node_probe
 from fleet.agent import Agent
@@ -17,6 +12,11 @@ from fleet.engine import AgentRefused
 from fleet.file_chunks import bytes_of
 from runner.execution.machine_lock import exclusive
 from runner.journal import Journal
+from support.builders.journals import write_journal
+from support.fakes.loopback_engine import LoopbackEngine, Node
+from support.fakes.pyrometer_run import CASES
+from support.servers.fleet_heads import RUN
+from support.servers.schedulers import executions, until
 
 TOKEN = "0123456789abcdef" * 2
 

@@ -8,11 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet_heads import RUN, Head, processes, under_way
-from journals import write_journal
-from loopback_engine import LoopbackEngine, Node
-from measured_by_nobody import CASES
-from schedulers import executions, until
 
 from db.connection.engine import Database, open_database
 from db.queue.commands import claim, plan_fire, set_run
@@ -24,6 +19,11 @@ from records.tasks import NewTask
 from runner import journal
 from scheduled_jobs.jobs.context import ChildLost
 from scheduled_jobs.scheduler.hosts import Places
+from support.builders.journals import write_journal
+from support.fakes.loopback_engine import LoopbackEngine, Node
+from support.fakes.pyrometer_run import CASES
+from support.servers.fleet_heads import RUN, Head, processes, under_way
+from support.servers.schedulers import executions, until
 from workflows.ingest import FORGOTTEN
 
 Fleet = Callable[[], FleetPlaces]

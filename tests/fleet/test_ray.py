@@ -10,14 +10,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from measuring_site import measured_python
-from ray_fleet import Fleet, Member, a_fleet, an_engine, answer, named, until
 
 from db.connection.engine import open_database
 from db.queue.queries import attempts, tasks
 from db.runs.queries import run_record
 from fleet.engine import AgentRefused, EngineAway, EngineError, NodeLost, NodeSilent
 from fleet.ray.engine import RayEngine
+from support.servers.ray_fleet import Fleet, Member, a_fleet, an_engine, answer, named, until
+from support.site import measured_python
 
 pytestmark = pytest.mark.slow
 

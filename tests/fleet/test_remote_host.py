@@ -7,16 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fleet_heads import RUN, Head, processes, under_way
-from loopback_engine import LoopbackEngine, Node
-from measured_by_nobody import CASES
-from schedulers import executions, until
 
 from fleet import remote_host
 from fleet.agent import Agent
 from runner import journal
 from runner.journal import Journal
 from scheduled_jobs.jobs.context import ChildLost, Ended, Stopped
+from support.fakes.loopback_engine import LoopbackEngine, Node
+from support.fakes.pyrometer_run import CASES
+from support.servers.fleet_heads import RUN, Head, processes, under_way
+from support.servers.schedulers import executions, until
 from workflows.errors import CANNOT_RESUME
 
 WELL = Ended(0, None, "")

@@ -6,10 +6,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from fleet_heads import Head
-from loopback_engine import LoopbackEngine
-from measured_by_nobody import CASES
-from schedulers import a_service, executions, settled, until
 
 from db.connection.engine import open_database
 from db.queue.commands import plan_fire
@@ -19,6 +15,10 @@ from fleet.hosts import FleetPlaces
 from records.tasks import NewTask, machine_of
 from scheduled_jobs.scheduler import scheduler, worker_pool
 from scheduled_jobs.scheduler.log import Log
+from support.fakes.loopback_engine import LoopbackEngine
+from support.fakes.pyrometer_run import CASES
+from support.servers.fleet_heads import Head
+from support.servers.schedulers import a_service, executions, settled, until
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from fleet_heads import Head
-from in_process import called
-from loopback_engine import LoopbackEngine, Node
-from schedulers import a_service, settled, until
 
 from db.connection.engine import Database, open_database
 from db.queue.queries import schedulers
@@ -21,6 +17,10 @@ from fleet.hosts import FleetPlaces
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import machine_name
+from support.command_line import called
+from support.fakes.loopback_engine import LoopbackEngine, Node
+from support.servers.fleet_heads import Head
+from support.servers.schedulers import a_service, settled, until
 
 _SECOND = "another node called two is not used: each needs a name of its own"
 

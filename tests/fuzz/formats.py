@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 with atheris.instrument_imports(include=["interchange", "workflows.transfer.import_runs"]):
-    from exchange_samples import SAMPLES, fuzzed, good, tried, written
+    from support.builders.foreign_files import SAMPLES, fuzzed, good, tried, written
 
 
 def main(name: str, seconds: str, folder: str) -> None:

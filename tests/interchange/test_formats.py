@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from builders import a_run
-from exchange_samples import SAMPLES, one_file, written
 
 from interchange import formats
 from interchange.errors import UnknownFormat
+from support.builders.foreign_files import SAMPLES, one_file, written
+from support.builders.run_records import a_run
 
 
 def test_every_format_has_a_sample_and_a_name_of_its_own() -> None:

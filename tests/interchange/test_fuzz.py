@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exchange_samples import SAMPLES, fuzzed, good, tried, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interchange import formats
+from support.builders.foreign_files import SAMPLES, fuzzed, good, tried, written
 
 NAMES = [*SAMPLES, "submitted"]
 SEEDS = Path(__file__).with_name("seeds")

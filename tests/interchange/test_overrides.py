@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from exchange_samples import SAMPLES, written
 
 from interchange import formats
 from interchange.errors import BadFile, SourcePlace
 from interchange.files import NO_TIME
 from interchange.imported import Imported
 from interchange.overrides import restated
+from support.builders.foreign_files import SAMPLES, written
 
 DATE = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
 HERE = SourcePlace("file")

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import a_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from own_exports import SPEEDUP, a_whole_run, file_of, read, sentences
 
 from analysis.metrics import METRICS
 from db.schema.core_tables import STATES, STATUSES
@@ -25,6 +23,8 @@ from records.machines import Hardware, Machine
 from records.outcomes import Measurement, Outcome
 from records.runs import Profile, Run
 from records.telemetry import Recording
+from support.builders.exports import SPEEDUP, a_whole_run, file_of, read, sentences
+from support.builders.run_records import a_run
 
 odd = st.sampled_from(["\ud800", "\0", "\u2028", '"\\', "  "])
 texts = st.text(max_size=12) | odd

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import a_run
-from own_exports import SPEEDUP, a_whole_run, file_of, read, sentences
 
 from interchange import own
 from interchange.errors import BadFile
+from support.builders.exports import SPEEDUP, a_whole_run, file_of, read, sentences
+from support.builders.run_records import a_run
 
 
 @pytest.mark.parametrize("damaged", [True, False])

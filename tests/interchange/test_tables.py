@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders import MLP, a_recording, a_run, an_outcome, measurements_for
 
 from interchange.exporters import parquet
 from interchange.exporters.exported import Catalogue, ExportedRun
 from interchange.exporters.parquet import write_parquet
 from interchange.exporters.tables import TABLES, write_csv
 from records.outcomes import MetricDefinition, Outcome
+from support.builders.run_records import MLP, a_recording, a_run, an_outcome, measurements_for
 
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "'=1", "＝1"]
 SIGNS = {text[:1] for text in FORMULAS}

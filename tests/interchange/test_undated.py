@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exchange_samples import PYTEST, SAMPLES, TORCHBENCH, V3, Sample, of_json, one_file, written
 
 from interchange import formats
 from interchange.files import NO_TIME
 from interchange.imported import Imported
+from support.builders.foreign_files import PYTEST, SAMPLES, TORCHBENCH, V3, Sample, of_json, one_file, written
 
 
 def without(document: Mapping[str, Any], *names: str) -> dict[str, Any]:

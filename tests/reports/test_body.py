@@ -9,13 +9,20 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
-from report_builders import FLOOR, a_large_upgrade, a_mixed_upgrade, a_result, a_verdict, reported
 
 from analysis.comparison.pairs import Pair
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold
 from analysis.comparison.verdict import judge
 from reports.body import upgrade_json
+from support.builders.upgrade_reports import (
+    FLOOR,
+    a_large_upgrade,
+    a_mixed_upgrade,
+    a_result,
+    a_verdict,
+    reported,
+)
 
 SCHEMA: dict[str, Any] = json.loads(
     resources.files("reports").joinpath("upgrade.schema.json").read_text(encoding="utf-8")

@@ -5,12 +5,20 @@ import re
 from dataclasses import replace
 
 import pytest
-from report_builders import NASTY, Report, a_large_upgrade, a_mixed_upgrade, a_result, every_kind, reported
 
 from analysis.comparison.case_results import CaseSide
 from analysis.comparison.policy import Policy
 from reports.markdown import upgrade_markdown
 from reports.text.reason_text import sentence
+from support.builders.upgrade_reports import (
+    NASTY,
+    Report,
+    a_large_upgrade,
+    a_mixed_upgrade,
+    a_result,
+    every_kind,
+    reported,
+)
 
 
 def an_unclear_upgrade() -> Report:

@@ -5,7 +5,12 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from report_builders import (
+
+from analysis.comparison.case_results import CaseSide
+from analysis.comparison.policy import Policy
+from analysis.comparison.thresholds import Threshold
+from reports.page import upgrade_html
+from support.builders.upgrade_reports import (
     NASTY,
     a_large_upgrade,
     a_mixed_upgrade,
@@ -14,11 +19,6 @@ from report_builders import (
     every_kind,
     reported,
 )
-
-from analysis.comparison.case_results import CaseSide
-from analysis.comparison.policy import Policy
-from analysis.comparison.thresholds import Threshold
-from reports.page import upgrade_html
 
 VOID = {"meta", "link", "br", "wbr", "img", "rect", "line", "circle", "path"}
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from report_builders import a_large_upgrade, a_mixed_upgrade
 
 from reports.page import upgrade_html
+from support.builders.upgrade_reports import a_large_upgrade, a_mixed_upgrade
 
 pytestmark = pytest.mark.browser
 

@@ -3,9 +3,6 @@
 import shlex
 from dataclasses import replace
 
-from builders import a_run, an_environment
-from report_builders import a_subject, reported
-
 from analysis.comparison.comparison import AGAIN, Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
@@ -15,6 +12,8 @@ from reports.markdown import upgrade_markdown
 from reports.page import upgrade_html
 from reports.report_context import EnvironmentChange, changes
 from reports.upgrade_report import judged
+from support.builders.run_records import a_run, an_environment
+from support.builders.upgrade_reports import a_subject, reported
 
 
 def test_what_differs_is_python_torch_cuda_and_packages_by_name() -> None:

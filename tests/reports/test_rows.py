@@ -1,6 +1,9 @@
 """An upgrade as rows: every case once, the broken and the worst first."""
 
-from report_builders import (
+from analysis.comparison.case_results import CaseSide
+from analysis.comparison.policy import Policy
+from reports.rows import grid, left_out, rows, standings, table_rows, techniques, without_ratio
+from support.builders.upgrade_reports import (
     FLOOR,
     a_large_upgrade,
     a_mixed_upgrade,
@@ -9,10 +12,6 @@ from report_builders import (
     an_exact_verdict,
     reported,
 )
-
-from analysis.comparison.case_results import CaseSide
-from analysis.comparison.policy import Policy
-from reports.rows import grid, left_out, rows, standings, table_rows, techniques, without_ratio
 
 
 def test_what_is_broken_comes_first_and_what_has_no_number_last() -> None:

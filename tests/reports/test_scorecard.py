@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable
 
 import pytest
-from report_builders import FLOOR, Report, a_result, a_verdict, an_exact_verdict, reported
 from rich.console import Console
 
 from analysis.comparison.pairs import Pair
@@ -19,6 +18,7 @@ from reports.markdown import upgrade_markdown
 from reports.page import upgrade_html
 from reports.scorecard import entries
 from reports.sentences import rules
+from support.builders.upgrade_reports import FLOOR, Report, a_result, a_verdict, an_exact_verdict, reported
 
 
 def grown() -> Report:

@@ -6,13 +6,20 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_builders import FLOOR, a_result, a_verdict, an_exact_verdict, every_kind, reported
 
 from analysis.comparison.pairs import Pair
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.verdict import Verdict, judge, not_comparable
 from analysis.comparison.what_would_decide import Settling
 from reports import sentences, wording
+from support.builders.upgrade_reports import (
+    FLOOR,
+    a_result,
+    a_verdict,
+    an_exact_verdict,
+    every_kind,
+    reported,
+)
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 RESIDENT = "rss_peak_steady"

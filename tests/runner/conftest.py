@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from measuring import Scratch, one_scratch
-from measuring_site import unavailable
+
+from support.measuring import Scratch, one_scratch
+from support.site import unavailable
 
 
 @pytest.fixture

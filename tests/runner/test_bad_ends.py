@@ -8,8 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measuring import CASE_FILES, ENVIRONMENT, QUICK, Happened, Scratch, alive, conditions, fill, key, measure
-from measuring_site import unavailable
+
+from support.measuring import (
+    CASE_FILES,
+    ENVIRONMENT,
+    QUICK,
+    Happened,
+    Scratch,
+    alive,
+    conditions,
+    fill,
+    key,
+    measure,
+)
+from support.site import unavailable
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measuring import wait_until
 
 from runner.execution import canary_runner
 from runner.execution.canary_runner import CASES, Canary, canary_of
 from runner.profile import Profile
 from runner.worker.case_key import CaseKey
+from support.measuring import wait_until
 
 SCRIPT = Path(canary_runner.__file__).with_name("canary.py")
 CPU = max(os.sched_getaffinity(0))

@@ -12,11 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-import nvml_shim
 import psutil
 import pytest
-from measuring import CASE_FILES, QUICK, Happened, Scratch, attempt, carriers, conditions, listen, wait_until
-from measuring_site import unavailable
 
 from records.outcomes import Outcome
 from records.telemetry import Recording
@@ -28,6 +25,19 @@ from runner.profile import Profile
 from runner.telemetry.counters import GpuCounters, Reading
 from runner.telemetry.gpu.nvml import THROTTLE_FIELDS
 from runner.telemetry.sampler_client import Sampler
+from support.fakes import nvml
+from support.measuring import (
+    CASE_FILES,
+    QUICK,
+    Happened,
+    Scratch,
+    attempt,
+    carriers,
+    conditions,
+    listen,
+    wait_until,
+)
+from support.site import unavailable
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 
@@ -185,13 +195,13 @@ def test_blocks_are_taken_again_when_the_hogs_have_left(scratch: Scratch, hogs: 
 
 
 @pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> nvml_shim.Shim:
+def shim(tmp_path_factory: pytest.TempPathFactory) -> nvml.Shim:
     """A stand-in for the driver's library."""
-    return nvml_shim.build(tmp_path_factory.mktemp("shim"))
+    return nvml.build(tmp_path_factory.mktemp("shim"))
 
 
 def test_a_gpu_that_is_slowed_down_and_looked_at(
-    scratch: Scratch, shim: nvml_shim.Shim, monkeypatch: pytest.MonkeyPatch
+    scratch: Scratch, shim: nvml.Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hot = f"0 0 throttle_{THROTTLE_FIELDS['hw_thermal']} 0.5"
     for name, value in shim.variables("h200", hot).items():
@@ -254,7 +264,7 @@ def test_a_sampler_that_is_killed_costs_no_outcome(scratch: Scratch) -> None:
 
 
 def test_a_driver_that_never_answers_holds_no_session_up(
-    scratch: Scratch, shim: nvml_shim.Shim, monkeypatch: pytest.MonkeyPatch
+    scratch: Scratch, shim: nvml.Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in shim.variables("h200", "0 - block nvmlDeviceGetFieldValues 100000000").items():
         monkeypatch.setenv(name, value)

@@ -7,9 +7,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from measuring import CASE_FILES, Scratch
-from measuring_site import measured_python
-from torch_wheels import write_wheel
 
 from runner import environment
 from runner.environment import Environment
@@ -17,6 +14,9 @@ from runner.errors import BadCaseFile, BrokenEnvironment
 from runner.execution import harness
 from runner.profile import Profile
 from runner.suites import plan
+from support.fakes.torch_wheels import write_wheel
+from support.measuring import CASE_FILES, Scratch
+from support.site import measured_python
 
 PROFILE = Profile("of the test", {"OMP_WAIT_POLICY": "passive"})
 

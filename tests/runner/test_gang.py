@@ -4,10 +4,10 @@ import os
 from typing import Any
 
 import pytest
-from measuring import CASE_FILES, Happened, Scratch, alive, conditions, measure
-from measuring_site import unavailable
 
 from records.outcomes import Outcome
+from support.measuring import CASE_FILES, Happened, Scratch, alive, conditions, measure
+from support.site import unavailable
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

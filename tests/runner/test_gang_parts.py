@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measuring_site import measured_python
 
 from runner.worker.case_key import CaseKey
 from runner.worker.distributed.communication import MIB, bus_bandwidth, measure
+from support.site import measured_python
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).parent / "scripts/parts_of_gangs.py"

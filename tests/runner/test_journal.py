@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from measuring import fill, wait_until
 
 from records.outcomes import Outcome, Planned
 from runner import journal
 from runner.errors import JournalError
 from runner.journal import Journal
+from support.measuring import fill, wait_until
 
 HEADER = {"run": "20260901-020000-abcd", "planned": [1, 2, 3]}
 

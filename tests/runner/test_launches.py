@@ -5,12 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from measuring import CASE_FILES, Happened, Scratch, conditions, measure
-from measuring_site import unavailable
 
 from records.outcomes import Outcome
 from runner import profile
 from runner.execution.launch.allocators import NoAllocator, library
+from support.measuring import CASE_FILES, Happened, Scratch, conditions, measure
+from support.site import unavailable
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

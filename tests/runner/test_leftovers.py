@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from measuring import (
+
+from runner import profile
+from runner.execution.executor import Entered, LocalExecutor, Measured
+from support.measuring import (
     CASE_FILES,
     ENVIRONMENT,
     Happened,
@@ -19,10 +22,7 @@ from measuring import (
     measure,
     wait_until,
 )
-from measuring_site import carriers, wait_for_nobody
-
-from runner import profile
-from runner.execution.executor import Entered, LocalExecutor, Measured
+from support.site import carriers, wait_for_nobody
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

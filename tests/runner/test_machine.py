@@ -10,14 +10,14 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from measuring import wait_until
-from measuring_site import LOCK_FOLDER, carriers
 
 from runner import machine
 from runner.errors import MachineBusy
 from runner.execution import machine_lock as exclusive_room
 from runner.execution.machine_lock import exclusive, holder
 from runner.execution.process import TOKEN_VARIABLE, sweep
+from support.measuring import wait_until
+from support.site import LOCK_FOLDER, carriers
 
 GPU = {"name": "NVIDIA H200", "memory_mib": 143771}
 

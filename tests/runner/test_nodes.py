@@ -7,12 +7,12 @@ from typing import Any
 
 import psutil
 import pytest
-from measuring import CASE_FILES, Scratch, alive, wait_until
-from measuring_site import Done, Running, carriers
-from two_nodes import NAME, TwoNodes, stopped, two_nodes
 
 from runner.errors import NodeFailed
 from runner.multi_node.nodes import Node, environment_difference, read, write
+from support.measuring import CASE_FILES, Scratch, alive, wait_until
+from support.servers.network_namespaces import NAME, TwoNodes, stopped, two_nodes
+from support.site import Done, Running, carriers
 
 DDP = "blocks/train/batch=4/nodes=2,parallel=ddp,ranks=2"
 TORCHRUN = "blocks/train/batch=4/launcher=torchrun,nodes=2,parallel=ddp,ranks=2"

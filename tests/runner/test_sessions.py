@@ -5,11 +5,11 @@ import re
 from dataclasses import replace
 
 import pytest
-from measuring import CASE_FILES, QUICK, Happened, Scratch, conditions, key, measure
 
 from analysis.comparison.pairs import pairs_of
 from runner.execution.session import MEASURED_ALONE
 from runner.profile import Profile
+from support.measuring import CASE_FILES, QUICK, Happened, Scratch, conditions, key, measure
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

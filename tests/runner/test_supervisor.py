@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measuring import alive, wait_until
-from measuring_site import PATIENCE_SECONDS
 
 from common.processes import descendants
 from common.supervisor import Log
 from runner.execution.contender import explain
+from support.measuring import alive, wait_until
+from support.site import PATIENCE_SECONDS
 
 SUPERVISOR = (sys.executable, "-m", "common.supervisor")
 

@@ -9,9 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from builders import BERT, MLP, RESNET, a_machine, a_night, a_run, an_outcome, measurements_for
-from journals import write_journal
-from own_exports import file_of
 
 from db.connection.engine import Database, open_database
 from db.errors import DatabaseUnavailable
@@ -22,6 +19,18 @@ from interchange.imported import Imported, ImportedRun
 from records.outcomes import Measurement, Outcome, Replicate
 from records.runs import Run
 from runner import journal
+from support.builders.exports import file_of
+from support.builders.journals import write_journal
+from support.builders.run_records import (
+    BERT,
+    MLP,
+    RESNET,
+    a_machine,
+    a_night,
+    a_run,
+    an_outcome,
+    measurements_for,
+)
 from workflows.ingest import measured
 from workflows.integrity_check import check
 from workflows.transfer.import_runs import Amount, Arrived, arrive, keep

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import a_run
-from measuring_site import ADD, LINEAR, RAISES, WOBBLES, of_the_plan
 
 from db.connection.engine import Database, open_database
 from db.runs import queries
@@ -21,6 +19,8 @@ from db.runs.queries import stored_outcomes
 from records.outcomes import Measurement, Outcome
 from runner import journal
 from runner.errors import JournalError
+from support.builders.run_records import a_run
+from support.site import ADD, LINEAR, RAISES, WOBBLES, of_the_plan
 from workflows.ingest import Ingested, Position, Read, ingest, ingest_pending, pending, storable
 
 pytestmark = pytest.mark.torch

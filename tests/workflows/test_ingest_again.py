@@ -9,13 +9,13 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from journals import a_header, a_plan, an_outcome, write_journal
 
 from db.admin.backup import back_up
 from db.connection.engine import Database, open_database
 from db.runs import queries
 from db.runs.queries import stored_outcomes
 from runner import journal
+from support.builders.journals import a_header, a_plan, an_outcome, write_journal
 from workflows import ingest as ingesting
 from workflows.ingest import Ingested, ingest, ingest_pending, pending
 from workflows.integrity_check import check

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ingesters import __file__ as INGESTERS
-from journals import SONG, a_plan, write_journal
 from sqlalchemy import select
 
 from db.admin.check import looking
 from db.connection.engine import open_database
 from db.schema import core_tables as tables
+from support.builders.journals import SONG, a_plan, write_journal
+from support.ingest_process import __file__ as INGESTERS
 from workflows.integrity_check import check
 
 pytestmark = pytest.mark.slow

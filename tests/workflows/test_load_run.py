@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from builders import a_night, a_run
-from journals import write_journal
-
 from db.connection.engine import Database
 from db.runs.store import save_run
+from support.builders.journals import write_journal
+from support.builders.run_records import a_night, a_run
 from workflows.load_run import LATEST, retell
 
 

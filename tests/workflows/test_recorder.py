@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from journals import a_header, a_plan, an_outcome
 
 from db.connection.engine import Database, open_database
 from db.errors import DatabaseError
@@ -16,6 +15,7 @@ from db.runs import queries, store
 from db.runs.queries import STILL_RUNNING, stored_outcomes
 from runner import journal
 from runner.journal import Journal
+from support.builders.journals import a_header, a_plan, an_outcome
 from workflows.recorder import Recorder
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

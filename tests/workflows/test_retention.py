@@ -10,8 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from builders import MLP, a_recording, a_run, an_environment, an_outcome
-from journals import a_header
 from typer.testing import CliRunner
 
 from cli.commands.database import app
@@ -21,6 +19,8 @@ from db.telemetry import queries as telemetry
 from records.outcomes import Outcome, Planned
 from records.telemetry import Recording
 from runner.journal import FILE, Journal
+from support.builders.journals import a_header
+from support.builders.run_records import MLP, a_recording, a_run, an_environment, an_outcome
 from workflows.ingest import ingest, storable
 from workflows.recorder import Recorder
 from workflows.retention import FOR_EVER, Kept, prune

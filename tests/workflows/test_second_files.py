@@ -5,7 +5,6 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from builders import MLP, a_run, an_outcome, measurements_for
 
 from db.connection.engine import Database
 from db.runs import queries, store
@@ -13,6 +12,7 @@ from interchange.errors import SourcePlace
 from interchange.foreign_runs import machine_called
 from interchange.imported import Imported, ImportedRun
 from records.outcomes import Outcome
+from support.builders.run_records import MLP, a_run, an_outcome, measurements_for
 from workflows.integrity_check import check
 from workflows.transfer.import_runs import Amount, Arrived, keep
 from workflows.transfer.submit import machine_of

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from journals import write_journal
 
 from cli.output.reporter import TerminalReporter
 from configuration.data_dirs import resolve_places
 from configuration.settings import load_settings
 from db.connection.engine import open_database
 from db.runs import queries
+from support.builders.journals import write_journal
 from workflows.app_context import AppContext
 from workflows.ingest import store_beside_looking, store_pending
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compared_runs import BEGUN, GPT_COMPILED, NEW, OLD, RUN, Story, store_upgrades, write_upgrade
-from measuring_site import COMMAND
 
 from analysis.comparison.comparison import COMPARED, DECIDED, compared
 from analysis.comparison.policy import Policy
@@ -25,6 +23,17 @@ from reports.upgrade_report import JudgedUpgrade, judged
 from runner import journal
 from runner.errors import JournalError
 from runner.journal import Journal
+from support.builders.upgrade_journals import (
+    BEGUN,
+    GPT_COMPILED,
+    NEW,
+    OLD,
+    RUN,
+    Story,
+    store_upgrades,
+    write_upgrade,
+)
+from support.site import COMMAND
 from workflows.ingest import ingest
 from workflows.load_run import judge_told, retell
 from workflows.run_header import Header

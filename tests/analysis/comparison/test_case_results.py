@@ -5,12 +5,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from builders import FIRST_NIGHT, an_outcome
 
 from analysis.comparison.case_results import judge_case
 from analysis.comparison.plan import Plan
 from analysis.comparison.thresholds import Threshold
 from records.outcomes import Outcome
+from support.builders.run_records import FIRST_NIGHT, an_outcome
 
 WOBBLE = (0.001, -0.002, 0.0, 0.002, -0.001, 0.0015)
 

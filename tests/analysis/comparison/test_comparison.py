@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import an_environment, an_outcome
 
 from analysis.comparison.comparison import COMPARED, Comparison, compared
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold
 from reports.text.reason_text import decision_body, sentence
+from support.builders.run_records import an_environment, an_outcome
 
 OLD, NEW, CANARY = an_environment("2.13.0"), an_environment("2.15.0"), an_environment("canary")
 COMPARISON = Comparison(

@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from builders import FIRST_NIGHT, an_outcome
 
 from analysis.comparison.pairs import UNLIKE, Pair, pairs_of
 from records.outcomes import Outcome
+from support.builders.run_records import FIRST_NIGHT, an_outcome
 
 FLOOR = "latency_floor"
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import an_outcome
 
 from analysis.comparison import rounds
 from analysis.comparison.pairs import pairs_of
 from analysis.speedups import compare
 from records.references import Baseline
+from support.builders.run_records import an_outcome
 
 #: The machine's pace in each round; either process sees one it is not alone with.
 PACE = (1.0, 1.0, 1.0, 1.25, 1.25, 1.25, 1.25)

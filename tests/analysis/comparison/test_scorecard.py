@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import pytest
-from upgrade_cases import FLOOR, alike, kinds, result, verdict
 
 from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.comparison import Comparison
@@ -16,6 +15,7 @@ from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import Upgrade, decide
 from analysis.comparison.verdict import judge
 from reports.text.reason_text import sentence
+from support.builders.upgrade_cases import FLOOR, alike, kinds, result, verdict
 
 MEMORY, WARM, COLD = "cuda_peak_allocated", "compile_warm", "compile_cold"
 

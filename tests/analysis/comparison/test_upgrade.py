@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from upgrade_cases import FLOOR, alike, kinds, result, verdict
 
 from analysis.comparison.case_results import BROKEN, CaseResult, CaseSide, side
 from analysis.comparison.pairs import Pair
@@ -16,6 +15,7 @@ from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.upgrade import Upgrade, decide
 from analysis.comparison.verdict import judge
 from reports.text.reason_text import exclusion, sentence
+from support.builders.upgrade_cases import FLOOR, alike, kinds, result, verdict
 
 
 def test_nothing_worse_is_a_go() -> None:

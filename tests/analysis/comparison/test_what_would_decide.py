@@ -1,13 +1,13 @@
 """What would settle an unclear upgrade: which cases, how many pairs, of which kind."""
 
 import pytest
-from upgrade_cases import FLOOR, alike, kinds, result, verdict
 
 from analysis.comparison.pairs import UNLIKE, Pair
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import decide
 from analysis.comparison.verdict import judge
+from support.builders.upgrade_cases import FLOOR, alike, kinds, result, verdict
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from scripted_workers import CASE, World, a_row, end_of, one_world
 
 from db.connection.engine import open_database
 from db.runs import queries
+from support.fakes.scripted_workers import CASE, World, a_row, end_of, one_world
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_workers import World, a_row, end_of, one_world
 
+from support.fakes.scripted_workers import World, a_row, end_of, one_world
 from workflows.bisection.state import Shelf
 
 

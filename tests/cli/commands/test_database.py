@@ -7,11 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from journals import a_plan, write_journal
 from typer.testing import CliRunner, Result
 
 from cli.commands.database import app
 from db.connection.engine import open_database
+from support.builders.journals import a_plan, write_journal
 from workflows.ingest import ingest_pending
 
 

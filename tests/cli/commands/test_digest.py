@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sinks import WebSink, served
 from typer.testing import CliRunner, Result
 
 from cli.registry import app
@@ -20,6 +19,7 @@ from db.queue import commands as queue
 from records.findings import Notice
 from records.tasks import SchedulerSeen
 from scheduled_jobs.notifications.delivery import MOST_TRIES
+from support.servers.notification_servers import WebSink, served
 
 
 def undated(text: str) -> str:

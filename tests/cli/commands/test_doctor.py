@@ -4,11 +4,11 @@ import json
 from typing import get_args
 
 import pytest
-from in_process import typed
-from measuring_site import Site
 
 from cli.commands.doctor import cpus_line, telemetry_lines
 from runner.telemetry.capability import GpuCapabilities, Probe, Rung
+from support.command_line import typed
+from support.site import Site
 
 pytestmark = pytest.mark.torch
 

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from gated_index import GatedIndex
-from in_process import typed as call
-from measuring_site import COMMAND, PATIENCE_SECONDS, Site, measured_python
-from torch_wheels import write_wheel
 
 from runner.environments.recipe import Recipe
 from runner.environments.store import MARK, Store
+from support.command_line import typed as call
+from support.fakes.torch_wheels import write_wheel
+from support.servers.package_index import GatedIndex
+from support.site import COMMAND, PATIENCE_SECONDS, Site, measured_python
 
 VERSIONS = ("2.9.1", "2.10.0")
 

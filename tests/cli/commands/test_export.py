@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from builders import a_night, a_run, an_outcome, measurements_for
-from measuring_site import COMMAND
 from typer.testing import CliRunner, Result
 
 from cli.registry import app
 from db.connection.engine import open_database
 from db.runs import store
 from interchange import own
+from support.builders.run_records import a_night, a_run, an_outcome, measurements_for
+from support.site import COMMAND
 from workflows.transfer import export_runs
 
 FIRST, LAST = "20260901-020000-aaaa", "20260902-020000-bbbb"

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_process import called
-from measuring_site import COMMAND, Done
 
 from cli.commands.fleet import accelerator_labels, why_not
 from db.connection.engine import open_database
@@ -29,6 +27,8 @@ from fleet.ray import processes as ray_processes
 from fleet.ray.processes import CannotStand, check_token, make_token, node_variables, ray_folder
 from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.process_identity import machine_name, myself
+from support.command_line import called
+from support.site import COMMAND, Done
 
 FLEET = '[fleet]\nengine = "ray"\naddress = "127.0.0.1:26379"\n'
 MEASURED: Mapping[str, Any] = {

@@ -8,9 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from builders import a_run, an_outcome
-from in_process import typed
-from measuring_site import ADD, LINEAR, Done, Site, one_site
 from rich.console import Console
 
 from cli.output.operator_tables import print_traces
@@ -19,6 +16,9 @@ from db.runs import queries, series_queries
 from db.runs.store import save_outcomes, save_run
 from records.outcomes import Outcome
 from runner import journal
+from support.builders.run_records import a_run, an_outcome
+from support.command_line import typed
+from support.site import ADD, LINEAR, Done, Site, one_site
 from workflows.errors import UsageError
 from workflows.planning.select_cases import one_each
 

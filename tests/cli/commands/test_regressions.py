@@ -9,9 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from builders import MLP, RESNET, a_night
 from typer.testing import CliRunner, Result
-from watched_nights import HOSTILE, TOML, Nights, a_finding, a_regression
 
 from analysis.comparison.verdict import Verdict
 from cli.commands.regressions import bad_address, moment_of
@@ -21,6 +19,8 @@ from db.connection.engine import Database, open_database
 from db.findings import store as findings
 from scheduled_jobs.detection.evidence import verdict_body
 from scheduled_jobs.detection.findings import put_back
+from support.builders.detection_nights import HOSTILE, TOML, Nights, a_finding, a_regression
+from support.builders.run_records import MLP, RESNET, a_night
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from journals import a_header
 from rich.console import Console
 
 from cli.commands.report import print_report
 from cli.output.progress import JsonWatcher
 from records.outcomes import Outcome, Planned
+from support.builders.journals import a_header
 from workflows.load_run import Told
 from workflows.measure import RunResult
 

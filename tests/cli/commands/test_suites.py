@@ -5,8 +5,6 @@ import re
 from pathlib import Path
 
 import pytest
-from in_process import typed
-from measuring_site import ADD, ROOT, Site
 from typer.testing import CliRunner
 
 from cli.output.suite_page import page
@@ -16,6 +14,8 @@ from configuration.settings import load_settings
 from runner.suites import plan
 from runner.suites.built_in import built_in
 from runner.suites.catalogue import workloads
+from support.command_line import typed
+from support.site import ADD, ROOT, Site
 from workflows.errors import UsageError
 from workflows.planning.select_cases import all_suites, refuse_unknown, suite_named
 

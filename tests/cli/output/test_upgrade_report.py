@@ -4,11 +4,11 @@ import io
 from dataclasses import replace
 
 import pytest
-from report_builders import Report, a_large_upgrade, a_mixed_upgrade, a_result, reported
 from rich.console import Console
 
 from cli.output.upgrade_report import print_upgrade
 from reports.rows import rows
+from support.builders.upgrade_reports import Report, a_large_upgrade, a_mixed_upgrade, a_result, reported
 
 
 def printed(upgrade: Report, width: int = 160) -> list[str]:

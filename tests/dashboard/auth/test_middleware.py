@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 import pytest
 from itsdangerous import URLSafeTimedSerializer
-from oidc_provider import CLIENT, Provider, provider
 from starlette.requests import Request
 
 from dashboard.auth import cookies
@@ -22,6 +21,7 @@ from dashboard.auth.provider import COOKIE, kept_claims
 from dashboard.server import database
 from dashboard.server.asgi import OwnNames, SecurityHeaders, metrics_text, ready
 from db.errors import DatabaseError
+from support.servers.oidc_provider import CLIENT, Provider, provider
 
 OPEN = AccessRules()
 PROXY = AccessRules(

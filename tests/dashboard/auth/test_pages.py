@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from dashboard_pages import APP, html, text
 from streamlit.testing.v1 import AppTest
-from watched_nights import Nights, a_regression
 
 from dashboard.auth import reader
 from dashboard.auth.policy import AccessRules
 from dashboard.server.errors import NotAllowed
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
+from support.builders.detection_nights import Nights, a_regression
+from support.pages import APP, html, text
 
 PAGE = "app_pages/regressions.py"
 RULES = AccessRules(login="proxy", ask="<perf>@example.com", logout="/oauth2/sign_out?rd=%2F&x=1")

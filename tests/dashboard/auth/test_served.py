@@ -15,16 +15,16 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-import reverse_proxy
-from oidc_provider import CLIENT, SECRET, Provider, provider
 from playwright.sync_api import Browser, Page, expect
-from watched_nights import Nights, a_regression
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from dashboard.auth.provider import COOKIE
 from db.connection.engine import open_database
 from db.findings import store as findings
+from support.builders.detection_nights import Nights, a_regression
+from support.servers import reverse_proxy
+from support.servers.oidc_provider import CLIENT, SECRET, Provider, provider
 
 DEEP = "/regressions?finding=1&state=all"
 ADA, BOB, EVE, MALLORY = "ada@example.com", "bob@example.com", "eve@evil.example", "ada"

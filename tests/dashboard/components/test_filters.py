@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from builders import MLP, a_night, a_run, an_environment, an_outcome
-from telling_builders import a_finding
 
 from analysis.comparison.comparison import AGAIN
 from dashboard.components import filters, links, query_params
 from dashboard.components.reproduce import declared_name
 from records.telemetry import TelemetryWindow
+from support.builders.notifications import a_finding
+from support.builders.run_records import MLP, a_night, a_run, an_environment, an_outcome
 
 
 def a_window(environment: str, run: str) -> TelemetryWindow:

@@ -4,13 +4,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 
-from builders import MLP, RESNET, a_run, an_environment, an_outcome, measurements_for
-
 from dashboard.components import frames, markup, tables
 from dashboard.runs import run_facts
 from records.outcomes import Outcome
 from records.runs import RunSummary
 from records.series import Headline, SeriesKey, SeriesPoint
+from support.builders.run_records import MLP, RESNET, a_run, an_environment, an_outcome, measurements_for
 
 NOW = datetime(2026, 9, 1, 5, 0, tzinfo=UTC)
 NASTY = '<img src=x onerror="alert(1)">'

@@ -5,12 +5,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from builders import a_run
-from trend_builders import a_point
 
 from analysis.metrics import Better
 from dashboard.components import reproduce, wording
 from records.series import SeriesPoint
+from support.builders.run_records import a_run
+from support.builders.trends import a_point
 
 
 @pytest.mark.parametrize(

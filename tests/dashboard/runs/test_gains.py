@@ -9,7 +9,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from builders import FIRST_NIGHT, a_run, an_environment, an_outcome, measurements_for
 from streamlit.testing.v1 import AppTest
 
 import dashboard
@@ -22,6 +21,7 @@ from db.runs.store import save_measurements, save_outcomes, save_run
 from records.outcomes import Outcome
 from runner.suites.published_claims import claims_for
 from runner.suites.reference_cases import baselines
+from support.builders.run_records import FIRST_NIGHT, a_run, an_environment, an_outcome, measurements_for
 
 INFER, TRAIN = "resnet50/infer/batch=32,image=224", "resnet50/train/batch=4,image=64"
 EAGER, COMPILED, WRONG = f"{INFER}/eager", f"{INFER}/compile=default", f"{INFER}/precision=bf16"

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import FIRST_NIGHT, MLP, RESNET, RESNET_COMPILED, a_machine, a_run, an_environment, an_outcome
-from dashboard_pages import typed
 from streamlit.testing.v1 import AppTest
 
 import dashboard
@@ -16,6 +14,17 @@ from db.runs.store import save_outcomes, save_run
 from records.kinds import RunKind
 from records.outcomes import Outcome
 from records.runs import Run
+from support.builders.run_records import (
+    FIRST_NIGHT,
+    MLP,
+    RESNET,
+    RESNET_COMPILED,
+    a_machine,
+    a_run,
+    an_environment,
+    an_outcome,
+)
+from support.pages import typed
 
 APP = Path(dashboard.__path__[0]) / "app.py"
 TRACE = "traces/abc/case-0.json.gz"

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from builders import a_machine, a_night, a_run
-from dashboard_pages import Open, html, text
 
 from dashboard.components import query_params, tables
 from dashboard.runs import run_list
@@ -17,6 +15,8 @@ from db.runs import queries
 from db.runs.store import save_run
 from db.schema import core_tables as stored
 from records.runs import RunsOnly
+from support.builders.run_records import a_machine, a_night, a_run
+from support.pages import Open, html, text
 
 PAGE = "app_pages/run_detail.py"
 HOSTILE = "<img src=x onerror=alert(1)> & all"

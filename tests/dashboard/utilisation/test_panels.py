@@ -7,7 +7,14 @@ import altair as alt
 import pandas as pd
 import pytest
 from jsonschema import ValidationError
-from telemetry_builders import (
+
+from analysis.metrics import METRICS
+from dashboard.components import charts, wording
+from dashboard.utilisation import panels, window_charts
+from db.telemetry.queries import stored_values
+from records.telemetry import Recording
+from runner.telemetry.columns import COLUMNS
+from support.builders.telemetry import (
     BOOTED_NS,
     H200,
     ROW_NS,
@@ -18,13 +25,6 @@ from telemetry_builders import (
     wave,
     without,
 )
-
-from analysis.metrics import METRICS
-from dashboard.components import charts, wording
-from dashboard.utilisation import panels, window_charts
-from db.telemetry.queries import stored_values
-from records.telemetry import Recording
-from runner.telemetry.columns import COLUMNS
 
 #: The columns that answer the one question, how busy the GPU is, by rung.
 RUNGS = {

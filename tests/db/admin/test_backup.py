@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import a_run, an_outcome, measurements_for
-from postgres_server import PostgresServer
 from sqlalchemy import make_url
 
 from db.admin import backup
@@ -21,6 +19,8 @@ from db.connection.connection import shown
 from db.connection.engine import Database, open_database
 from db.errors import BackupFailed, DatabaseUnavailable
 from db.runs import queries, store
+from support.builders.run_records import a_run, an_outcome, measurements_for
+from support.servers.postgres import PostgresServer
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from builders import BERT, MLP, a_night, a_recording, a_run, an_environment, an_outcome, measurements_for
 from sqlalchemy import func, insert, select, update
 
 from db.admin.check import WHOLE
@@ -15,6 +14,16 @@ from db.runs import releases as runs_releases
 from db.schema import core_tables as tables
 from db.schema.finding_tables import Finding, Triage
 from db.schema.queue_tables import Fire, Task
+from support.builders.run_records import (
+    BERT,
+    MLP,
+    a_night,
+    a_recording,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
 
 CASES = {0: (MLP, BERT), 1: (MLP,), 2: (MLP,)}
 VERSIONS = {0: "2.12.1+cpu", 1: "2.12.1+cpu", 2: "2.13.0+cpu"}

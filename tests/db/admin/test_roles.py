@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from builders import MLP, a_night, a_recording, a_run, an_environment, an_outcome, measurements_for
-from postgres_server import PostgresServer
 from sqlalchemy import make_url, text
 
 from db.admin.backup import back_up
@@ -26,6 +24,16 @@ from db.schema.finding_tables import ACTIONS
 from db.telemetry import queries as telemetry
 from records.findings import NewFinding, Notice
 from records.tasks import NewTask, SchedulerSeen
+from support.builders.run_records import (
+    MLP,
+    a_night,
+    a_recording,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
+from support.servers.postgres import PostgresServer
 
 pytestmark = pytest.mark.postgres
 

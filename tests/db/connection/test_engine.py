@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import a_run
-from postgres_server import PostgresServer
 from sqlalchemy import URL, Connection, create_engine, text
 
 from db.connection import engine
@@ -18,6 +16,8 @@ from db.connection.engine import open_database
 from db.errors import BadDatabaseUrl, DatabaseError, DatabaseUnavailable
 from db.runs import queries, store
 from db.schema import version as schema
+from support.builders.run_records import a_run
+from support.servers.postgres import PostgresServer
 
 OPEN = (
     "import sys; from db.connection.engine import open_database; "

@@ -1,10 +1,9 @@
 """What was told is told once."""
 
-from builders import a_night
-
 from db.connection.engine import Database
 from db.findings import notices
 from records.findings import Notice
+from support.builders.run_records import a_night
 
 DIGEST = Notice(
     "digest", "2026-09-01", a_night(0), "A quiet night", "All **well**.\n", {"regressions": 0}, {}

@@ -6,13 +6,21 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from builders import MLP, RESNET, a_night, a_run, an_environment, an_outcome, measurements_for
 
 from db.connection.engine import Database
 from db.findings import store as findings
 from db.runs import series_queries, store
 from records.findings import Finding, NewFinding, TriageEntry
 from records.series import SeriesKey
+from support.builders.run_records import (
+    MLP,
+    RESNET,
+    a_night,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
 
 OLD, NEW = an_environment("2.13.0+cpu"), an_environment("2.14.0.dev20260901+cpu")
 NIGHTS = 4

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from builders import a_night
 from sqlalchemy import text
 
 from db.admin import prune
@@ -14,6 +13,7 @@ from db.errors import DatabaseError
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
 from records.tasks import Attempt, NewTask, SchedulerSeen, Task
+from support.builders.run_records import a_night
 
 NOW = a_night(0)
 LATER = NOW + timedelta(minutes=5)

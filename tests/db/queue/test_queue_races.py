@@ -8,12 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Barrier
 
-from builders import a_night
-
 from db.connection.engine import Database, open_database
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
 from records.tasks import NewTask
+from support.builders.run_records import a_night
 
 NOW = a_night(0)
 MANY = 60

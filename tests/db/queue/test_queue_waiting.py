@@ -3,12 +3,11 @@
 from datetime import timedelta
 from typing import Any
 
-from builders import a_night
-
 from db.connection.engine import Database
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
 from records.tasks import NewTask
+from support.builders.run_records import a_night
 
 
 def test_waiting_tasks_are_listed_oldest_first_and_the_rest_counted(database: Database) -> None:

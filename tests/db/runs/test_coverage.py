@@ -5,8 +5,12 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from builders import FIRST_NIGHT, a_machine, a_profile, measurements_for
-from technique_runs import (
+from db.admin import delete_run
+from db.connection.engine import Database
+from db.runs import coverage, releases, store
+from support.builders.detection_nights import Nights
+from support.builders.run_records import FIRST_NIGHT, a_machine, a_profile, measurements_for
+from support.builders.technique_runs import (
     CPU,
     GPU,
     RESNET,
@@ -19,11 +23,6 @@ from technique_runs import (
     profile,
     run,
 )
-from watched_nights import Nights
-
-from db.admin import delete_run
-from db.connection.engine import Database
-from db.runs import coverage, releases, store
 
 EAGER, COMPILED = f"{RESNET}/eager", f"{RESNET}/compile=default"
 FLOOR = "latency_floor"

@@ -7,17 +7,6 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from builders import (
-    MLP,
-    RESNET,
-    a_machine,
-    a_night,
-    a_profile,
-    a_run,
-    an_environment,
-    an_outcome,
-    measurements_for,
-)
 
 from db.connection.engine import Database
 from db.queue import commands as queue
@@ -28,6 +17,17 @@ from records.kinds import EnvironmentKind
 from records.runs import Run, RunChange
 from records.series import HistoryRun, Track
 from records.tasks import NewTask
+from support.builders.run_records import (
+    MLP,
+    RESNET,
+    a_machine,
+    a_night,
+    a_profile,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
 
 NIGHTLY = Track("nightly", "nightly", "h200")
 CANARY = Environment("canary-1", "canary", "", "3.12.3", {}, EnvironmentKind.CANARY)

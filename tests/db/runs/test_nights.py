@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from builders import MLP, RESNET, a_machine, a_night, a_run, an_environment, an_outcome, measurements_for
-
 from db.connection.engine import Database
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
@@ -12,6 +10,16 @@ from db.runs import environments_in_use, queries, series_queries, store
 from records.environments import Environment
 from records.kinds import EnvironmentKind
 from records.tasks import NewTask
+from support.builders.run_records import (
+    MLP,
+    RESNET,
+    a_machine,
+    a_night,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
 
 NIGHTLY, PINNED = an_environment("2.14.0+cpu"), an_environment("2.13.0+cpu")
 CANARY = Environment("canary-1", "canary", "", "3.12.3", {}, EnvironmentKind.CANARY)

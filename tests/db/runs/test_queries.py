@@ -7,7 +7,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from builders import (
+from psycopg import Cursor
+from sqlalchemy import event
+
+from db.connection.engine import Database
+from db.runs import environments_in_use, queries, series_queries, store, traces
+from db.runs import releases as runs_releases
+from db.telemetry import queries as telemetry
+from records.environments import Environment
+from records.runs import RunSummary
+from records.series import SeriesKey, SeriesPoint
+from support.builders.run_records import (
     BERT,
     FIRST_NIGHT,
     MLP,
@@ -21,16 +31,6 @@ from builders import (
     an_outcome,
     measurements_for,
 )
-from psycopg import Cursor
-from sqlalchemy import event
-
-from db.connection.engine import Database
-from db.runs import environments_in_use, queries, series_queries, store, traces
-from db.runs import releases as runs_releases
-from db.telemetry import queries as telemetry
-from records.environments import Environment
-from records.runs import RunSummary
-from records.series import SeriesKey, SeriesPoint
 
 
 def _night(

@@ -4,7 +4,15 @@ from dataclasses import replace
 from statistics import median
 
 import pytest
-from builders import (
+from hypothesis import given
+from hypothesis import strategies as st
+
+from db.connection.engine import Database
+from db.runs import releases as runs_releases
+from db.runs import store
+from records.environments import Environment
+from records.series import ReleasePoint
+from support.builders.run_records import (
     MLP,
     RESNET,
     a_machine,
@@ -15,14 +23,6 @@ from builders import (
     an_outcome,
     measurements_for,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-from db.connection.engine import Database
-from db.runs import releases as runs_releases
-from db.runs import store
-from records.environments import Environment
-from records.series import ReleasePoint
 
 OLD, NEW = an_environment("2.9.1+cu126"), an_environment("2.10.0+cu126")
 

@@ -10,7 +10,15 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from builders import (
+from sqlalchemy import func, select
+
+from db.connection.engine import Database, open_database
+from db.errors import DatabaseError
+from db.runs import metric_definitions, queries, series_queries, store
+from db.schema import core_tables as tables
+from records.outcomes import Measurement, MetricDefinition, Outcome
+from runner.worker.messages import STATUSES
+from support.builders.run_records import (
     BERT,
     MLP,
     RESNET,
@@ -23,14 +31,6 @@ from builders import (
     an_outcome,
     measurements_for,
 )
-from sqlalchemy import func, select
-
-from db.connection.engine import Database, open_database
-from db.errors import DatabaseError
-from db.runs import metric_definitions, queries, series_queries, store
-from db.schema import core_tables as tables
-from records.outcomes import Measurement, MetricDefinition, Outcome
-from runner.worker.messages import STATUSES
 
 
 def _everything(database: Database) -> dict[str, list[tuple[object, ...]]]:

@@ -5,7 +5,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from builders import (
+from db.connection.engine import Database
+from db.runs.store import save_outcomes, save_run
+from db.runs.traces import newest_operator_table, operator_tables
+from records.machines import Machine
+from records.series import SeriesKey
+from support.builders.run_records import (
     MLP,
     RESNET,
     RESNET_COMPILED,
@@ -16,12 +21,6 @@ from builders import (
     an_environment,
     an_outcome,
 )
-
-from db.connection.engine import Database
-from db.runs.store import save_outcomes, save_run
-from db.runs.traces import newest_operator_table, operator_tables
-from records.machines import Machine
-from records.series import SeriesKey
 
 ROWS = [{"name": "aten::addmm", "kind": "operator", "calls": 3.0, "self_cpu_us": 1.5}]
 TRACED = {"operators": ROWS, "device": "cpu"}

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 import zstandard
-from builders import a_recording
 from hypothesis import given
 from hypothesis import strategies as st
 
 from db.errors import DamagedTelemetry, SchemaTooNew
 from db.telemetry.codec import ARROW, Rows, decode, encode
 from records.telemetry import Recording
+from support.builders.run_records import a_recording
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 #: What a driver tells in whole numbers of some small unit, and what it tells as a double.

@@ -5,8 +5,6 @@ from datetime import timedelta
 from typing import get_args
 
 import pytest
-from builders import MLP, RESNET, a_machine, a_night, a_recording, a_run, an_environment, an_outcome
-from builders import measurements_for as measured
 from sqlalchemy import select, update
 
 from db.admin.prune import Pruned
@@ -19,6 +17,17 @@ from db.telemetry.queries import UTILISATION, recording, windows
 from records.telemetry import Recording, TelemetryWindow
 from runner.telemetry.capability import Rung
 from runner.telemetry.columns import COLUMNS
+from support.builders.run_records import (
+    MLP,
+    RESNET,
+    a_machine,
+    a_night,
+    a_recording,
+    a_run,
+    an_environment,
+    an_outcome,
+)
+from support.builders.run_records import measurements_for as measured
 
 ENVIRONMENT = an_environment()
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import psutil
 import pytest
-from schedulers import until
 
 from fleet.engine import AgentRefused, EngineAway, EngineError, NodeLost, NodeSilent
 from fleet.ray import engine as ray_engine
 from fleet.ray.engine import RayEngine
 from fleet.ray.processes import CannotStand, make_token
+from support.servers.schedulers import until
 
 #: Says what the driver would; `dance` is what a node is asked.
 STAND_IN = """#!{python}

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleet_heads import processes
-from measuring_site import unavailable
-from schedulers import until
-from slurm_cluster import SlurmCluster, missing_programs
-from slurm_site import Site
 
 from configuration.tables.slurm import SlurmSettings
 from fleet import retrying_client
 from fleet.slurm import queue as slurm_queue
+from support.servers.fleet_heads import processes
+from support.servers.schedulers import until
+from support.servers.slurm_cluster import SlurmCluster, missing_programs
+from support.servers.slurm_site import Site
+from support.site import unavailable
 
 #: What no job may know.
 SECRET = "postgresql://head:hunter2@db/pyrometer"

@@ -6,10 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet_heads import RUN
-from measuring_site import LOCK_FOLDER
-from measuring_site import Site as Folder
-from slurm_cluster import SlurmCluster
 
 from configuration.tables.slurm import SlurmSettings
 from db.connection.engine import open_database
@@ -18,6 +14,10 @@ from fleet.remote_host import RemotePlace
 from fleet.slurm.engine import SlurmEngine
 from runner import journal
 from scheduled_jobs.scheduler.child_process import Logs
+from support.servers.fleet_heads import RUN
+from support.servers.slurm_cluster import SlurmCluster
+from support.site import LOCK_FOLDER
+from support.site import Site as Folder
 from workflows.ingest import ingest
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("in_a_hurry_with_slurm")]

@@ -5,14 +5,14 @@ import socket
 from pathlib import Path
 
 import pytest
-from fleet_heads import RUN, under_way
-from measured_by_nobody import CASES
-from schedulers import executions, until
-from slurm_cluster import SlurmCluster
-from slurm_site import WELL, Site, all_of
 
 from runner import journal
 from scheduled_jobs.jobs.context import Stopped
+from support.fakes.pyrometer_run import CASES
+from support.servers.fleet_heads import RUN, under_way
+from support.servers.schedulers import executions, until
+from support.servers.slurm_cluster import SlurmCluster
+from support.servers.slurm_site import WELL, Site, all_of
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from measured_by_nobody import CASES
-from schedulers import a_service, executions, settled, until
-from slurm_cluster import SlurmCluster
-from slurm_site import Site
 
 from db.connection.engine import Database, open_database
 from db.queue.commands import plan_fire
@@ -22,6 +18,10 @@ from records.tasks import NewTask, Task, machine_of
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import machine_name
+from support.fakes.pyrometer_run import CASES
+from support.servers.schedulers import a_service, executions, settled, until
+from support.servers.slurm_cluster import SlurmCluster
+from support.servers.slurm_site import Site
 
 
 def now() -> datetime:

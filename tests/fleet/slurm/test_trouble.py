@@ -7,16 +7,16 @@ import time
 from pathlib import Path
 
 import pytest
-from fleet_heads import RUN, under_way
-from schedulers import executions, until
-from slurm_cluster import SlurmCluster
-from slurm_site import WELL, Site, all_of
 
 from configuration.tables.slurm import SlurmSettings
 from fleet.engine import AgentRefused
 from fleet.slurm import queue as slurm_queue
 from runner import journal
 from scheduled_jobs.jobs.context import ChildLost, Ended
+from support.servers.fleet_heads import RUN, under_way
+from support.servers.schedulers import executions, until
+from support.servers.slurm_cluster import SlurmCluster
+from support.servers.slurm_site import WELL, Site, all_of
 
 pytestmark = pytest.mark.slow
 

@@ -7,12 +7,20 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from builders import BERT, MLP, a_machine, a_run, an_environment, an_outcome, measurements_for
 
 from interchange.exporters.exported import Catalogue, ExportedRun
 from interchange.exporters.oss_v3 import records_of, write_oss_v3
 from records.outcomes import MetricDefinition, Outcome
 from records.runs import Run
+from support.builders.run_records import (
+    BERT,
+    MLP,
+    a_machine,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
 
 #: The schema: what a field holds. A list of one type is an Array, `{...: type}` a Map from text.
 TEXTS: dict[Any, Any] = {...: str}

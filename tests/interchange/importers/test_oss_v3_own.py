@@ -18,7 +18,7 @@ from interchange.imported import Imported
 from interchange.importers import oss_v3
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import Run
-from tests import builders
+from support.builders import run_records
 
 
 def read(folder: Path, content: Any) -> Imported:
@@ -42,32 +42,32 @@ def exported(run: Run, outcomes: Iterable[Outcome], measurements: Iterable[Measu
 
 
 def an_ending(case: str, replicate: int, status: str = "ok", **metrics: float) -> Outcome:
-    environment = builders.an_environment().fingerprint
+    environment = run_records.an_environment().fingerprint
     reason = "" if status == "ok" else f"it {status}"
-    started = builders.FIRST_NIGHT
+    started = run_records.FIRST_NIGHT
     return Outcome(case, environment, replicate, status, reason, "", started, 1.0, metrics)
 
 
 def measured(case: str, metric: str, point: float, n: int) -> Measurement:
-    environment = builders.an_environment().fingerprint
+    environment = run_records.an_environment().fingerprint
     return Measurement(case, environment, metric, point, point / 2, point * 2, point / 3, point * 3, 0.25, n)
 
 
 OUTCOMES = (
-    an_ending(builders.RESNET, 0, latency=2.1),
-    an_ending(builders.RESNET, 1, "crashed"),
-    an_ending(builders.RESNET, 2, latency=2.3),
-    an_ending(builders.BERT, 0, "oom"),
-    an_ending(builders.BERT, 1, "timeout"),
+    an_ending(run_records.RESNET, 0, latency=2.1),
+    an_ending(run_records.RESNET, 1, "crashed"),
+    an_ending(run_records.RESNET, 2, latency=2.3),
+    an_ending(run_records.BERT, 0, "oom"),
+    an_ending(run_records.BERT, 1, "timeout"),
 )
 MEASUREMENTS = (
-    measured(builders.RESNET, "latency", 2.2, 2),
-    measured(builders.RESNET, "dynamo.speedup", 0.1, 5),
+    measured(run_records.RESNET, "latency", 2.2, 2),
+    measured(run_records.RESNET, "dynamo.speedup", 0.1, 5),
 )
 
 
 def test_what_we_exported_comes_back(tmp_path: Path) -> None:
-    imported = read(tmp_path, exported(builders.a_run(), OUTCOMES, MEASUREMENTS))
+    imported = read(tmp_path, exported(run_records.a_run(), OUTCOMES, MEASUREMENTS))
 
     [one] = imported.runs
     [environment] = one.run.environments
@@ -79,36 +79,36 @@ def test_what_we_exported_comes_back(tmp_path: Path) -> None:
     ]
     ends = {(each.case, each.replicate): (each.status, each.reason, each.metrics) for each in one.outcomes}
     assert ends == {
-        (builders.RESNET, 0): ("ok", "", {"latency": 2.1, "dynamo.speedup": 0.1}),
-        (builders.RESNET, 1): ("crashed", "it crashed", {}),
-        (builders.RESNET, 2): ("ok", "", {"latency": 2.3}),
-        (builders.BERT, 0): ("oom", "it oom", {}),
-        (builders.BERT, 1): ("timeout", "it timeout", {}),
+        (run_records.RESNET, 0): ("ok", "", {"latency": 2.1, "dynamo.speedup": 0.1}),
+        (run_records.RESNET, 1): ("crashed", "it crashed", {}),
+        (run_records.RESNET, 2): ("ok", "", {"latency": 2.3}),
+        (run_records.BERT, 0): ("oom", "it oom", {}),
+        (run_records.BERT, 1): ("timeout", "it timeout", {}),
     }
-    assert one.run.started_at == builders.FIRST_NIGHT
-    assert one.run.machine.name == builders.a_machine().name
-    assert one.run.machine.hardware.label == builders.a_machine().hardware.label
-    assert environment.torch_version == builders.an_environment().torch_version
-    assert environment.name == builders.an_environment().name
+    assert one.run.started_at == run_records.FIRST_NIGHT
+    assert one.run.machine.name == run_records.a_machine().name
+    assert one.run.machine.hardware.label == run_records.a_machine().hardware.label
+    assert environment.torch_version == run_records.an_environment().torch_version
+    assert environment.name == run_records.an_environment().name
     assert one.run.profile.name == "oss-v3 quiet"
     assert one.run.planned == len(one.outcomes)
 
 
 COMPILED = tuple(
-    an_ending(builders.RESNET_COMPILED, number, latency=10.0 + number, **compiled)
+    an_ending(run_records.RESNET_COMPILED, number, latency=10.0 + number, **compiled)
     for number, compiled in enumerate(
         [{"compile_cold": 30.0}, {"compile_warm": 3.0}, {"compile_warm": 4.0}, {"compile_cold": 31.0}]
     )
 )
 
 
-@pytest.mark.parametrize("failed", [(), (an_ending(builders.RESNET_COMPILED, 4, "crashed"),)])
+@pytest.mark.parametrize("failed", [(), (an_ending(run_records.RESNET_COMPILED, 4, "crashed"),)])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_each_process_gets_its_own_values_back(
     tmp_path: Path, failed: tuple[Outcome, ...], backwards: bool
 ) -> None:
     outcomes = (*COMPILED, *failed)
-    records = json.loads(exported(builders.a_run(), outcomes, builders.measurements_for(COMPILED)))
+    records = json.loads(exported(run_records.a_run(), outcomes, run_records.measurements_for(COMPILED)))
 
     imported = read(tmp_path, records[::-1] if backwards else records)
 
@@ -120,7 +120,7 @@ def test_each_process_gets_its_own_values_back(
 
 
 def test_an_export_of_old_does_not_say_whose_its_values_are(tmp_path: Path) -> None:
-    records = json.loads(exported(builders.a_run(), COMPILED, builders.measurements_for(COMPILED)))
+    records = json.loads(exported(run_records.a_run(), COMPILED, run_records.measurements_for(COMPILED)))
     for record in records:
         del record["metric"]["extra_info"]["replicates"]
 
@@ -135,7 +135,7 @@ def test_an_export_of_old_does_not_say_whose_its_values_are(tmp_path: Path) -> N
 
 
 def test_what_the_database_rounded_comes_back_in_full(tmp_path: Path) -> None:
-    records = json.loads(exported(builders.a_run(), OUTCOMES, MEASUREMENTS))
+    records = json.loads(exported(run_records.a_run(), OUTCOMES, MEASUREMENTS))
     for record in records:
         metric = record["metric"]
         metric["benchmark_values"] = [round(value, 6) for value in metric["benchmark_values"]]
@@ -145,13 +145,16 @@ def test_what_the_database_rounded_comes_back_in_full(tmp_path: Path) -> None:
     [one] = read(tmp_path, records).runs
 
     assert [each.point for each in one.measurements] == [each.point for each in MEASUREMENTS]
-    assert one.run.id == read(tmp_path, exported(builders.a_run(), OUTCOMES, MEASUREMENTS)).runs[0].run.id
+    assert one.run.id == read(tmp_path, exported(run_records.a_run(), OUTCOMES, MEASUREMENTS)).runs[0].run.id
 
 
 def test_two_profiles_are_two_series(tmp_path: Path) -> None:
     quiet, loud = (
         read(tmp_path, exported(run, OUTCOMES, MEASUREMENTS)).runs[0].run
-        for run in (builders.a_run(), replace(builders.a_run("run-2"), profile=builders.a_profile("loud")))
+        for run in (
+            run_records.a_run(),
+            replace(run_records.a_run("run-2"), profile=run_records.a_profile("loud")),
+        )
     )
 
     assert quiet.profile.fingerprint != loud.profile.fingerprint
@@ -160,8 +163,8 @@ def test_two_profiles_are_two_series(tmp_path: Path) -> None:
 
 def test_unlike_hardware_of_one_label_is_two_series(tmp_path: Path) -> None:
     def came_back(fingerprint: str) -> Run:
-        machine = builders.a_machine(hardware="1 x NVIDIA H200")
-        run = builders.a_run(
+        machine = run_records.a_machine(hardware="1 x NVIDIA H200")
+        run = run_records.a_run(
             machine=replace(machine, hardware=replace(machine.hardware, fingerprint=fingerprint))
         )
         return read(tmp_path, exported(run, OUTCOMES, MEASUREMENTS)).runs[0].run
@@ -176,7 +179,7 @@ def test_unlike_hardware_of_one_label_is_two_series(tmp_path: Path) -> None:
 
 
 def test_others_who_name_a_fingerprint_are_known_by_the_label(tmp_path: Path) -> None:
-    records = json.loads(exported(builders.a_run(), OUTCOMES, MEASUREMENTS))
+    records = json.loads(exported(run_records.a_run(), OUTCOMES, MEASUREMENTS))
     for record in records:
         record["benchmark"]["extra_info"]["source"] = "other"
 
@@ -204,7 +207,7 @@ def test_others_who_name_a_fingerprint_are_known_by_the_label(tmp_path: Path) ->
 def test_a_record_of_ours_that_contradicts_itself_is_set_aside(
     tmp_path: Path, entry: str, value: str, sentence: str
 ) -> None:
-    records = json.loads(exported(builders.a_run(), OUTCOMES, MEASUREMENTS))
+    records = json.loads(exported(run_records.a_run(), OUTCOMES, MEASUREMENTS))
     records[0]["metric"]["extra_info"][entry] = value
 
     imported = read(tmp_path, records)
@@ -228,7 +231,7 @@ def test_a_record_of_ours_that_contradicts_itself_is_set_aside(
 def test_endings_of_ours_that_are_none_are_set_aside(
     tmp_path: Path, entry: str, value: str, sentence: str
 ) -> None:
-    records = json.loads(exported(builders.a_run(), OUTCOMES[:3], MEASUREMENTS))
+    records = json.loads(exported(run_records.a_run(), OUTCOMES[:3], MEASUREMENTS))
     records[-1]["metric"]["extra_info"][entry] = value
 
     imported = read(tmp_path, records)
@@ -253,7 +256,7 @@ json_values = st.recursive(
 def test_nothing_that_ours_may_say_does_anything_but_be_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, changes: list[dict[str, Any]]
 ) -> None:
-    records = json.loads(exported(builders.a_run(), OUTCOMES, MEASUREMENTS))
+    records = json.loads(exported(run_records.a_run(), OUTCOMES, MEASUREMENTS))
     for record, change in zip(records, changes, strict=False):
         record["metric"]["extra_info"] |= {name: json.dumps(value) for name, value in change.items()}
 
@@ -265,12 +268,12 @@ def test_nothing_that_ours_may_say_does_anything_but_be_read_or_refused(
 
 def test_a_metric_without_a_unit_comes_back_with_its_direction(tmp_path: Path) -> None:
     loss = MetricDefinition("training.loss", "Final loss", "", "lower")
-    outcome = replace(an_ending(builders.RESNET, 0), metrics={loss.name: -0.5})
+    outcome = replace(an_ending(run_records.RESNET, 0), metrics={loss.name: -0.5})
     sink = io.BytesIO()
     one = ExportedRun(
-        builders.a_run(),
+        run_records.a_run(),
         [outcome],
-        builders.measurements_for([outcome]),
+        run_records.measurements_for([outcome]),
         lambda _: (),
         lambda _: (),
     )
@@ -282,6 +285,6 @@ def test_a_metric_without_a_unit_comes_back_with_its_direction(tmp_path: Path) -
 
 
 def test_a_difference_of_ours_comes_back_below_0(tmp_path: Path) -> None:
-    outcome = an_ending(builders.RESNET, 0, latency=0.0)
-    text = exported(builders.a_run(), [outcome], builders.measurements_for([outcome]))
+    outcome = an_ending(run_records.RESNET, 0, latency=0.0)
+    text = exported(run_records.a_run(), [outcome], run_records.measurements_for([outcome]))
     assert read(tmp_path, text).runs[0].measurements[0].point == 0.0

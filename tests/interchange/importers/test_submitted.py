@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from builders import a_machine
-from exchange_samples import SUBMITTED
 
 from db.schema.core_tables import STATUSES as OF_THE_DATABASE
 from interchange.errors import BadFile, SourcePlace
@@ -16,6 +14,8 @@ from interchange.importers import submitted
 from interchange.importers.submitted import STATUSES, Gpu
 from interchange.reading import json_of
 from records.machines import Machine
+from support.builders.foreign_files import SUBMITTED
+from support.builders.run_records import a_machine
 
 WRITTEN = datetime(2026, 11, 20, tzinfo=UTC)
 

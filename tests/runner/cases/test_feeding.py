@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from measuring import Happened, Scratch, conditions, measure
+
+from support.measuring import Happened, Scratch, conditions, measure
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from torch_wheels import write_wheel
 
 from runner import environment
 from runner.environment import Environment
@@ -13,6 +12,7 @@ from runner.environments.building import Workshop
 from runner.environments.store import Store
 from runner.execution import harness
 from runner.profile import Profile
+from support.fakes.torch_wheels import write_wheel
 
 VERSIONS = ("2.9.1", "2.10.0", "2.13.0+cpu", "2.14.0rc1", "2.16.0.dev20261118+cpu", "2.16.0.dev20261120+cpu")
 

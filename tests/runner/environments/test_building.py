@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from torch_wheels import write_wheel
 
 from runner.environments import package_index
 from runner.environments.building import Workshop, mismatch
@@ -18,6 +17,7 @@ from runner.environments.parallel_build import build_all
 from runner.environments.recipe import Recipe
 from runner.environments.store import FREEZE, MARK, Built
 from runner.errors import BuildFailed, IndexFailed
+from support.fakes.torch_wheels import write_wheel
 
 pytestmark = pytest.mark.slow
 

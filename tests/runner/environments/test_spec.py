@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from torch_wheels import write_wheel
 
 from runner.environments.recipe import USUAL, Recipe
 from runner.environments.spec import Wanted, parse_spec, which_torch
 from runner.errors import BadSpec
+from support.fakes.torch_wheels import write_wheel
 
 DECLARED = {"nightly": Wanted("nightly", recipe=Recipe(torch="nightly", index="https://our/nightlies"))}
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from measuring import CASE_FILES, QUICK, Scratch, conditions, key
 
 from records.outcomes import Outcome, Planned
 from records.telemetry import Recording
@@ -16,6 +15,7 @@ from runner.multi_node.nodes import Node
 from runner.session_plan import Timing
 from runner.telemetry.counters import GpuCounters, Reading
 from runner.telemetry.telemetry_interface import Telemetry
+from support.measuring import CASE_FILES, QUICK, Scratch, conditions, key
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

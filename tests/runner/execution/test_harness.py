@@ -7,9 +7,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from measuring_site import measured_python
 
 from runner.execution import harness
+from support.site import measured_python
 
 CASES = "from runner.worker.case import case\n\n@case()\ndef mine(): return print\n"
 

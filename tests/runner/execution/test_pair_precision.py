@@ -8,7 +8,6 @@ from statistics import median, stdev
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measuring import CASE_FILES, QUICK, Scratch, conditions, key, listen
 
 from records.outcomes import Outcome, Planned
 from runner.execution.blocks import Blocks
@@ -17,6 +16,7 @@ from runner.execution.pair_precision import hungry, precise, standard_error
 from runner.session_plan import SessionPlan, Timing
 from runner.telemetry.interference import Taint
 from runner.worker.messages import Block
+from support.measuring import CASE_FILES, QUICK, Scratch, conditions, key, listen
 
 MS = 1_000_000
 TIMING = Timing(measure_seconds=1.0, min_blocks=5, max_seconds=10.0)

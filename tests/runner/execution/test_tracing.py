@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measuring import CASE_FILES, QUICK, Happened, Scratch, conditions, key, measure
-from measuring_site import ROOT, measured_python
 
 from analysis.operators import difference, operators
 from runner.execution.tracing import of_replicate
 from runner.worker.messages import Trace, Traced
+from support.measuring import CASE_FILES, QUICK, Happened, Scratch, conditions, key, measure
+from support.site import ROOT, measured_python
 
 FILE = CASE_FILES / "traced.py"
 EAGER = "mlp_overhead/infer/batch=8/eager"

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from measuring import CASE_FILES, conditions, measure
+from support.measuring import CASE_FILES, conditions, measure
 
 if __name__ == "__main__":
     folder, case = sys.argv[1:]

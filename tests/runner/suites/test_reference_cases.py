@@ -3,13 +3,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measuring import CASE_FILES, Scratch, conditions, measure
 
 from analysis.speedups import gains
 from records.references import Baseline
 from runner.suites.reference_cases import baselines
 from runner.worker.axes import AXES
 from runner.worker.case_key import CaseKey
+from support.measuring import CASE_FILES, Scratch, conditions, measure
 
 WORK = "bert_base/train/batch=4"
 EAGER = f"{WORK}/eager"

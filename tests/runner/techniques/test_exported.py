@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measuring import conditions, measure
-from measuring_site import run_snippet
+
+from support.measuring import conditions, measure
+from support.site import run_snippet
 
 pytestmark = pytest.mark.torch
 

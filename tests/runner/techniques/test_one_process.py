@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measuring_site import run_snippet
+
+from support.site import run_snippet
 
 pytestmark = pytest.mark.torch
 

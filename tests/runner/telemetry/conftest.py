@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nvml_shim import Shim, build
-from samplers import Samplers, Tree, one_tree
+
+from support.fakes.nvml import Shim, build
+from support.fakes.samplers import Samplers, Tree, one_tree
 
 
 @pytest.fixture(scope="session")

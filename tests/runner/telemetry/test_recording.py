@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from measuring_site import COMMAND
-from nvml_shim import Shim, build
+
+from support.fakes.nvml import Shim, build
+from support.site import COMMAND
 
 pytestmark = pytest.mark.slow
 

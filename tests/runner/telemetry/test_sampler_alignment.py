@@ -9,10 +9,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from nvml_shim import Shim, settable_clock
-from samplers import GPU, Samplers, one_tree, until
 
 from records.telemetry import Recording
+from support.fakes.nvml import Shim, settable_clock
+from support.fakes.samplers import GPU, Samplers, one_tree, until
 
 MS = 1_000_000
 #: A row of the shortest length whose counters took this long to sample is left out.

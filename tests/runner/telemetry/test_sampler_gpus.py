@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from nvml_shim import Shim, build
-from samplers import GPU, Samplers, Tree
 
 from records.telemetry import Recording
 from runner.telemetry.columns import COLUMNS
 from runner.telemetry.gpu import processes as gpu_processes
 from runner.telemetry.gpu.processes import Pids
+from support.fakes.nvml import Shim, build
+from support.fakes.samplers import GPU, Samplers, Tree
 
 pytestmark = pytest.mark.slow
 

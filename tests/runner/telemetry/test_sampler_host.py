@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 
 import pytest
-from samplers import Samplers, Tree, one_tree
 
 from records.telemetry import HOST, Recording
 from runner.telemetry.counters import HostCounters, Reading
@@ -13,6 +12,7 @@ from runner.telemetry.host import source as host_source
 from runner.telemetry.host.process_tree import Tree as ReadTree
 from runner.telemetry.host.source import HostSource
 from runner.telemetry.sample_log import Spool, recordings
+from support.fakes.samplers import Samplers, Tree, one_tree
 
 pytestmark = pytest.mark.slow
 

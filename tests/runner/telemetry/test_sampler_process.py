@@ -8,11 +8,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from samplers import Samplers, Tree, until
 
 from records.telemetry import HOST
 from runner.execution.process import sweep
 from runner.telemetry import sampler_client
+from support.fakes.samplers import Samplers, Tree, until
 
 pytestmark = pytest.mark.slow
 

@@ -13,9 +13,6 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 import pytest
-from builders import MLP, a_night
-from telling_builders import MORNING
-from telling_builders import a_night as a_night_to_report
 
 from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.pairs import Pair
@@ -30,6 +27,9 @@ from records.series import HistoryPoint, HistoryRun, SeriesKey, Track
 from scheduled_jobs.detection.confirmation_verdict import Ruling, ruling
 from scheduled_jobs.detection.findings import MachineSeries, Sides, decisions_of, seen, sides_of
 from scheduled_jobs.notifications.digest import digest
+from support.builders.notifications import MORNING
+from support.builders.notifications import a_night as a_night_to_report
+from support.builders.run_records import MLP, a_night
 
 METRIC = "latency_floor"
 KEY = SeriesKey(MLP, METRIC, "hardware", "Xeon", "profile", "quiet")

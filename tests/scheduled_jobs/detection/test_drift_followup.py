@@ -6,9 +6,6 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from builders import MLP, a_night
-from watched_nights import Nights, a_task, finish, hands
-from watched_series import CHANGE, TRACK, a_series, judged, known
 
 from analysis.detection.nights import Night, Rules
 from db.connection.engine import Database
@@ -17,6 +14,9 @@ from records.findings import Finding
 from scheduled_jobs.detection.drift_followup import going_on
 from scheduled_jobs.detection.findings import seen
 from scheduled_jobs.jobs.detect import detect
+from support.builders.detection_nights import Nights, a_task, finish, hands
+from support.builders.detection_series import CHANGE, TRACK, a_series, judged, known
+from support.builders.run_records import MLP, a_night
 
 NOW = a_night(40)
 CONFIRMED = known(state="confirmed", evidence={"new_run": "run-7"})

@@ -4,8 +4,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from builders import MLP, a_machine, a_night, a_run, an_environment, an_outcome
-from watched_series import known
 
 from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.verdict import Verdict, Word
@@ -15,6 +13,8 @@ from records.environments import Environment
 from records.machines import Machine
 from scheduled_jobs.detection.confirmation_verdict import ruling
 from scheduled_jobs.detection.evidence import bisect_offer, moved_with, operator_difference
+from support.builders.detection_series import known
+from support.builders.run_records import MLP, a_machine, a_night, a_run, an_environment, an_outcome
 
 MATMUL = "matmul/infer/k=768,m=512,n=3072/eager"
 

@@ -4,8 +4,6 @@ from dataclasses import asdict, replace
 from datetime import timedelta
 
 import pytest
-from builders import a_night
-from watched_series import CHANGE, KEY, TRACK, a_series, judged, known
 
 from analysis.detection.nights import Change, Decision
 from records.findings import Finding
@@ -20,6 +18,8 @@ from scheduled_jobs.detection.findings import (
     seen,
     sides_of,
 )
+from support.builders.detection_series import CHANGE, KEY, TRACK, a_series, judged, known
+from support.builders.run_records import a_night
 
 
 def test_a_session_compares_a_night_surely_before_with_the_newest() -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import an_environment
-from watched_nights import build, nightly
 
 from configuration.tables.environments import EnvironmentSettings
 from runner.environments.recipe import Recipe
 from runner.environments.spec import Wanted, parse_spec
 from runner.environments.store import Store
 from scheduled_jobs.detection.rebuild_environment import Gone, Side, find_side, side_elsewhere, version_spec
+from support.builders.detection_nights import build, nightly
+from support.builders.run_records import an_environment
 
 STABLE = an_environment("2.13.0+cpu", name="stable")
 

@@ -1,8 +1,7 @@
 """Histories as detection takes them: the first night of each calendar week is the weekly one."""
 
-from watched_series import a_series
-
 from scheduled_jobs.detection.series_history import nights
+from support.builders.detection_series import a_series
 
 
 def test_the_first_night_of_a_calendar_week_is_its_weekly_one() -> None:

@@ -5,22 +5,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from builders import MLP, RESNET, RESNET_COMPILED, a_machine, a_night, a_run, an_outcome
-from watched_nights import (
-    CASES,
-    PINNED,
-    TOML,
-    Child,
-    Nights,
-    a_finding,
-    a_task,
-    build,
-    claimed,
-    finish,
-    hands,
-    nightly,
-    waiting,
-)
 
 from db.admin.delete_run import forget_run
 from db.connection.engine import Database, open_database
@@ -37,6 +21,22 @@ from scheduled_jobs.detection.sessions import MOST_TRIES, neighbours, plan_sessi
 from scheduled_jobs.jobs.confirm import confirm
 from scheduled_jobs.jobs.context import Done
 from scheduled_jobs.jobs.detect import detect
+from support.builders.detection_nights import (
+    CASES,
+    PINNED,
+    TOML,
+    Child,
+    Nights,
+    a_finding,
+    a_task,
+    build,
+    claimed,
+    finish,
+    hands,
+    nightly,
+    waiting,
+)
+from support.builders.run_records import MLP, RESNET, RESNET_COMPILED, a_machine, a_night, a_run, an_outcome
 
 SLOWER, LAST = 14, 18
 OPERATOR = "matmul/infer/k=768,m=512,n=3072/eager"

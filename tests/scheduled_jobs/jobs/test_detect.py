@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import MLP, RESNET, RESNET_COMPILED, a_machine, a_night
-from watched_nights import PINNED, TOML, Nights, a_task, finish, hands, nightly, waiting
 
 from db.admin.delete_run import forget_run
 from db.connection.engine import Database
@@ -17,6 +15,8 @@ from records.findings import Finding
 from scheduled_jobs.detection.border_levels import CROSSED, crossed_of
 from scheduled_jobs.jobs.context import Done
 from scheduled_jobs.jobs.detect import detect
+from support.builders.detection_nights import PINNED, TOML, Nights, a_task, finish, hands, nightly, waiting
+from support.builders.run_records import MLP, RESNET, RESNET_COMPILED, a_machine, a_night
 from workflows.errors import JobError
 
 #: The first night on which the compiled case is a tenth slower.

@@ -5,9 +5,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from builders import a_night
-from torch_wheels import write_wheel
-from watched_nights import Child, a_task, claimed, finish, hands, nightly, waiting
 
 from configuration.settings import load_settings
 from db.connection.engine import Database
@@ -18,6 +15,9 @@ from runner.errors import IndexFailed
 from scheduled_jobs.jobs.context import Done, Hands
 from scheduled_jobs.jobs.discover import RELEASE, discover, pinned_version
 from scheduled_jobs.jobs.upgrade import upgrade
+from support.builders.detection_nights import Child, a_task, claimed, finish, hands, nightly, waiting
+from support.builders.run_records import a_night
+from support.fakes.torch_wheels import write_wheel
 
 TOML = """
 [environments.stable]

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from schedulers import settled
-from watched_nights import hands
 
 from configuration.errors import ConfigurationError
 from runner.environment import Environment
 from runner.suites.catalogue import workloads
 from scheduled_jobs.jobs.measure import options
 from scheduled_jobs.scheduler.planner import tasks_of
+from support.builders.detection_nights import hands
+from support.servers.schedulers import settled
 from workflows.planning.select_cases import choose_cases, choose_suite
 
 TOML = """

@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from journals import write_journal
-from watched_nights import hands
 
 from db.connection.engine import open_database
 from records.tasks import Task
 from runner import journal
 from runner.journal import Journal
 from scheduled_jobs.jobs.prune import tidy
+from support.builders.detection_nights import hands
+from support.builders.journals import write_journal
 from workflows import retention
 
 NOW = datetime.now(UTC)

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from sinks import MailSink, WebSink, served
+
+from support.servers.notification_servers import MailSink, WebSink, served
 
 
 @pytest.fixture

@@ -8,8 +8,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sinks import MailSink, WebSink
-from telling_builders import MORNING
 
 from configuration.tables.alerts import AlertSettings
 from db.connection.engine import Database, open_database
@@ -27,6 +25,8 @@ from scheduled_jobs.notifications.delivery import (
     post,
     targets,
 )
+from support.builders.notifications import MORNING
+from support.servers.notification_servers import MailSink, WebSink
 from workflows.errors import TargetsUnreadable
 
 MINUTE = timedelta(minutes=1)

@@ -3,11 +3,10 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from builders import BERT, MLP, RESNET, RESNET_COMPILED
-from telling_builders import BEFORE, DUE, MORNING, a_finding, a_night, a_ran
-
 from analysis.staleness import Disturbed, Fallen, Silence
 from scheduled_jobs.notifications.digest import Upgraded, digest
+from support.builders.notifications import BEFORE, DUE, MORNING, a_finding, a_night, a_ran
+from support.builders.run_records import BERT, MLP, RESNET, RESNET_COMPILED
 
 
 def test_a_night_without_news_is_quiet() -> None:

@@ -5,10 +5,6 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from builders import MLP, RESNET
-from sinks import WebSink
-from telling_builders import DUE, MORNING, a_scheduler
-from told_place import DAY, MINUTE, Place
 
 from db.connection.engine import Database
 from db.findings import notices
@@ -20,6 +16,10 @@ from records.tasks import NewTask
 from scheduled_jobs.detection.border_levels import CROSSED, Crossed
 from scheduled_jobs.jobs.context import Done, Stopped
 from scheduled_jobs.notifications.collect import stored_digest
+from support.builders.notifications import DUE, MORNING, a_scheduler
+from support.builders.run_records import MLP, RESNET
+from support.servers.notification_servers import WebSink
+from support.servers.notified_site import DAY, MINUTE, Place
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from builders import BERT, MLP, RESNET
-from telling_builders import BEFORE, DUE, a_finding, a_night, a_ran
 
 from analysis.staleness import Fallen, Silence
 from reports.text.staleness_text import silence
 from scheduled_jobs.detection.border_levels import Crossed, crossed_of
 from scheduled_jobs.notifications.digest import Night, Upgraded, digest
 from scheduled_jobs.notifications.render import digest_json, digest_markdown, digest_text, subject, tone
+from support.builders.notifications import BEFORE, DUE, a_finding, a_night, a_ran
+from support.builders.run_records import BERT, MLP, RESNET
 
 SILENT = Silence("machine", "a10", BEFORE, timedelta(hours=9))
 REFUSED = Upgraded("2.13.0", "2.14.0", "no-go", "h200", "run-5", ("resnet50 is 12 % slower",))

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from telling_builders import DUE
 
 from configuration.settings import Settings, load_settings
 from db.connection.engine import Database
@@ -14,6 +13,7 @@ from db.queue.queries import tasks
 from records.tasks import NewTask
 from reports.text.staleness_text import silence
 from scheduled_jobs.notifications.collect import silences
+from support.builders.notifications import DUE
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from schedulers import settled
 
 from configuration.settings import Settings
 from scheduled_jobs.scheduler.advertised_schedules import served
+from support.servers.schedulers import settled
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 TOML = """

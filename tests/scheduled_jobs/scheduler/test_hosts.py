@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
-import folder_places
 import pytest
-from journals import a_header
-from measured_by_nobody import CASES, ENVIRONMENT, HEADER, plan
-from schedulers import Process, executions, scheduler, settled, until
 
 from db.connection.engine import Database, open_database
 from db.queue.commands import cancel, plan_fire
 from db.queue.queries import attempts, schedulers, task
 from db.runs import queries
 from records.tasks import Attempt, NewTask, Task, machine_of
+from support.builders.journals import a_header
+from support.fakes import folder_hosts
+from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
+from support.servers.schedulers import Process, executions, scheduler, settled, until
 
 AN_ENVIRONMENT = {
     "name": "an environment",
@@ -42,10 +42,10 @@ class Fleet:
         settled("", self.data_dir)
 
     def come(self, name: str, *labels: str, drained: bool = False) -> None:
-        folder_places.come(self.nodes, name, *labels, drained=drained)
+        folder_hosts.come(self.nodes, name, *labels, drained=drained)
 
     def go(self, name: str) -> None:
-        folder_places.go(self.nodes, name)
+        folder_hosts.go(self.nodes, name)
 
     def fire(self, kind: str, *labels: str) -> list[Task]:
         """Have something measured on machines of each label; answers the tasks."""

@@ -10,7 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import schedulers
 from sqlalchemy import event
 
 from db.connection.engine import Database, open_database
@@ -25,6 +24,7 @@ from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import myself
 from scheduled_jobs.scheduler.worker_pool import Post
 from scheduled_jobs.scheduler.worker_slot import LetGo, Lost, Work
+from support.servers import schedulers
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from schedulers import settled
 
 from configuration.settings import Settings
 from db.connection.engine import Database
 from db.queue.commands import claim, finish, release, set_run
 from db.queue.queries import fires, tasks
 from scheduled_jobs.scheduler.planner import Planner, fire_by_hand, tasks_of
+from support.servers.schedulers import settled
 from workflows.errors import NoSuchSchedule
 
 TOML = """

@@ -14,9 +14,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from journals import a_header
-from measured_by_nobody import CASES, ENVIRONMENT, HEADER, plan
-from schedulers import a_service, executions, scheduler, settled, until
 
 from db.connection.engine import Database, open_database
 from db.queue import queries as queue_queries
@@ -29,6 +26,9 @@ from scheduled_jobs.scheduler import child_process as children
 from scheduled_jobs.scheduler.child_process import Logs, logs_of, run_child
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.planner import fire_by_hand
+from support.builders.journals import a_header
+from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
+from support.servers.schedulers import a_service, executions, scheduler, settled, until
 
 AN_ENVIRONMENT = {
     "name": "an environment",
@@ -101,7 +101,7 @@ class Place:
         found: list[psutil.Process] = []
         for process in psutil.process_iter(["cmdline"]):
             line: list[str] = process.info["cmdline"] or []
-            if str(self.data_dir) in line and any(part.endswith("measured_by_nobody.py") for part in line):
+            if str(self.data_dir) in line and any(part.endswith("pyrometer_run.py") for part in line):
                 found.append(process)
         return found
 

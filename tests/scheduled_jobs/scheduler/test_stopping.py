@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from schedulers import a_service, settled, until
 
 from db.connection.engine import Database, open_database
 from db.queue.commands import cancel, plan_fire
@@ -20,6 +19,7 @@ from records.tasks import NewTask, Task
 from scheduled_jobs.jobs.context import Done, Hands, Stopped
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
+from support.servers.schedulers import a_service, settled, until
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Never
 
 import pytest
-from journals import write_journal
-from measuring import wait_until
 
 from configuration.settings import load_settings
 from db.connection.engine import Database, open_database
 from db.runs import queries
 from scheduled_jobs.jobs.context import Hands
 from scheduled_jobs.scheduler import task_runs
+from support.builders.journals import write_journal
+from support.measuring import wait_until
 from workflows import ingest
 
 LANES = ("20260601-000000-aaaaaaaa", "20260601-000000-bbbbbbbb", "20260601-000000-cccccccc")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from journals import a_header, a_plan, an_outcome, write_journal
 
 from configuration.settings import load_settings
 from db.connection.engine import Database, open_database
@@ -21,6 +20,7 @@ from runner.journal import Journal
 from scheduled_jobs.jobs.context import ChildLost, Ended, Hands, OnEvent, unheard
 from scheduled_jobs.scheduler.process_identity import Owner
 from scheduled_jobs.scheduler.task_runs import Measured, measured
+from support.builders.journals import a_header, a_plan, an_outcome, write_journal
 from workflows.errors import CANNOT_RESUME
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 from packaging.version import Version
-from torch_wheels import write_wheel
 
 from configuration.settings import load_settings
+from support.fakes.torch_wheels import write_wheel
 from workflows.bisection.candidates import between, choose_candidates
 from workflows.errors import UsageError
 

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from torch_wheels import write_wheel
 
 from cli.context import context
 from runner.environments.recipe import NIGHTLY, Recipe
 from runner.environments.store import Store
 from runner.errors import BuildFailed
+from support.fakes.torch_wheels import write_wheel
 from workflows.planning.resolve_environment import built_of, make_ready, store_of
 
 DECLARED = """

@@ -7,7 +7,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from builders import (
+from sqlalchemy import update
+
+from db.connection.engine import Database, open_database
+from db.runs import metric_definitions, queries, store
+from db.schema import core_tables as tables
+from interchange import own
+from records.outcomes import MetricDefinition
+from support.builders.run_records import (
     BERT,
     MLP,
     RESNET,
@@ -18,13 +25,6 @@ from builders import (
     an_outcome,
     measurements_for,
 )
-from sqlalchemy import update
-
-from db.connection.engine import Database, open_database
-from db.runs import metric_definitions, queries, store
-from db.schema import core_tables as tables
-from interchange import own
-from records.outcomes import MetricDefinition
 from workflows.errors import NoSuchRun
 from workflows.transfer import export_runs
 from workflows.transfer.export_runs import Exported, Format

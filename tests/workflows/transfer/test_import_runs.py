@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import BERT, MLP, a_machine, a_run, an_environment, an_outcome, measurements_for
-from exchange_samples import PYTEST, SAMPLES, TORCHBENCH, of_json, written
 from sqlalchemy import delete
 
 from db.connection.engine import Database, open_database
@@ -20,6 +18,16 @@ from interchange.errors import SourcePlace
 from interchange.imported import Imported, ImportedRun
 from records.outcomes import Measurement, MetricDefinition
 from records.runs import Run
+from support.builders.foreign_files import PYTEST, SAMPLES, TORCHBENCH, of_json, written
+from support.builders.run_records import (
+    BERT,
+    MLP,
+    a_machine,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
 from workflows.integrity_check import check
 from workflows.transfer import export_runs
 from workflows.transfer.import_runs import Amount, Arrived, arrive, keep

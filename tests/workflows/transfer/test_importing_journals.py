@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders import MLP, a_machine, an_environment
-from exchange_samples import SAMPLES, written
 
 from db.connection.engine import Database
 from db.runs import queries
@@ -13,6 +11,8 @@ from interchange.errors import BadFile, SourcePlace
 from interchange.imported import ImportProblem
 from records.outcomes import Outcome
 from runner import journal
+from support.builders.foreign_files import SAMPLES, written
+from support.builders.run_records import MLP, a_machine, an_environment
 from workflows.run_header import Header
 from workflows.transfer.import_runs import Amount, Arrived, arrive, files
 

@@ -4,11 +4,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from measuring_site import unavailable
 
 from runner.execution.launch import allocators
 from runner.execution.launch.allocators import NoAllocator, library, no_huge_pages, variables_for
 from runner.profile import QUIET_MALLOC
+from support.site import unavailable
 
 #: A profile that says something about malloc in every way there is, and something else beside each.
 MIXED = {

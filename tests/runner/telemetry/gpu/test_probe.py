@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from nvml_shim import Shim, build
 
 from runner.telemetry.capability import Capability, GpuCapabilities, Probe
 from runner.telemetry.gpu import probe
+from support.fakes.nvml import Shim, build
 
 pytestmark = pytest.mark.slow
 

@@ -1,0 +1,46 @@
+"""A series with a change in it as detection sees one, and the finding that is made of it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from analysis.detection.nights import Change, JudgedSeries
+from records.findings import Finding
+from records.series import HistoryPoint, HistoryRun, SeriesKey, Track
+from scheduled_jobs.detection.findings import MachineSeries, seen
+from support.builders.run_records import MLP, a_night
+
+KEY = SeriesKey(MLP, "latency_floor", "hardware", "Xeon", "profile", "quiet")
+TRACK = Track("nightly", "nightly", "")
+CHANGE = Change(6, 0.1, "worse", "step", 9.0, raised=8, since=0)
+
+
+def a_series(nights: int = 12, environment: Callable[[int], str] = "environment-{}".format) -> MachineSeries:
+    """A night's PyTorch each night, unless another `environment` is named for a night."""
+    points = tuple(
+        HistoryPoint(HistoryRun(f"run-{n}", a_night(n), environment(n), f"2.{n}", "m", "h"), 10.0, None, 3)
+        for n in range(nights)
+    )
+    return MachineSeries(KEY, "m", points)
+
+
+def judged(*candidates: Change, returned: tuple[Change, ...] = ()) -> JudgedSeries:
+    return JudgedSeries(candidates, returned, 0.01, 0.05, True)
+
+
+def known(**changes: Any) -> Finding:
+    """The finding of `CHANGE` as it is stored."""
+    (new,) = seen(TRACK, a_series(), judged(CHANGE), ()).findings
+    values = {name: getattr(new, name) for name in new.__slots__}
+    finding = Finding(
+        id=7,
+        at=a_night(6),
+        before=a_night(5),
+        machine="m",
+        old_torch_version="2.4",
+        new_torch_version="2.7",
+        found_at=a_night(8),
+        decided_at=None,
+        **values,
+    )
+    return replace(finding, **changes)

@@ -1,0 +1,106 @@
+"""Places that are folders of this machine: each has files of its own, and is there while it says so.
+
+A folder NODES/NAME is a place for as long as `place.json` lies in it, with its labels and whether it is
+drained.
+"""
+
+import json
+import shutil
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runner import journal
+from scheduled_jobs.jobs.context import ChildLost, Ended, OnEvent, Stopped
+from scheduled_jobs.scheduler.child_process import Logs, run_child
+from scheduled_jobs.scheduler.hosts import PlaceSeen
+from support.fakes.pyrometer_run import HEADER
+
+_SAID = "place.json"
+
+
+def come(nodes: Path, name: str, *labels: str, drained: bool = False) -> None:
+    """Have a place be there, or be there otherwise."""
+    folder = nodes / name
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(nodes.parent / HEADER, folder / HEADER)
+    # Whoever looks sees it whole.
+    (folder / "new").write_text(json.dumps({"labels": [name, *labels], "drained": drained}))
+    (folder / "new").replace(folder / _SAID)
+
+
+def go(nodes: Path, name: str) -> None:
+    """Have a place vanish, with what runs there."""
+    (nodes / name / _SAID).unlink()
+
+
+class _Ending(threading.Event):
+    """Set when somebody asks for the end, or the place is gone."""
+
+    def __init__(self, stop: threading.Event, said: Path) -> None:
+        super().__init__()
+        self._stop, self._said = stop, said
+
+    def is_set(self) -> bool:
+        return self._stop.is_set() or not self._said.exists()
+
+
+@dataclass(frozen=True)
+class FolderPlace:
+    """One of them. `command` stands for `pyrometer`, `data_dir` is the service's."""
+
+    folder: Path
+    labels: tuple[str, ...]
+    data_dir: Path
+    command: Sequence[str]
+
+    @property
+    def machine(self) -> str:
+        return self.folder.name
+
+    def run(
+        self, arguments: Sequence[str], logs: Logs, stop: threading.Event, on_event: OnEvent, run: str
+    ) -> Ended:
+        ending = _Ending(stop, self.folder / _SAID)
+        try:
+            return run_child([*self.command, str(self.folder), *arguments], logs, ending, on_event)
+        except Stopped:
+            if stop.is_set():
+                raise
+            raise ChildLost(f"{self.machine} is gone") from None
+        finally:
+            self._bring(run)
+
+    def _bring(self, run: str) -> None:
+        """Copy a run's journal to where the service looks for it."""
+        measured = self.folder / "runs" / run / journal.FILE
+        if measured.exists():
+            there = self.data_dir / "runs" / run / journal.FILE
+            there.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(measured, there)
+
+
+class FolderPlaces:
+    """All that are there now."""
+
+    def __init__(self, nodes: Path, data_dir: Path, command: Sequence[str]) -> None:
+        self._nodes, self._data_dir, self._command = nodes, data_dir, command
+        self.closed = False
+
+    def look(self) -> list[PlaceSeen]:
+        found: list[PlaceSeen] = []
+        for said in sorted(self._nodes.glob(f"*/{_SAID}")):
+            with suppress(FileNotFoundError):
+                body: Mapping[str, Any] = json.loads(said.read_text())
+                place = FolderPlace(said.parent, tuple(body["labels"]), self._data_dir, self._command)
+                found.append(PlaceSeen(place, {"folder": str(said.parent)}, body["drained"]))
+        return found
+
+    def troubles(self) -> Sequence[str]:
+        return ()
+
+    def close(self) -> None:
+        self.closed = True

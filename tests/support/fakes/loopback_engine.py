@@ -1,0 +1,137 @@
+"""An engine whose nodes are folders here, with real agents in this process; it loses answers at will."""
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from fleet.agent import Agent
+from fleet.engine import AgentRefused, EngineAway, NodeLost, NodeSeen, NodeSilent
+from runner import journal
+from support.builders.journals import a_header
+from support.fakes.pyrometer_run import ENVIRONMENT, HEADER, plan
+from support.servers.schedulers import NOBODY
+
+AN_ENVIRONMENT = {
+    "name": "an environment",
+    "python": sys.executable,
+    "fingerprint": ENVIRONMENT,
+    "facts": {"torch": "2.13.0", "python": "3.12.3"},
+}
+
+
+class Node:
+    """A folder with a pyrometer.toml, data of its own, and an agent whose `pyrometer` measures nothing."""
+
+    def __init__(self, folder: Path, name: str, *labels: str, command: Sequence[str] = NOBODY) -> None:
+        self.folder, self.name, self.data_dir = folder / name, name, folder / name / "data"
+        self.data_dir.mkdir(parents=True)
+        header = a_header("", plan(), environments=(AN_ENVIRONMENT,)).to_body()
+        (self.data_dir / HEADER).write_text(json.dumps(header))
+        (self.folder / "pyrometer.toml").write_text(
+            f'data_dir = "data"\nmachine_labels = {json.dumps(list(labels))}\n'
+        )
+        self._command = (*command, str(self.data_dir))
+        self.agent = self._agent()
+
+    def _agent(self) -> Agent:
+        return Agent(self.folder, self._command)
+
+    def start_anew(self) -> None:
+        """Have the agent be gone with what it knows, and another one in its place."""
+        before, self.agent = self.agent, self._agent()
+        before.close()
+
+    def go_on(self) -> None:
+        """Let patient runs go on."""
+        (self.folder / "go-on").touch()
+
+    def journal(self, run: str) -> Path:
+        return self.data_dir / "runs" / run / journal.FILE
+
+
+class LoopbackEngine:
+    """Carries calls to the agents of nodes as JSON.
+
+    Of every `lost_every` calls the answer of one is lost after it was carried out; one of `twice_every` is
+    carried out twice, and one of `late_every` only behind the third call after it. `gone` and `silent` name
+    nodes; `away` is why there is no engine.
+    """
+
+    def __init__(self, *nodes: Node) -> None:
+        self.nodes_here = {node.name: node for node in nodes}
+        self.labels: dict[str, Mapping[str, str]] = {}
+        self.lost_every = self.twice_every = self.late_every = 0
+        self.gone: set[str] = set()
+        self.silent: set[str] = set()
+        self.away = ""
+        self.calls: list[tuple[str, str]] = []
+        self.largest = 0
+        self.closed = False
+        #: Called before each call, with its method.
+        self.before: Callable[[str], object] = lambda method: None
+        self._late: list[tuple[int, Callable[[], object]]] = []
+        self._lock = threading.Lock()
+
+    def nodes(self) -> Sequence[NodeSeen]:
+        self._there()
+        alive = [name for name in self.nodes_here if name not in self.gone]
+        return [NodeSeen(f"id-{name}", name, self.labels.get(name, {})) for name in alive]
+
+    def call(self, node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
+        name = node.removeprefix("id-")
+        self.before(method)
+        self._there()
+        if name in self.gone:
+            raise NodeLost("its machine is gone")
+        if name in self.silent:
+            raise NodeSilent(f"no answer to {method}")
+        with self._lock:
+            self.calls.append((name, method))
+            number = len(self.calls)
+            due = [each for each in self._late if each[0] <= number]
+            self._late = [each for each in self._late if each[0] > number]
+        carry = self._carrier(name, method, arguments)
+        for _, late in due:
+            with suppress(AgentRefused):
+                late()
+        if self._hits(self.late_every, number):
+            with self._lock:
+                self._late.append((number + 3, carry))
+            raise NodeSilent("it is on its way")
+        answer = carry()
+        if self._hits(self.twice_every, number):
+            with suppress(AgentRefused):
+                answer = carry()
+        if self._hits(self.lost_every, number):
+            raise NodeSilent("the answer was lost")
+        return answer
+
+    def close(self) -> None:
+        self.closed, self.away = True, "it is closed"
+
+    def _carrier(
+        self, name: str, method: str, arguments: Mapping[str, Any]
+    ) -> Callable[[], Mapping[str, Any]]:
+        text = json.dumps(arguments)
+
+        def carry() -> Mapping[str, Any]:
+            agent = self.nodes_here[name].agent
+            answer = json.dumps(agent.answer(method, json.loads(text)))
+            if self.nodes_here[name].agent is not agent:
+                raise NodeSilent("the agent died over it")
+            self.largest = max(self.largest, len(answer))
+            return dict(json.loads(answer))
+
+        return carry
+
+    def _there(self) -> None:
+        if self.away:
+            raise EngineAway(self.away)
+
+    @staticmethod
+    def _hits(every: int, number: int) -> bool:
+        return bool(every) and number % every == 0

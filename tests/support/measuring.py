@@ -1,0 +1,191 @@
+"""Real measuring for tests: files of cases, the local executor, and what became of each case."""
+
+import contextlib
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from records.outcomes import Outcome, Planned
+from runner.execution import harness
+from runner.execution.executor import Attempt, Ended, Entered, LocalExecutor, Measured
+from runner.execution.session import Conditions
+from runner.profile import Profile
+from runner.session_plan import SessionPlan, Target, Timing
+from runner.telemetry.telemetry_interface import StartTelemetry
+from support.site import PATIENCE_SECONDS, carriers, measured_python
+
+CASE_FILES = Path(__file__).resolve().parents[1] / "runner/case_files"
+ENVIRONMENT = "default"
+
+#: As short as it can be while everything still happens.
+QUICK = Timing(
+    measure_seconds=0.03,
+    block_seconds=0.01,
+    min_blocks=3,
+    max_seconds=1.0,
+    warm_up_min_seconds=0.0,
+    warm_up_max_seconds=0.3,
+    deadline_seconds=PATIENCE_SECONDS,
+)
+
+
+@dataclass(frozen=True)
+class Happened:
+    """What an executor told about some attempts, in order."""
+
+    run: str
+    outcomes: tuple[Outcome, ...]
+    ended: tuple[Ended, ...]
+    entered: tuple[Entered, ...]
+
+    def of(self, name: str) -> Outcome:
+        """The only outcome of the case named `name`."""
+        (outcome,) = [o for o in self.outcomes if o.case.split("/")[0] == name]
+        return outcome
+
+
+def conditions(
+    folder: Path,
+    *case_files: Path,
+    timing: Timing = QUICK,
+    profile: Profile | None = None,
+    state: Path | None = None,
+    telemetry: StartTelemetry | None = None,
+    gpus: tuple[str, ...] = (),
+) -> Conditions:
+    """What sessions of a new run share; logs and caches go to `state`, by default inside `folder`.
+
+    Nothing samples the machine unless `telemetry` does.
+    """
+    built = harness.build(folder / "harness", case_files)
+    target = Target(ENVIRONMENT, str(measured_python()), "not asked")
+    return Conditions(
+        run=f"test-{uuid.uuid4().hex[:12]}",
+        folder=state or folder / "run",
+        harness=built,
+        profile=profile or Profile("as-it-comes"),
+        timing=timing,
+        targets={ENVIRONMENT: target},
+        device="cpu",
+        gpus=gpus,
+        telemetry=telemetry,
+    )
+
+
+def key(case: str) -> str:
+    """The whole key of a case given by name, or the key itself."""
+    return case if "/" in case else f"{case}/infer/-/eager"
+
+
+def attempt(shared: Conditions, *cases: str, replicate: int = 0) -> Attempt:
+    """One attempt at a session of these cases."""
+    contenders = tuple(Planned(key(case), ENVIRONMENT, replicate) for case in cases)
+    plan = SessionPlan(f"{contenders[0].case}#0", contenders, 1.0)
+    return Attempt(f"{shared.run}:{plan.id}:{uuid.uuid4().hex[:8]}", 1, plan)
+
+
+def measure(shared: Conditions, sessions: Sequence[Sequence[str]], *, again: bool = False) -> Happened:
+    """Run sessions one after the other through one executor, to the end of all.
+
+    `again`: each holds the next replicates of the same cases, and not the first ones of others.
+    """
+    executor = LocalExecutor(shared, "here")
+    try:
+        for number, cases in enumerate(sessions):
+            executor.submit(attempt(shared, *cases, replicate=number if again else 0))
+        return listen(executor, shared, len(sessions))
+    finally:
+        executor.close()
+
+
+def listen(
+    executor: LocalExecutor,
+    shared: Conditions,
+    attempts: int,
+    meanwhile: Callable[[Entered | Measured], None] = lambda event: None,
+) -> Happened:
+    """Everything the executor tells until `attempts` have ended; `meanwhile` hears it as it comes."""
+    outcomes: list[Outcome] = []
+    ended: list[Ended] = []
+    entered: list[Entered] = []
+    quiet_since = time.monotonic()
+    while len(ended) < attempts:
+        assert time.monotonic() - quiet_since < PATIENCE_SECONDS * 2, f"nothing heard, {len(ended)} ended"
+        for event in executor.events(timeout=1.0):
+            quiet_since = time.monotonic()
+            if isinstance(event, Ended):
+                ended.append(event)
+                continue
+            if isinstance(event, Measured):
+                outcomes.append(event.outcome)
+            else:
+                entered.append(event)
+            meanwhile(event)
+    return Happened(shared.run, tuple(outcomes), tuple(ended), tuple(entered))
+
+
+def alive(pid: int) -> bool:
+    """Whether the process exists and has not ended; one whose main thread alone has ended is alive."""
+    try:
+        process = psutil.Process(pid)
+        return process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1
+    except psutil.NoSuchProcess:
+        return False
+
+
+def below() -> set[int]:
+    """The living processes below this one."""
+    return {child.pid for child in psutil.Process().children(recursive=True) if alive(child.pid)}
+
+
+class Scratch:
+    """A folder that cases find in CASES_SCRATCH, and the processes below us before anything ran."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._before = below()
+
+    def nobody_left(self, run: str) -> None:
+        """Assert that no process carries the run's token and none is new below us."""
+        assert carriers(run) == []
+        self.nobody_below()
+
+    def nobody_below(self) -> None:
+        """Assert that no process below us is new."""
+        left = {pid: " ".join(psutil.Process(pid).cmdline()) for pid in below() - self._before}
+        assert left == {}
+
+    def pids(self, name: str = "") -> list[int]:
+        """The process ids that cases wrote down under names beginning with `name`."""
+        return [int(file.read_text()) for file in self.folder.glob(f"{name}*.pid")]
+
+
+def one_scratch(folder: Path) -> Iterator[Scratch]:
+    """For fixtures: sets CASES_SCRATCH for as long as the fixture lives."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CASES_SCRATCH", str(folder))
+        yield Scratch(folder)
+
+
+def wait_until(true: Callable[[], bool], what: str) -> None:
+    """Return when `true()`; fails after a long time."""
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while not true():
+        assert time.monotonic() < give_up, f"never happened: {what}"
+        time.sleep(0.02)
+
+
+def fill(folder: Path) -> Path:
+    """A file that takes all the room there is in the folder's file system."""
+    path = folder / "filling"
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(1 << 16))
+    assert os.statvfs(folder).f_bfree == 0
+    return path

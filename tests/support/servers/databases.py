@@ -1,0 +1,71 @@
+"""Fixtures: a database to test with, once as SQLite and once in a real Postgres server of our own."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from db.connection.engine import Database, open_database
+from support.servers.postgres import PostgresServer, postgres_binaries
+
+BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    binaries = postgres_binaries()
+    if binaries is None:
+        reason = "no Postgres server is installed: no initdb under /usr/lib/postgresql or on PATH"
+        if os.environ.get("PYROMETER_TEST_REQUIRE_ALL") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    # Not under pytest's folder: that one is closed to the user that Postgres runs as, and the path of a
+    # socket must be short.
+    with tempfile.TemporaryDirectory(prefix="pyrometer-") as folder:
+        server = PostgresServer(binaries, Path(folder))
+        try:
+            open_database(server.url("postgres")).close()
+            yield server
+        finally:
+            server.stop()
+
+
+@pytest.fixture(scope="session")
+def sqlite_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite file with today's tables, to be copied: to migrate takes longer than most tests."""
+    file = tmp_path_factory.mktemp("tables") / "pyrometer.db"
+    open_database(f"sqlite:///{file}").close()
+    return file
+
+
+@pytest.fixture(params=BOTH)
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a database without tables; of SQLite's, not even the file is there."""
+    yield from _new_database(request, tmp_path, "template0")
+
+
+@pytest.fixture(params=BOTH)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a database without rows, with today's tables."""
+    if request.param == "sqlite":
+        shutil.copyfile(request.getfixturevalue("sqlite_tables"), tmp_path / "pyrometer.db")
+    yield from _new_database(request, tmp_path, "postgres")
+
+
+def _new_database(request: pytest.FixtureRequest, folder: Path, template: str) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{folder}/pyrometer.db"
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    url = server.new_database(template)
+    yield url
+    server.drop_database(url)
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    with open_database(url, timeout=30) as opened:
+        yield opened

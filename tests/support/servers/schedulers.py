@@ -1,0 +1,178 @@
+"""Real schedulers whose runs nobody measures: in a process of their own, to be killed, or in a thread.
+
+python -m support.servers.schedulers URL DATA_DIR MACHINE [once]
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from configuration.settings import Settings, load_settings
+from db.connection.engine import open_database
+from scheduled_jobs.jobs.context import THINKING, Done, Hands
+from scheduled_jobs.jobs.measure import measure
+from scheduled_jobs.jobs.prune import tidy
+from scheduled_jobs.scheduler import scheduler as loop
+from scheduled_jobs.scheduler import worker_pool
+from scheduled_jobs.scheduler.hosts import Places
+from scheduled_jobs.scheduler.log import Log
+from scheduled_jobs.scheduler.scheduler import Service, Surroundings
+from scheduled_jobs.scheduler.worker_slot import Lane, Registry
+from support.fakes.folder_hosts import FolderPlaces
+from workflows.fleet_status import MEASURING
+
+_SUPPORT = Path(__file__).resolve().parents[1]
+_PATIENCE_SECONDS = 120.0
+#: What stands for `pyrometer`.
+NOBODY = (sys.executable, str(_SUPPORT / "fakes/pyrometer_run.py"))
+
+
+def settled(toml: str, folder: Path) -> Settings:
+    """The settings that a file says, without the built-in schedules where it has others."""
+    (folder / "pyrometer.toml").write_text(toml)
+    return load_settings(cwd=folder, environ={})
+
+
+def nothing_found(task: Any, hands: Hands) -> Done:
+    """A look at a history that finds nothing."""
+    return Done("done", {"summary": "nothing moved"})
+
+
+JOBS: Registry = {"measure": measure, "detect": nothing_found, "prune": tidy}
+
+
+def a_service(
+    url: str,
+    data_dir: Path,
+    settings: Settings,
+    log: Log,
+    *,
+    machine: str = "here",
+    jobs: Registry = JOBS,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    places: Places | None = None,
+) -> Service:
+    """A service on a machine of that name that does these jobs, there and at these places."""
+    around = Surroundings(
+        settings=lambda: settings,
+        data_dir=data_dir,
+        open_database=partial(open_database, url, timeout=1.0),
+        machine=machine,
+        labels=(machine, "lab"),
+        jobs=jobs,
+        log=log,
+        now=now,
+        version="test",
+        command=(*NOBODY, str(data_dir)),
+    )
+    return Service(around, [Lane("measuring", MEASURING), Lane("thinking", THINKING)], places)
+
+
+def until(happened: Callable[[], Any], what: str) -> Any:
+    """Wait for something; fails the test where it does not come."""
+    give_up = time.monotonic() + _PATIENCE_SECONDS
+    while not (found := happened()):
+        if time.monotonic() > give_up:
+            raise AssertionError(f"waited in vain: {what}")
+        time.sleep(0.02)
+    return found
+
+
+@dataclass
+class Process:
+    """A scheduler as a process, and what it said."""
+
+    process: subprocess.Popen[str]
+    said: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+
+    def events(self, name: str) -> list[Mapping[str, Any]]:
+        """The events of that name so far."""
+        return [each for each in list(self.said) if each["event"] == name]
+
+    def wait_for(self, name: str, **about: object) -> Mapping[str, Any]:
+        """The first event of that name that says this."""
+
+        def found() -> Mapping[str, Any] | None:
+            return next((e for e in self.events(name) if about.items() <= e.items()), None)
+
+        return until(found, f"{name} {about}")
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and wait; answers the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(_PATIENCE_SECONDS)
+
+
+@contextmanager
+def scheduler(url: str, data_dir: Path, *arguments: str, machine: str = "here") -> Generator[Process]:
+    """A scheduler in the folder `data_dir` that is killed in the end, if it still lives."""
+    data_dir.mkdir(exist_ok=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "support.servers.schedulers", url, str(data_dir), machine, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=data_dir,
+        env=os.environ | {"PYTHONPATH": str(_SUPPORT.parent)},
+    )
+    made = Process(process)
+
+    def listen() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            made.said.append(json.loads(line))
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        yield made
+    finally:
+        process.kill()
+        process.wait()
+        listener.join()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def executions(data_dir: Path) -> list[str]:
+    """What was carried out, run and case."""
+    path = data_dir / "executions"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def main(url: str, folder: str, machine: str, *arguments: Sequence[str]) -> None:
+    """Be a scheduler until SIGTERM; with a folder `nodes` in DATA_DIR the head of those places."""
+    asked = threading.Event()
+    data_dir = Path(folder)
+    nodes = data_dir / "nodes"
+    # Tests do not have all night.
+    loop.TICK_SECONDS, loop.BEAT_SECONDS, worker_pool.REST_SECONDS = 0.2, 0.4, 0.2
+    service = a_service(
+        url,
+        data_dir,
+        settled((data_dir / "pyrometer.toml").read_text(), data_dir),
+        Log("json", lambda: datetime.now(UTC)),
+        machine=machine,
+        places=FolderPlaces(nodes, data_dir, NOBODY) if nodes.is_dir() else None,
+    )
+
+    def ask(*_: object) -> None:
+        asked.set()
+        service.wake()
+
+    signal.signal(signal.SIGTERM, ask)
+    service.run(asked.is_set, once="once" in arguments)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,81 @@
+"""A head at a real Slurm cluster, whose jobs are measured by nobody."""
+
+import json
+import shlex
+from pathlib import Path
+
+from configuration.tables.slurm import SlurmSettings
+from fleet.remote_host import RemotePlace
+from fleet.slurm.engine import SlurmEngine
+from runner import journal
+from scheduled_jobs.jobs.context import Ended
+from support.builders.journals import a_header
+from support.fakes.loopback_engine import AN_ENVIRONMENT
+from support.fakes.pyrometer_run import CASES, HEADER, plan
+from support.servers.fleet_heads import RUN, Head
+from support.servers.schedulers import NOBODY, executions, until
+from support.servers.slurm_cluster import SlurmCluster
+
+WELL = Ended(0, None, "")
+
+
+class Site(Head):
+    """A head at the cluster; what its jobs do is measured by nobody."""
+
+    def __init__(self, folder: Path, cluster: SlurmCluster, settings: SlurmSettings) -> None:
+        self.shared = folder / "shared"
+        self.shared.mkdir(exist_ok=True)
+        header = a_header("", plan(), environments=(AN_ENVIRONMENT,)).to_body()
+        (self.shared / HEADER).write_text(json.dumps(header))
+        script = folder / "pyrometer.sh"
+        script.write_text(
+            '#!/bin/sh\nenv > "$PYROMETER_DATA_DIR/environ"\n'
+            f'cp {self.shared}/{HEADER} "$PYROMETER_DATA_DIR"\n'
+            f'exec {shlex.join(NOBODY)} "$PYROMETER_DATA_DIR" "$@"\n'
+        )
+        script.chmod(0o755)
+        self.cluster = cluster
+        made = SlurmEngine(
+            settings, self.shared, folder / "environments", None, command=[str(script)], folder=folder
+        )
+        super().__init__(folder, made)
+
+    def place(self, name: str = "alpha") -> RemotePlace:
+        place = RemotePlace(self.engine, name, self.data_dir, self._lose)
+        place.told(name, ["lab"])
+        return place
+
+    def node_data(self, name: str = "alpha", run: str = RUN) -> Path:
+        """What a run has for a data folder on a node."""
+        return self.shared / "data" / name / run
+
+    def journal(self, name: str = "alpha", run: str = RUN) -> bytes:
+        """The run's journal as its node has it."""
+        return (self.node_data(name, run) / "runs" / run / journal.FILE).read_bytes()
+
+    def midway(self, name: str = "alpha", run: str = RUN) -> None:
+        """Wait until a patient run has measured two of its cases, and the head knows it."""
+        until(lambda: len(executions(self.node_data(name, run))) == 2, "two cases are measured")
+        until(lambda: self.mirror(run).count(b'"outcome"') == 2, "two cases are mirrored")
+
+    def go_on(self) -> None:
+        """Let patient runs go on."""
+        (self.folder / "go-on").touch()
+
+    def there(self) -> list[str]:
+        """The nodes that take jobs."""
+        return [node.name for node in self.engine.nodes()]
+
+    def all_told(self) -> str:
+        """What the logs say."""
+        return "".join(path.read_text() for path in sorted(self.data_dir.glob("tasks/1/*.log")))
+
+    def number(self) -> str:
+        """The number of the one job that there is."""
+        until(self.cluster.jobs, "a job is there")
+        return self.cluster.jobs()[0][0]
+
+
+def all_of(run: str = RUN) -> list[str]:
+    """Each case of a run carried out once."""
+    return [f"{run} {case}/infer/-/eager" for case in CASES]

@@ -1,0 +1,307 @@
+"""A folder in which the real command runs: settings, quick cases, a lock and a database of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from records.outcomes import Measurement, Outcome
+from runner import journal
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = Path(sys.executable).with_name("pyrometer")
+#: Names the folder of the lock that has one run at a time measure this machine.
+LOCK_FOLDER = "PYROMETER_TEST_LOCK_FOLDER"
+#: A record that names its case.
+Row = TypeVar("Row", Outcome, Measurement)
+#: For what must happen sooner or later, on a machine that may be busy with other things.
+PATIENCE_SECONDS = 120.0
+
+ADD = "add/infer/size=8/eager"
+LINEAR = "linear/infer/width=8/eager"
+RAISES = "raises/infer/-/eager"
+WOBBLES = "wobbles/infer/width=8/eager"
+
+CASES = '''"""Cases of microseconds, and some that go wrong."""
+
+import torch
+from runner.worker.case import Workload, case
+from torch import nn
+
+
+@case(size=[8])
+def add(size):
+    """One addition."""
+    ones = torch.ones(size)
+    return lambda: ones + ones
+
+
+@case(phases=("infer", "train"), width=[8])
+def linear(width):
+    """One small layer."""
+    layer = nn.Linear(width, width)
+    inputs = (torch.randn(4, width),)
+    flops = 2.0 * 4 * width * width
+    return Workload(layer, inputs, items=4, flops=flops, loss=lambda out: out.square().mean())
+
+
+@case()
+def raises():
+    """Cannot be built."""
+    raise RuntimeError("no such weather")
+
+
+class Wobble(nn.Module):
+    def forward(self, x):
+        return x * torch.rand(())
+
+
+@case(width=[8])
+def wobbles(width):
+    """Never the same answer twice."""
+    return Workload(Wobble(), (torch.ones(1, width),), items=1)
+'''
+
+SUITES = f"""
+[suites.quick]
+cases = ["{ADD}", "{LINEAR}"]
+replicates = 2
+measure_seconds = 0.05
+
+[suites.mixed]
+cases = ["{ADD}", "{LINEAR}", "{RAISES}", "{WOBBLES}"]
+replicates = 2
+measure_seconds = 0.05
+
+[suites.long]
+cases = ["{ADD}", "{LINEAR}"]
+replicates = 6
+measure_seconds = 0.05
+"""
+
+
+def measured_python() -> Path:
+    """The interpreter to measure; skips the test where there is none, fails it where all must run."""
+    given = os.environ.get("PYROMETER_TEST_PYTHON")
+    python = Path(given) if given else ROOT / ".pyrometer/environments/default/bin/python"
+    if not python.exists():
+        unavailable(f"no measured environment at {python}: run `make setup` or set PYROMETER_TEST_PYTHON")
+    return python
+
+
+def run_snippet(snippet: Path) -> Any:
+    """Run a file under the measured interpreter, our root on its `sys.path`; returns the JSON it prints."""
+    # One thread: the machine may be busy with other tests, and sums then have one order.
+    settings = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    command = [str(measured_python()), str(snippet)]
+    done = subprocess.run(command, env={**os.environ, **settings}, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.stderr.write(done.stderr)
+        last = done.stderr.strip().splitlines()[-1:]
+        pytest.fail(f"{snippet.name} ended with {done.returncode}: {last}")
+    return json.loads(done.stdout)
+
+
+def unavailable(reason: str) -> None:
+    """Skip the test, or fail it where PYROMETER_TEST_REQUIRE_ALL is 1."""
+    if os.environ.get("PYROMETER_TEST_REQUIRE_ALL") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The lines of `--json`, each of which must parse."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def run(self) -> str:
+        """The run that `--json` speaks of."""
+        return next(str(event["run"]) for event in self.events if "run" in event)
+
+    def one_sentence(self) -> str:
+        """What a usage error says: exit code 2, stdout empty, one line, no traceback."""
+        assert (self.code, self.out) == (2, ""), self
+        sentence = self.err.strip()
+        assert "\n" not in sentence and "Traceback" not in sentence, sentence
+        return sentence
+
+
+class Running:
+    """A command under way with `--json`."""
+
+    def __init__(self, process: subprocess.Popen[str], err: Path) -> None:
+        self.process = process
+        self._err = err
+        self.lines: list[str] = []
+
+    def until(self, event: str, **wanted: object) -> dict[str, Any]:
+        """Read events up to the first of that kind with those values."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            body = json.loads(line)
+            if body["event"] == event and wanted.items() <= body.items():
+                return dict(body)
+        self.process.wait()
+        raise AssertionError(f"ended without {event} {wanted}: {self.lines[-3:]} {self.said()}")
+
+    def said(self) -> str:
+        """What it has written for people so far."""
+        return self._err.read_text()
+
+    def end(self) -> Done:
+        """Wait for the end."""
+        assert self.process.stdout is not None
+        self.lines += self.process.stdout.readlines()
+        code = self.process.wait(PATIENCE_SECONDS)
+        self.process.stdout.close()
+        return Done(code, "".join(self.lines), self.said())
+
+
+class Site:
+    """A folder with a `pyrometer.toml` and a file of cases."""
+
+    def __init__(self, folder: Path, python: Path, *, settings: str = "") -> None:
+        self.folder = folder
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir()
+        (folder / "cases.py").write_text(CASES)
+        head = f'{settings}\n[environments.default]\npython = "{python}"\n'
+        (folder / "pyrometer.toml").write_text(head + SUITES)
+        #: Called in the child before a command that is run to its end.
+        self.before_exec: Callable[[], object] | None = None
+        self._started: list[subprocess.Popen[str]] = []
+
+    def environ(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """This process's variables without settings of ours; the lock lies where no other test looks.
+
+        Whoever else computes here is no matter of a test that does not say so.
+        """
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYROMETER_")}
+        inherited["PYROMETER_CONTENTION_LIMIT"] = "1"
+        own = {LOCK_FOLDER: str(self.temporary), "TMPDIR": str(self.temporary), "HOME": str(self.folder)}
+        return {**inherited, **own, **variables}
+
+    def call(self, *arguments: str, **variables: str) -> Done:
+        """Run `pyrometer` to its end."""
+        return self.execute(str(COMMAND), *arguments, **variables)
+
+    def execute(self, *command: str, **variables: str) -> Done:
+        """Run any command here to its end."""
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.environ(variables),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            preexec_fn=self.before_exec,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def run(self, suite: str, *arguments: str, **variables: str) -> Done:
+        """`pyrometer run` of a suite with the cases of this folder, to its end."""
+        return self.call(
+            "run", "--suite", suite, "--cases", "cases.py", *self.narrowed(suite), *arguments, **variables
+        )
+
+    def start(self, *arguments: str, **variables: str) -> Running:
+        """`pyrometer run` with these arguments, in the background."""
+        return self.start_command("run", *arguments, **variables)
+
+    def start_command(self, *arguments: str, **variables: str) -> Running:
+        """A command that takes `--json`, in the background."""
+        err = self.folder / f"stderr-{len(self._started)}"
+        with err.open("w") as file:
+            process = subprocess.Popen(
+                [COMMAND, *arguments, "--json"],
+                cwd=self.folder,
+                env=self.environ(variables),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+            )
+        self._started.append(process)
+        return Running(process, err)
+
+    def start_suite(self, suite: str, *arguments: str, **variables: str) -> Running:
+        """`start` a suite with the cases of this folder."""
+        return self.start(
+            "--suite", suite, "--cases", "cases.py", *self.narrowed(suite), *arguments, **variables
+        )
+
+    @staticmethod
+    def narrowed(suite: str) -> tuple[str, ...]:
+        """A file of cases joins a suite as a whole; these keep it to what the suite lists."""
+        cases = (ADD, LINEAR, RAISES, WOBBLES) if suite == "mixed" else (ADD, LINEAR)
+        return tuple(part for case in cases for part in ("--case", case))
+
+    def journal(self, run: str) -> Path:
+        """The journal of a run."""
+        return self.folder / ".pyrometer" / "runs" / run / journal.FILE
+
+    @property
+    def url(self) -> str:
+        """The default database."""
+        return f"sqlite:///{self.folder}/pyrometer.db"
+
+    def close(self) -> None:
+        """End what a failed test left running."""
+        for process in self._started:
+            process.kill()
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+
+
+def carriers(run: str) -> list[int]:
+    """The processes that carry the token of a run."""
+    mark = f"PYROMETER_TOKEN={run}:".encode()
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        try:
+            variables = (entry / "environ").read_bytes().split(b"\0") if entry.name.isdigit() else []
+        except OSError:
+            continue
+        if any(variable.startswith(mark) for variable in variables):
+            found.append(int(entry.name))
+    return found
+
+
+def of_the_plan(rows: Iterable[Row]) -> list[Row]:
+    """Outcomes or measurements without the canary's, which stand in no plan."""
+    return [row for row in rows if not row.case.startswith("canary_")]
+
+
+def wait_for_nobody(run: str) -> None:
+    """Return when no process carries the token of the run any more."""
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while left := carriers(run):
+        assert time.monotonic() < give_up, f"still running: {left}"
+        time.sleep(0.05)
+
+
+def one_site(folder: Path, settings: str = "") -> Iterator[Site]:
+    """For fixtures: a site, and afterwards none of its processes."""
+    place = Site(folder, measured_python(), settings=settings)
+    try:
+        yield place
+    finally:
+        place.close()
