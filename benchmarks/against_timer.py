@@ -51,7 +51,7 @@ def main() -> None:
         )
 
 
-def _one(python: str, case: str, quiet: profile.Profile) -> list[tuple[float, float]]:
+def _one(python: str, case: str, quiet: profile.AppliedProfile) -> list[tuple[float, float]]:
     variables = {**os.environ, **quiet.variables, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [python, str(PEER), case],

@@ -38,7 +38,7 @@ from runner import profile
 from runner.execution import harness
 from runner.execution.executor import Attempt, Ended, LocalExecutor, Measured
 from runner.execution.session import Conditions
-from runner.session_plan import SessionPlan, Target, Timing
+from runner.session_plan import SessionPlan, TargetEnvironment, Timing
 from runner.telemetry.sampler_client import Sampler
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -117,7 +117,7 @@ class _Bench:
             harness=harness.build(folder / "harness", (CASES,)),
             profile=quiet,
             timing=TIMING,
-            targets={side: Target(side, python, side) for side in ("old", "new")},
+            targets={side: TargetEnvironment(side, python, side) for side in ("old", "new")},
             device="cpu",
             telemetry=Sampler,
         )

@@ -10,14 +10,14 @@ from typing import Any
 from .errors import BrokenEnvironment
 from .execution.harness import Harness
 from .execution.process import Launch, WorkerGone, WorkerProcess, WorkerSilent
-from .profile import Profile
+from .profile import AppliedProfile
 from .worker.messages import Described, Failed, ProtocolError
 
 _DESCRIBE_SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class MeasuredEnvironment:
     """One interpreter with its PyTorch, as it described itself."""
 
     name: str
@@ -48,7 +48,7 @@ def check_interpreter(name: str, python: Path) -> None:
         raise BrokenEnvironment(f"environment {name}: {python} is not an executable interpreter")
 
 
-def describe(name: str, python: Path, harness: Harness, profile: Profile) -> Environment:
+def describe(name: str, python: Path, harness: Harness, profile: AppliedProfile) -> MeasuredEnvironment:
     """Ask the interpreter at `python` who it is, under the profile it will be measured in.
 
     Raises BrokenEnvironment when it is missing, cannot import torch, or does not answer in three minutes.
@@ -82,4 +82,4 @@ def describe(name: str, python: Path, harness: Harness, profile: Profile) -> Env
         raise BrokenEnvironment(f"environment {name} ({python}) cannot import torch: {answer.reason}")
     if not isinstance(answer, Described):
         raise BrokenEnvironment(f"environment {name} ({python}) answered something else")
-    return Environment(name, str(python), answer.environment, answer.workloads, answer.broken)
+    return MeasuredEnvironment(name, str(python), answer.environment, answer.workloads, answer.broken)

@@ -38,7 +38,7 @@ _QUIET_VARIABLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class AppliedProfile:
     """One profile as it applies to this machine.
 
     `cpus`: the worker's CPUs, empty for no pinning. `housekeeping`: the controller's, the supervisor's and
@@ -82,7 +82,7 @@ def make(
     variables: Mapping[str, str] | None = None,
     cpus: tuple[int, ...] | None = None,
     threads: int | None = None,
-) -> Profile:
+) -> AppliedProfile:
     """A profile for this machine: the shell's relevant variables, the base on top, then the user's changes.
 
     What the shell sets is part of the profile, so that its numbers are no part of another series.
@@ -94,16 +94,16 @@ def make(
     allowed = sorted(os.sched_getaffinity(0))
     if base == "as-it-comes":
         outside = tuple(c for c in allowed if cpus and c not in cpus)
-        return Profile(name, {**shell, **own}, cpus or (), outside, threads)
+        return AppliedProfile(name, {**shell, **own}, cpus or (), outside, threads)
     kept = {**shell, **_QUIET_VARIABLES, **own}
     if cpus:
-        return Profile(name, kept, cpus, tuple(c for c in allowed if c not in cpus), threads)
+        return AppliedProfile(name, kept, cpus, tuple(c for c in allowed if c not in cpus), threads)
     spare = _siblings(allowed[0]) & set(allowed)
     rest = tuple(cpu for cpu in allowed if cpu not in spare)
     if not rest:
         note = "only one core is available: none can be left free for housekeeping, expect more noise"
-        return Profile(name, kept, (), (), threads, (note,))
-    return Profile(name, kept, rest, tuple(sorted(spare)), threads)
+        return AppliedProfile(name, kept, (), (), threads, (note,))
+    return AppliedProfile(name, kept, rest, tuple(sorted(spare)), threads)
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:

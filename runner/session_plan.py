@@ -1,4 +1,4 @@
-"""What the controller plans: how long to measure, where, and which replicates together."""
+"""Session plans: how long to measure, in which environment, and which replicates together."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetEnvironment:
     """The environment a contender runs in: name, interpreter, fingerprint.
 
     `build` is the torch it had when the run began (see `messages.torch_build`); empty where nobody asked.

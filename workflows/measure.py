@@ -20,7 +20,7 @@ from runner.execution.process import sweep
 from runner.execution.session import MAX_LOST, Conditions
 from runner.journal import Journal
 from runner.multi_node.nodes import Node
-from runner.profile import Profile
+from runner.profile import AppliedProfile
 from runner.session_plan import SessionPlan
 from runner.telemetry.sampler_client import Sampler
 
@@ -65,7 +65,7 @@ def new_run_id() -> str:
 
 def measure(
     header: Header,
-    profile: Profile,
+    profile: AppliedProfile,
     harness: Harness,
     folder: Path,
     known: tuple[Outcome, ...],
@@ -143,7 +143,7 @@ class _Boundaries:
     """Where sessions meet: there the canary sings, and is kept. `known` is what it sang before a resume."""
 
     def __init__(
-        self, header: Header, profile: Profile, recorder: Recorder, known: tuple[Outcome, ...]
+        self, header: Header, profile: AppliedProfile, recorder: Recorder, known: tuple[Outcome, ...]
     ) -> None:
         self.differs = False
         self._run = header.run

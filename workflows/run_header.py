@@ -6,18 +6,17 @@ from datetime import datetime
 from typing import Any
 
 from analysis.comparison.comparison import COMPARED, Comparison
-from records.environments import Environment as StoredEnvironment
+from records.environments import Environment
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_run, source_of_old_run
 from records.outcomes import Planned
-from records.runs import Profile as StoredProfile
-from records.runs import Run
-from runner.environment import Environment
+from records.runs import Profile, Run
+from runner.environment import MeasuredEnvironment
 from runner.errors import JournalError
 from runner.machine import MachineFacts
-from runner.profile import Profile
-from runner.session_plan import Target, Timing
+from runner.profile import AppliedProfile
+from runner.session_plan import TargetEnvironment, Timing
 from runner.telemetry.capability import Capability, Probe
 from runner.worker.messages import torch_build
 
@@ -82,7 +81,7 @@ class Header:
             raise JournalError(f"run {run} has a header that this Pyrometer does not understand") from error
 
     @property
-    def targets(self) -> dict[str, Target]:
+    def targets(self) -> dict[str, TargetEnvironment]:
         """The environments by fingerprint."""
         return {e["fingerprint"]: _target(e) for e in self.environments}
 
@@ -139,7 +138,7 @@ class Header:
             state=state,
             machine=Machine(self.machine["fingerprint"], self.machine["name"], hardware),
             environments=tuple(
-                StoredEnvironment(
+                Environment(
                     e["fingerprint"],
                     e["name"],
                     e["facts"].get("torch", ""),
@@ -149,9 +148,7 @@ class Header:
                 )
                 for e in (*self.environments, *((self.canary,) if self.canary else ()))
             ),
-            profile=StoredProfile(
-                self.profile["fingerprint"], self.profile["name"], self.profile["settings"]
-            ),
+            profile=Profile(self.profile["fingerprint"], self.profile["name"], self.profile["settings"]),
             harness=self.harness,
             planned=len(self.planned),
             command=self.command,
@@ -173,10 +170,10 @@ class Header:
         )
 
 
-def _target(environment: Mapping[str, Any]) -> Target:
+def _target(environment: Mapping[str, Any]) -> TargetEnvironment:
     facts = environment["facts"]
     build = torch_build(facts.get("torch", ""), facts.get("torch_git"))
-    return Target(environment["name"], environment["python"], environment["fingerprint"], build)
+    return TargetEnvironment(environment["name"], environment["python"], environment["fingerprint"], build)
 
 
 def machine_body(machine: MachineFacts, nodes: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
@@ -189,7 +186,7 @@ def telemetry_body(gpus: Probe, cpu: Iterable[Capability]) -> dict[str, Any]:
     return {"gpu": gpus.to_body(), "cpu": [asdict(each) for each in cpu]}
 
 
-def environment_body(environment: Environment) -> dict[str, Any]:
+def environment_body(environment: MeasuredEnvironment) -> dict[str, Any]:
     """An environment as plain JSON values, without the list of cases."""
     return {
         "name": environment.name,
@@ -199,7 +196,7 @@ def environment_body(environment: Environment) -> dict[str, Any]:
     }
 
 
-def profile_body(profile: Profile) -> dict[str, Any]:
+def profile_body(profile: AppliedProfile) -> dict[str, Any]:
     """A profile as plain JSON values."""
     return {
         "name": profile.name,

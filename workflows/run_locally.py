@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from common.interrupts import Interrupts
 from runner.execution import harness as harnesses
 from runner.execution.machine_lock import exclusive, holder
-from runner.profile import Profile
+from runner.profile import AppliedProfile
 
 from .app_context import AppContext
 from .errors import Interrupted, UsageError
@@ -129,7 +129,7 @@ def alone(reporter: Reporter) -> Generator[None]:
 
 
 @contextmanager
-def housekeeping(profile: Profile) -> Generator[None]:
+def housekeeping(profile: AppliedProfile) -> Generator[None]:
     """Keep this process off the CPUs that are measured."""
     before = os.sched_getaffinity(0)
     if profile.housekeeping:

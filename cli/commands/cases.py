@@ -11,9 +11,8 @@ from rich.table import Table
 from configuration.suggestions import unknown
 from records.references import Claim
 from runner.suites import plan
-from runner.suites.published_claims import claims_for
-from runner.worker.axes import AXES
-from runner.worker.case_key import CaseKey
+from runner.suites.references import claims_for
+from runner.worker.case_key import AXES, CaseKey
 from workflows.errors import UsageError
 from workflows.planning.select_cases import all_suites
 

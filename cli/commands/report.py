@@ -17,7 +17,7 @@ from common.text import printable
 from records.kinds import RunSource
 from records.outcomes import Outcome
 from reports import sentences
-from runner.suites.reference_cases import baselines
+from runner.suites.references import baselines
 from workflows.errors import UsageError
 from workflows.ingest import store_pending
 from workflows.load_run import LATEST, Told, judge_told, retell

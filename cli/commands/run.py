@@ -14,7 +14,7 @@ from runner import environment as environments
 from runner.execution import harness as harnesses
 from runner.multi_node import nodes as multi_node
 from runner.suites import plan
-from runner.suites.composing import with_baselines
+from runner.suites.suite import with_baselines
 from workflows.app_context import AppContext
 from workflows.errors import NothingToMeasure, UsageError
 from workflows.ingest import store_pending

@@ -9,8 +9,7 @@ import typer
 from common.text import plural
 from runner.errors import BrokenEnvironment
 from runner.suites import plan
-from runner.suites.matrix import is_glob, is_key
-from runner.suites.suite import Suite
+from runner.suites.suite import Suite, is_glob, is_key
 from runner.worker.case_key import CaseKey
 from workflows.app_context import AppContext
 from workflows.planning.select_cases import all_suites, expanded, refuse_unknown, suite_named

@@ -13,7 +13,7 @@ from analysis.metrics import METRICS
 from analysis.speedups import Gain
 from records.outcomes import Outcome
 from records.references import Claim
-from runner.suites.published_claims import claims_for
+from runner.suites.references import claims_for
 
 from .case_names import CaseName
 from .wording import figure, times

@@ -22,7 +22,7 @@ from rich.progress import (
 from analysis.speedups import gains
 from common.text import plural
 from records.outcomes import Outcome, Planned
-from runner.suites.reference_cases import baselines
+from runner.suites.references import baselines
 from workflows.measure import RunResult
 from workflows.reporter import Watcher
 from workflows.run_header import Header

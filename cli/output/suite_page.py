@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 
 from records.references import Claim
-from runner.suites.built_in import built_in
-from runner.suites.published_claims import all_claims, claims_for
-from runner.suites.suite import Block, Suite
+from runner.suites.references import all_claims, claims_for
+from runner.suites.suite import Suite, SuiteBlock, built_in
 from runner.worker.case_key import CaseKey
 
 
@@ -40,7 +39,7 @@ def _suite(suite: Suite) -> str:
     return head + "\n".join(lines) + "\n"
 
 
-def _rows(block: Block, suite: Suite) -> Iterable[str]:
+def _rows(block: SuiteBlock, suite: Suite) -> Iterable[str]:
     """One row for each workload of a block."""
     techniques: dict[str, list[str]] = {}
     claims: dict[str, dict[int, None]] = {}

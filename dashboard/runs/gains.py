@@ -12,8 +12,7 @@ from dashboard.components import frames, markup, parts, tables, wording
 from records.outcomes import Measurement, Outcome
 from records.references import Claim
 from records.runs import Run
-from runner.suites.published_claims import claims_for
-from runner.suites.reference_cases import baselines
+from runner.suites.references import baselines, claims_for
 
 #: The gains of a run by case and environment.
 Gains = Mapping[tuple[str, str], Sequence[Gain]]

@@ -12,8 +12,7 @@ from analysis.speedups import ALONE, Gain, gains, refused
 from dashboard.runs.gains import Claimed
 from records.outcomes import Measurement, Outcome
 from records.runs import Run
-from runner.suites.published_claims import claims_for
-from runner.suites.reference_cases import baselines
+from runner.suites.references import baselines, claims_for
 from runner.worker.case_key import CaseKey, CaseKeyError
 
 #: Metrics of one case by name.

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..environment import Environment
+from ..environment import MeasuredEnvironment
 from ..errors import BrokenEnvironment, BuildFailed, IndexFailed
 from . import build_errors, build_process, package_index
 from .build_process import Cancelled, Ending
@@ -26,7 +26,7 @@ _DEADLINE_SECONDS = 4 * 3600.0
 _DRIVER = Path("/proc/driver/nvidia/version")
 
 #: Asks the interpreter at a path who it is, under a name for people; raises BrokenEnvironment.
-Describe = Callable[[str, Path], Environment]
+Describe = Callable[[str, Path], MeasuredEnvironment]
 #: Hears what happens, a short phrase each.
 Progress = Callable[[str], None]
 
@@ -142,7 +142,7 @@ class _Build:
         if told := _told(line):
             self._progress(told)
 
-    def _verified(self) -> Environment:
+    def _verified(self) -> MeasuredEnvironment:
         try:
             described = self._workshop.describe(self._recipe.label, self._path / "bin" / "python")
         except BrokenEnvironment as error:

@@ -16,7 +16,7 @@ from typing import Any
 from records.outcomes import Outcome
 
 from ..machine import last_level_cache_mib
-from ..profile import Profile
+from ..profile import AppliedProfile
 from .process import TOKEN_VARIABLE, inherited_variables
 
 #: What the canary's environment is called.
@@ -114,6 +114,6 @@ class Canary:
         return told, f"the canary ended with {done.returncode}: {last}"
 
 
-def canary_of(profile: Profile) -> Canary:
+def canary_of(profile: AppliedProfile) -> Canary:
     """The canary for what is measured under `profile`."""
     return Canary(profile.cpus)

@@ -12,8 +12,8 @@ from pathlib import Path
 from records.outcomes import Outcome, Planned
 
 from ..multi_node.nodes import Node
-from ..profile import Profile
-from ..session_plan import SessionPlan, Target, Timing
+from ..profile import AppliedProfile
+from ..session_plan import SessionPlan, TargetEnvironment, Timing
 from ..telemetry.telemetry_interface import OwnGpus, StartTelemetry, Telemetry
 from ..worker.case_key import CaseKey
 from . import tracing
@@ -50,9 +50,9 @@ class Conditions:
     run: str
     folder: Path
     harness: Harness
-    profile: Profile
+    profile: AppliedProfile
     timing: Timing
-    targets: Mapping[str, Target]
+    targets: Mapping[str, TargetEnvironment]
     device: str
     gpus: tuple[str, ...] = ()
     telemetry: StartTelemetry | None = None

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 from ..errors import NodeFailed
 from ..execution.harness import Harness
 from ..machine import MachineFacts
-from ..profile import Profile
+from ..profile import AppliedProfile
 
 if TYPE_CHECKING:
     # It starts a worker, which knows nodes.
-    from ..environment import Environment
+    from ..environment import MeasuredEnvironment
 
 #: How long a node may take to start two interpreters and import torch.
 _PROBE_SECONDS = 180.0
@@ -91,7 +91,11 @@ def _node(body: Any) -> Node:
 
 
 def inspect(
-    nodes: tuple[Node, ...], environment: "Environment", harness: Harness, profile: Profile, gpus: int
+    nodes: tuple[Node, ...],
+    environment: "MeasuredEnvironment",
+    harness: Harness,
+    profile: AppliedProfile,
+    gpus: int,
 ) -> NodeMachines:
     """What the machines of the other nodes are; raises NodeFailed for one that cannot measure the same.
 

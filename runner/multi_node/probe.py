@@ -10,7 +10,7 @@ from typing import Any
 from .. import environment, machine
 from ..errors import RunnerError
 from ..execution.harness import Harness
-from ..profile import Profile
+from ..profile import AppliedProfile
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
     order: dict[str, Any] = json.loads(sys.argv[1])
     values = order["profile"]
     cpus, housekeeping = tuple(values["cpus"]), tuple(values["housekeeping"])
-    profile = Profile(values["name"], values["variables"], cpus, housekeeping, values["threads"])
+    profile = AppliedProfile(values["name"], values["variables"], cpus, housekeeping, values["threads"])
     harness = Harness(Path(order["harness"]), "", "", ())
     try:
         described = environment.describe("of this run", Path(order["python"]), harness, profile)

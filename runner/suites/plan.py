@@ -9,8 +9,7 @@ from typing import Any
 from records.outcomes import Planned
 
 from ..session_plan import SessionPlan, Timing
-from ..worker.axes import AXES
-from ..worker.case_key import CaseKey, CaseKeyError
+from ..worker.case_key import AXES, CaseKey, CaseKeyError
 
 #: What a replicate costs beyond warm-up and measuring, in seconds, until this machine has shown otherwise.
 #: The figures are rounded up from runs on a virtual machine with two cores, PyTorch 2.13 on the CPU; the

@@ -13,8 +13,8 @@ import torch
 
 from .case_key import CaseKey
 from .prepared_case import Stage
-from .techniques import precision, storage
-from .techniques.apply import build
+from .techniques import precision
+from .techniques.apply import build, lift_limit
 
 #: Largest relative error in the Euclidean norm that still counts as the same answer. fp32: reordered sums
 #: of a deep network stay well below. tf32 and fp16 have 11 bits of significand (2**-11 = 0.05 % a rounding),
@@ -99,7 +99,7 @@ def check(stage: Stage, device: str, seed: int, first: Course | None) -> Check:
     allowed = tolerance(stage.key)
     if stage.model is None:
         return Check(None, allowed, note="a closure has no reference to compare with")
-    storage.lift_limit(stage.key, device)
+    lift_limit(stage.key, device)
     with precision.exact_fp32():
         reference = build(stage.key.eager, device, seed)
     if first is None:

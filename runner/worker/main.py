@@ -63,13 +63,13 @@ def main(harness: str, user_cases: list[str]) -> None:
 def _be_member(arguments: argparse.Namespace, user_cases: list[str]) -> NoReturn:
     """Join the leader's group, first of all to be on the right CPUs when torch is imported."""
     if arguments.store is None:
-        from .distributed.local_channel import join
+        from .distributed.channels import join
 
         line = join(arguments.leader, arguments.rank)
     else:
         share = arguments.shares.split(";")[int(os.environ["LOCAL_RANK"])]
         os.sched_setaffinity(0, [int(cpu) for cpu in share.split(",")])
-        from .distributed.store_channel import StoreChannel, client, end_with_input
+        from .distributed.channels import StoreChannel, client, end_with_input
 
         end_with_input()
         host, _, port = arguments.store.rpartition(":")

@@ -9,7 +9,7 @@ import torch
 
 from . import correctness
 from .case_key import CaseKey
-from .measurements import compiling, launch_bound, memory, shapes, timing
+from .measurements import bounds, compiling, memory, timing
 from .messages import Block, Window
 from .techniques.apply import build
 
@@ -114,7 +114,7 @@ class Solo:
             told |= words()
         if self.stage.key.axis("compile") != "none":
             told |= compiling.report().metrics
-        return told | dict(launch_bound.measure(self.stage.step, self._device, self._shapes))
+        return told | dict(bounds.measure_launch_bound(self.stage.step, self._device, self._shapes))
 
     def check(self) -> correctness.Check:
         """Compare with the eager fp32 reference; what cannot be compared is a note."""
@@ -143,8 +143,8 @@ class Solo:
     def _early_steps(self) -> None:
         stage = self.stage
         compared = 1 if self._course is None else correctness.STEPS
-        while len(self._calls_ns) < max(compared, shapes.calls_of_each(stage.shapes)):
+        while len(self._calls_ns) < max(compared, compiling.calls_of_each_shape(stage.shapes)):
             returned = self._call()
             if len(self._calls_ns) <= compared:
                 self._course = correctness.course(stage, returned, self._course)
-        stage.metrics |= shapes.costs(stage.shapes, self._calls_ns)
+        stage.metrics |= compiling.shape_costs(stage.shapes, self._calls_ns)

@@ -18,7 +18,7 @@ from records.outcomes import OperatorTable
 from records.runs import RunChange
 from records.series import SeriesKey
 from runner.environments.versions import date_of, parse
-from runner.suites.built_in import built_in
+from runner.suites.suite import built_in
 
 from .rebuild_environment import version_spec
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from records.tasks import Task
-from runner.suites.matrix import is_glob
+from runner.suites.suite import is_glob
 
 from ..scheduler.planner import DETECT, detect_task
 from ..scheduler.task_runs import Measured, measured

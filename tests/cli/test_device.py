@@ -7,14 +7,14 @@ import pytest
 
 from dashboard.components.reproduce import reproduce_command
 from runner import journal, machine
-from runner.environment import Environment
-from runner.suites.built_in import built_in
+from runner.environment import MeasuredEnvironment
+from runner.suites.suite import built_in
 from support.builders.run_records import a_run
 from support.fakes.scripted_workers import CASE, World, one_world
 from workflows.planning.plan_run import gpus_in_use
 from workflows.run_header import Header
 
-ENVIRONMENT = Environment(
+ENVIRONMENT = MeasuredEnvironment(
     "default",
     "python",
     {"fingerprint": "f", "devices": [{"name": "NVIDIA H200", "memory_mib": 143771}]},

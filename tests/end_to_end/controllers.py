@@ -16,10 +16,10 @@ from runner import environment
 
 def remember_environment() -> None:
     """Describe the environment once; it is the same one every time."""
-    known: list[environment.Environment] = []
+    known: list[environment.MeasuredEnvironment] = []
     describe = environment.describe
 
-    def once(*about: Any) -> environment.Environment:
+    def once(*about: Any) -> environment.MeasuredEnvironment:
         if not known:
             known.append(describe(*about))
         return known[0]

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.execution.launch.compile_cache import file_name
-from runner.worker.axes import AXES, Axis
-from runner.worker.case_key import PHASES, CaseKey, CaseKeyError, Value
+from runner.worker.case_key import AXES, PHASES, Axis, CaseKey, CaseKeyError, Value
 
 names = st.text(string.ascii_letters + string.digits + "_-.", min_size=1)
 values = (

@@ -21,7 +21,7 @@ from runner import journal
 from runner.execution.executor import Entered, LocalExecutor, Measured
 from runner.execution.session import Conditions
 from runner.journal import Journal
-from runner.profile import Profile
+from runner.profile import AppliedProfile
 from runner.telemetry.counters import GpuCounters, Reading
 from runner.telemetry.gpu.nvml import THROTTLE_FIELDS
 from runner.telemetry.sampler_client import Sampler
@@ -42,7 +42,7 @@ from support.site import unavailable
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 
 CPUS = sorted(os.sched_getaffinity(0))
-PINNED = Profile("pinned", {"OMP_NUM_THREADS": "1"}, cpus=(CPUS[-1],), threads=1)
+PINNED = AppliedProfile("pinned", {"OMP_NUM_THREADS": "1"}, cpus=(CPUS[-1],), threads=1)
 H200 = "GPU-11111111-2222-3333-4444-555555555555"
 HOG = """
 import os, signal, sys
@@ -129,7 +129,7 @@ def test_a_case_beside_hogs_is_contended_and_one_is_named(scratch: Scratch, hogs
 
 
 @pytest.fixture
-def keeping_house() -> Generator[Profile]:
+def keeping_house() -> Generator[AppliedProfile]:
     """The profile of hogs, with a CPU for this process, which keeps to that as a controller does."""
     if len(CPUS) < 2:
         unavailable("there is no second CPU for what measures")
@@ -140,7 +140,7 @@ def keeping_house() -> Generator[Profile]:
 
 
 def test_hogs_are_seen_in_a_session_with_a_case_on_cpus_of_its_own(
-    scratch: Scratch, hogs: list[int], keeping_house: Profile
+    scratch: Scratch, hogs: list[int], keeping_house: AppliedProfile
 ) -> None:
     shared = conditions(
         scratch.folder,

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from runner import environment
-from runner.environment import Environment
+from runner.environment import MeasuredEnvironment
 from runner.errors import BadCaseFile, BrokenEnvironment
 from runner.execution import harness
-from runner.profile import Profile
+from runner.profile import AppliedProfile
 from runner.suites import plan
 from support.fakes.torch_wheels import write_wheel
 from support.measuring import CASE_FILES, Scratch
 from support.site import measured_python
 
-PROFILE = Profile("of the test", {"OMP_WAIT_POLICY": "passive"})
+PROFILE = AppliedProfile("of the test", {"OMP_WAIT_POLICY": "passive"})
 
 BROKEN_FILES = {
     "syntax": "from runner.worker.case import case\n\ndef half(:\n",
@@ -38,7 +38,7 @@ BROKEN_FILES = {
 
 
 @pytest.fixture(scope="module")
-def described(module_scratch: Scratch) -> Environment:
+def described(module_scratch: Scratch) -> MeasuredEnvironment:
     """The measured environment, asked with good and broken files of cases."""
     files = [CASE_FILES / "answers.py"]
     for name, text in BROKEN_FILES.items():
@@ -53,7 +53,7 @@ def described(module_scratch: Scratch) -> Environment:
 
 
 @pytest.mark.torch
-def test_an_environment_says_what_it_is(described: Environment) -> None:
+def test_an_environment_says_what_it_is(described: MeasuredEnvironment) -> None:
     facts = described.facts
     assert facts["torch"][0].isdigit()
     assert len(described.fingerprint) == 16
@@ -65,9 +65,9 @@ def test_an_environment_says_what_it_is(described: Environment) -> None:
 
 @pytest.mark.torch
 def test_builds_are_told_apart_by_their_flags_and_not_by_the_cpu_they_run_on(
-    described: Environment, tmp_path: Path
+    described: MeasuredEnvironment, tmp_path: Path
 ) -> None:
-    profile = Profile("of the test", {"ATEN_CPU_CAPABILITY": "default"})
+    profile = AppliedProfile("of the test", {"ATEN_CPU_CAPABILITY": "default"})
     elsewhere = environment.describe("default", measured_python(), harness.build(tmp_path), profile)
     assert described.facts["build"] != elsewhere.facts["build"]
     assert described.fingerprint == elsewhere.fingerprint
@@ -77,7 +77,7 @@ def test_builds_are_told_apart_by_their_flags_and_not_by_the_cpu_they_run_on(
 
 
 @pytest.mark.torch
-def test_it_offers_its_own_cases_and_those_that_joined(described: Environment) -> None:
+def test_it_offers_its_own_cases_and_those_that_joined(described: MeasuredEnvironment) -> None:
     sources = {str(workload["name"]): workload["source"] for workload in described.workloads}
     assert sources["resnet50"] == "runner.cases.resnet"
     assert sources["honest"] == "user_cases.answers"
@@ -103,7 +103,7 @@ def test_it_offers_its_own_cases_and_those_that_joined(described: Environment) -
     ],
 )
 def test_a_broken_file_of_cases_is_named_with_its_line(
-    described: Environment, file: str, sentence: str
+    described: MeasuredEnvironment, file: str, sentence: str
 ) -> None:
     assert set(described.broken_cases) == set(BROKEN_FILES)
     assert described.broken_cases[file].startswith(sentence)
@@ -141,7 +141,7 @@ def script(folder: Path, text: str) -> Path:
 def complaint(folder: Path, python: Path) -> str:
     """The sentence about a broken environment."""
     with pytest.raises(BrokenEnvironment) as caught:
-        environment.describe("mine", python, harness.build(folder / "harness"), Profile("plain"))
+        environment.describe("mine", python, harness.build(folder / "harness"), AppliedProfile("plain"))
     sentence = str(caught.value)
     assert sentence.startswith("environment mine")
     assert "\n" not in sentence
@@ -191,7 +191,7 @@ def test_the_same_cuda_build_is_the_same_environment_with_and_without_a_gpu(
 ) -> None:
     built = harness.build(tmp_path / "harness")
     with_gpu, without = (
-        environment.describe("mine", cuda_build, built, Profile("of the test", {"GPU": gpu}))
+        environment.describe("mine", cuda_build, built, AppliedProfile("of the test", {"GPU": gpu}))
         for gpu in ("there", "away")
     )
     assert (with_gpu.facts["cuda"], with_gpu.facts["cudnn"]) == ("13.0", 91200)
@@ -204,7 +204,7 @@ def test_builds_for_other_gpus_are_told_apart_also_where_there_is_none(
 ) -> None:
     built = harness.build(tmp_path / "harness")
     one, other = (
-        environment.describe("mine", cuda_build, built, Profile("of the test", variables))
+        environment.describe("mine", cuda_build, built, AppliedProfile("of the test", variables))
         for variables in ({"GPU": "away"}, {"GPU": "away", "ARCHITECTURES": "sm_80 sm_90 compute_90"})
     )
     assert one.facts["build"] == other.facts["build"]
@@ -215,11 +215,11 @@ def test_a_cudnn_that_torch_refuses_matters_only_where_there_is_a_gpu(
     cuda_build: Path, tmp_path: Path
 ) -> None:
     built = harness.build(tmp_path / "harness")
-    without = Profile("of the test", {"GPU": "away", "CUDNN": "another"})
+    without = AppliedProfile("of the test", {"GPU": "away", "CUDNN": "another"})
     assert environment.describe("mine", cuda_build, built, without).facts["cudnn"] is None
     with pytest.raises(BrokenEnvironment, match="cuDNN version incompatibility"):
         variables = {**without.variables, "GPU": "there"}
-        environment.describe("mine", cuda_build, built, Profile("of the test", variables))
+        environment.describe("mine", cuda_build, built, AppliedProfile("of the test", variables))
 
 
 def test_a_missing_interpreter(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from runner import profile
 from runner.execution.harness import Harness
 from runner.execution.process import Launch, inherited_variables, worker_environment
-from runner.profile import Profile
+from runner.profile import AppliedProfile
 from workflows.run_header import profile_body
 
 
@@ -69,15 +69,16 @@ def test_chosen_cpus_are_the_workers_and_the_rest_is_ours(base: str) -> None:
 
 
 def test_equal_settings_are_comparable_whatever_they_are_called() -> None:
-    one = Profile("one", {"A": "1", "B": "2"}, cpus=(0, 1), housekeeping=(2,))
+    one = AppliedProfile("one", {"A": "1", "B": "2"}, cpus=(0, 1), housekeeping=(2,))
     assert (
-        one.fingerprint == Profile("other", {"B": "2", "A": "1"}, cpus=(4, 5), housekeeping=(6,)).fingerprint
+        one.fingerprint
+        == AppliedProfile("other", {"B": "2", "A": "1"}, cpus=(4, 5), housekeeping=(6,)).fingerprint
     )
     for different in (
-        Profile("one", {"A": "1"}, cpus=(0, 1), housekeeping=(2,)),
-        Profile("one", {"A": "1", "B": "2"}, cpus=(0,), housekeeping=(2,)),
-        Profile("one", {"A": "1", "B": "2"}, cpus=(0, 1)),
-        Profile("one", {"A": "1", "B": "2"}, cpus=(0, 1), housekeeping=(2,), threads=2),
+        AppliedProfile("one", {"A": "1"}, cpus=(0, 1), housekeeping=(2,)),
+        AppliedProfile("one", {"A": "1", "B": "2"}, cpus=(0,), housekeeping=(2,)),
+        AppliedProfile("one", {"A": "1", "B": "2"}, cpus=(0, 1)),
+        AppliedProfile("one", {"A": "1", "B": "2"}, cpus=(0, 1), housekeeping=(2,), threads=2),
     ):
         assert different.fingerprint != one.fingerprint
 

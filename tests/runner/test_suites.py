@@ -8,9 +8,7 @@ import pytest
 from configuration.schema import SuiteSettings
 from runner.errors import BadSuite
 from runner.suites import plan
-from runner.suites.built_in import FOLDER, NAMES, built_in
-from runner.suites.composing import compose
-from runner.suites.suite import Suite
+from runner.suites.suite import FOLDER, NAMES, Suite, built_in, compose
 from runner.worker.case_key import CaseKey
 
 MLP = "mlp/infer/batch=1"

@@ -15,8 +15,8 @@ from records.outcomes import Outcome, Planned
 from runner.execution import harness
 from runner.execution.executor import Attempt, Ended, Entered, LocalExecutor, Measured
 from runner.execution.session import Conditions
-from runner.profile import Profile
-from runner.session_plan import SessionPlan, Target, Timing
+from runner.profile import AppliedProfile
+from runner.session_plan import SessionPlan, TargetEnvironment, Timing
 from runner.telemetry.telemetry_interface import StartTelemetry
 from support.site import PATIENCE_SECONDS, carriers, measured_python
 
@@ -54,7 +54,7 @@ def conditions(
     folder: Path,
     *case_files: Path,
     timing: Timing = QUICK,
-    profile: Profile | None = None,
+    profile: AppliedProfile | None = None,
     state: Path | None = None,
     telemetry: StartTelemetry | None = None,
     gpus: tuple[str, ...] = (),
@@ -64,12 +64,12 @@ def conditions(
     Nothing samples the machine unless `telemetry` does.
     """
     built = harness.build(folder / "harness", case_files)
-    target = Target(ENVIRONMENT, str(measured_python()), "not asked")
+    target = TargetEnvironment(ENVIRONMENT, str(measured_python()), "not asked")
     return Conditions(
         run=f"test-{uuid.uuid4().hex[:12]}",
         folder=state or folder / "run",
         harness=built,
-        profile=profile or Profile("as-it-comes"),
+        profile=profile or AppliedProfile("as-it-comes"),
         timing=timing,
         targets={ENVIRONMENT: target},
         device="cpu",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runner.session_plan import Target
+from runner.session_plan import TargetEnvironment
 from workflows.run_header import Header
 
 
@@ -41,7 +41,7 @@ def test_a_target_knows_its_torch(facts: dict[str, str | None], build: str) -> N
     environment = {"name": "mine", "python": "/mine/bin/python", "fingerprint": "print", "facts": facts}
     header = a_header(environment)
     again = Header.from_body(header.to_body())
-    assert again.targets == {"print": Target("mine", "/mine/bin/python", "print", build)}
+    assert again.targets == {"print": TargetEnvironment("mine", "/mine/bin/python", "print", build)}
 
 
 def sees(*uuids: str) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from reports.body import upgrade_json
 from reports.wording import case_result
 from runner import environment as environments
 from runner import journal
-from runner.environment import Environment
+from runner.environment import MeasuredEnvironment
 from runner.errors import BrokenEnvironment, BuildFailed
 from runner.execution import harness as harnesses
 
@@ -256,7 +256,7 @@ class Bisector:
             self.bisection = self.bisection.met(at, one.fingerprint)
         return distinguished(self._app, both)
 
-    def _described(self, one: Ready) -> Environment:
+    def _described(self, one: Ready) -> MeasuredEnvironment:
         return environments.describe(one.name, one.python, self._chosen.harness, self._chosen.profile)
 
     def _prepared(self, asked: Question, both: Asked) -> Prepared:

@@ -17,13 +17,13 @@ from records.kinds import RunKind
 from records.outcomes import Outcome, Planned
 from runner import environment as environments
 from runner import journal, machine
-from runner.environment import Environment
+from runner.environment import MeasuredEnvironment
 from runner.errors import JournalError
 from runner.execution import canary_runner
 from runner.execution.harness import Harness
 from runner.machine import MachineFacts
 from runner.multi_node.nodes import Node, NodeMachines, inspect
-from runner.profile import Profile
+from runner.profile import AppliedProfile
 from runner.session_plan import Timing
 from runner.suites.suite import Suite
 from runner.telemetry.gpu import probe
@@ -49,7 +49,7 @@ _UNKNOWN_GPUS = (
 class Chosen:
     """What was asked for and exists, as far as that is known without asking the environment."""
 
-    profile: Profile
+    profile: AppliedProfile
     suite: Suite
     harness: Harness
 
@@ -59,7 +59,7 @@ class Prepared:
     """A run that can start: its description, and what stays the same when it is resumed."""
 
     header: Header
-    profile: Profile
+    profile: AppliedProfile
     harness: Harness
     known: tuple[Outcome, ...] = ()
     nodes: tuple[Node, ...] = ()
@@ -69,7 +69,7 @@ class Prepared:
 class Asked:
     """The environments of a run as they describe themselves, and what NVML told meanwhile, for the header."""
 
-    environments: tuple[Environment, ...]
+    environments: tuple[MeasuredEnvironment, ...]
     telemetry: Mapping[str, Any]
 
 
@@ -96,9 +96,9 @@ def ask(chosen: Chosen, ready: Sequence[Ready]) -> Asked:
     return Asked(described, telemetry_body(asked.result(), host.capabilities()))
 
 
-def _described(chosen: Chosen, ready: Sequence[Ready]) -> tuple[Environment, ...]:
+def _described(chosen: Chosen, ready: Sequence[Ready]) -> tuple[MeasuredEnvironment, ...]:
     """Each environment as it describes itself; of one that is compared with itself, asked once."""
-    known: dict[Path, Environment] = {}
+    known: dict[Path, MeasuredEnvironment] = {}
     for one in ready:
         if one.python not in known:
             known[one.python] = environments.describe(one.name, one.python, chosen.harness, chosen.profile)
@@ -172,9 +172,9 @@ def prepare(
 
 def reach(
     nodes: tuple[Node, ...],
-    environment: Environment,
+    environment: MeasuredEnvironment,
     harness: Harness,
-    profile: Profile,
+    profile: AppliedProfile,
     cases: Iterable[str],
     on_gpus: bool,
 ) -> NodeMachines:
@@ -198,7 +198,7 @@ def machine_of(local: MachineFacts, others: NodeMachines) -> dict[str, Any]:
     return machine_body(machine.together(local, others.machines), others.facts())
 
 
-def gpus_in_use(environment: Environment, device: str) -> list[Mapping[str, Any]]:
+def gpus_in_use(environment: MeasuredEnvironment, device: str) -> list[Mapping[str, Any]]:
     """The GPUs that a run on `device` (`auto`, `cpu` or a CUDA device) is compared by.
 
     A run on the CPU is compared with others on such a CPU: were the GPUs beside it part of its hardware, its
@@ -207,7 +207,7 @@ def gpus_in_use(environment: Environment, device: str) -> list[Mapping[str, Any]
     return [] if device == "cpu" else environment.gpus
 
 
-def check_alike(described: Sequence[Environment], device: str) -> None:
+def check_alike(described: Sequence[MeasuredEnvironment], device: str) -> None:
     """Raise UsageError where environments that are compared on `device` see other GPUs.
 
     A build without CUDA, or one that is too new for the driver, sees none: beside another one, either both
@@ -224,11 +224,11 @@ def check_alike(described: Sequence[Environment], device: str) -> None:
             )
 
 
-def _names(environment: Environment) -> list[str]:
+def _names(environment: MeasuredEnvironment) -> list[str]:
     return [str(gpu["name"]) for gpu in environment.gpus]
 
 
-def _gpus(environment: Environment) -> str:
+def _gpus(environment: MeasuredEnvironment) -> str:
     """How many GPUs of which kind an environment sees, in its order, for people."""
     many = len(environment.gpus)
     kinds = ", ".join(f"{len([*same])} x {name}" for name, same in groupby(_names(environment)))
@@ -269,7 +269,7 @@ def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -
     """
     header, harness, contents = resumable(folder)
     p = header.profile
-    profile = Profile(
+    profile = AppliedProfile(
         p["name"], p["variables"], tuple(p["cpus"]), tuple(p["housekeeping"]), p["threads"], header.notes
     )
     if header.nodes and len(nodes) != len(header.nodes) + 1:
@@ -277,7 +277,7 @@ def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -
         raise UsageError(f"run {header.run} measures together with {names}: resume it with the same --nodes")
     nodes = nodes if header.nodes else ()
     others: NodeMachines | None = None
-    known: dict[str, Environment] = {}
+    known: dict[str, MeasuredEnvironment] = {}
     for target in header.targets.values():
         # One that is compared with itself is asked once.
         if target.python not in known:

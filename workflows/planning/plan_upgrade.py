@@ -10,7 +10,7 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
 from common.text import plural
 from records.kinds import RunKind
-from runner.environment import Environment
+from runner.environment import MeasuredEnvironment
 from runner.session_plan import Timing
 from runner.suites import plan as sessions
 from runner.suites.suite import Suite
@@ -122,7 +122,7 @@ def distinguished(app: AppContext, asked: Asked) -> Asked:
     return replace(asked, environments=(old, _again(new)))
 
 
-def _again(environment: Environment) -> Environment:
+def _again(environment: MeasuredEnvironment) -> MeasuredEnvironment:
     facts = {**environment.facts, "fingerprint": again(environment.fingerprint)}
     return replace(environment, name=f"{environment.name}{AGAIN}", facts=facts)
 

@@ -10,7 +10,7 @@ from configuration.settings import DEFAULT_ENVIRONMENT, Settings
 from configuration.suggestions import unknown
 from configuration.tables.environments import EnvironmentSettings
 from runner import environment as environment_room
-from runner.environment import Environment
+from runner.environment import MeasuredEnvironment
 from runner.environments.building import Workshop, check_offered
 from runner.environments.parallel_build import build_all
 from runner.environments.recipe import NIGHTLY, Recipe
@@ -165,7 +165,7 @@ def built_alone(app: AppContext, texts: Sequence[str], defaults: Recipe | None =
         return make_ready(app, texts, defaults)
 
 
-def describing(app: AppContext) -> Callable[[str, Path], Environment]:
+def describing(app: AppContext) -> Callable[[str, Path], MeasuredEnvironment]:
     """Asks an interpreter who it is, under the configured profile."""
     built, profile = harness.build(app.places.data_dir / "harness"), choose_profile(app.settings, None)
     return lambda name, python: environment_room.describe(name, python, built, profile)

@@ -11,16 +11,12 @@ from configuration.settings import Settings
 from configuration.suggestions import nearest, unknown
 from records.outcomes import Planned
 from runner import profile
-from runner.environment import Environment
+from runner.environment import MeasuredEnvironment
 from runner.errors import BadSuite
 from runner.execution import tracing
 from runner.session_plan import Timing
 from runner.suites import plan
-from runner.suites.built_in import built_in
-from runner.suites.composing import compose, too_many
-from runner.suites.matrix import is_glob, is_key, whole_key
-from runner.suites.suite import Path as Place
-from runner.suites.suite import Suite
+from runner.suites.suite import Suite, TablePath, built_in, compose, is_glob, is_key, too_many, whole_key
 from runner.worker.case_key import PHASES, CaseKey, Value
 
 from ..errors import UsageError
@@ -35,7 +31,7 @@ DEFAULT_SUITE = "smoke"
 _LONG_SECONDS = 300.0
 
 
-def choose_profile(settings: Settings, name: str | None) -> profile.Profile:
+def choose_profile(settings: Settings, name: str | None) -> profile.AppliedProfile:
     """The profile by that name, or the configured one; raises UsageError for an unknown name."""
     name = settings.profile if name is None else name
     if name not in settings.profiles:
@@ -102,7 +98,7 @@ def all_suites(settings: Settings, *, tolerant: bool = False) -> dict[str, Suite
     return suites
 
 
-def _place(settings: Settings, name: str, path: Place) -> str:
+def _place(settings: Settings, name: str, path: TablePath) -> str:
     """Where in the settings file a word stands, as people call it."""
     suite = f"suite {name}"
     if settings.file is None or name not in settings.suites:
@@ -189,7 +185,7 @@ def spelled(pattern: str) -> str:
 
 
 def choose_cases(
-    suite: Suite, patterns: list[str], environment: Environment, settings: Settings
+    suite: Suite, patterns: list[str], environment: MeasuredEnvironment, settings: Settings
 ) -> list[str]:
     """The case keys to measure; raises UsageError when a pattern or a suite names what does not exist."""
     offered = plan.offered(environment.workloads)
@@ -298,7 +294,7 @@ def _excludes(suite: Suite, case: str) -> bool:
     return any(plan.matches(case, pattern) for pattern in suite.excluded)
 
 
-def _spelled_out(pattern: str, candidates: list[str], environment: Environment) -> str:
+def _spelled_out(pattern: str, candidates: list[str], environment: MeasuredEnvironment) -> str:
     """A key that no suite lists but the harness can build; raises UsageError for anything else."""
     if is_key(pattern):
         if problem := _problem(pattern, environment.workloads):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from runner.profile import Profile, parse_cpus
+from runner.profile import AppliedProfile, parse_cpus
 from runner.worker.case_key import CaseKey
 
 from ..process import listed
@@ -53,7 +53,7 @@ class Start:
     facts: Mapping[str, Any]
 
 
-def allowed_cpus(profile: Profile) -> tuple[int, ...]:
+def allowed_cpus(profile: AppliedProfile) -> tuple[int, ...]:
     """The CPUs that a run under `profile` has, its own included.
 
     While it measures, the controller keeps to the housekeeping CPUs: its own affinity is not the answer.
@@ -61,7 +61,7 @@ def allowed_cpus(profile: Profile) -> tuple[int, ...]:
     return tuple(sorted({*profile.cpus, *profile.housekeeping} or os.sched_getaffinity(0)))
 
 
-def start_of(key: CaseKey, profile: Profile, machine: Topology, ask_numactl: AskNumactl) -> Start:
+def start_of(key: CaseKey, profile: AppliedProfile, machine: Topology, ask_numactl: AskNumactl) -> Start:
     """How a worker for `key` is started under `profile` on `machine`; raises CannotLaunch.
 
     Where numactl cannot bind memory (see `usable_numactl`), CPUs are pinned by affinity alone.
@@ -135,7 +135,7 @@ def usable_numactl(nodes: tuple[int, ...]) -> tuple[str, str]:
     return path, ""
 
 
-def _cpus(value: str, profile: Profile, machine: Topology) -> tuple[int, ...]:
+def _cpus(value: str, profile: AppliedProfile, machine: Topology) -> tuple[int, ...]:
     profiled = profile.cpus or machine.allowed
     if value == "profile":
         return profile.cpus

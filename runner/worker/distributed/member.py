@@ -13,10 +13,9 @@ from ..messages import Block
 from ..prepared_case import Unsupported
 from ..single_process import Solo
 from ..worker_loop import failure
-from .local_channel import Line
+from .channels import Line, StoreChannel
 from .parallel import device_of
 from .rank import Rank
-from .store_channel import StoreChannel
 
 #: Sleeping is late by up to a scheduler's tick; the last stretch before a common start is spent looking.
 _LOOK_NS = 1_000_000

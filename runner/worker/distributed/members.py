@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .channels import Line, Listener
 from .cpu_partition import Share, bind, cores_of, own_cpus, share_out
-from .local_channel import Line, Listener
 
 #: The axes that take several processes, or make sense for several only.
 GROUP_AXES = ("instances", "parallel", "ranks", "nodes", "scaling", "launcher", "hook", "bucket", "ddp")

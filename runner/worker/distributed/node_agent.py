@@ -27,7 +27,7 @@ def serve(text: str) -> None:
     except OSError:
         refused = f"the kernel refuses CPUs {order['cpus']} of the profile"
     # After the affinity: torch counts the CPUs it may use when it is imported.
-    from .store_channel import Speaker, client, end_with_input
+    from .channels import Speaker, client, end_with_input
 
     end_with_input()
     store = client(order["host"], order["store"])

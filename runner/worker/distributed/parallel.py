@@ -1,14 +1,19 @@
-"""One case over several ranks: what goes together, and what part of the work is whose."""
+"""One case over several ranks: what goes together, and how batches, models and blocks are divided."""
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from ..case import Workload
-from ..case_key import CaseKey
-from ..prepared_case import Inputs, Unsupported, make
+from ..case_key import AXES, CaseKey
+from ..prepared_case import Act, Inputs, Unsupported, adamw, make
 
 #: Every rank has the whole model, or shards of it, and its own part of the batch.
 DATA_PARALLEL = ("ddp", "zero1", "fsdp2")
@@ -189,3 +194,205 @@ def _divided(output: Any, count: int) -> list[Any]:
     if isinstance(output, (list, tuple)):
         return [tuple(values) for values in zip(*(_divided(value, count) for value in output), strict=True)]
     return [output] * count
+
+
+#: Plain averaging until this step: PowerSGD's warm start needs one step behind it. Source: PowerSGDState.
+_POWERSGD_FROM = 2
+#: The smallest bucket that is not DDP's default, for models that need none as large.
+_OTHER_BUCKET = 26
+_HOOKS = {"fp16": "default_hooks", "bf16": "default_hooks", "powersgd": "powerSGD_hook"}
+
+
+def ddp(act: Act) -> DistributedDataParallel:
+    """Wrap what the act calls by axes `bucket`, `ddp` and `hook`; answers the wrapper."""
+    _refuse_powersgd(act)
+    options, bucket = act.key.axis("ddp"), act.key.axis("bucket")
+    wrapped = DistributedDataParallel(
+        act.called,
+        device_ids=[torch.device(act.device).index] if act.device.startswith("cuda") else None,
+        # Told nothing, DDP makes the first bucket small; told its own default, it does not.
+        bucket_cap_mb=None if bucket == AXES["bucket"].default else int(bucket),
+        gradient_as_bucket_view=options == "bucket-view",
+        static_graph=options == "static-graph",
+    )
+    _register_hook(act, wrapped)
+    act.called = wrapped
+    return wrapped
+
+
+def _refuse_powersgd(act: Act) -> None:
+    """Raise Unsupported where PowerSGD would hang: over gloo with more than one bucket.
+
+    Its hook starts all-reduces from callbacks of others. NCCL runs these in the order of a stream; gloo runs
+    them in its own threads, where the buckets' all-reduces meet in another order on each rank: they mismatch.
+    """
+    if act.key.axis("hook") != "powersgd" or act.device.startswith("cuda"):
+        return
+    gradients = sum(p.numel() * p.element_size() for p in act.model.parameters() if p.requires_grad)
+    whole = ceil(gradients / 2**20)
+    bucket = act.key.axis("bucket")
+    # Told nothing, DDP makes a small first bucket whatever the rest would fit into.
+    if bucket == AXES["bucket"].default or int(bucket) < whole:
+        raise Unsupported(
+            "hook=powersgd over gloo, which ranks on a CPU speak, mixes up the all-reduces of several "
+            f"buckets: choose a bucket that holds all gradients, such as bucket={max(whole, _OTHER_BUCKET)}"
+        )
+
+
+def _register_hook(act: Act, wrapped: DistributedDataParallel) -> None:
+    hook = act.key.axis("hook")
+    if hook == "none":
+        return
+    where = "torch.distributed.algorithms.ddp_comm_hooks"
+    try:
+        hooks = importlib.import_module(f"{where}.{_HOOKS[hook]}")
+    except ImportError as error:
+        raise Unsupported(f"hook={hook} is not in this environment: {error}") from error
+    if hook == "powersgd":
+        state = hooks.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=_POWERSGD_FROM)
+        wrapped.register_comm_hook(state, hooks.powerSGD_hook)
+        act.facts["hook"] = (
+            f"rank 1, from step {_POWERSGD_FROM + 1} on; the answer's check sees the first step"
+        )
+        return
+    wrapped.register_comm_hook(None, getattr(hooks, f"{hook}_compress_hook"))
+
+
+def zero1(act: Act) -> DistributedDataParallel:
+    """DDP whose optimizer keeps each rank's share of the state only (ZeRO stage 1)."""
+    act.optimizer = _sharded_optimizer
+    return ddp(act)
+
+
+def _sharded_optimizer(act: Act) -> torch.optim.Optimizer:
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    parameters = list(act.model.parameters())
+    return adamw(act, lambda **how: ZeroRedundancyOptimizer(parameters, torch.optim.AdamW, **how))
+
+
+def fsdp2(act: Act) -> None:
+    """Shard the parameters of each repeated block, then of what is left, over all ranks."""
+    try:
+        from torch.distributed.fsdp import fully_shard
+    except ImportError as error:
+        raise Unsupported(f"this PyTorch has no fully_shard: {error}") from error
+    mesh = mesh_of(act)
+    for name in act.workload.checkpointed:
+        fully_shard(act.model.get_submodule(name), mesh=mesh)
+    fully_shard(act.model, mesh=mesh)
+    act.facts["sharded_blocks"] = len(act.workload.checkpointed)
+
+
+def mesh_of(act: Act) -> Any:
+    """All ranks in a row."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    return init_device_mesh(act.device.split(":")[0], (dist.get_world_size(),))
+
+
+Loss = Callable[[Any], torch.Tensor]
+
+
+def tensor_parallel(act: Act) -> None:
+    """Divide the feed-forward layers of a transformer: the first by columns, the second by rows.
+
+    One all-reduce a block and direction (Shoeybi et al. 2019, arXiv:1909.08053, section 3). Attention,
+    embeddings and norms stay whole on every rank, which computes them alike.
+    """
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    ranks = dist.get_world_size()
+    found = _feed_forwards(act.model)
+    if not found:
+        raise Unsupported(f"{act.key.name} has no feed-forward layers (linear, activation, linear) to divide")
+    if uneven := [name for name in found if _inner(act.model, name) % ranks]:
+        raise Unsupported(f"the width of {uneven[0]} cannot be divided by {ranks} ranks")
+    plan: dict[str, Any] = {f"{name}.0": ColwiseParallel() for name in found}
+    plan |= {f"{name}.2": RowwiseParallel() for name in found}
+    parallelize_module(act.model, mesh_of(act), plan)
+    act.optimizer = _grouped_optimizer
+    act.facts["tensor_parallel"] = f"feed-forward of {len(found)} blocks; the rest is whole on every rank"
+
+
+def _feed_forwards(model: nn.Module) -> list[str]:
+    return [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Sequential)
+        and [isinstance(part, nn.Linear) for part in module] == [True, False, True]
+    ]
+
+
+def _inner(model: nn.Module, name: str) -> int:
+    first = model.get_submodule(f"{name}.0")
+    assert isinstance(first, nn.Linear)
+    return first.out_features
+
+
+def _grouped_optimizer(act: Act) -> torch.optim.Optimizer:
+    """AdamW with divided and whole parameters in groups of their own: one kernel cannot take both."""
+    groups: dict[bool, list[nn.Parameter]] = {}
+    for parameter in act.model.parameters():
+        groups.setdefault(hasattr(parameter, "full_tensor"), []).append(parameter)
+    return adamw(act, lambda **how: torch.optim.AdamW([{"params": one} for one in groups.values()], **how))
+
+
+def pipeline_parallel(act: Act, micro: Inputs, losses: list[Loss]) -> None:
+    """Divide the repeated blocks into as many stages as there are ranks, one micro-batch for each rank.
+
+    `micro` are the inputs of one micro-batch, `losses` one loss for each. Training runs the schedule 1F1B
+    (Narayanan et al. 2019, PipeDream, section 3.2), inference plain GPipe. Raises Unsupported for inputs of
+    several shapes, of which the stages would be traced for the first, and for what cannot be divided.
+    """
+    from torch.distributed import pipelining
+
+    if len(set(act.shapes)) > 1:
+        raise Unsupported("parallel=pp traces one shape: it is not measured with inputs of several shapes")
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    blocks = act.workload.checkpointed
+    if len(blocks) < ranks:
+        raise Unsupported(f"{act.key.name} has {len(blocks)} repeated blocks: too few for {ranks} stages")
+    begins = {blocks[len(blocks) * number // ranks] for number in range(1, ranks)}
+    spec = dict.fromkeys(begins, pipelining.SplitPoint.BEGINNING)
+    total = sum(parameter.numel() for parameter in act.model.parameters())
+    piped: Any = pipelining.pipeline(act.model, micro, split_spec=spec)
+    modules: list[nn.Module] = [piped.get_stage_module(number) for number in range(ranks)]
+    divided = sum(parameter.numel() for module in modules for parameter in module.parameters())
+    if divided != total:
+        raise Unsupported(f"{act.key.name} has weights that two stages share")
+    stage = piped.build_stage(rank, torch.device(act.device))
+    first, last = rank == 0, rank == ranks - 1
+    if act.training:
+        schedule: Any = pipelining.Schedule1F1B(
+            stage, ranks, loss_fn=lambda out, which: losses[int(which)](out)
+        )
+    else:
+        schedule = pipelining.ScheduleGPipe(stage, ranks)
+    targets = torch.arange(ranks)
+
+    def called(*inputs: torch.Tensor) -> Any:
+        found: list[torch.Tensor] = []
+        given = inputs if first else ()
+        if not act.training:
+            return schedule.step(*given)
+        schedule.step(*given, target=targets if last else None, losses=found)
+        return found
+
+    act.called = called
+    act.model = modules[rank]
+    _let_go(modules, act.model)
+    act.workload = replace(act.workload, model=act.model, checkpointed=())
+    act.loss = lambda found: torch.stack(found).mean() if found else torch.zeros(())
+    # The schedule has already gone backward.
+    act.backward = lambda loss: None
+    act.facts |= {"parameters": total, "stage_blocks": len(blocks) / ranks, "micro_batches": ranks}
+
+
+def _let_go(modules: list[nn.Module], own: nn.Module) -> None:
+    """Free the weights and buffers of all stages but `own`, which the schedule would keep by its trace."""
+    kept = {tensor.untyped_storage().data_ptr() for tensor in (*own.parameters(), *own.buffers())}
+    for module in modules:
+        for tensor in (*module.parameters(), *module.buffers()):
+            if (storage := tensor.untyped_storage()).data_ptr() not in kept:
+                storage.resize_(0)

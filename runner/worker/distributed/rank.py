@@ -15,9 +15,21 @@ from ..case_key import CaseKey
 from ..measurements import compiling, timing
 from ..prepared_case import Act, Stage, Unsupported, begin, finish
 from ..single_process import Solo
-from ..techniques import compiled, precision, storage
-from . import data_parallel, model_parallel
-from .parallel import BY_DDP, DATA_PARALLEL, part, part_key, store, whole
+from ..techniques import compiled, precision
+from ..techniques.apply import apply_storage
+from .parallel import (
+    BY_DDP,
+    DATA_PARALLEL,
+    ddp,
+    fsdp2,
+    part,
+    part_key,
+    pipeline_parallel,
+    store,
+    tensor_parallel,
+    whole,
+    zero1,
+)
 
 #: All-reduces that are timed, after one that is not.
 _REDUCES = 3
@@ -142,16 +154,16 @@ class Rank(Solo):
         parallel = self._key.axis("parallel")
         act = begin(self._key, self._device, self._workload(self._key))
         # What changes weights or their types comes before whoever divides or averages them.
-        storage.apply(act)
+        apply_storage(act)
         precision.apply(act)
         # DDP goes around what is compiled: Dynamo knows of it all the same, and splits the graph at buckets.
         compiled.apply(act)
         if parallel in BY_DDP:
-            self._ddp = data_parallel.zero1(act) if parallel == "zero1" else data_parallel.ddp(act)
+            self._ddp = zero1(act) if parallel == "zero1" else ddp(act)
         elif parallel == "fsdp2":
-            data_parallel.fsdp2(act)
+            fsdp2(act)
         elif parallel == "tp":
-            model_parallel.tensor_parallel(act)
+            tensor_parallel(act)
         else:
             self._pipeline(act)
         return finish(act)
@@ -160,7 +172,7 @@ class Rank(Solo):
         parts = [part(self._key, self._seed, rank, act.model) for rank in range(self._world)]
         micro = tuple(tensor.to(act.device) for tensor in parts[0].inputs)
         losses = [one.loss for one in parts if one.loss is not None]
-        model_parallel.pipeline_parallel(act, micro, losses)
+        pipeline_parallel(act, micro, losses)
 
 
 def meet(device: str, rank: int, world: int, store_port: int | None) -> None:

@@ -22,8 +22,8 @@ import torch
 
 from ..prepared_case import Unsupported
 from ..variables import relevant_variables
+from .channels import FOREVER, client
 from .members import LEAVE_SECONDS, LOOK_SECONDS, GroupSpec, MemberFailed, Members
-from .store_channel import FOREVER, client
 
 #: A node that has said nothing for so long is lost.
 DEAD_SECONDS = 10.0

@@ -1,15 +1,19 @@
-"""What torch.compile did: graphs, breaks with reasons, recompiles, cache hits.
+"""torch.compile in numbers: graphs, breaks, recompiles, cache hits, and what a new shape costs.
 
-The counters are private to PyTorch and move between versions, so every look is guarded: a counter that
-is not there is absent from the answer, never zero.
+The counters are private to PyTorch and move between versions, so every read is guarded: a counter that
+does not exist is absent from the report, never zero.
 """
 
 import contextlib
+import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
+
+from ..prepared_case import Shapes
 
 #: The folder of the precompiled headers, beside the cache folders of one environment.
 HEADERS = "precompiled_headers"
@@ -177,3 +181,33 @@ def _compilations() -> list[Any] | None:
 def _told(compilations: list[Any], field: str) -> list[str]:
     texts = [getattr(one, field, None) for one in compilations]
     return [str(text)[:500] for text in texts if text]
+
+
+def calls_of_each_shape(shapes: Sequence[Shapes]) -> int:
+    """How many steps it takes until every shape has come twice; 0 where all are alike."""
+    return 2 * len(shapes) if len(set(shapes)) > 1 else 0
+
+
+def shape_costs(shapes: Sequence[Shapes], calls_ns: Sequence[int]) -> Mapping[str, float]:
+    """`new_shape` in s and `known_shape` in ms, from the first calls of a process, `shapes` taken in turn.
+
+    Medians: of each shape's first call, without the very first, which costs more than a shape; and of each
+    shape's second call. Empty where all are alike.
+    """
+    if len(set(shapes)) < 2:
+        return {}
+    seen: dict[Shapes, int] = {}
+    new: list[int] = []
+    known: list[int] = []
+    for shape, taken in zip(itertools.cycle(shapes), calls_ns, strict=False):
+        number = seen[shape] = seen.get(shape, 0) + 1
+        if number == 1 and len(seen) > 1:
+            new.append(taken)
+        elif number == 2:
+            known.append(taken)
+    found: dict[str, float] = {}
+    if new:
+        found["new_shape"] = median(new) / 1e9
+    if known:
+        found["known_shape"] = median(known) / 1e6
+    return found

@@ -1,15 +1,88 @@
-"""From a case key to a stage: the workload is built, then each technique is applied in turn."""
+"""From a case key to a prepared case: memory format, checkpointing and limits, then each technique."""
 
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from ..case import Workload
 from ..case_key import CaseKey
 from ..prepared_case import Act, Stage, UnknownCase, Unsupported, begin, finish, make
-from . import compiled, exported, graphs, precision, storage
+from . import compiled, exported, graphs, precision
+
+#: The share of the device's memory that axis `memory` leaves to PyTorch's allocator.
+FRACTIONS = {"all": 1.0, "half": 0.5, "quarter": 0.25}
+
+
+def apply_storage(act: Act) -> None:
+    """Do what the axes `memory`, `layout`, `checkpoint` and `optimizer` say before anything is computed."""
+    limit(act.key, act.device)
+    _channels_last(act)
+    _checkpoint(act)
+    if (optimizer := act.key.axis("optimizer")) != "fused" and not act.training:
+        raise Unsupported(f"optimizer={optimizer} is for training: inference takes no optimizer's step")
+
+
+def limit(key: CaseKey, device: str) -> None:
+    """Leave PyTorch's allocator the share of the device that axis `memory` names."""
+    if (share := key.axis("memory")) == "all":
+        return
+    if not device.startswith("cuda"):
+        raise Unsupported(f"memory={share} limits PyTorch's allocator for CUDA, and this device is {device}")
+    torch.cuda.set_per_process_memory_fraction(FRACTIONS[share], _index(device))
+
+
+def lift_limit(key: CaseKey, device: str) -> None:
+    """Give the whole device back, after measuring."""
+    if key.axis("memory") != "all":
+        torch.cuda.set_per_process_memory_fraction(1.0, _index(device))
+
+
+def _index(device: str) -> int:
+    return torch.device(device).index if ":" in device else torch.cuda.current_device()
+
+
+def _channels_last(act: Act) -> None:
+    if act.key.axis("layout") == "contiguous":
+        return
+    if not any(tensor.dim() == 4 for inputs in act.inputs for tensor in inputs):
+        raise Unsupported("layout=channels-last is for images: no input of this workload has 4 dimensions")
+    # Of the model, this changes parameters and buffers with 4 dimensions and no others.
+    act.model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+    act.inputs = tuple(tuple(_as_image(tensor) for tensor in inputs) for inputs in act.inputs)
+
+
+def _as_image(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
+
+
+def _checkpoint(act: Act) -> None:
+    if act.key.axis("checkpoint") == "off":
+        return
+    if not act.training:
+        raise Unsupported("checkpoint=on is for training: inference keeps no activations")
+    if not act.workload.checkpointed:
+        raise Unsupported(
+            "checkpoint=on needs a workload that names the blocks to wrap, and this one does not"
+        )
+    for name in act.workload.checkpointed:
+        block = act.model.get_submodule(name)
+        # Instead of a wrapping module, which would give every parameter of the model another name.
+        block.forward = _recomputed(block.forward)
+    act.facts["checkpointed"] = len(act.workload.checkpointed)
+
+
+def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
+    from torch.utils.checkpoint import checkpoint
+
+    def recomputed(*inputs: Any, **others: Any) -> Any:
+        return checkpoint(forward, *inputs, use_reentrant=False, **others)
+
+    return recomputed
+
 
 #: Each changes the act for the axes it knows and leaves it alone where they have their defaults.
-IN_ORDER = (storage.apply, precision.apply, exported.apply, compiled.apply, graphs.apply)
+IN_ORDER = (apply_storage, precision.apply, exported.apply, compiled.apply, graphs.apply)
 
 #: The axes a closure can be measured under: what surrounds or compiles the call.
 _FOR_CLOSURES = ("compile", "dynamic", "precision", "cpus", "threads", "omp", "allocator", "memory")
@@ -45,7 +118,7 @@ def _closure(key: CaseKey, device: str, function: Callable[[], object]) -> Stage
         raise Unsupported(f"a case given as a closure has no model to put into {number}")
     if key.axis("dynamic") == "mark":
         raise Unsupported("a case given as a closure has no inputs to mark as dynamic")
-    storage.limit(key, device)
+    limit(key, device)
     called: Callable[..., Any] = compiled.compile_function(key, device, function)
     context = precision.context(key, device)
 

@@ -19,8 +19,7 @@ from dashboard.runs import gains as page
 from db.connection.engine import open_database
 from db.runs.store import save_measurements, save_outcomes, save_run
 from records.outcomes import Outcome
-from runner.suites.published_claims import claims_for
-from runner.suites.reference_cases import baselines
+from runner.suites.references import baselines, claims_for
 from support.builders.run_records import FIRST_NIGHT, a_run, an_environment, an_outcome, measurements_for
 
 INFER, TRAIN = "resnet50/infer/batch=32,image=224", "resnet50/train/batch=4,image=64"

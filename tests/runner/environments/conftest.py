@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from runner import environment
-from runner.environment import Environment
+from runner.environment import MeasuredEnvironment
 from runner.environments.building import Workshop
 from runner.environments.store import Store
 from runner.execution import harness
-from runner.profile import Profile
+from runner.profile import AppliedProfile
 from support.fakes.torch_wheels import write_wheel
 
 VERSIONS = ("2.9.1", "2.10.0", "2.13.0+cpu", "2.14.0rc1", "2.16.0.dev20261118+cpu", "2.16.0.dev20261120+cpu")
@@ -43,13 +43,13 @@ def pip_told(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def describe(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Path], Environment]:
+def describe(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Path], MeasuredEnvironment]:
     """Asks an interpreter who it is, with the real harness."""
     built = harness.build(tmp_path_factory.mktemp("harness"))
-    return lambda name, python: environment.describe(name, python, built, Profile("plain"))
+    return lambda name, python: environment.describe(name, python, built, AppliedProfile("plain"))
 
 
 @pytest.fixture
-def workshop(tmp_path: Path, describe: Callable[[str, Path], Environment]) -> Workshop:
+def workshop(tmp_path: Path, describe: Callable[[str, Path], MeasuredEnvironment]) -> Workshop:
     """A workshop with a store of its own."""
     return Workshop(Store(tmp_path / "environments"), describe, threading.Event())

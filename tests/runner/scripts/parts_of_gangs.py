@@ -15,10 +15,8 @@ from runner.cases import small_networks
 from runner.worker.case import REGISTER, Workload, case
 from runner.worker.case_key import CaseKey
 from runner.worker.distributed.cpu_partition import NoRoom, share_out
-from runner.worker.distributed.data_parallel import ddp
 from runner.worker.distributed.leader import of_all, together
-from runner.worker.distributed.model_parallel import pipeline_parallel
-from runner.worker.distributed.parallel import part, part_key, refuse, whole
+from runner.worker.distributed.parallel import ddp, part, part_key, pipeline_parallel, refuse, whole
 from runner.worker.distributed.rank import judge
 from runner.worker.messages import Block
 from runner.worker.prepared_case import UnknownCase, Unsupported, begin

@@ -4,8 +4,8 @@ import pytest
 
 from analysis.metrics import METRICS
 from records.references import Claim
-from runner.suites.built_in import built_in
-from runner.suites.published_claims import all_claims, claims_for
+from runner.suites.references import all_claims, claims_for
+from runner.suites.suite import built_in
 
 CASES = {case for suite in built_in().values() for case in suite.cases}
 

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from analysis.speedups import gains
 from records.references import Baseline
-from runner.suites.reference_cases import baselines
-from runner.worker.axes import AXES
-from runner.worker.case_key import CaseKey
+from runner.suites.references import baselines
+from runner.worker.case_key import AXES, CaseKey
 from support.measuring import CASE_FILES, Scratch, conditions, measure
 
 WORK = "bert_base/train/batch=4"

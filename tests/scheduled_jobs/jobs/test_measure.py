@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from configuration.errors import ConfigurationError
-from runner.environment import Environment
+from runner.environment import MeasuredEnvironment
 from runner.suites.catalogue import workloads
 from scheduled_jobs.jobs.measure import options
 from scheduled_jobs.scheduler.planner import tasks_of
@@ -38,7 +38,7 @@ def test_what_is_written_stands_on_the_command_line(tmp_path: Path) -> None:
 
 def test_the_name_of_a_workload_means_all_of_its_cases_in_a_schedule(tmp_path: Path) -> None:
     _, pattern = asked(tmp_path, 'cases = ["resnet50"]')
-    environment = Environment("default", "python", {}, workloads(), {})
+    environment = MeasuredEnvironment("default", "python", {}, workloads(), {})
     settings = settled("", tmp_path)
     suite = choose_suite(settings, None, [pattern], own_cases=False)
     by_night = choose_cases(suite, [pattern], environment, settings)

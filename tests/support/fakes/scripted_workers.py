@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from cli import registry
 from records.outcomes import Outcome, Planned
 from runner import environment as environments
-from runner.environment import Environment
+from runner.environment import MeasuredEnvironment
 from runner.errors import BrokenEnvironment
 from runner.execution import canary_runner
 from runner.execution.executor import Attempt, Ended, Event, Measured
@@ -96,7 +96,7 @@ class World:
     def shelf(self) -> Shelf:
         return Shelf(self.place.folder / ".pyrometer/bisects")
 
-    def describe(self, name: str, python: Path, *_: object) -> Environment:
+    def describe(self, name: str, python: Path, *_: object) -> MeasuredEnvironment:
         """An environment that names itself."""
         if name in self.broken:
             raise BrokenEnvironment(f"environment {name} cannot import torch: it is gone")
@@ -108,7 +108,7 @@ class World:
             "packages": [f"planted=={name}"],
             "devices": self.gpus.get(name, []),
         }
-        return Environment(name, str(python), facts, (WORKLOAD,), {})
+        return MeasuredEnvironment(name, str(python), facts, (WORKLOAD,), {})
 
     def outcome(self, planned: Planned, name: str, second: bool) -> Outcome:
         """What a worker there would answer."""

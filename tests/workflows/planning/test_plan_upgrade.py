@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli.context import context
-from runner.environment import Environment
+from runner.environment import MeasuredEnvironment
 from workflows.planning.plan_run import Asked
 from workflows.planning.plan_upgrade import distinguished
 
@@ -31,7 +31,7 @@ def test_what_is_said_of_equal_fingerprints(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     facts = {"fingerprint": "print", "devices": []}
-    sides = [Environment("one", python, facts, (), {}) for python in ("/old/bin/python", new)]
+    sides = [MeasuredEnvironment("one", python, facts, (), {}) for python in ("/old/bin/python", new)]
     monkeypatch.chdir(tmp_path)
     asked = distinguished(context(), Asked(tuple(sides), {}))
     assert capsys.readouterr().err == sentence

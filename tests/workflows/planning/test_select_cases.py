@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from configuration.settings import load_settings
-from runner.environment import Environment
+from runner.environment import MeasuredEnvironment
 from runner.session_plan import Timing
 from runner.suites import plan
-from runner.suites.built_in import built_in
 from runner.suites.catalogue import workloads
+from runner.suites.suite import built_in
 from workflows.errors import UsageError
 from workflows.planning.select_cases import CHOSEN, choose_cases, choose_suite, observed, refuse_long, spelled
 
 SETTINGS = load_settings(environ={})
-OFFERED = Environment("e", "python", {}, workloads(), {})
+OFFERED = MeasuredEnvironment("e", "python", {}, workloads(), {})
 OWN = {
     "name": "mine",
     "phases": ["infer"],
@@ -24,7 +24,7 @@ OWN = {
 }
 
 
-def chosen(*patterns: str, suite: str | None = None, environment: Environment = OFFERED) -> list[str]:
+def chosen(*patterns: str, suite: str | None = None, environment: MeasuredEnvironment = OFFERED) -> list[str]:
     """The cases that patterns mean."""
     return choose_cases(
         choose_suite(SETTINGS, suite, list(patterns), False), list(patterns), environment, SETTINGS

@@ -7,7 +7,7 @@ import pytest
 
 from runner.execution.launch.launch import CannotLaunch, affinity_held, allowed_cpus, start_of, usable_numactl
 from runner.execution.launch.topology import Topology
-from runner.profile import Profile
+from runner.profile import AppliedProfile
 from runner.worker.case_key import CaseKey
 
 #: Two nodes of two cores of two threads each.
@@ -17,7 +17,7 @@ MACHINE = Topology(
     {cpu: cpu % 4 // 2 for cpu in range(8)},
 )
 #: As the quiet profile would have it there: the first core is ours.
-PROFILE = Profile("p", {"OMP_WAIT_POLICY": "passive"}, (1, 2, 3, 5, 6, 7), (0, 4))
+PROFILE = AppliedProfile("p", {"OMP_WAIT_POLICY": "passive"}, (1, 2, 3, 5, 6, 7), (0, 4))
 
 
 def none(nodes: tuple[int, ...]) -> tuple[str, str]:
@@ -75,7 +75,7 @@ def test_who_pins_is_told() -> None:
 
 
 def test_without_pinning_in_the_profile_one_core_is_the_first_allowed() -> None:
-    free = Profile("as-it-comes")
+    free = AppliedProfile("as-it-comes")
     assert start_of(case("cpus=1"), free, MACHINE, none).cpus == (0,)
     assert start_of(case("eager"), free, MACHINE, none).cpus == ()
     assert set(allowed_cpus(free)) == os.sched_getaffinity(0)
@@ -92,7 +92,7 @@ def test_openmp_goes_over_the_profile() -> None:
 
 
 def test_the_allocator_is_told_by_what_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    profile = Profile("p", {"MALLOC_TOP_PAD_": "1"})
+    profile = AppliedProfile("p", {"MALLOC_TOP_PAD_": "1"})
     plain = start_of(case("allocator=as-it-comes"), profile, MACHINE, none)
     assert plain.variables == {} and plain.facts["without"] == ["MALLOC_TOP_PAD_"]
     monkeypatch.setattr("runner.execution.launch.allocators.library", lambda name: f"/lib/lib{name}.so.4")

@@ -19,7 +19,7 @@ from torch._dynamo.utils import clear_compilation_metrics, counters
 
 from runner.worker.case_key import CaseKey
 from runner.worker.correctness import compare
-from runner.worker.measurements import compiling, launch_bound, matmul_peak, memory, shapes, timing
+from runner.worker.measurements import bounds, compiling, memory, timing
 from runner.worker.prepared_case import begin
 from runner.worker.single_process import Solo
 from runner.worker.techniques.apply import dress
@@ -168,13 +168,18 @@ def by_hand():
     one, other = ((2, 8),), ((3, 8),)
     return {
         "compared": compare(got, want, 1.0).metrics,
-        "union": launch_bound.union([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (1.5, 2.5)]),
-        "nothing": launch_bound.union([]),
-        "costs": shapes.costs([one, other, one], [9_000_000, 4_000_000, 1_000_000, 3_000_000, 2_000_000, 7]),
-        "alike": shapes.costs([one, one], [1, 2, 3, 4]),
-        "calls": [shapes.calls_of_each([one, other, one]), shapes.calls_of_each([one, one])],
+        "union": bounds.union([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (1.5, 2.5)]),
+        "nothing": bounds.union([]),
+        "costs": compiling.shape_costs(
+            [one, other, one], [9_000_000, 4_000_000, 1_000_000, 3_000_000, 2_000_000, 7]
+        ),
+        "alike": compiling.shape_costs([one, one], [1, 2, 3, 4]),
+        "calls": [
+            compiling.calls_of_each_shape([one, other, one]),
+            compiling.calls_of_each_shape([one, one]),
+        ],
         "allocator of a CPU": memory.cuda_allocator("cpu"),
-        "launch_bound of a CPU": launch_bound.measure(lambda: None, "cpu"),
+        "launch_bound of a CPU": bounds.measure_launch_bound(lambda: None, "cpu"),
     }
 
 
@@ -194,9 +199,9 @@ def ceiling_of(products, then):
 
     with (
         mock.patch.object(timing, "first_call", call),
-        mock.patch.object(matmul_peak.time, "process_time_ns", lambda: clock[0]),
+        mock.patch.object(bounds.time, "process_time_ns", lambda: clock[0]),
     ):
-        told = matmul_peak.measure(CaseKey.parse("layers/infer/-/eager"), "cpu", facts)
+        told = bounds.measure_matmul_peak(CaseKey.parse("layers/infer/-/eager"), "cpu", facts)
     return {"told": told, "facts": facts, "products": next(count)}
 
 
@@ -219,7 +224,7 @@ def looked_at(many):
         mock.patch.object(timing, "synchronize"),
         mock.patch.object(torch.profiler, "profile", lambda activities: on_a_cpu()),
     ):
-        launch_bound.measure(lambda: taken.append(next(turn)), "cuda:0", many)
+        bounds.measure_launch_bound(lambda: taken.append(next(turn)), "cuda:0", many)
     return taken
 
 
