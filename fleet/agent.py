@@ -112,12 +112,15 @@ class Agent:
             **self._examiner.told(data_dir / "fleet"),
         }
 
-    def start(self, token: str, arguments: Sequence[str], run: str, after: str) -> dict[str, Any]:
+    def start(
+        self, token: str, arguments: Sequence[str], run: str, after: str, nodes: int = 1
+    ) -> dict[str, Any]:
         """Begin a child, once for each token; `after` is what a look told as `last`.
 
         Answers whether it has `begun`, and `why` not: another child is asked to end first, and a journal of
         the run that is still written to is waited for. Raises AgentRefused when something else was begun here
-        since `after` was told.
+        since `after` was told. Whatever `nodes` says, the run has this node alone: its cases over several are
+        `unsupported`.
         """
         with self._lock:
             asked = self._asked.get(token) or self._take_on(token, arguments, run, after)

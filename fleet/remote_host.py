@@ -54,7 +54,13 @@ class RemotePlace:
         self._labels = tuple(dict.fromkeys((self._machine, *labels)))
 
     def run(
-        self, arguments: Sequence[str], logs: Logs, stop: threading.Event, on_event: OnEvent, run: str
+        self,
+        arguments: Sequence[str],
+        logs: Logs,
+        stop: threading.Event,
+        on_event: OnEvent,
+        run: str,
+        nodes: int = 1,
     ) -> Ended:
         """Have a command of `pyrometer` done on the node, to its end; the journal of `run` is mirrored.
 
@@ -75,11 +81,11 @@ class RemotePlace:
                 f"nothing of node {self._machine} can be written here{where}: {error.strerror or error}"
             ) from error
         with files:
-            return self._done(_Errand(line, files, stop, self._machine), node, arguments, run)
+            return self._done(_Errand(line, files, stop, self._machine), node, arguments, run, nodes)
 
-    def _done(self, errand: "_Errand", node: str, arguments: Sequence[str], run: str) -> Ended:
+    def _done(self, errand: "_Errand", node: str, arguments: Sequence[str], run: str, nodes: int) -> Ended:
         try:
-            return errand.done(arguments, run)
+            return errand.done(arguments, run, nodes)
         except Stopped:
             raise
         except ChildLost:
@@ -149,9 +155,9 @@ class _Errand:
         self._asked = False
         self._disk = Patience()
 
-    def done(self, arguments: Sequence[str], run: str) -> Ended:
+    def done(self, arguments: Sequence[str], run: str, nodes: int = 1) -> Ended:
         """Have it begin, look until it has ended, and answer how; raises Stopped and ChildLost."""
-        self._begin(arguments, run)
+        self._begin(arguments, run, nodes)
         more = False
         while True:
             if not self._asked and (self._stop.is_set() or self._files.differs):
@@ -176,10 +182,11 @@ class _Errand:
         ended = answer["ended"]
         return Ended(ended["code"], ended["signal"], str(ended["sentence"]))
 
-    def _begin(self, arguments: Sequence[str], run: str) -> None:
+    def _begin(self, arguments: Sequence[str], run: str, nodes: int) -> None:
         after = self._look(0.0)["last"]
         give_up = time.monotonic() + _BEGIN_SECONDS
         wish: dict[str, Any] = {"token": self.token, "arguments": list(arguments), "run": run, "after": after}
+        wish["nodes"] = nodes
         while not self._stop.is_set():
             answer = self._line.ask("start", **wish)
             if answer["begun"]:

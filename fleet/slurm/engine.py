@@ -134,14 +134,14 @@ class SlurmEngine:
         }
 
     def _start(
-        self, node: str, token: str, arguments: Sequence[str], run: str, after: str = ""
+        self, node: str, token: str, arguments: Sequence[str], run: str, after: str = "", nodes: int = 1
     ) -> dict[str, Any]:
-        """Submit a job for a child, once for each token; Slurm keeps the node for it alone."""
+        """Submit a job for a child, once for each token; Slurm keeps its nodes for it alone."""
         job = self.queue.watch(token)
         if not job.number:
             row = self.queue.find(token) if self.queue.order(token) is not None else None
             if row is None:
-                order = self._order(node, arguments, run)
+                order = self._order(node, arguments, run, nodes)
                 job.give(order)
                 number = self._submit(job, token, order)
             else:
@@ -149,7 +149,7 @@ class SlurmEngine:
             job.tell_number(number)
         return {"begun": True, "why": ""}
 
-    def _order(self, node: str, arguments: Sequence[str], run: str) -> Order:
+    def _order(self, node: str, arguments: Sequence[str], run: str, nodes: int) -> Order:
         return Order(
             node=node,
             run=run,
@@ -161,6 +161,7 @@ class SlurmEngine:
             environments=str(self._environments),
             limit_seconds=self._minutes * 60.0,
             warning_seconds=_WARNING_SECONDS,
+            nodes=nodes,
         )
 
     @property
@@ -171,8 +172,8 @@ class SlurmEngine:
         settings = self._settings
         options = [
             f"--job-name={self.queue.name(token)}",
-            *("--nodes=1", "--ntasks=1", f"--nodelist={order.node}"),
-            # All of the node for nobody else: two that measure together measure each other.
+            *(f"--nodes={order.nodes}", f"--ntasks={order.nodes}", f"--nodelist={order.node}"),
+            # All of each node for nobody else: two that measure together measure each other.
             *("--exclusive", "--mem=0"),
             # Whoever retries is the queue of Pyrometer.
             "--no-requeue",

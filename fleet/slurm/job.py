@@ -20,7 +20,7 @@ class Order:
 
     `run` is the run that it measures, empty for none. `owner` is the head's process. `data_dir` holds what it
     writes; the environments that it measures lie in `environments`. Slurm ends it after `limit_seconds`, and
-    asks it to end `warning_seconds` before.
+    asks it to end `warning_seconds` before. Of its `nodes` Slurm chooses those beside `node`.
     """
 
     node: str
@@ -33,6 +33,7 @@ class Order:
     environments: str
     limit_seconds: float
     warning_seconds: float
+    nodes: int = 1
 
     @property
     def journal(self) -> Path | None:

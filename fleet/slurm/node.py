@@ -5,19 +5,24 @@ shortly before the time limit, and with `scancel`.
 """
 
 import os
+import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 
+from runner.multi_node import nodes
 from scheduled_jobs.jobs.context import Ended
 from scheduled_jobs.scheduler.child_process import Child
 from scheduled_jobs.scheduler.process_identity import machine_name
 
 from .job import JobFolder, Order, tell_host
 
+#: A step on one other node that takes nothing away from the rest of the job, and is bound to no CPU.
+_STEP = ("--nodes=1", "--ntasks=1", "--overlap", "--mem=0", "--cpu-bind=none")
 #: Exit code of a run that somebody asked to end.
 _INTERRUPTED = 130
 
@@ -62,6 +67,10 @@ def _carried_out(job: JobFolder, order: Order) -> tuple[Ended, bool]:
             "PYROMETER_DATABASE_URL": f"sqlite:///{local}/pyrometer.db",
             "PYROMETER_DATA_DIR": str(data),
         }
+        if order.nodes > 1:
+            file = Path(local) / "nodes.json"
+            nodes.write(file, _allocated())
+            ours["PYROMETER_NODES_FILE"] = str(file)
         variables = {**os.environ, **order.variables, **ours}
         child = Child(order.command, job.logs, Path(order.folder), variables)
         asked: list[int] = []
@@ -74,6 +83,25 @@ def _carried_out(job: JobFolder, order: Order) -> tuple[Ended, bool]:
         child.over(None)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         return child.end(), bool(asked)
+
+
+def _allocated() -> list[nodes.Node]:
+    """The nodes of this job, this one first; the others are reached by steps of the job. Raises OSError."""
+    mine = os.environ["SLURMD_NODENAME"]
+    names = _scontrol("hostnames", os.environ["SLURM_JOB_NODELIST"]).split()
+    found: list[nodes.Node] = []
+    for name in sorted(names, key=lambda name: name != mine):
+        address = re.search(r"\bNodeAddr=(\S+)", _scontrol("node", name))
+        step = ("srun", f"--nodelist={name}", *_STEP) if name != mine else ()
+        found.append(nodes.Node(name, address[1] if address else name, step))
+    return found
+
+
+def _scontrol(*arguments: str) -> str:
+    done = subprocess.run(["scontrol", "show", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"scontrol does not answer: {done.stderr.strip()}")
+    return done.stdout
 
 
 if __name__ == "__main__":

@@ -72,11 +72,14 @@ class StartChild(Protocol):
 
     `arguments` are what stands behind `pyrometer` on a command line; what it prints goes to the task's log,
     and each JSON object that is a line of its stdout goes to `on_event` as well. `run` is the run that it
-    measures, whose journal is here when it has ended; empty where it measures none. Raises Stopped after the
+    measures, whose journal is here when it has ended; empty where it measures none. `nodes` is how many
+    nodes the fleet's engine is to give to it. Raises Stopped after the
     child has ended, where somebody asked for the end meanwhile, and ChildLost where the place was lost.
     """
 
-    def __call__(self, arguments: Sequence[str], on_event: OnEvent = ..., run: str = ...) -> Ended: ...
+    def __call__(
+        self, arguments: Sequence[str], on_event: OnEvent = ..., run: str = ..., nodes: int = ...
+    ) -> Ended: ...
 
 
 @dataclass(frozen=True, slots=True)

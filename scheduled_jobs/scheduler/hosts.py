@@ -22,13 +22,20 @@ class Place(Protocol):
     def labels(self) -> tuple[str, ...]: ...
 
     def run(
-        self, arguments: Sequence[str], logs: Logs, stop: threading.Event, on_event: OnEvent, run: str
+        self,
+        arguments: Sequence[str],
+        logs: Logs,
+        stop: threading.Event,
+        on_event: OnEvent,
+        run: str,
+        nodes: int = 1,
     ) -> Ended:
         """Have what stands behind `pyrometer` on a command line done there, to its end.
 
-        `run` is the run that it measures, empty for none. When this returns, or raises Stopped, the logs are
-        on this machine, and so is the run's journal. Raises Stopped once the child has ended because `stop`
-        was set, and ChildLost where the place was lost under it.
+        `run` is the run that it measures, empty for none. Its engine gives it `nodes` nodes, this one among
+        them, if it can. When this returns, or raises Stopped, the logs are on this machine, and so is the
+        run's journal. Raises Stopped once the child has ended because `stop` was set, and ChildLost where the
+        place was lost under it.
         """
         ...
 
@@ -42,7 +49,13 @@ class Here:
     command: Sequence[str] = OURSELVES
 
     def run(
-        self, arguments: Sequence[str], logs: Logs, stop: threading.Event, on_event: OnEvent, run: str
+        self,
+        arguments: Sequence[str],
+        logs: Logs,
+        stop: threading.Event,
+        on_event: OnEvent,
+        run: str,
+        nodes: int = 1,
     ) -> Ended:
         """A child of this process: its logs and its journal are written where they belong."""
         return run_child([*self.command, *arguments], logs, stop, on_event)

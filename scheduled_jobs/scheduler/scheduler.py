@@ -339,8 +339,10 @@ class Service:
             with suppress(DatabaseError), around.open_database() as database:
                 commands.set_wait_reason(database, work.token, sentence)
 
-        def child(arguments: Sequence[str], on_event: OnEvent = unheard, run: str = "") -> Ended:
-            return place.run(arguments, logs, work.stop, on_event, run)
+        def child(
+            arguments: Sequence[str], on_event: OnEvent = unheard, run: str = "", nodes: int = 1
+        ) -> Ended:
+            return place.run(arguments, logs, work.stop, on_event, run, nodes)
 
         return Hands(
             settings=around.settings(),

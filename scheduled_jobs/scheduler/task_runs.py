@@ -79,7 +79,9 @@ def measured(
         if before.complete:
             break
         goes_on = ("--resume", run) if before.began else (*command[1:], "--run-id", run)
-        ended = hands.child([command[0], *goes_on, "--json"], _hearing(hands, on_event), run)
+        ended = hands.child(
+            [command[0], *goes_on, "--json"], _hearing(hands, on_event), run, int(task.spec.get("nodes") or 1)
+        )
         if ended.code is None or ended.code == _INTERRUPTED:
             how = f"killed by signal {ended.signal}" if ended.signal else "interrupted"
             raise ChildLost(f"the run was {how}: {ended.sentence}")

@@ -14,6 +14,7 @@ from fleet.remote_host import RemotePlace
 from fleet.slurm.engine import SlurmEngine
 from runner import journal
 from scheduled_jobs.scheduler.child_process import Logs
+from support.measuring import CASE_FILES
 from support.servers.fleet_heads import RUN
 from support.servers.slurm_cluster import SlurmCluster
 from support.site import LOCK_FOLDER
@@ -23,37 +24,71 @@ from workflows.ingest import ingest
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("in_a_hurry_with_slurm")]
 
 
+#: The numbers do not matter here.
+_SHORT = """
+[suites.smoke]
+measure_seconds = 0.05
+warm_up_max_seconds = 0.3
+observe_seconds = 0
+deadline_seconds = 600
+"""
+_TWO_NODES = "blocks/train/batch=4/nodes=2,parallel=ddp,ranks=2"
+
+
+class Head:
+    """A head whose jobs are the real `pyrometer run` in a site's folder."""
+
+    def __init__(
+        self, site: Folder, cluster: SlurmCluster, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SLURM_CONF", cluster.variables["SLURM_CONF"])
+        monkeypatch.setenv("PYROMETER_CONTENTION_LIMIT", "1")
+        # The lock that has one run at a time measure a machine lies there.
+        monkeypatch.setenv(LOCK_FOLDER, str(site.temporary))
+        monkeypatch.setenv("TMPDIR", str(site.temporary))
+        settings, config = SlurmSettings(environment=("TMPDIR", LOCK_FOLDER)), site.folder / "pyrometer.toml"
+        self._engine = SlurmEngine(
+            settings, folder / "shared", folder / "environments", config, folder=site.folder
+        )
+        self._folder = folder
+        self.events: list[Mapping[str, Any]] = []
+        self.logs = Logs(folder / "logs", 1)
+
+    def measure(self, *options: str, nodes: int = 1) -> Path:
+        """Have a run measured to its end on beta; answers its mirrored journal, equal to the written one."""
+        place = RemotePlace(self._engine, "beta", self._folder / "head")
+        place.told("beta", [])
+        wish = ["run", *options, "--json", "--run-id", RUN]
+        ended = place.run(wish, self.logs, threading.Event(), self.events.append, RUN, nodes)
+        assert (ended.code, ended.signal) == (0, None), (ended, self.logs.log.read_text())
+        mirrored = self._folder / "head" / "runs" / RUN / journal.FILE
+        written = self._folder / "shared" / "data" / "beta" / RUN / "runs" / RUN / journal.FILE
+        assert mirrored.read_bytes() == written.read_bytes()
+        return mirrored
+
+
 def test_a_run_is_measured_on_a_node_and_stored_by_its_head(
     site: Folder, cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SLURM_CONF", cluster.variables["SLURM_CONF"])
-    monkeypatch.setenv("PYROMETER_CONTENTION_LIMIT", "1")
-    # The lock that has one run at a time measure a machine lies there.
-    monkeypatch.setenv(LOCK_FOLDER, str(site.temporary))
-    monkeypatch.setenv("TMPDIR", str(site.temporary))
-    settings, config = SlurmSettings(environment=("TMPDIR", LOCK_FOLDER)), site.folder / "pyrometer.toml"
-    engine = SlurmEngine(settings, tmp_path / "shared", tmp_path / "environments", config, folder=site.folder)
-    place = RemotePlace(engine, "beta", tmp_path / "head")
-    place.told("beta", [])
-    events: list[Mapping[str, Any]] = []
-    wish = [
-        "run",
-        "--suite",
-        "quick",
-        "--cases",
-        "cases.py",
-        *site.narrowed("quick"),
-        "--json",
-        "--run-id",
-        RUN,
-    ]
-    ended = place.run(wish, Logs(tmp_path / "logs", 1), threading.Event(), events.append, RUN)
-    assert (ended.code, ended.signal) == (0, None), (ended, Logs(tmp_path / "logs", 1).log.read_text())
-    assert [event["event"] for event in events].count("outcome") == 4
-    mirrored = tmp_path / "head" / "runs" / RUN / journal.FILE
-    written = tmp_path / "shared" / "data" / "beta" / RUN / "runs" / RUN / journal.FILE
-    assert mirrored.read_bytes() == written.read_bytes()
+    head = Head(site, cluster, tmp_path, monkeypatch)
+    mirrored = head.measure("--suite", "quick", "--cases", "cases.py", *site.narrowed("quick"))
+    assert [event["event"] for event in head.events].count("outcome") == 4
     with open_database(f"sqlite:///{tmp_path}/head.db") as database:
         assert ingest(mirrored, database).new_outcomes == 4
         run = queries.run_record(database, RUN)
         assert run is not None and run.state == "complete"
+
+
+def test_a_case_over_two_nodes_is_measured_by_one_job(
+    site: Folder, cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (site.folder / "pyrometer.toml").open("a") as file:
+        file.write(_SHORT)
+    head = Head(site, cluster, tmp_path, monkeypatch)
+    cases = ("--cases", str(CASE_FILES / "over_nodes.py"), "--case", _TWO_NODES)
+    quick = ("--profile", "as-it-comes", "--suite", "smoke", "--replicates", "1")
+    contents = journal.read(head.measure(*cases, *quick, nodes=2))
+    assert {(one.status, one.reason) for one in contents.outcomes} == {("ok", "")}
+    (outcome,) = [one for one in contents.outcomes if one.case == _TWO_NODES]
+    (node,) = outcome.facts["nodes"]
+    assert node["name"] in {"alpha", "beta"} and node["address"] == "127.0.0.1"

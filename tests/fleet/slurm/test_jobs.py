@@ -2,11 +2,13 @@
 
 import os
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from runner import journal
+from runner.multi_node import nodes
 from scheduled_jobs.jobs.context import Stopped
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN, under_way
@@ -125,3 +127,22 @@ def test_others_have_the_node_and_one_like_it_is_free(at_slurm: Site, cluster: S
     at_slurm.engine.queue.nodes.last = lambda: alike  # type: ignore[method-assign]
     at_slurm.engine.nodes()
     assert at_slurm.engine.left_to_others == {"alpha"}
+
+
+def test_a_run_over_two_nodes_has_both_and_reaches_the_second(at_slurm: Site, cluster: SlurmCluster) -> None:
+    with under_way(lambda: at_slurm.measure("patient", name="beta", nodes=2)) as future:
+        at_slurm.midway("beta")
+        (job,) = cluster.jobs("--states=RUNNING")
+        told = cluster.call("scontrol", "show", "job", "--oneliner", job[0])
+        assert {"NumNodes=2", "OverSubscribe=NO"} <= set(told.split())
+        environ = (at_slurm.node_data("beta") / "environ").read_text().splitlines()
+        variables = dict(line.split("=", 1) for line in environ if "=" in line)
+        first, second = nodes.read(Path(variables["PYROMETER_NODES_FILE"]))
+        assert (first.name, first.command) == (variables["SLURMD_NODENAME"], ())
+        assert {first.name, second.name} == {"alpha", "beta"} and first.address == "127.0.0.1"
+        step = [*second.command, "sh", "-c", "cat; echo $SLURMD_NODENAME"]
+        done = subprocess.run(step, env=variables, input="", capture_output=True, text=True, check=True)
+        assert done.stdout.split() == [second.name]
+        at_slurm.go_on()
+    assert future.result() == WELL
+    assert at_slurm.mirror() == at_slurm.journal("beta")

@@ -37,7 +37,13 @@ class Idle:
     labels: tuple[str, ...]
 
     def run(
-        self, arguments: Sequence[str], logs: Logs, stop: threading.Event, on_event: OnEvent, run: str
+        self,
+        arguments: Sequence[str],
+        logs: Logs,
+        stop: threading.Event,
+        on_event: OnEvent,
+        run: str,
+        nodes: int = 1,
     ) -> Ended:
         raise AssertionError(f"{arguments} on {self.machine}")
 

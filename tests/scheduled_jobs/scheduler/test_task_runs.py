@@ -50,6 +50,7 @@ class Place:
         self.data_dir, self._url, self.database = folder, url, database
         plan_fire(database, "nightly", NOW, "timetable", [NewTask("", "measure", {"track": "nightly"})], NOW)
         self.typed: list[list[str]] = []
+        self.nodes: list[int] = []
         self.said: list[str] = []
 
     def attempt(self, owner: Owner, run: str | None = None) -> Task:
@@ -71,9 +72,12 @@ class Place:
         """Measure on machine `here` by these children, one after the other."""
         waiting = list(children)
 
-        def child(arguments: Sequence[str], on_event: OnEvent = unheard, run: str = "") -> Ended:
+        def child(
+            arguments: Sequence[str], on_event: OnEvent = unheard, run: str = "", nodes: int = 1
+        ) -> Ended:
             assert run in arguments, "who runs it elsewhere must know which journal to bring"
             self.typed.append(list(arguments))
+            self.nodes.append(nodes)
             return waiting.pop(0)(arguments)
 
         def note(run: str) -> None:
@@ -135,9 +139,15 @@ def begins(place: Place, then: Ended = WELL, write: Callable[[Path, str], Any] =
 
 def test_a_run_has_its_name_before_it_begins(place: Place) -> None:
     done = place.measured(place.attempt(HERE), begins(place))
-    assert place.typed == [[*COMMAND, "--run-id", done.run, "--json"]]
+    assert (place.typed, place.nodes) == ([[*COMMAND, "--run-id", done.run, "--json"]], [1])
     assert (done.began, done.complete, done.counts) == (True, True, {"ok": 8, "crashed": 4})
     assert place.stored(done.run)
+
+
+def test_a_run_is_given_the_nodes_of_its_schedule(place: Place) -> None:
+    task = place.attempt(HERE)
+    done = place.measured(replace(task, spec={**task.spec, "nodes": 2}), begins(place))
+    assert (done.complete, place.nodes) == (True, [2])
 
 
 def test_what_this_machine_began_is_gone_on_with(place: Place) -> None:

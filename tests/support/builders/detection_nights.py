@@ -162,7 +162,9 @@ class Child:
     refuses: str = ""
     commands: list[list[str]] = field(default_factory=list[list[str]])
 
-    def __call__(self, arguments: Sequence[str], on_event: Any = None, run: str = "") -> Ended:
+    def __call__(
+        self, arguments: Sequence[str], on_event: Any = None, run: str = "", nodes: int = 1
+    ) -> Ended:
         self.commands.append(list(arguments))
         if arguments[0] != "upgrade":
             return Ended(2, None, "nothing else is done here")

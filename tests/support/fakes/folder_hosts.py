@@ -62,7 +62,13 @@ class FolderPlace:
         return self.folder.name
 
     def run(
-        self, arguments: Sequence[str], logs: Logs, stop: threading.Event, on_event: OnEvent, run: str
+        self,
+        arguments: Sequence[str],
+        logs: Logs,
+        stop: threading.Event,
+        on_event: OnEvent,
+        run: str,
+        nodes: int = 1,
     ) -> Ended:
         ending = _Ending(stop, self.folder / _SAID)
         try:

@@ -39,15 +39,23 @@ class Head:
         self._attempts += 1
         return Logs(self.data_dir / "tasks" / "1", self._attempts)
 
-    def run(self, *arguments: str, name: str = "one", run: str = RUN, logs: Logs | None = None) -> Ended:
+    def run(
+        self,
+        *arguments: str,
+        name: str = "one",
+        run: str = RUN,
+        logs: Logs | None = None,
+        nodes: int = 1,
+    ) -> Ended:
         """Have `pyrometer ARGUMENTS` done on a node."""
-        return self.place(name).run(arguments, logs or self.logs(), self.stop, self.events.append, run)
+        return self.place(name).run(arguments, logs or self.logs(), self.stop, self.events.append, run, nodes)
 
-    def measure(self, kind: str, *, name: str = "one", run: str = RUN, logs: Logs | None = None) -> Ended:
+    def measure(
+        self, kind: str, *, name: str = "one", run: str = RUN, logs: Logs | None = None, nodes: int = 1
+    ) -> Ended:
         """Have a run begin on a node."""
-        return self.run(
-            "run", "--environment", kind, "--run-id", run, "--json", name=name, run=run, logs=logs
-        )
+        wish = ("run", "--environment", kind, "--run-id", run, "--json")
+        return self.run(*wish, name=name, run=run, logs=logs, nodes=nodes)
 
     def resume(self, *, name: str = "one", run: str = RUN) -> Ended:
         """Have a run gone on with."""
