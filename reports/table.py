@@ -49,7 +49,7 @@ class Column(Generic[Row]):
 
 
 @dataclass(frozen=True, slots=True)
-class Table(Generic[Row]):
+class DataTable(Generic[Row]):
     """Rows with the columns that show them; `label` names the table for screen readers.
 
     Pages show `most` rows at most and then the number of those left out with `rest`; CSV files hold all.

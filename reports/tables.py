@@ -19,7 +19,7 @@ from . import sentences, wording
 from .report_context import EnvironmentChange, Subject, changes
 from .rows import Row, impact, left_out, sign, table_rows, techniques, tone
 from .scorecard import Entry
-from .table import Column, Table
+from .table import Column, DataTable
 from .text import numbers
 from .text.numbers import NONE
 from .text.reason_text import exclusion, sentence
@@ -66,9 +66,9 @@ def folded(summary: str, body: Markup) -> Markup:
     return Markup('<details class="py-more"><summary>{}</summary>{}</details>').format(escaped(summary), body)
 
 
-def scorecard(listed: Sequence[Entry]) -> Table[Entry]:
+def scorecard(listed: Sequence[Entry]) -> DataTable[Entry]:
     """The four metrics: number, state and notes."""
-    return Table(
+    return DataTable(
         "Metrics",
         [
             Column("metric", "", lambda one: one.title),
@@ -80,7 +80,7 @@ def scorecard(listed: Sequence[Entry]) -> Table[Entry]:
     )
 
 
-def reasons(subject: Subject, upgrade: Upgrade) -> Table[Reason]:
+def reasons(subject: Subject, upgrade: Upgrade) -> DataTable[Reason]:
     """What speaks for which decision, weightiest first, with the commands that measure it again."""
 
     def why(one: Reason) -> Markup:
@@ -102,10 +102,10 @@ def reasons(subject: Subject, upgrade: Upgrade) -> Table[Reason]:
         Column("metric", value=lambda one: one.metric),
         Column("cases", value=lambda one: " ".join(one.cases)),
     ]
-    return Table("Reasons", columns, upgrade.reasons)
+    return DataTable("Reasons", columns, upgrade.reasons)
 
 
-def settle(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) -> Table[Settling]:
+def settle(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[Settling]:
     """What would settle an unclear upgrade: new pairs of each case, minutes and the command."""
     columns: list[Column[Settling]] = [
         case_column(lambda one: one.case, case),
@@ -114,10 +114,10 @@ def settle(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) ->
         Column("because", value=lambda one: one.why),
         Column("command", "Command", subject.settle, lambda one: code(subject.settle(one))),
     ]
-    return Table("What would settle it", columns, upgrade.settle, tall=True)
+    return DataTable("What would settle it", columns, upgrade.settle, tall=True)
 
 
-def correctness(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) -> Table[CaseResult]:
+def correctness(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[CaseResult]:
     """What broke and what was repaired, with how it ended on either side."""
 
     def what(one: CaseResult) -> str:
@@ -151,7 +151,7 @@ def correctness(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_cas
         Column("new_reason", value=lambda one: one.new.reason),
     ]
     columns = [case_column(lambda one: one.case, case), *columns]
-    return Table(
+    return DataTable(
         "Cases that broke or were repaired", columns, (*upgrade.broken, *upgrade.repaired), tall=True
     )
 
@@ -162,7 +162,7 @@ def cases(
     rows: Sequence[Row],
     case: CaseFormat = whole_case,
     trend: Callable[[Row], str] | None = None,
-) -> Table[Row]:
+) -> DataTable[Row]:
     """Cases with both numbers, the change, its interval, n, the verdict and what could have been seen.
 
     In CSV files ratios are new / old, `smallest_visible` and `threshold` shares, `impact` is weight x
@@ -198,10 +198,10 @@ def cases(
     ]
     if trend is not None:
         columns.append(Column("", "", format=lambda row: "Trend\u00a0→", link=trend))
-    return Table("Every case", columns, rows, tall=True)
+    return DataTable("Every case", columns, rows, tall=True)
 
 
-def means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> Table[MeanRow]:
+def means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> DataTable[MeanRow]:
     """The geomean over all and by technique; in CSV files ratios are new / old."""
     overall = upgrade.overall
     rows: list[MeanRow] = [("", overall, len(upgrade.exclusions))]
@@ -230,41 +230,41 @@ def means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> 
         Column("pairs", "Pairs", counted(lambda mean: mean.pairs), number=True),
         Column("left_out", "Left out", lambda row: row[2], number=True),
     ]
-    return Table("Geomeans", columns, rows, tall=True)
+    return DataTable("Geomeans", columns, rows, tall=True)
 
 
-def metric_table(table: MetricTable, case: CaseFormat = whole_case) -> Table[VerdictRow]:
+def metric_table(table: MetricTable, case: CaseFormat = whole_case) -> DataTable[VerdictRow]:
     """The verdicts on one metric that does not decide, what moved first."""
     columns: list[Column[VerdictRow]] = [
         case_column(lambda row: row[0], case),
         *_judged_columns(table.metric, lambda row: row[1], "interval"),
         Column("", "Verdict", format=lambda row: _verdict(row[1].word, wording.verdict(row[1]))),
     ]
-    return Table(METRICS[table.metric].title, columns, table_rows(table), tall=True)
+    return DataTable(METRICS[table.metric].title, columns, table_rows(table), tall=True)
 
 
-def exclusions(upgrade: Upgrade, case: CaseFormat = whole_case) -> Table[ReasonRow]:
+def exclusions(upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[ReasonRow]:
     """Cases that are in no geomean, with the reasons."""
     rows = [(one.case, exclusion(one)) for one in upgrade.exclusions]
     return _because("Cases in no geomean", rows, case)
 
 
-def pairs_left_out(rows: Sequence[Row], case: CaseFormat = whole_case) -> Table[ReasonRow]:
+def pairs_left_out(rows: Sequence[Row], case: CaseFormat = whole_case) -> DataTable[ReasonRow]:
     """Pairs that do not count, with the reasons."""
     return _because("Pairs that do not count", left_out(rows), case)
 
 
-def _because(title: str, rows: Sequence[ReasonRow], case: CaseFormat) -> Table[ReasonRow]:
+def _because(title: str, rows: Sequence[ReasonRow], case: CaseFormat) -> DataTable[ReasonRow]:
     what = "case" if title.startswith("Cases") else "pairs"
     columns: list[Column[ReasonRow]] = [
         Column("what", value=lambda row: what),
         case_column(lambda row: row[0], case),
         Column("reason", "Why", lambda row: row[1], lambda row: reason_text(row[1], "py-long")),
     ]
-    return Table(title, columns, rows, tall=True)
+    return DataTable(title, columns, rows, tall=True)
 
 
-def differences(subject: Subject) -> Table[EnvironmentChange]:
+def differences(subject: Subject) -> DataTable[EnvironmentChange]:
     """What the new environment has other than the old."""
     columns: list[Column[EnvironmentChange]] = [
         Column("what", "What", lambda one: one.what),
@@ -272,16 +272,16 @@ def differences(subject: Subject) -> Table[EnvironmentChange]:
         Column("new", subject.new.name, lambda one: one.new),
     ]
     found = changes(subject.old, subject.new)
-    return Table("What differs between the environments", columns, found, tall=True, folded=False)
+    return DataTable("What differs between the environments", columns, found, tall=True, folded=False)
 
 
-def facts(subject: Subject) -> Table[tuple[str, str]]:
+def facts(subject: Subject) -> DataTable[tuple[str, str]]:
     """Everything around the numbers."""
     columns: list[Column[tuple[str, str]]] = [
         Column("name", "", lambda row: row[0]),
         Column("value", "", lambda row: row[1]),
     ]
-    return Table("How it was measured", columns, sentences.facts(subject))
+    return DataTable("How it was measured", columns, sentences.facts(subject))
 
 
 def _judged_columns(

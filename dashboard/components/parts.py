@@ -25,7 +25,7 @@ from interchange.formats import came_from
 from records.kinds import EnvironmentKind
 from records.outcomes import Outcome
 from records.runs import Run
-from reports.table import Table
+from reports.table import DataTable
 
 _STATIC = Path(__file__).parents[1] / "static"
 #: An address may ask for thousands of things: complaints, and signs of each.
@@ -68,7 +68,7 @@ def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "") ->
             )
 
 
-def table(shown: Table[Any]) -> None:
+def table(shown: DataTable[Any]) -> None:
     """A table, which the page's Markdown has too."""
     kept.table(shown)
     st.html(_tame(shown.html()))

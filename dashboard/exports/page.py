@@ -9,7 +9,7 @@ import pandas as pd
 
 from dashboard.components import wording
 from dashboard.exports.page_recorder import PageItem, PageRecord, frame_of
-from reports.table import Table
+from reports.table import DataTable
 from reports.text import markdown
 
 #: Lines of a log that are kept: its end.
@@ -50,7 +50,7 @@ def _section(pieces: Sequence[PageItem], address: str) -> list[str]:
     tabular = any(piece.kind == "table" or "<table" in piece.text for piece in pieces if piece.kind != "code")
     if not pieces or tabular or pieces[0].csv_of is None:
         return blocks
-    if isinstance(pieces[0].csv_of, Table):
+    if isinstance(pieces[0].csv_of, DataTable):
         return [*blocks, pieces[0].csv_of.markdown(markdown.MOST_ROWS, address)]
     return blocks + _rows(frame_of(pieces[0].csv_of))
 

@@ -9,19 +9,19 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from reports.table import Table
+from reports.table import DataTable
 
 Kind = Literal["title", "heading", "html", "words", "code", "chart", "complaint", "table"]
 
 #: What a CSV file is made of: a function, a table, or tables that share their columns.
-CsvSource = Callable[[], pd.DataFrame] | Table[Any] | Sequence[Table[Any]]
+CsvSource = Callable[[], pd.DataFrame] | DataTable[Any] | Sequence[DataTable[Any]]
 
 
 def frame_of(source: CsvSource) -> pd.DataFrame:
     """The rows of a CSV file."""
     if callable(source):
         return source()
-    tables = [source] if isinstance(source, Table) else source
+    tables = [source] if isinstance(source, DataTable) else source
     rows = [row for table in tables for row in table.records()]
     return pd.DataFrame(rows, columns=tables[0].names)
 
@@ -36,7 +36,7 @@ class PageItem:
     kind: Kind
     text: str
     csv_of: CsvSource | None = None
-    table: Table[Any] | None = None
+    table: DataTable[Any] | None = None
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ def note(kind: Kind, text: str) -> None:
         shown.pieces.append(PageItem(kind, text))
 
 
-def table(shown: Table[Any]) -> None:
+def table(shown: DataTable[Any]) -> None:
     """A table."""
     if (record := _current.get()) is not None:
         record.pieces.append(PageItem("table", shown.label, table=shown))

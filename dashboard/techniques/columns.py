@@ -9,7 +9,7 @@ from analysis.speedups import Gain
 from dashboard.components import links, markup, wording
 from dashboard.techniques import break_even
 from dashboard.techniques.results import TechniqueResult
-from reports.table import Column, Table
+from reports.table import Column, DataTable
 from reports.tables import reason_text
 
 #: Between a number and what belongs to it, where cells are narrow.
@@ -28,14 +28,14 @@ def table(
     version: str,
     *,
     one_run: bool = False,
-) -> Table[TechniqueResult]:
+) -> DataTable[TechniqueResult]:
     """The cases as a table, without columns that nothing is known for; `one_run` needs no naming."""
     known = [group for group in groups if group in _ALWAYS or any(_known(group, case) for case in cases)]
     columns = [column for group in known for column in group]
     if one_run:
         columns = [replace(column, label=None) if column is RUN[0] else column for column in columns]
     columns.append(Column("torch", value=lambda case: version))
-    return Table(label, columns, cases, dense=True)
+    return DataTable(label, columns, cases, dense=True)
 
 
 def _known(group: ColumnGroup, case: TechniqueResult) -> bool:

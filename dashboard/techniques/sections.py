@@ -15,7 +15,7 @@ from dashboard.techniques.columns import ColumnGroup, gain, metric
 from dashboard.techniques.load import MOST_RUNS, POINTS_OF_A_CASE, Newest
 from dashboard.techniques.results import TechniqueResult, TechniqueRun, best_of, claims_of, eager_of
 from dashboard.techniques.view import Techniques
-from reports.table import Table
+from reports.table import DataTable
 from runner.worker.case_key import CaseKey
 
 _BASE = metric("latency_floor", "Eager floor", base=True)
@@ -381,5 +381,5 @@ def _failed(cases: Sequence[TechniqueResult], about: _About) -> None:
 
 def _tabular(
     label: str, groups: Sequence[ColumnGroup], cases: Sequence[TechniqueResult], about: _About
-) -> Table[TechniqueResult]:
+) -> DataTable[TechniqueResult]:
     return columns.table(label, groups, cases, about.version, one_run=about.one_run)

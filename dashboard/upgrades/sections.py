@@ -23,7 +23,7 @@ from records.runs import Run
 from reports import sentences, tables, wording
 from reports.forest import ForestAxis, axis_of
 from reports.rows import Row, by_impact, grid, rows, without_ratio
-from reports.table import Table
+from reports.table import DataTable
 from reports.text.numbers import percent
 from reports.text.templates import escaped
 from reports.upgrade_report import JudgedUpgrade
@@ -48,7 +48,7 @@ class IntervalData:
 
 
 #: What a section shows below its chart: a table, or HTML.
-Content = Table[Any] | str
+Content = DataTable[Any] | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ class ReportSection:
     about: str = ""
     file: str = ""
     chart: IntervalData | None = None
-    csv: Table[Any] | None = None
+    csv: DataTable[Any] | None = None
 
     @property
-    def tables(self) -> list[Table[Any]]:
+    def tables(self) -> list[DataTable[Any]]:
         """What the CSV file holds."""
-        return [self.csv] if self.csv else [each for each in self.content if isinstance(each, Table)]
+        return [self.csv] if self.csv else [each for each in self.content if isinstance(each, DataTable)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def _case(key: str) -> Markup:
     return Markup(markup.case(key))
 
 
-def _at_most(table: Table[AnyRow], most: int = MOST_ROWS) -> Table[AnyRow]:
+def _at_most(table: DataTable[AnyRow], most: int = MOST_ROWS) -> DataTable[AnyRow]:
     return replace(table, most=most)
 
 
@@ -262,7 +262,7 @@ def _beside(judged: JudgedUpgrade) -> list[ReportSection]:
     return found
 
 
-def _metric_table(table: MetricTable, policy: Policy) -> tuple[str, Table[Any]]:
+def _metric_table(table: MetricTable, policy: Policy) -> tuple[str, DataTable[Any]]:
     """The heading of a table of one metric, with how to read it, and the table."""
     about = sentences.about_table(table, policy)
     if missing := without_ratio(table):

@@ -16,7 +16,7 @@ from reports.page import heatmap
 from reports.report_context import ComparedEnvironment, Subject
 from reports.rows import Grid, Row
 from reports.scorecard import Entry, entries
-from reports.table import Column, Table
+from reports.table import Column, DataTable
 from reports.tables import commands, folded
 from reports.text.numbers import NONE
 from reports.text.templates import chip, escaped
@@ -59,7 +59,7 @@ def _state(one: Entry) -> str:
     return f'<span class="py-chip py-{one.tone}">{one.sign} {one.state}</span>'
 
 
-def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> Table[HardwareVerdict]:
+def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> DataTable[HardwareVerdict]:
     """A pair of versions on all hardware, a row each: the decision and the four metrics."""
     usual = ("Pass rate", "Steady latency", "Compile time", "Peak memory")
     metrics = next((tuple(each.title for each in one.entries) for one in verdicts if one.entries), usual)
@@ -73,7 +73,7 @@ def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> Table[HardwareV
         *(column for place, title in enumerate(metrics) for column in _metric_columns(place, title)),
         Column("", "", format=lambda one: _open(one.listed.run.id, shown, "below")),
     ]
-    return Table("All hardware", columns, verdicts)
+    return DataTable("All hardware", columns, verdicts)
 
 
 def _hardware(one: HardwareVerdict) -> Markup:
@@ -174,7 +174,7 @@ def again(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
     return folded(f"The command of every case: {len(rows):,}", commands(lines, len(rows)))
 
 
-def upgrades(title: str, items: Sequence[Listed], shown: str, most: int) -> Table[Listed]:
+def upgrades(title: str, items: Sequence[Listed], shown: str, most: int) -> DataTable[Listed]:
     """A list of upgrades, each with a link to its page; the one that is `shown` says so."""
     columns: list[Column[Listed]] = [
         Column("run", value=lambda one: one.run.id),
@@ -193,7 +193,7 @@ def upgrades(title: str, items: Sequence[Listed], shown: str, most: int) -> Tabl
         Column("", "", format=lambda one: _open(one.run.id, shown, "above")),
     ]
     what = "sessions" if title.startswith("Sessions") else "upgrades"
-    return Table(title, columns, items, most, f"more {what}: the CSV file has them.")
+    return DataTable(title, columns, items, most, f"more {what}: the CSV file has them.")
 
 
 def _versions(one: Listed) -> Markup:

@@ -22,7 +22,7 @@ from dashboard.runs import run_facts
 from db.connection.engine import open_database
 from db.findings import store as findings
 from db.runs import queries
-from reports.table import Column, Table
+from reports.table import Column, DataTable
 from reports.text import markdown
 from support.builders.detection_nights import HOSTILE, Nights, a_regression
 from support.builders.run_records import BERT, RESNET, a_run
@@ -336,7 +336,7 @@ def test_what_a_chart_alone_shows_is_told_as_its_table() -> None:
         Column("case", "Case", lambda row: "x"),
         Column("speed_up", "Speed-up", lambda row: row, lambda row: f"{row:.2f}×"),
     ]
-    heading = PageItem("heading", "A", Table("A", columns, [1.92456]))
+    heading = PageItem("heading", "A", DataTable("A", columns, [1.92456]))
     text = written(PageRecord("x", [heading, PageItem("chart", "Speed-up: " + "case 1.92×; " * 200)]))
     assert "| Case | Speed-up |\n| --- | --- |\n| x | 1.92× |" in text and "speed_up" not in text
     (line,) = [line for line in text.splitlines() if line.startswith("> Chart:")]
