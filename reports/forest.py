@@ -8,8 +8,8 @@ from analysis.comparison.verdict import Verdict
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 
-from . import elements, wording
-from .rows import Row
+from . import wording
+from .rows import Row, tone
 from .text import numbers
 
 #: Steps of the axis in per cent; the first that gives few enough ticks is taken.
@@ -66,124 +66,155 @@ def axis_of(verdicts: Sequence[Verdict], overall: Geomean) -> ForestAxis:
     return ForestAxis(max(least, 0.005, 1.08 * mean, 1.08 * min(reaches[-1], _WILD * middle)))
 
 
-def forest(metric: str, each: Sequence[Row], overall: Geomean) -> str:
-    """The plot as a table: a case, its point and interval as SVG, and both in words.
+@dataclass(frozen=True, slots=True)
+class ForestTick:
+    """A line of the grid: its place in per cent of the width and its label."""
 
-    Cases without a number are in it too, with the reason; the worst comes first, the geomean last.
+    place: float
+    label: str
+    zero: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalEnd:
+    """The end of an interval; an arrow where it lies beyond the axis."""
+
+    place: float
+    kind: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForestLine:
+    """A case, or the geomean: what the plot draws of it and the words next to it.
+
+    `place` is None without a ratio; `change` then holds the two numbers, or nothing.
     """
+
+    case: str
+    standing: str
+    tone: str
+    sign: str
+    words: str
+    change: str = ""
+    interval: str = ""
+    title: str = ""
+    place: float | None = None
+    mark: str = ""
+    band: tuple[float, float] = (0.0, 0.0)
+    ends: tuple[IntervalEnd, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ForestMark:
+    """An entry of the legend."""
+
+    standing: str
+    tone: str
+    word: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForestPlot:
+    """The plot: a line for each case with its point and interval, and both in words."""
+
+    left: str
+    right: str
+    ticks: tuple[ForestTick, ...]
+    lines: tuple[ForestLine, ...]
+    legend: tuple[ForestMark, ...]
+    threshold: str
+    broken: bool
+
+
+def forest(metric: str, each: Sequence[Row], overall: Geomean) -> ForestPlot:
+    """The plot of these cases, in their order, the geomean last; cases without a number have the reason."""
     drawn = [row.verdict for row in each if row.verdict and row.verdict.change is not None]
     axis = axis_of(drawn, overall)
     threshold = max((verdict.threshold for verdict in drawn), default=0.0)
-    lines = "".join(_line(row, axis) for row in each)
+    lines = [_line(row, axis) for row in each]
     if overall.change is not None:
-        lines += _mean_line(overall, axis, threshold)
+        lines.append(_mean_line(overall, axis, threshold))
     worse, better = ("slower", "faster") if METRICS[metric].unit in ("ms", "s") else ("worse", "better")
     left, right = (better, worse) if METRICS[metric].better == "lower" else (worse, better)
-    return (
-        '<table class="forest"><thead><tr><th scope="col">case</th>'
-        f'<th scope="col" class="strip"><span class="ends"><span>← {left}</span><span>{right} →</span></span>'
-        f'{_ticks(axis)}</th><th scope="col" class="number">change and interval</th></tr></thead>'
-        f"<tbody>{lines}</tbody></table>"
-        f"{_legend(each, worse, better, threshold)}"
+    present = {row.standing for row in each}
+    words = {"slower": worse, "unclear": "unclear", "same": "same", "faster": better}
+    return ForestPlot(
+        left,
+        right,
+        tuple(ForestTick(axis.place(tick), _tick(tick), abs(tick) < 1e-12) for tick in axis.ticks),
+        tuple(lines),
+        tuple(
+            ForestMark(standing, tone(standing), word, _MARKS[standing])
+            for standing, word in words.items()
+            if standing in present
+        ),
+        wording.within(threshold),
+        any(standing.startswith("broken") for standing in present),
     )
 
 
-def _line(row: Row, axis: ForestAxis) -> str:
-    head = f'<th scope="row">{elements.case(row.case)}</th>'
+def _line(row: Row, axis: ForestAxis) -> ForestLine:
     verdict = row.verdict
     if verdict is None or verdict.change is None:
-        return f'<tr class="none">{head}{_without_a_point(row)}</tr>'
-    spans = f"{wording.change(verdict)} [{wording.interval(verdict.low, verdict.high)}]"
-    title = f"{row.case}: {row.summary}, {spans}, n = {verdict.n}"
-    ends = verdict.low, verdict.high
-    strip = _strip(axis, verdict.threshold, verdict.change, ends, row.standing, row.tone, title)
-    return (
-        f'<tr>{head}<td class="strip">{strip}</td><td class="number">{_sign(row, row.word)} '
-        f"{_numbers(verdict)}</td></tr>"
+        numbered = verdict is not None and verdict.old is not None
+        both = (
+            [wording.quantity(verdict.metric, side) for side in (verdict.old, verdict.new)] if verdict else []
+        )
+        change = " → ".join(both) if numbered else ""
+        return ForestLine(row.case, row.standing, row.tone, row.sign, row.summary, change)
+    interval = wording.interval(verdict.low, verdict.high)
+    spans = f"{wording.change(verdict)} [{interval}]"
+    return ForestLine(
+        row.case,
+        row.standing,
+        row.tone,
+        row.sign,
+        row.word,
+        wording.change(verdict),
+        "" if verdict.low is None else interval,
+        f"{row.case}: {row.summary}, {spans}, n = {verdict.n}",
+        axis.place(verdict.change),
+        _MARKS.get(row.standing, _MARKS["unclear"]),
+        _band(axis, verdict.threshold),
+        _ends(axis, verdict.low, verdict.high),
     )
 
 
-def _without_a_point(row: Row) -> str:
-    """The cells of a case that has no ratio: how it ended, or the two numbers as they are."""
-    verdict = row.verdict
-    if verdict is None or verdict.old is None:
-        return f'<td class="strip" colspan="2">{_sign(row, row.summary)}</td>'
-    old, new = (wording.quantity(verdict.metric, value) for value in (verdict.old, verdict.new))
-    return f'<td class="strip">{_sign(row, row.summary)}</td><td class="number">{old} → {new}</td>'
-
-
-def _sign(row: Row, words: str) -> str:
-    return (
-        f'<span class="{row.tone}"><span aria-hidden="true">{row.sign}</span> {elements.text(words)}</span>'
-    )
-
-
-def _numbers(verdict: Verdict) -> str:
-    ends = "" if verdict.low is None else f"<small>{wording.interval(verdict.low, verdict.high)}</small>"
-    return f"<b>{wording.change(verdict)}</b>{ends}"
-
-
-def _mean_line(overall: Geomean, axis: ForestAxis, threshold: float) -> str:
+def _mean_line(overall: Geomean, axis: ForestAxis, threshold: float) -> ForestLine:
     assert overall.change is not None
     about = f"geomean, {wording.plural(overall.cases, 'case')}"
-    title = f"{about}: {wording.mean(overall)}"
-    between = overall.low, overall.high
-    strip = _strip(axis, threshold, overall.change, between, "mean", "mean", title)
-    ends = wording.interval(overall.low, overall.high)
-    return (
-        f'<tr class="mean"><th scope="row">{about}</th><td class="strip">{strip}</td>'
-        f'<td class="number"><b>{numbers.percent(overall.change)}</b><small>{ends}</small></td></tr>'
+    return ForestLine(
+        "",
+        "mean",
+        "mean",
+        "",
+        about,
+        numbers.percent(overall.change),
+        wording.interval(overall.low, overall.high),
+        f"{about}: {wording.mean(overall)}",
+        axis.place(overall.change),
+        _MARKS["mean"],
+        _band(axis, threshold),
+        _ends(axis, overall.low, overall.high),
     )
 
 
-def _strip(
-    axis: ForestAxis,
-    threshold: float,
-    change: float,
-    interval: tuple[float | None, float | None],
-    standing: str,
-    tone: str,
-    title: str,
-) -> str:
-    """One line of the plot; places are in per cent of its width, so that it fits any."""
-    left, right = axis.place(-threshold), axis.place(threshold)
-    parts = [f"<title>{elements.text(title)}</title>"]
-    parts.append(f'<rect class="band" x="{left:.2f}%" width="{right - left:.2f}%" y="0" height="100%"/>')
-    parts += [_grid_line(axis.place(tick), zero=abs(tick) < 1e-12) for tick in axis.ticks]
-    low, high = interval
-    if low is not None and high is not None:
-        ends = axis.place(low), axis.place(high)
-        parts.append(f'<line class="whisker" x1="{ends[0]:.2f}%" x2="{ends[1]:.2f}%" y1="50%" y2="50%"/>')
-        parts += [_end(place, end, axis) for place, end in zip(ends, (low, high), strict=True)]
-    mark = _MARKS.get(standing, _MARKS["unclear"])
-    parts.append(_at(axis.place(change), f'<path class="mark {standing}" d="{mark}"/>'))
-    label = elements.text(title)
-    return f'<svg class="{tone}" role="img" aria-label="{label}" height="22">{"".join(parts)}</svg>'
+def _band(axis: ForestAxis, threshold: float) -> tuple[float, float]:
+    return axis.place(-threshold), axis.place(threshold)
 
 
-def _grid_line(place: float, *, zero: bool) -> str:
-    kind = "zero" if zero else "grid"
-    return f'<line class="{kind}" x1="{place:.2f}%" x2="{place:.2f}%" y1="0" y2="100%"/>'
+def _ends(axis: ForestAxis, low: float | None, high: float | None) -> tuple[IntervalEnd, ...]:
+    if low is None or high is None:
+        return ()
+    return _end(axis, low), _end(axis, high)
 
 
-def _end(place: float, end: float, axis: ForestAxis) -> str:
-    """The end of an interval; an arrow where it lies beyond the axis."""
+def _end(axis: ForestAxis, end: float) -> IntervalEnd:
     if abs(end) <= axis.limit:
-        return _at(place, '<path class="whisker" d="M0 -4V4"/>')
-    return _at(place, f'<path class="beyond" d="{"M14 0 7 -4V4Z" if end > 0 else "M-14 0 -7 -4V4Z"}"/>')
-
-
-def _at(place: float, path: str) -> str:
-    # An inner svg takes a place in per cent, and a path does not.
-    return f'<svg x="{place:.2f}%" y="50%" overflow="visible">{path}</svg>'
-
-
-def _ticks(axis: ForestAxis) -> str:
-    marks = "".join(
-        f'<text x="{axis.place(tick):.2f}%" y="13" text-anchor="middle">{_tick(tick)}</text>'
-        for tick in axis.ticks
-    )
-    return f'<svg class="ticks" height="18" aria-hidden="true">{marks}</svg>'
+        return IntervalEnd(axis.place(end), "whisker", "M0 -4V4")
+    return IntervalEnd(axis.place(end), "beyond", "M14 0 7 -4V4Z" if end > 0 else "M-14 0 -7 -4V4Z")
 
 
 def _tick(change: float) -> str:
@@ -193,21 +224,3 @@ def _tick(change: float) -> str:
         factor = f"{math.exp(abs(change)):.3g}"
         return f"×{factor}" if change > 0 else f"1/{factor}"
     return f"{100 * math.expm1(change):+.3g} %"
-
-
-def _legend(each: Sequence[Row], worse: str, better: str, threshold: float) -> str:
-    present = {row.standing for row in each}
-    words = {"slower": worse, "unclear": "unclear", "same": "same", "faster": better}
-    marks = [
-        f'<li class="{tone}"><svg width="14" height="14" aria-hidden="true"><svg x="7" y="7" '
-        f'overflow="visible"><path class="mark {word}" d="{_MARKS[word]}"/></svg></svg> {words[word]}</li>'
-        for word, tone in (("slower", "bad"), ("unclear", "odd"), ("same", "quiet"), ("faster", "good"))
-        if word in present
-    ]
-    marks.append(
-        '<li><span class="band key" aria-hidden="true"></span> too small to matter: '
-        + f"{wording.within(threshold)}</li>"
-    )
-    if any(row.standing.startswith("broken") for row in each):
-        marks.append('<li class="bad"><span aria-hidden="true">✗</span> broken</li>')
-    return f'<ul class="legend">{"".join(marks)}</ul>'

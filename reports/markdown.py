@@ -1,22 +1,23 @@
 """The report as Markdown for a pull request."""
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+
+from markupsafe import Markup
 
 from analysis.comparison.case_results import CaseResult
 from analysis.comparison.policy import Policy
 from analysis.comparison.upgrade import Table, Upgrade
 from analysis.metrics import METRICS
-from common.text import printable
-from reports.text.markdown import code as _code
-from reports.text.markdown import text as _text
 
-from . import sentences, wording
-from .report_context import Subject, changes
-from .rows import Row, left_out, rows, table_rows, techniques, without_ratio
+from . import sentences, tables, wording
+from .report_context import Subject
+from .rows import Row, rows, without_ratio
 from .scorecard import entries
-from .text import numbers
-from .text.reason_text import exclusion, sentence
+from .text.markdown import code as _code
+from .text.markdown import fenced
+from .text.markdown import text as _text
+from .text.reason_text import sentence
+from .text.templates import escaped
 
 #: Tables of more rows than this are folded.
 _LONG = 12
@@ -30,13 +31,13 @@ def upgrade_markdown(subject: Subject, results: Sequence[CaseResult], upgrade: U
     each = rows(subject, results, upgrade)
     sections = [
         _head(subject, each, upgrade),
-        _scorecard(subject, upgrade),
+        tables.scorecard(entries(upgrade.scorecard, subject.policy)).markdown(),
         _reasons(upgrade),
         _settle(subject, upgrade),
         _correctness(subject, upgrade),
         _cases(subject, each, upgrade),
         _means(subject, results, upgrade),
-        *(_own_table(table, subject.policy) for table in upgrade.tables),
+        *(_metric_table(table, subject.policy) for table in upgrade.tables),
         _exclusions(each, upgrade),
         _differences(subject),
         _how(subject),
@@ -59,14 +60,6 @@ def _head(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
     )
 
 
-def _scorecard(subject: Subject, upgrade: Upgrade) -> str:
-    listed = [
-        (f"**{one.title}**", _text(one.value), f"{one.sign} {one.state}", _text(". ".join(one.notes)))
-        for one in entries(upgrade.scorecard, subject.policy)
-    ]
-    return _table(("", "new against old", "by the policy", "about it"), listed)
-
-
 def _reasons(upgrade: Upgrade) -> str:
     lines = [
         f"{number}. **{wording.speaks(reason)}**: {_text(sentence(reason))}"
@@ -78,157 +71,72 @@ def _reasons(upgrade: Upgrade) -> str:
 def _settle(subject: Subject, upgrade: Upgrade) -> str:
     if not upgrade.settle:
         return ""
-    listed = [(_code(one.case), wording.settling(one), _code(subject.settle(one))) for one in upgrade.settle]
-    table = _table(("case", "what it takes", "command"), listed)
     about = f"{wording.settling_in_all(upgrade.settle)}. {sentences.SETTLE}"
-    return f"### What would settle it\n\n{about}\n\n{table}"
+    return f"### What would settle it\n\n{about}\n\n{tables.settle(subject, upgrade, _case).markdown()}"
 
 
 def _correctness(subject: Subject, upgrade: Upgrade) -> str:
-    listed = [
-        (
-            f"{'✗ broken' if result.broke else '✓ repaired'}",
-            _code(result.case),
-            _text(f"{result.old.status} {result.old.reason}".strip()),
-            _text(f"{result.new.status} {result.new.reason}".strip()),
-        )
-        for result in (*upgrade.broken, *upgrade.repaired)
-    ]
-    body = _table(("", "case", "old", "new"), listed) if listed else "No case broke, and none was repaired."
+    table = tables.correctness(subject, upgrade, _case)
+    body = table.markdown() if table.rows else "No case broke, and none was repaired."
     return f"### Correctness\n\n{body}"
 
 
 def _cases(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
     metric = subject.policy.metric
-    columns = (
-        "case",
-        "old",
-        "new",
-        "change",
-        sentences.interval_heading(subject, upgrade),
-        "n",
-        "verdict",
-        "visible from",
-    )
-    listed = [
-        (
-            _code(row.case),
-            wording.quantity(metric, row.verdict.old) if row.verdict else numbers.NONE,
-            wording.quantity(metric, row.verdict.new) if row.verdict else numbers.NONE,
-            wording.change(row.verdict) if row.verdict else numbers.NONE,
-            wording.interval(row.verdict.low, row.verdict.high) if row.verdict else numbers.NONE,
-            str(row.verdict.n) if row.verdict else "0",
-            f"{row.sign} {_text(row.summary)}",
-            wording.within(row.verdict.smallest) if row.verdict else numbers.NONE,
-        )
-        for row in each
-    ]
     about = f"{sentences.about_cases(metric)} {sentences.about_same(subject)}".strip()
-    table = _table(columns, listed, numbers=(1, 2, 3, 4, 5, 7))
+    table = tables.cases(subject, upgrade, each, _case).markdown()
     return f"### {METRICS[metric].title}, case by case\n\n{about}\n\n{table}"
 
 
 def _means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> str:
-    overall = upgrade.overall
-    listed = [
-        (
-            "**all**",
-            wording.mean(overall),
-            str(overall.cases),
-            str(overall.pairs),
-            str(len(upgrade.exclusions)),
-        )
-    ]
-    for row in techniques(results, upgrade):
-        mean = row.mean
-        listed.append(
-            (
-                _code(row.technique),
-                wording.mean(mean) if mean else numbers.NONE,
-                str(mean.cases if mean else 0),
-                str(mean.pairs if mean else 0),
-                str(len(row.excluded)),
-            )
-        )
-    columns = ("technique", f"geomean [{wording.confidence(overall)}]", "cases", "pairs", "left out")
     about = f"{sentences.about_means(subject)} What is left out is listed under Exclusions."
-    return f"### Over all, and by technique\n\n{about}\n\n" + _table(columns, listed, numbers=(1, 2, 3, 4))
+    table = tables.means(subject, results, upgrade).markdown()
+    return f"### Over all, and by technique\n\n{about}\n\n{table}"
 
 
-def _own_table(table: Table, policy: Policy) -> str:
-    metric = table.metric
-    listed = [
-        (
-            _code(case),
-            wording.quantity(metric, verdict.old),
-            wording.quantity(metric, verdict.new),
-            wording.change(verdict),
-            wording.interval(verdict.low, verdict.high),
-            str(verdict.n),
-            _text(wording.verdict(verdict)),
-        )
-        for case, verdict in table_rows(table)
-    ]
-    columns = ("case", "old", "new", "change", "interval", "n", "verdict")
-    missing = without_ratio(table)
+def _metric_table(table: Table, policy: Policy) -> str:
     about = sentences.about_table(table, policy)
-    if missing:
+    if missing := without_ratio(table):
         about += f" Without a ratio: {', '.join(map(_code, missing))}."
     return _details(
         f"{sentences.table_title(table)}: {sentences.table_summary(table)}",
-        about + "\n\n" + _table(columns, listed, numbers=(1, 2, 3, 4, 5)),
+        f"{about}\n\n{tables.metric_table(table, _case).markdown()}",
     )
 
 
 def _exclusions(each: Sequence[Row], upgrade: Upgrade) -> str:
-    out = left_out(each)
     parts = ["### Exclusions"]
-    if upgrade.exclusions:
-        listed = [(_code(one.case), _text(exclusion(one))) for one in upgrade.exclusions]
-        text = f"{wording.plural(len(listed), 'case')} in no geomean"
-        parts += [_folded(text, _table(("case", "why"), listed), len(listed))]
+    whole, pairs = tables.exclusions(upgrade, _case), tables.pairs_left_out(each, _case)
+    if whole.rows:
+        text = f"{wording.plural(len(whole.rows), 'case')} in no geomean"
+        parts += [_folded(text, whole.markdown(), len(whole.rows))]
     else:
         parts += ["Every case is in the geomean."]
-    if out:
-        listed = [(_code(case), _text(why)) for case, why in out]
-        cases = len({case for case, _ in out})
+    if pairs.rows:
+        cases = len({case for case, _ in pairs.rows})
         text = f"Pairs of {wording.plural(cases, 'case')} that do not count"
-        parts += [_folded(text, _table(("case", "why"), listed), len(listed))]
+        parts += [_folded(text, pairs.markdown(), len(pairs.rows))]
     return "\n\n".join(parts)
 
 
 def _differences(subject: Subject) -> str:
-    found = changes(subject.old, subject.new)
-    if not found:
-        return f"### What differs between the environments\n\n{_text(sentences.no_difference(subject))}"
-    listed = [
-        (_text(one.what), _text(one.old) or numbers.NONE, _text(one.new) or numbers.NONE) for one in found
-    ]
-    table = _table(("", _text(subject.old.name), _text(subject.new.name)), listed)
-    return "### What differs between the environments\n\n" + _folded(
-        wording.plural(len(listed), "difference"), table, len(listed)
-    )
+    title, table = "### What differs between the environments\n\n", tables.differences(subject)
+    if not table.rows:
+        return title + _text(sentences.no_difference(subject))
+    many = len(table.rows)
+    return title + _folded(wording.plural(many, "difference"), table.markdown(), many)
 
 
 def _how(subject: Subject) -> str:
-    listed = [(_text(name), _text(value)) for name, value in sentences.facts(subject)]
     rules = "\n".join(f"- {_text(rule)}" for rule in sentences.rules(subject))
     notes = "\n".join(f"- {_text(note)}" for note in subject.notes)
-    parts = [sentences.how(subject), _table(("", ""), listed), "The rules it was judged by:", rules]
+    parts = [sentences.how(subject), tables.facts(subject).markdown(), "The rules it was judged by:", rules]
     return _details("How it was measured", "\n\n".join([*parts, *(["Notes:", notes] if notes else [])]))
 
 
 def _again(subject: Subject, each: Sequence[Row]) -> str:
-    commands = "\n".join(printable(subject.reproduce(row.case)) for row in each)
-    # A fence longer than any in the text, or a case's name could end it.
-    longest = max((len(found) for found in re.findall("`+", commands)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return _details("Measure a case again", f"{fence}sh\n{commands}\n{fence}")
-
-
-def _table(columns: Sequence[str], listed: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
-    rule = ["--:" if place in numbers else "---" for place in range(len(columns))]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, rule, *listed))
+    commands = "\n".join(subject.reproduce(row.case) for row in each)
+    return _details("Measure a case again", fenced(commands, "sh"))
 
 
 def _folded(summary: str, body: str, length: int) -> str:
@@ -237,3 +145,7 @@ def _folded(summary: str, body: str, length: int) -> str:
 
 def _details(summary: str, body: str) -> str:
     return f"<details>\n<summary>{_text(summary)}</summary>\n\n{body}\n\n</details>"
+
+
+def _case(key: str) -> Markup:
+    return Markup("<code>{}</code>").format(escaped(key))

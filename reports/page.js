@@ -15,7 +15,7 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
       const down = heading.getAttribute("aria-sort") === "ascending";
       headings.forEach((other) => other.removeAttribute("aria-sort"));
       heading.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const numeric = heading.classList.contains("number");
+      const numeric = heading.classList.contains("py-number");
       const compare = (a, b) => {
         if (!numeric) return a.cells[place].textContent.localeCompare(b.cells[place].textContent) * (down ? -1 : 1);
         const [x, y] = [value(a, place), value(b, place)];

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from analysis.comparison.case_results import CaseResult
+from analysis.comparison.policy import Policy
 from analysis.comparison.upgrade import Table, Upgrade
 from analysis.comparison.verdict import Verdict
 from analysis.geomean import Geomean
@@ -27,6 +28,10 @@ _PLACES = {
     "no data": 4,
     "not comparable": 4,
 }
+
+#: Places in the order of impact, for a page that begins with what moved.
+_IMPACT_PLACES = {"broken": 0, "slower": 1, "faster": 1, "unclear": 2, "same": 3, "repaired": 4}
+_LAST = 5
 
 #: A sign per word that differs in shape.
 _SIGNS = {
@@ -128,6 +133,28 @@ def _impact(row: Row, subject: Subject) -> float:
     if verdict.change is None:
         return {"slower": -math.inf, "faster": math.inf}.get(verdict.word, 0.0)
     return -verdict.change * verdict.cost * subject.policy.weight(row.case)
+
+
+def impact(row: Row, policy: Policy) -> float | None:
+    """Weight x log(new / old), above 0 where it is worse; None without a number.
+
+    Where a case is called without a ratio, as a count that was 0 before, it is infinite.
+    """
+    verdict = row.verdict
+    if verdict is None:
+        return None
+    if verdict.change is None:
+        return {"slower": math.inf, "faster": -math.inf}.get(verdict.word)
+    return verdict.change * verdict.cost * policy.weight(row.case)
+
+
+def by_impact(each: Sequence[Row], policy: Policy) -> list[Row]:
+    """Broken first, then what moved, then what may have, the largest impact first; equal ones by name."""
+
+    def _key(row: Row) -> tuple[int, float, str]:
+        return _IMPACT_PLACES.get(row.standing, _LAST), -abs(impact(row, policy) or 0.0), row.case
+
+    return sorted(each, key=_key)
 
 
 def _ends(result: CaseResult) -> str:

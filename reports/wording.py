@@ -20,6 +20,8 @@ from .text.reason_text import sentence
 
 DECISIONS: dict[Decision, str] = {"go": "Go", "no-go": "No-go", "unclear": "Unclear"}
 
+DECISION_TONES: dict[Decision, str] = {"go": "good", "no-go": "bad", "unclear": "odd"}
+
 #: A sign beside every word, so that colour never speaks alone.
 DECISION_SIGNS: dict[Decision, str] = {"go": "✓", "no-go": "✗", "unclear": "?"}
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -17,12 +18,14 @@ from dashboard.components.query_params import bounded
 from dashboard.components.views import View
 from dashboard.exports import chart_download
 from dashboard.exports import page_recorder as kept
+from dashboard.exports.page_recorder import CsvSource
 from db.errors import DatabaseError
 from interchange.exporters.tables import cell
 from interchange.formats import came_from
 from records.kinds import EnvironmentKind
 from records.outcomes import Outcome
 from records.runs import Run
+from reports.table import DataTable
 
 _STATIC = Path(__file__).parents[1] / "static"
 #: An address may ask for thousands of things: complaints, and signs of each.
@@ -48,29 +51,27 @@ def title(text: str) -> None:
     st.html(f'<h1 class="py-heard">{escape(text)}</h1>')
 
 
-def heading(
-    title: str,
-    frame: Callable[[], pd.DataFrame] | None = None,
-    file_name: str = "",
-    seen: Callable[[], str] | None = None,
-) -> None:
-    """A section's title; with `frame`, also a button that makes and downloads it as CSV.
-
-    `seen` makes an HTML table of what the section shows in a chart alone, for the page as Markdown.
-    """
-    kept.section(title, frame, file_name, seen)
+def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "") -> None:
+    """A section's title; with a source of rows, also a button that makes and downloads them as CSV."""
+    kept.section(title, csv_of, file_name)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.header(title, anchor=False, width="content")
-        if frame is not None:
+        if csv_of is not None:
             st.download_button(
                 "CSV",
-                lambda: csv(frame()),
+                lambda: csv(kept.frame_of(csv_of)),
                 file_name=file_name,
                 mime="text/csv",
                 key=f"csv-{file_name}",
                 on_click="ignore",
                 help=f"{title} as CSV",
             )
+
+
+def table(shown: DataTable[Any]) -> None:
+    """A table, which the page's Markdown has too."""
+    kept.table(shown)
+    st.html(_tame(shown.html()))
 
 
 def csv(frame: pd.DataFrame) -> bytes:

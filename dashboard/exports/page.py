@@ -1,5 +1,6 @@
 """A whole page as Markdown for an issue: its address, its moment, every section as it was shown."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from urllib.parse import urlencode, urljoin
@@ -7,8 +8,8 @@ from urllib.parse import urlencode, urljoin
 import pandas as pd
 
 from dashboard.components import wording
-from dashboard.exports import html_to_markdown
-from dashboard.exports.page_recorder import PageItem, PageRecord
+from dashboard.exports.page_recorder import PageItem, PageRecord, frame_of
+from reports.table import DataTable
 from reports.text import markdown
 
 #: Lines of a log that are kept: its end.
@@ -40,20 +41,18 @@ def of_page(shown: PageRecord, address: str, moment: datetime) -> str:
         sections[-1].append(piece)
     for section in sections:
         blocks += _section(section, address)
-    return html_to_markdown.joined(blocks) + "\n"
+    return markdown.joined(blocks) + "\n"
 
 
-def _section(pieces: Sequence[PageItem], home: str) -> list[str]:
-    blocks = [text for piece in pieces if (text := _piece(piece, home))]
-    # A table is told as it was shown; one that only Streamlit can draw, as its CSV file has it.
-    if not pieces or any(piece.kind == "html" and "<table" in piece.text for piece in pieces):
+def _section(pieces: Sequence[PageItem], address: str) -> list[str]:
+    blocks = [text for piece in pieces if (text := _piece(piece, address))]
+    # A table is as the page shows it; one that only Streamlit can draw, as its CSV file has it.
+    tabular = any(piece.kind == "table" or "<table" in piece.text for piece in pieces if piece.kind != "code")
+    if not pieces or tabular or pieces[0].csv_of is None:
         return blocks
-    frame, seen = pieces[0].frame, pieces[0].seen
-    if seen is not None:
-        blocks += [text] if (text := html_to_markdown.of_html(seen(), home)) else []
-    elif frame is not None:
-        blocks += _rows(frame())
-    return blocks
+    if isinstance(pieces[0].csv_of, DataTable):
+        return [*blocks, pieces[0].csv_of.markdown(markdown.MOST_ROWS, address)]
+    return blocks + _rows(frame_of(pieces[0].csv_of))
 
 
 def _piece(piece: PageItem, home: str) -> str:
@@ -61,11 +60,13 @@ def _piece(piece: PageItem, home: str) -> str:
         case "title":
             return ""
         case "heading":
-            return f"## {html_to_markdown.of_words(piece.text)}"
+            return f"## {plain_words(piece.text)}"
         case "html":
-            return html_to_markdown.of_html(piece.text, home)
+            return markdown.converted(piece.text, home)
+        case "table":
+            return piece.table.markdown(markdown.MOST_ROWS, home) if piece.table and piece.table.rows else ""
         case "words":
-            return html_to_markdown.of_words(piece.text)
+            return plain_words(piece.text)
         case "chart":
             return f"> Chart: {markdown.text(_shortened(piece.text))}"
         case "complaint":
@@ -86,13 +87,28 @@ def _shortened(text: str) -> str:
 
 def _rows(frame: pd.DataFrame) -> list[str]:
     # A column without a value in any row is on no page.
-    shown = frame.dropna(axis="columns", how="all").iloc[: html_to_markdown.MOST_ROWS]
+    shown = frame.dropna(axis="columns", how="all").iloc[: markdown.MOST_ROWS]
     if shown.empty:
         return []
-    rows = [[markdown.text(str(name).replace("_", " ")) for name in shown.columns]]
+    heads = [str(name).replace("_", " ") for name in shown.columns]
     columns = [_cells(column) for column in zip(*shown.itertuples(index=False, name=None), strict=True)]
-    rows += [list(row) for row in zip(*columns, strict=True)]
-    return [html_to_markdown.table(rows, max(0, len(frame) - html_to_markdown.MOST_ROWS))]
+    table = markdown.table(heads, [list(row) for row in zip(*columns, strict=True)])
+    left = len(frame) - markdown.MOST_ROWS
+    return [table, *([f"and {left:,} more rows, which the CSV file has"] if left > 0 else [])]
+
+
+def plain_words(words: str) -> str:
+    """Streamlit's Markdown, in which foreign signs are escaped, as GitHub's: plain text and code, no more."""
+    parts = re.split(r"(?<!\\)`([^`]*)`", words)
+    return "".join(
+        markdown.code(part) if place % 2 else markdown.text(_unescaped(part))
+        for place, part in enumerate(parts)
+        if part
+    )
+
+
+def _unescaped(words: str) -> str:
+    return re.sub(r"\\([\\`*_\[\]$:~<>#&|])", r"\1", words).replace("\u2060", "")
 
 
 def _cells(column: Sequence[object]) -> list[str]:

@@ -1,29 +1,42 @@
 """What a page showed in one run of its script, in order, for those who want to take it along."""
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
-Kind = Literal["title", "heading", "html", "words", "code", "chart", "complaint"]
+from reports.table import DataTable
+
+Kind = Literal["title", "heading", "html", "words", "code", "chart", "complaint", "table"]
+
+#: What a CSV file is made of: a function, a table, or tables that share their columns.
+CsvSource = Callable[[], pd.DataFrame] | DataTable[Any] | Sequence[DataTable[Any]]
+
+
+def frame_of(source: CsvSource) -> pd.DataFrame:
+    """The rows of a CSV file."""
+    if callable(source):
+        return source()
+    tables = [source] if isinstance(source, DataTable) else source
+    rows = [row for table in tables for row in table.records()]
+    return pd.DataFrame(rows, columns=tables[0].names)
 
 
 @dataclass(frozen=True, slots=True)
 class PageItem:
     """One thing on a page: `words` are in Streamlit's Markdown, `html` is ours, all else is plain text.
 
-    `frame` makes what a section's heading offers as CSV, and `seen` the table, as HTML, of what a section
-    without any shows in a chart.
+    `csv_of` is what a section's heading offers as CSV.
     """
 
     kind: Kind
     text: str
-    frame: Callable[[], pd.DataFrame] | None = None
-    seen: Callable[[], str] | None = None
+    csv_of: CsvSource | None = None
+    table: DataTable[Any] | None = None
 
 
 @dataclass(slots=True)
@@ -64,15 +77,16 @@ def note(kind: Kind, text: str) -> None:
         shown.pieces.append(PageItem(kind, text))
 
 
-def section(
-    title: str,
-    frame: Callable[[], pd.DataFrame] | None,
-    file_name: str,
-    seen: Callable[[], str] | None = None,
-) -> None:
+def table(shown: DataTable[Any]) -> None:
+    """A table."""
+    if (record := _current.get()) is not None:
+        record.pieces.append(PageItem("table", shown.label, table=shown))
+
+
+def section(title: str, csv_of: CsvSource | None, file_name: str) -> None:
     """A section begins; its charts are saved under the name of its file."""
     if (shown := _current.get()) is not None:
-        shown.pieces.append(PageItem("heading", title, frame, seen))
+        shown.pieces.append(PageItem("heading", title, csv_of))
         shown.section, shown.charts = file_name.rpartition(".")[0] or file_name, 0
 
 

@@ -1,111 +1,107 @@
 """The columns of the page's tables: what a cell shows, and what the CSV file has in its place."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
+from dataclasses import replace
 
-import pandas as pd
+from markupsafe import Markup
 
 from analysis.speedups import Gain
 from dashboard.components import links, markup, wording
 from dashboard.techniques import break_even
 from dashboard.techniques.results import TechniqueResult
+from reports.table import Column, DataTable
+from reports.tables import reason_text
 
 #: Between a number and what belongs to it, where cells are narrow.
 _TIED = "\N{NO-BREAK SPACE}"
 
-#: What a CSV file has of one case, by column.
-Values = Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class TechniqueColumn:
-    """One column: its title, the HTML of a cell, and what the CSV has for it; nothing where nothing is known.
-
-    A column that no case tells anything in is left out, unless it `stays`.
-    """
-
-    title: str
-    cell: Callable[[TechniqueResult], str]
-    values: Callable[[TechniqueResult], Values]
-    number: bool = True
-    stays: bool = False
+#: Values of CSV files, by column.
+Values = Callable[[TechniqueResult], Mapping[str, object]]
+#: What is shown together: the column that pages show, and what CSV files have besides.
+ColumnGroup = tuple[Column[TechniqueResult], ...]
 
 
 def table(
-    label: str, columns: Sequence[TechniqueColumn], cases: Sequence[TechniqueResult], *, one_run: bool = False
-) -> str:
-    """The cases as a table, those columns in it that anything is known for; `one_run` needs no naming."""
-    shown = [column for column in columns if column.stays or any(column.values(case) for case in cases)]
-    shown = [column for column in shown if column is not RUN or not one_run]
-    heads = [(column.title, column.number) for column in shown]
-    rows = ([column.cell(case) for column in shown] for case in cases)
-    return f'<div class="py-dense">{markup.table(label, heads, rows, folded=True)}</div>'
+    label: str,
+    groups: Sequence[ColumnGroup],
+    cases: Sequence[TechniqueResult],
+    version: str,
+    *,
+    one_run: bool = False,
+) -> DataTable[TechniqueResult]:
+    """The cases as a table, without columns that nothing is known for; `one_run` needs no naming."""
+    known = [group for group in groups if group in _ALWAYS or any(_known(group, case) for case in cases)]
+    columns = [column for group in known for column in group]
+    if one_run:
+        columns = [replace(column, label=None) if column is RUN[0] else column for column in columns]
+    columns.append(Column("torch", value=lambda case: version))
+    return DataTable(label, columns, cases, dense=True)
 
 
-def frame(columns: Sequence[TechniqueColumn], cases: Sequence[TechniqueResult]) -> pd.DataFrame:
-    """The same for CSV, with what cells leave out: what a ratio is against, how many pairs were disturbed."""
-    rows: list[dict[str, object]] = []
-    for case in cases:
-        row: dict[str, object] = {}
-        for column in columns:
-            row |= column.values(case)
-        rows.append(row)
-    return pd.DataFrame(rows)
+def _known(group: ColumnGroup, case: TechniqueResult) -> bool:
+    return any(column.value is not None and column.value(case) is not None for column in group)
 
 
-def _case_cell(case: TechniqueResult) -> str:
-    return markup.case(case.case)
+def _columns(
+    label: str, cell: Callable[[TechniqueResult], Markup], names: Sequence[str], values: Values
+) -> ColumnGroup:
+    """A column of numbers, and those of CSV files whose values `values` holds by name."""
+
+    def read(name: str) -> Callable[[TechniqueResult], object]:
+        return lambda case: values(case).get(name)
+
+    first, *rest = names
+    return (
+        Column(first, label, read(first), cell, number=True),
+        *(Column(name, value=read(name)) for name in rest),
+    )
 
 
-def _case_values(case: TechniqueResult) -> Values:
-    return {"case": case.case}
+def _run_cell(case: TechniqueResult) -> Markup:
+    return Markup(markup.link(links.run(case.run), case.run))
 
 
-def _run_values(case: TechniqueResult) -> Values:
-    return {"run": case.run, "environment": case.environment}
+CASE: ColumnGroup = (
+    Column("case", "Case", lambda case: case.case, lambda case: Markup(markup.case(case.case))),
+)
+RUN: ColumnGroup = (
+    Column("run", "Run", lambda case: case.run, _run_cell),
+    Column("environment", value=lambda case: case.environment),
+)
 
 
-def _run_cell(case: TechniqueResult) -> str:
-    return markup.link(links.run(case.run), case.run)
-
-
-CASE = TechniqueColumn("Case", _case_cell, _case_values, number=False, stays=True)
-RUN = TechniqueColumn("Run", _run_cell, _run_values, number=False, stays=True)
-
-
-def metric(name: str, title: str = "", *, base: bool = False) -> TechniqueColumn:
+def metric(name: str, title: str = "", *, base: bool = False) -> ColumnGroup:
     """A metric of the case, or of its `base`line: the median with its interval, and n where that differs."""
     known = wording.metric(name)
     words = (title or known.title) + ("" if known.unit in ("", "share", "count") else f" ({known.unit})")
     prefix = f"baseline_{name}" if base else name
 
-    def values(case: TechniqueResult) -> Values:
+    def values(case: TechniqueResult) -> Mapping[str, object]:
         found = (case.base if base else case.own).get(name)
         if found is None:
             return {}
         ends = {f"{prefix}_low": found.low, f"{prefix}_high": found.high, f"{prefix}_n": found.n}
         return {prefix: found.point, **ends}
 
-    def cell(case: TechniqueResult) -> str:
+    def cell(case: TechniqueResult) -> Markup:
         found = (case.base if base else case.own).get(name)
         if found is None:
-            return wording.NONE
+            return Markup(wording.NONE)
         point, about = _value(found.point, known.unit), f"n{_TIED}{found.n}"
         ends = [_value(end, known.unit) for end in (found.low, found.high) if end is not None]
         # Where all replicates agree, as sizes and counts do, the interval says nothing more.
         if set(ends) - {point}:
             about = f"{' to '.join(ends)}, {about}"
-        return f"{escape(point)}<small>{escape(about)}</small>"
+        return Markup("{}<small>{}</small>").format(point, about)
 
-    return TechniqueColumn(words, cell, values)
+    return _columns(words, cell, [prefix, *(f"{prefix}_{end}" for end in ("low", "high", "n"))], values)
 
 
-def gain(kind: str, title: str) -> TechniqueColumn:
+def gain(kind: str, title: str) -> ColumnGroup:
     """A gain of the case: the ratio, whether it is one, its interval and n, or why there is none."""
     name = kind.replace("-", "_").replace(" ", "_")
 
-    def values(case: TechniqueResult) -> Values:
+    def values(case: TechniqueResult) -> Mapping[str, object]:
         found = case.gains.get(kind)
         if found is None:
             return {}
@@ -114,17 +110,19 @@ def gain(kind: str, title: str) -> TechniqueColumn:
         about = {f"{name}_against": found.against, f"{name}_reason": found.reason}
         return {name: found.ratio, **ends, **left, **about}
 
-    def cell(case: TechniqueResult) -> str:
+    def cell(case: TechniqueResult) -> Markup:
         found = case.gains.get(kind)
         if found is None:
-            return wording.NONE
+            return Markup(wording.NONE)
         if found.ratio is None:
-            return f"{wording.NONE}<small>{escape(found.reason)}</small>"
+            return Markup("{}<small>{}</small>").format(wording.NONE, found.reason)
         sign, _, tone = standing(found)
-        shown = f'<strong class="py-{tone}">{sign} {escape(wording.gain(found))}</strong>'
-        return f"{shown}<small>{escape(about_gain(found))}</small>"
+        return Markup('<strong class="py-{}">{} {}</strong><small>{}</small>').format(
+            tone, sign, wording.gain(found), about_gain(found)
+        )
 
-    return TechniqueColumn(title, cell, values)
+    about = ("low", "high", "n", "left_out", "disturbed", "against", "reason")
+    return _columns(title, cell, [name, *(f"{name}_{each}" for each in about)], values)
 
 
 def standing(found: Gain) -> tuple[str, str, wording.Tone]:
@@ -158,7 +156,7 @@ def about_gain(found: Gain) -> str:
     return ", ".join(parts)
 
 
-def _pays_values(case: TechniqueResult) -> Values:
+def _pays_values(case: TechniqueResult) -> Mapping[str, object]:
     found = break_even.of(case)
     if found is None:
         return {}
@@ -166,22 +164,27 @@ def _pays_values(case: TechniqueResult) -> Values:
     return {"pays_after_steps": found.steps, **ends, "pays_after_baseline_seconds": found.seconds}
 
 
-def _pays_cell(case: TechniqueResult) -> str:
+def _pays_cell(case: TechniqueResult) -> Markup:
     found = break_even.of(case)
     if found is None:
         compiled = case.speed_up is not None and break_even.COLD in case.own
-        return "never<small>not faster</small>" if compiled else wording.NONE
-    steps = break_even.in_words(found.steps)
+        return Markup("never<small>not faster</small>") if compiled else Markup(wording.NONE)
     if found.fewest is None:
         alone = case.speed_up is not None and case.speed_up.n < 2
-        return f"{steps}<small>{'one pair: ' if alone else ''}no interval</small>"
-    fewest = break_even.in_words(found.fewest)
-    if found.most is None:
-        return f"{steps}<small>{fewest} at best, perhaps never</small>"
-    return f"{steps}<small>{fewest} to {break_even.in_words(found.most)}</small>"
+        about = f"{'one pair: ' if alone else ''}no interval"
+    elif found.most is None:
+        about = f"{break_even.in_words(found.fewest)} at best, perhaps never"
+    else:
+        about = f"{break_even.in_words(found.fewest)} to {break_even.in_words(found.most)}"
+    return Markup("{}<small>{}</small>").format(break_even.in_words(found.steps), about)
 
 
-PAYS = TechniqueColumn("Pays after (steps)", _pays_cell, _pays_values)
+PAYS = _columns(
+    "Pays after (steps)",
+    _pays_cell,
+    ("pays_after_steps", "pays_after_fewest", "pays_after_most", "pays_after_baseline_seconds"),
+    _pays_values,
+)
 
 
 def _allowed(case: TechniqueResult) -> float | None:
@@ -191,36 +194,29 @@ def _allowed(case: TechniqueResult) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _allowed_cell(case: TechniqueResult) -> str:
-    return escape(wording.percent(_allowed(case)))
-
-
-def _allowed_values(case: TechniqueResult) -> Values:
-    value = _allowed(case)
-    return {} if value is None else {"error_allowed": value}
-
-
-ALLOWED = TechniqueColumn("Error allowed", _allowed_cell, _allowed_values)
-
-
-def _why_cell(case: TechniqueResult) -> str:
-    return f'<span class="py-reason">{escape(case.failed[1] if case.failed else "")}</span>'
-
-
-def _why_values(case: TechniqueResult) -> Values:
-    return {"reason": case.failed[1]} if case.failed else {}
-
-
-def _ended_cell(case: TechniqueResult) -> str:
-    return markup.chip(case.failed[0]) if case.failed else ""
-
-
-def _ended_values(case: TechniqueResult) -> Values:
-    return {"status": case.failed[0]} if case.failed else {}
-
-
-ENDED = TechniqueColumn("Outcome", _ended_cell, _ended_values, number=False, stays=True)
-WHY = TechniqueColumn("Why", _why_cell, _why_values, number=False, stays=True)
+ALLOWED: ColumnGroup = (
+    Column(
+        "error_allowed", "Error allowed", _allowed, lambda case: wording.percent(_allowed(case)), number=True
+    ),
+)
+ENDED: ColumnGroup = (
+    Column(
+        "status",
+        "Outcome",
+        lambda case: case.failed[0] if case.failed else None,
+        lambda case: Markup(markup.chip(case.failed[0])) if case.failed else "",
+    ),
+)
+WHY: ColumnGroup = (
+    Column(
+        "reason",
+        "Why",
+        lambda case: case.failed[1] if case.failed else None,
+        lambda case: reason_text(case.failed[1] if case.failed else ""),
+    ),
+)
+#: Columns that stay where nothing is known.
+_ALWAYS = (CASE, RUN, ENDED, WHY)
 
 
 def _value(value: float, unit: str) -> str:

@@ -11,10 +11,11 @@ import streamlit as st
 from dashboard.components import links, markup, parts, wording
 from dashboard.runs import gains
 from dashboard.techniques import break_even, cards, categories, charts, columns, frames
-from dashboard.techniques.columns import TechniqueColumn, gain, metric
+from dashboard.techniques.columns import ColumnGroup, gain, metric
 from dashboard.techniques.load import MOST_RUNS, POINTS_OF_A_CASE, Newest
 from dashboard.techniques.results import TechniqueResult, TechniqueRun, best_of, claims_of, eager_of
 from dashboard.techniques.view import Techniques
+from reports.table import DataTable
 from runner.worker.case_key import CaseKey
 
 _BASE = metric("latency_floor", "Eager floor", base=True)
@@ -37,7 +38,7 @@ class _Section:
     title: str
     caption: str
     holds: Callable[[CaseKey], bool]
-    columns: tuple[TechniqueColumn, ...]
+    columns: tuple[ColumnGroup, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,12 +233,7 @@ def _speed_ups(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun
     timed = frames.timed(cases)
     every = (columns.CASE, _BASE, _FLOOR, _RATE, _SPEED_UP, _MEMORY, _SIZE, columns.RUN)
     title = "What each technique brings"
-    parts.heading(
-        title,
-        lambda: _frame(every, cases, about),
-        "techniques.csv",
-        lambda: columns.table(title, every, timed, one_run=about.one_run) if timed else "",
-    )
+    parts.heading(title, _tabular(title, every, cases, about), "techniques.csv")
     if not timed:
         _no_ratio(cases, readings)
         return
@@ -282,9 +278,10 @@ def _no_ratio(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]
 
 def _table(section: _Section, cases: Sequence[TechniqueResult], about: _About) -> None:
     file = f"techniques-{section.name}.csv"
-    parts.heading(section.title, lambda: _frame(section.columns, cases, about), file)
+    table = _tabular(section.title, section.columns, cases, about)
+    parts.heading(section.title, table, file)
     parts.caption(section.caption)
-    parts.html(columns.table(section.title, section.columns, cases, one_run=about.one_run))
+    parts.table(table)
     if section is _COMPILE and (advice := break_even.advice(cases)):
         parts.html(markup.strong("When to use which, by these numbers") + markup.notes(advice))
 
@@ -299,13 +296,10 @@ def _cuda_graphs(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueR
         return
     if eager:
         told = (columns.CASE, metric("launch_bound"), _FLOOR, columns.RUN)
-        parts.heading(
-            "How launch-bound eager steps are",
-            lambda: _frame(told, eager, about),
-            "techniques-launch-bound.csv",
-        )
+        table = _tabular("How launch-bound eager steps are", told, eager, about)
+        parts.heading(table.label, table, "techniques-launch-bound.csv")
         parts.caption("The share of a step in which no kernel ran: the most that a CUDA graph could save.")
-        parts.html(columns.table("How launch-bound eager steps are", told, eager, one_run=about.one_run))
+        parts.table(table)
 
 
 def _why_no_graphs(readings: Sequence[TechniqueRun]) -> str:
@@ -379,11 +373,13 @@ def _batches(readings: Sequence[TechniqueRun]) -> None:
 def _failed(cases: Sequence[TechniqueResult], about: _About) -> None:
     if not cases:
         return
-    told = (columns.ENDED, columns.CASE, columns.WHY, columns.RUN)
-    title = "Not measured, and why"
-    parts.heading(title, lambda: _frame(told, cases, about), "techniques-not-measured.csv")
-    parts.html(columns.table(title, told, cases, one_run=about.one_run))
+    groups = (columns.ENDED, columns.CASE, columns.WHY, columns.RUN)
+    table = _tabular("Not measured, and why", groups, cases, about)
+    parts.heading(table.label, table, "techniques-not-measured.csv")
+    parts.table(table)
 
 
-def _frame(told: Sequence[TechniqueColumn], cases: Sequence[TechniqueResult], about: _About) -> pd.DataFrame:
-    return columns.frame(told, cases).assign(torch=about.version)
+def _tabular(
+    label: str, groups: Sequence[ColumnGroup], cases: Sequence[TechniqueResult], about: _About
+) -> DataTable[TechniqueResult]:
+    return columns.table(label, groups, cases, about.version, one_run=about.one_run)

@@ -1,26 +1,34 @@
 """The page of an upgrade as sections: title, HTML, CSV file and chart of each, in the order of the page."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any, TypeVar
 
 import pandas as pd
+from markupsafe import Markup
 
+from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
-from analysis.comparison.upgrade import Table
+from analysis.comparison.upgrade import Table as MetricTable
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
+from dashboard.components import links, markup
 from dashboard.components import wording as dashboard_wording
-from dashboard.upgrades import frames, tables
+from dashboard.upgrades import frames
+from dashboard.upgrades import tables as page_tables
 from dashboard.upgrades.charts import IntervalStyle
-from dashboard.upgrades.ordering import by_impact
+from dashboard.upgrades.tables import MOST_BESIDE, MOST_LISTED, MOST_ROWS
 from records.runs import Run
-from reports import sentences, wording
+from reports import sentences, tables, wording
 from reports.forest import ForestAxis, axis_of
-from reports.rows import Row, grid, rows
+from reports.rows import Row, by_impact, grid, rows, without_ratio
+from reports.table import DataTable
 from reports.text.numbers import percent
+from reports.text.templates import escaped
 from reports.upgrade_report import JudgedUpgrade
+
+AnyRow = TypeVar("AnyRow")
 
 #: Lines of a chart at most, beside that of the whole, and techniques or workloads of the grid.
 _DRAWN, _WIDEST_GRID = 15, 60
@@ -39,19 +47,28 @@ class IntervalData:
     cut: str
 
 
+#: What a section shows below its chart: a table, or HTML.
+Content = DataTable[Any] | str
+
+
 @dataclass(frozen=True, slots=True)
 class ReportSection:
-    """A part of the page. `html` is escaped, `about` is plain text; `frame` makes the CSV file `file`.
+    """A part of the page: its title, `about` as plain text, a chart, tables and HTML.
 
-    `after` is HTML that stands below it. What has no title goes on with the section before.
+    The CSV file `file` holds the rows of `csv`, or of the section's tables.
     """
 
     title: str
-    html: str
+    content: tuple[Content, ...]
     about: str = ""
-    frame: Callable[[], pd.DataFrame] | None = None
     file: str = ""
     chart: IntervalData | None = None
+    csv: DataTable[Any] | None = None
+
+    @property
+    def tables(self) -> list[DataTable[Any]]:
+        """What the CSV file holds."""
+        return [self.csv] if self.csv else [each for each in self.content if isinstance(each, DataTable)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +98,7 @@ def report(run: Run, judged: JudgedUpgrade) -> Report:
         _again(judged, ordered),
     )
     kept = tuple(section for section in found if section is not None)
-    return Report(judged, tables.verdict(judged, worst_first), kept)
+    return Report(judged, page_tables.verdict(judged, worst_first), kept)
 
 
 def _file(judged: JudgedUpgrade, what: str) -> str:
@@ -89,50 +106,49 @@ def _file(judged: JudgedUpgrade, what: str) -> str:
 
 
 def _reasons(judged: JudgedUpgrade) -> ReportSection:
-    return ReportSection(
-        "Reasons, in order of weight",
-        tables.reasons(judged),
-        frame=partial(frames.reasons, judged),
-        file=_file(judged, "reasons"),
-    )
+    table = tables.reasons(judged.subject, judged.upgrade)
+    return ReportSection("Reasons, in order of weight", (table,), file=_file(judged, "reasons"))
 
 
 def _settle(judged: JudgedUpgrade) -> ReportSection | None:
     if not judged.upgrade.settle:
         return None
-    return ReportSection(
-        "What would settle it",
-        tables.settle(judged),
-        f"{wording.settling_in_all(judged.upgrade.settle)}. {sentences.SETTLE}",
-        partial(frames.settle, judged),
-        _file(judged, "settle"),
-    )
+    about = f"{wording.settling_in_all(judged.upgrade.settle)}. {sentences.SETTLE}"
+    table = _at_most(tables.settle(judged.subject, judged.upgrade, _case), MOST_LISTED)
+    return ReportSection("What would settle it", (table,), about, _file(judged, "settle"))
 
 
 def _correctness(judged: JudgedUpgrade) -> ReportSection:
-    upgrade = judged.upgrade
-    if not (upgrade.broken or upgrade.repaired):
-        return ReportSection("Correctness", "<p>No case broke, and none was repaired.</p>")
-    return ReportSection(
-        "Correctness",
-        tables.correctness(upgrade),
-        frame=partial(frames.correctness, judged),
-        file=_file(judged, "correctness"),
-    )
+    table = _at_most(tables.correctness(judged.subject, judged.upgrade, _case))
+    if not table.rows:
+        return ReportSection("Correctness", ("<p>No case broke, and none was repaired.</p>",))
+    return ReportSection("Correctness", (table,), file=_file(judged, "correctness"))
 
 
 def _cases(run: Run, judged: JudgedUpgrade, ordered: Sequence[Row]) -> ReportSection:
     metric = judged.subject.policy.metric
+    place = (run.machine.hardware.fingerprint, run.profile.fingerprint)
+
+    def trend(row: Row) -> str:
+        return links.trends(metric, *place, row.case, axis="version")
+
     drawn = _drawn_cases(judged, ordered)
     about = f"{sentences.about_cases(metric)} {sentences.about_same(judged.subject)}".strip()
     return ReportSection(
         f"What moved: {METRICS[metric].title}",
-        tables.cases(run, judged, ordered),
+        (_at_most(tables.cases(judged.subject, judged.upgrade, ordered, _case, trend)),),
         f"{_order_of_cases(ordered)} {about}{drawn.cut if drawn else ''}",
-        partial(frames.cases, judged, ordered),
         _file(judged, "cases"),
         drawn,
     )
+
+
+def _case(key: str) -> Markup:
+    return Markup(markup.case(key))
+
+
+def _at_most(table: DataTable[AnyRow], most: int = MOST_ROWS) -> DataTable[AnyRow]:
+    return replace(table, most=most)
 
 
 def _order_of_cases(ordered: Sequence[Row]) -> str:
@@ -188,11 +204,12 @@ def _heat(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | 
     found = grid(worst_first, _WIDEST_GRID)
     if found is None:
         return None
+    by_workload = sorted(worst_first, key=_by_workload)
     return ReportSection(
         "By workload and technique",
-        tables.heat(found),
-        frame=partial(frames.cases, judged, sorted(worst_first, key=_by_workload)),
+        (page_tables.heat(found),),
         file=_file(judged, "grid"),
+        csv=tables.cases(judged.subject, judged.upgrade, by_workload),
     )
 
 
@@ -205,9 +222,8 @@ def _means(judged: JudgedUpgrade) -> ReportSection:
     about = f"{sentences.about_means(judged.subject)} What is left out is listed below."
     return ReportSection(
         "Over all, and by technique",
-        tables.means(judged),
+        (tables.means(judged.subject, judged.results, judged.upgrade),),
         f"{about}{drawn.cut if drawn else ''}",
-        partial(frames.means, judged),
         _file(judged, "techniques"),
         drawn,
     )
@@ -240,45 +256,55 @@ def _beside(judged: JudgedUpgrade) -> list[ReportSection]:
     """Compile time, memory, first call and graph breaks, a section each."""
     found: list[ReportSection] = []
     for title, grouped in groupby(judged.upgrade.tables, key=_title):
-        listed = list(grouped)
+        content = [each for table in grouped for each in _metric_table(table, judged.subject.policy)]
         name = title.replace(" ", "-")
-        frame = partial(frames.tables, listed)
-        found.append(
-            ReportSection(
-                title.capitalize(),
-                tables.beside(listed, judged.subject.policy),
-                frame=frame,
-                file=_file(judged, name),
-            )
-        )
+        found.append(ReportSection(title.capitalize(), tuple(content), file=_file(judged, name)))
     return found
 
 
-def _title(table: Table) -> str:
+def _metric_table(table: MetricTable, policy: Policy) -> tuple[str, DataTable[Any]]:
+    """The heading of a table of one metric, with how to read it, and the table."""
+    about = sentences.about_table(table, policy)
+    if missing := without_ratio(table):
+        named = ", ".join(missing[:MOST_BESIDE]) + (" …" if len(missing) > MOST_BESIDE else "")
+        about += f" Without a ratio: {named}."
+    head = Markup('<h3 class="py-sub">{}: {}</h3><p class="py-quiet">{}</p>').format(
+        METRICS[table.metric].title, escaped(sentences.table_summary(table)), escaped(about)
+    )
+    rest = "more cases: the CSV file has them."
+    return head, replace(tables.metric_table(table, _case), most=MOST_BESIDE, rest=rest)
+
+
+def _title(table: MetricTable) -> str:
     return table.title
 
 
 def _exclusions(judged: JudgedUpgrade, ordered: Sequence[Row]) -> ReportSection:
-    return ReportSection(
-        "Exclusions",
-        tables.exclusions(judged, ordered),
-        frame=partial(frames.exclusions, judged, ordered),
-        file=_file(judged, "exclusions"),
-    )
+    content: list[Content] = []
+    for table in (tables.exclusions(judged.upgrade, _case), tables.pairs_left_out(ordered, _case)):
+        if table.rows:
+            content.append(f'<h3 class="py-sub">{table.label}: {len(table.rows):,}</h3>')
+            content.append(_at_most(table, MOST_LISTED))
+    if not content:
+        content.append("<p>Every case is in the geomean, and every pair counts.</p>")
+    return ReportSection("Exclusions", tuple(content), file=_file(judged, "exclusions"))
 
 
 def _differences(judged: JudgedUpgrade) -> ReportSection:
+    table = tables.differences(judged.subject)
+    nothing = f"<p>{escaped(sentences.no_difference(judged.subject))}</p>"
     return ReportSection(
         "What else differs between the environments",
-        tables.differences(judged.subject),
-        frame=partial(frames.differences, judged),
+        (table if table.rows else nothing,),
         file=_file(judged, "environments"),
+        csv=table,
     )
 
 
 def _how(judged: JudgedUpgrade) -> ReportSection:
-    return ReportSection("How it was measured", tables.how(judged.subject), sentences.how(judged.subject))
+    content = (page_tables.how(judged.subject),)
+    return ReportSection("How it was measured", content, sentences.how(judged.subject))
 
 
 def _again(judged: JudgedUpgrade, ordered: Sequence[Row]) -> ReportSection:
-    return ReportSection("Measure a case again", tables.again(judged, ordered))
+    return ReportSection("Measure a case again", (page_tables.again(judged, ordered),))

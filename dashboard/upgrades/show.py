@@ -10,7 +10,7 @@ from analysis.comparison.comparison import COMPARED
 from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as records
 from dashboard.components.query_params import Query
-from dashboard.upgrades import charts, form, frames, load, tables
+from dashboard.upgrades import charts, form, load, tables
 from dashboard.upgrades.hardware import HardwareVerdict, missing, on_all_hardware, worst_first
 from dashboard.upgrades.rules import RuleChanges, settled
 from dashboard.upgrades.sections import IntervalData, Report
@@ -110,9 +110,9 @@ def _hardware(url: str, verdicts: Sequence[HardwareVerdict], run: Run) -> None:
     if not verdicts:
         return
     if len(verdicts) > 1:
-        frame = partial(frames.hardware, verdicts)
-        parts.heading("All hardware, the worst verdict first", frame, "upgrade-hardware.csv")
-        parts.html(tables.hardware(verdicts, run.id))
+        table = tables.hardware(verdicts, run.id)
+        parts.heading("All hardware, the worst verdict first", table, "upgrade-hardware.csv")
+        parts.table(table)
     if lacking := missing(verdicts, load.known_hardware(url)):
         parts.caption(parts.plain(f"This pair of versions was not measured on: {', '.join(lacking)}."))
 
@@ -182,12 +182,13 @@ def _written(judged: JudgedUpgrade, ending: str) -> bytes:
 
 def _sections(report: Report) -> None:
     for section in report.sections:
-        parts.heading(section.title, section.frame, section.file)
+        parts.heading(section.title, section.tables or None, section.file)
         if section.about:
             parts.caption(parts.plain(section.about))
         if section.chart:
             _chart(section.chart)
-        parts.html(section.html)
+        for each in section.content:
+            parts.html(each) if isinstance(each, str) else parts.table(each)
 
 
 def _chart(drawn: IntervalData) -> None:
@@ -198,22 +199,22 @@ def _chart(drawn: IntervalData) -> None:
 def lists(known: Known, shown: str | None) -> None:
     """All upgrades, and the sessions about what the nights had found."""
     if known.upgrades:
-        parts.heading("Upgrades", partial(frames.upgrades, known.upgrades), "upgrades.csv")
+        table = tables.upgrades("Upgrades", known.upgrades, shown or "", _UPGRADES)
+        parts.heading("Upgrades", table, "upgrades.csv")
         parts.caption("The decision is that by the policy an upgrade was measured under.")
-        parts.html(tables.upgrades("Upgrades", known.upgrades[:_UPGRADES], shown or ""))
-        _rest(len(known.upgrades), _UPGRADES, "upgrades", older=known.older)
+        parts.table(table)
+        _older(len(known.upgrades), "upgrades", older=known.older)
     if known.sessions:
-        parts.heading("Sessions about findings", partial(frames.upgrades, known.sessions), "sessions.csv")
+        table = tables.upgrades("Sessions about findings", known.sessions, shown or "", _SESSIONS)
+        parts.heading("Sessions about findings", table, "sessions.csv")
         parts.caption(
             "Measured by itself, to see whether what a night had found is so: a few cases, and no upgrade."
         )
-        parts.html(tables.upgrades("Sessions about findings", known.sessions[:_SESSIONS], shown or ""))
-        _rest(len(known.sessions), _SESSIONS, "sessions", older=known.older_sessions)
+        parts.table(table)
+        _older(len(known.sessions), "sessions", older=known.older_sessions)
 
 
-def _rest(many: int, most: int, what: str, *, older: bool) -> None:
-    """Below a list that is cut: what the CSV file has more, and that there is what neither has."""
-    if many > most:
-        parts.html(markup.more(many - most, f"more {what}: the CSV file has them."))
+def _older(many: int, what: str, *, older: bool) -> None:
+    """Below a list: that there are older ones than it has."""
     if older:
         parts.caption(f"These are the newest {many:,} {what}; each older one opens from its page under Runs.")

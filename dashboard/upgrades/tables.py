@@ -1,38 +1,33 @@
 """An upgrade as HTML: verdict, reasons, tables; in the words of the reports, and every text escaped."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from html import escape as _escape
 
-from analysis.comparison.policy import Policy
+from markupsafe import Markup
+
 from analysis.comparison.reasons import Decision
-from analysis.comparison.upgrade import Table, Upgrade
-from analysis.comparison.verdict import Verdict
-from analysis.metrics import METRICS
 from common.text import printable
-from dashboard.components import links, markup
-from dashboard.components import wording as dashboard_wording
+from dashboard.components import markup
+from dashboard.components.wording import utc
 from dashboard.upgrades.hardware import HardwareVerdict
 from dashboard.upgrades.view import Listed, UpgradeView, version
-from records.runs import Run
 from reports import sentences, wording
-from reports.heatmap import heatmap
-from reports.report_context import ComparedEnvironment, Subject, changes
-from reports.rows import Grid, Row, left_out, sign, table_rows, techniques, tone, without_ratio
+from reports.page import heatmap
+from reports.report_context import ComparedEnvironment, Subject
+from reports.rows import Grid, Row
 from reports.scorecard import Entry, entries
-from reports.text.numbers import NONE, percent
-from reports.text.reason_text import exclusion as excluded
-from reports.text.reason_text import sentence
+from reports.table import Column, DataTable
+from reports.tables import commands, folded
+from reports.text.numbers import NONE
+from reports.text.templates import chip, escaped
 from reports.upgrade_report import JudgedUpgrade
 
 #: Rows of a table at most, for a page is to be read; the CSV files hold all.
 MOST_ROWS = 100
-#: Commands below a reason at most, rows of a table beside the one that decides, and of a list of the same
-#: thing said of many cases.
-_MOST_COMMANDS, _MOST_BESIDE, _MOST_LISTED = 20, 25, 40
+#: Rows at most of a table of a metric that does not decide, and of a list of one thing said of many cases.
+MOST_BESIDE, MOST_LISTED = 25, 40
 #: More columns than this are no grid that one sees at a glance.
 _WIDE = 8
-
-_TONES: dict[Decision, str] = {"go": "good", "no-go": "bad", "unclear": "odd"}
 
 
 def text(plain: str) -> str:
@@ -52,7 +47,7 @@ def verdict(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
     )
     return (
         f"{_title(subject)}"
-        f'<div class="py-verdict py-{_TONES[decision]}"><p class="py-decision">'
+        f'<div class="py-verdict py-{wording.DECISION_TONES[decision]}"><p class="py-decision">'
         f'<span aria-hidden="true">{wording.DECISION_SIGNS[decision]}</span> '
         f"{wording.DECISIONS[decision]}</p>"
         f"<p>{text(wording.because(upgrade))}</p></div>{cards}"
@@ -64,38 +59,72 @@ def _state(one: Entry) -> str:
     return f'<span class="py-chip py-{one.tone}">{one.sign} {one.state}</span>'
 
 
-def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> str:
+def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> DataTable[HardwareVerdict]:
     """A pair of versions on all hardware, a row each: the decision and the four metrics."""
-    rows = (
-        (
-            f"<strong>{text(one.listed.run.hardware_label)}</strong><small>{_where(one.listed)} · "
-            f"{text(dashboard_wording.utc(one.listed.run.started_at))}</small>",
-            _decision(one),
-            *(map(_metric, one.entries) if one.entries else [NONE] * 4),
-            "shown below"
-            if one.listed.run.id == shown
-            else markup.link(UpgradeView(one.listed.run.id).address, "Open\u00a0→"),
-        )
-        for one in verdicts
-    )
     usual = ("Pass rate", "Steady latency", "Compile time", "Peak memory")
     metrics = next((tuple(each.title for each in one.entries) for one in verdicts if one.entries), usual)
-    columns = [("Hardware", False), ("Verdict", False), *((title, False) for title in metrics), ("", False)]
-    return markup.table("All hardware", columns, rows, folded=True)
+    columns: list[Column[HardwareVerdict]] = [
+        Column("hardware", "Hardware", lambda one: one.listed.run.hardware_label, _hardware),
+        Column("run", value=lambda one: one.listed.run.id),
+        Column("suite", value=lambda one: one.listed.run.suite),
+        Column("started_at", value=lambda one: one.listed.run.started_at),
+        Column("decision", "Verdict", lambda one: one.decision or "", _decision),
+        Column("because", value=lambda one: one.because),
+        *(column for place, title in enumerate(metrics) for column in _metric_columns(place, title)),
+        Column("", "", format=lambda one: _open(one.listed.run.id, shown, "below")),
+    ]
+    return DataTable("All hardware", columns, verdicts)
+
+
+def _hardware(one: HardwareVerdict) -> Markup:
+    return Markup("<strong>{}</strong><small>{} · {}</small>").format(
+        escaped(one.listed.run.hardware_label), _where(one.listed), utc(one.listed.run.started_at)
+    )
+
+
+def _metric_columns(place: int, title: str) -> list[Column[HardwareVerdict]]:
+    """The cell of one of the four metrics, and its state, value and largest change for CSV files."""
+
+    def read(what: str) -> Callable[[HardwareVerdict], object]:
+        return lambda one: getattr(one.entries[place], what) if one.entries else None
+
+    name = title.lower().replace(" ", "_")
+    return [
+        Column(
+            f"{name}_state",
+            title,
+            read("state"),
+            lambda one: _metric(one.entries[place]) if one.entries else NONE,
+        ),
+        Column(f"{name}_value", value=read("value")),
+        Column(f"{name}_largest", value=read("largest")),
+    ]
+
+
+def _open(run: str, shown: str, where: str) -> Markup:
+    """A link to the page of a run, unless it is on this page."""
+    return (
+        Markup(f"shown {where}")
+        if run == shown
+        else Markup(markup.link(UpgradeView(run).address, "Open\u00a0→"))
+    )
 
 
 def _decision(one: HardwareVerdict) -> str:
-    if one.decision is None:
-        return text(one.because)
-    return (
-        f'<span class="py-chip py-{_TONES[one.decision]}">{wording.DECISION_SIGNS[one.decision]} '
-        f"{wording.DECISIONS[one.decision]}</span>"
+    return one.because if one.decision is None else _decision_chip(one.decision)
+
+
+def _decision_chip(decision: Decision) -> Markup:
+    return chip(
+        wording.DECISION_TONES[decision], wording.DECISION_SIGNS[decision], wording.DECISIONS[decision]
     )
 
 
-def _metric(one: Entry) -> str:
-    largest = f"<small>{text(one.largest)}</small>" if one.largest else ""
-    return f'<span class="py-{one.tone}">{one.sign} <strong>{text(one.value)}</strong></span>{largest}'
+def _metric(one: Entry) -> Markup:
+    largest = Markup("<small>{}</small>").format(escaped(one.largest)) if one.largest else ""
+    return Markup('<span class="py-{}">{} <strong>{}</strong></span>{}').format(
+        one.tone, one.sign, escaped(one.value), largest
+    )
 
 
 def _title(subject: Subject) -> str:
@@ -114,137 +143,6 @@ def _plain(one: ComparedEnvironment) -> bool:
     return one.name in (one.torch, one.torch.partition("+")[0])
 
 
-def reasons(judged: JudgedUpgrade) -> str:
-    """What speaks for which decision, weightiest first, each with the commands that measure it again."""
-    rows = (
-        (
-            f'<span class="py-chip py-{"odd" if one.warning else _TONES[one.speaks]}">{wording.sign(one)} '
-            f"{text(wording.speaks(one))}</span>",
-            f'<span class="py-reason py-long">{text(sentence(one))}</span>'
-            f"{_again(judged.subject, one.cases)}",
-        )
-        for one in judged.upgrade.reasons
-    )
-    return markup.table("Reasons", [("Speaks for", False), ("Why", False)], rows, folded=True)
-
-
-def _again(subject: Subject, cases: Sequence[str]) -> str:
-    if not cases:
-        return ""
-    summary = "measure it again" if len(cases) == 1 else f"its {len(cases):,} cases, to measure again"
-    return _folded(summary, _commands(map(subject.reproduce, cases), len(cases)))
-
-
-def _folded(summary: str, body: str) -> str:
-    return f'<details class="py-more"><summary>{text(summary)}</summary>{body}</details>'
-
-
-def _commands(lines: Iterable[str], many: int) -> str:
-    shown = [line for line, _ in zip(lines, range(_MOST_COMMANDS), strict=False)]
-    more = _more(many - len(shown), "commands")
-    return f"<pre><code>{chr(10).join(map(text, shown))}</code></pre>{more}"
-
-
-def _more(many: int, what: str, where: str = "the report has them") -> str:
-    return markup.more(many, f"more {what}: {where}.")
-
-
-def settle(judged: JudgedUpgrade) -> str:
-    """What would settle an unclear upgrade; empty where nothing has to."""
-    listed = judged.upgrade.settle
-    rows = (
-        (
-            markup.case(one.case),
-            text(wording.settling(one)),
-            f"<code>{text(judged.subject.settle(one))}</code>",
-        )
-        for one in listed[:_MOST_LISTED]
-    )
-    columns = [("Case", False), ("What it takes", False), ("Command", False)]
-    table = markup.table("What would settle it", columns, rows, tall=True, folded=True)
-    return _cut(table, len(listed), _MOST_LISTED)
-
-
-def _cut(table: str, many: int, most: int = MOST_ROWS) -> str:
-    return table + _more(many - most, "rows", "the CSV file has them")
-
-
-def correctness(upgrade: Upgrade) -> str:
-    """What broke and what was repaired, with how it ended on either side."""
-    told = [("✗ broken", "bad", each) for each in upgrade.broken]
-    told += [("✓ repaired", "good", each) for each in upgrade.repaired]
-    rows = (
-        (
-            markup.case(one.case),
-            f'<span class="py-chip py-{colour}">{word}</span>',
-            _ended(one.old.status, one.old.reason),
-            _ended(one.new.status, one.new.reason),
-        )
-        for word, colour, one in told[:MOST_ROWS]
-    )
-    columns = [("Case", False), ("", False), ("Old", False), ("New", False)]
-    return _cut(markup.table("Correctness", columns, rows, tall=True, folded=True), len(told))
-
-
-def _ended(status: str, reason: str) -> str:
-    return f'<span class="py-reason"><strong>{text(status)}</strong> {text(reason)}</span>'
-
-
-def cases(run: Run, judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
-    """Cases with both numbers, the change, its interval, n, the verdict and what could have been seen."""
-    subject, metric = judged.subject, judged.subject.policy.metric
-    columns = [
-        ("Case", False),
-        *((title, True) for title in _capital(wording.headings(metric))),
-        ("Change", True),
-        (sentences.interval_heading(subject, judged.upgrade).capitalize(), True),
-        ("n", True),
-        ("Verdict", False),
-        ("Visible from", True),
-        ("", False),
-    ]
-    place = (run.machine.hardware.fingerprint, run.profile.fingerprint)
-    listed = (
-        (
-            markup.case(row.case) + _counts(subject, row.case),
-            *_numbers(row.verdict),
-            _told(row.standing, row.summary),
-            text(wording.within(row.verdict.smallest) if row.verdict else NONE),
-            markup.link(links.trends(metric, *place, row.case, axis="version"), "Trend\u00a0→"),
-        )
-        for row in rows[:MOST_ROWS]
-    )
-    return _cut(markup.table("Every case", columns, listed, tall=True, folded=True), len(rows))
-
-
-def _counts(subject: Subject, case: str) -> str:
-    weight = subject.policy.weight(case)
-    told = [f"counts {weight:g} times"] if weight != 1 else []
-    told += ["must not regress"] if subject.policy.guards(case) else []
-    return f"<small>{text(', '.join(told))}</small>" if told else ""
-
-
-def _capital(titles: Sequence[str]) -> list[str]:
-    return [title[:1].upper() + title[1:] for title in titles]
-
-
-def _numbers(judged: Verdict | None) -> tuple[str, ...]:
-    """Old, new, change, interval, n."""
-    if judged is None:
-        return (*[NONE] * 4, "0")
-    return (
-        text(wording.number(judged.metric, judged.old)),
-        text(wording.number(judged.metric, judged.new)),
-        f"<strong>{text(wording.change(judged))}</strong>",
-        text(wording.interval(judged.low, judged.high)),
-        str(judged.n),
-    )
-
-
-def _told(standing: str, told: str) -> str:
-    return f'<span class="py-reason py-{tone(standing)}">{sign(standing)} {text(told)}</span>'
-
-
 def heat(found: Grid) -> str:
     """Workloads by techniques, as the report has it; many techniques below each other, for there is room."""
     if len(found.techniques) <= _WIDE:
@@ -255,96 +153,6 @@ def heat(found: Grid) -> str:
         for place, technique in enumerate(found.techniques)
     )
     return f'<div class="py-report">{heatmap(Grid(workloads, turned), "technique")}</div>'
-
-
-def means(judged: JudgedUpgrade) -> str:
-    """The geomean over all and by technique, each with n and with how many cases are left out."""
-    upgrade = judged.upgrade
-    every = [("<strong>all</strong>", upgrade.overall, len(upgrade.exclusions))]
-    every += [
-        (f"<code>{text(row.technique)}</code>", row.mean, len(row.excluded))
-        for row in techniques(judged.results, upgrade)
-    ]
-    columns = [
-        ("Technique", False),
-        ("Geomean", True),
-        (wording.confidence(upgrade.overall).capitalize(), True),
-        ("Cases", True),
-        ("Pairs", True),
-        ("Left out", True),
-    ]
-    rows = (
-        (
-            name,
-            f"<strong>{text(percent(mean.change) if mean else NONE)}</strong>",
-            text(wording.interval(mean.low, mean.high) if mean else NONE),
-            f"{mean.cases if mean else 0:,}",
-            f"{mean.pairs if mean else 0:,}",
-            f"{out:,}",
-        )
-        for name, mean, out in every
-    )
-    return markup.table("Geomeans", columns, rows, tall=True, folded=True)
-
-
-def beside(listed: Sequence[Table], policy: Policy) -> str:
-    """Tables of metrics that do not decide, one below the other, what moved first."""
-    return "".join(_beside(table, policy) for table in listed)
-
-
-def _beside(table: Table, policy: Policy) -> str:
-    columns = [
-        ("Case", False),
-        *((title, True) for title in _capital(wording.headings(table.metric))),
-        ("Change", True),
-        ("Interval", True),
-        ("n", True),
-        ("Verdict", False),
-    ]
-    every = table_rows(table)
-    rows = (
-        (markup.case(case), *_numbers(one), _told(one.word, wording.verdict(one)))
-        for case, one in every[:_MOST_BESIDE]
-    )
-    title = METRICS[table.metric].title
-    about = sentences.about_table(table, policy)
-    if missing := without_ratio(table):
-        named = ", ".join(missing[:_MOST_BESIDE]) + (" …" if len(missing) > _MOST_BESIDE else "")
-        about += f" Without a ratio: {named}."
-    return (
-        f'<h3 class="py-sub">{text(title)}: {text(sentences.table_summary(table))}</h3>'
-        f'<p class="py-quiet">{text(about)}</p>'
-        f"{markup.table(title, columns, rows, tall=True, folded=True)}"
-        f"{_more(len(every) - _MOST_BESIDE, 'cases', 'the CSV file has them')}"
-    )
-
-
-def exclusions(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
-    """Cases that are in no geomean, and pairs that do not count, each with the reason."""
-    whole = [(one.case, excluded(one)) for one in judged.upgrade.exclusions]
-    parts = [_because("Cases in no geomean", whole), _because("Pairs that do not count", left_out(rows))]
-    return "".join(parts) or "<p>Every case is in the geomean, and every pair counts.</p>"
-
-
-def _because(title: str, listed: Sequence[tuple[str, str]]) -> str:
-    if not listed:
-        return ""
-    rows = (
-        (markup.case(case), f'<span class="py-reason py-long">{text(why)}</span>')
-        for case, why in listed[:_MOST_LISTED]
-    )
-    table = markup.table(title, [("Case", False), ("Why", False)], rows, tall=True, folded=True)
-    return f'<h3 class="py-sub">{title}: {len(listed):,}</h3>{_cut(table, len(listed), _MOST_LISTED)}'
-
-
-def differences(subject: Subject) -> str:
-    """What the new environment has other than the old."""
-    found = changes(subject.old, subject.new)
-    if not found:
-        return f"<p>{text(sentences.no_difference(subject))}</p>"
-    columns = [("What", False), (subject.old.name, False), (subject.new.name, False)]
-    rows = ((text(one.what), text(one.old) or NONE, text(one.new) or NONE) for one in found)
-    return markup.table("What differs between the environments", columns, rows, tall=True)
 
 
 def how(subject: Subject) -> str:
@@ -362,40 +170,53 @@ def how(subject: Subject) -> str:
 
 def again(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
     """The command of every case, folded."""
-    commands = (judged.subject.reproduce(row.case) for row in rows)
-    return _folded(f"The command of every case: {len(rows):,}", _commands(commands, len(rows)))
+    lines = (judged.subject.reproduce(row.case) for row in rows)
+    return folded(f"The command of every case: {len(rows):,}", commands(lines, len(rows)))
 
 
-def upgrades(title: str, items: Sequence[Listed], shown: str) -> str:
+def upgrades(title: str, items: Sequence[Listed], shown: str, most: int) -> DataTable[Listed]:
     """A list of upgrades, each with a link to its page; the one that is `shown` says so."""
-    rows = (
-        (
-            f"<strong>{text(version(one.old))} → {text(version(one.new))}</strong>"
-            + (f"<small>{text(one.because)}</small>" if one.because else ""),
-            _decided(one),
-            f"{text(one.run.hardware_label)}<small>{_where(one)}</small>",
-            text(dashboard_wording.utc(one.run.started_at)),
-            "shown above"
-            if one.run.id == shown
-            else markup.link(UpgradeView(one.run.id).address, "Open\u00a0→"),
-        )
-        for one in items
+    columns: list[Column[Listed]] = [
+        Column("run", value=lambda one: one.run.id),
+        Column("old", "Upgrade", lambda one: one.old.name, _versions),
+        Column("old_torch", value=lambda one: one.old.torch_version),
+        Column("new", value=lambda one: one.new.name),
+        Column("new_torch", value=lambda one: one.new.torch_version),
+        Column("decision", "Decision", lambda one: one.decision, _decided),
+        Column("hardware", "Where", lambda one: one.run.hardware_label, _listed_where),
+        Column("machine", value=lambda one: one.run.machine),
+        Column("profile", value=lambda one: one.run.profile),
+        Column("suite", value=lambda one: one.run.suite),
+        Column("started_at", "When", lambda one: one.run.started_at, lambda one: utc(one.run.started_at)),
+        Column("state", value=lambda one: one.run.state),
+        Column("because", value=lambda one: one.because),
+        Column("", "", format=lambda one: _open(one.run.id, shown, "above")),
+    ]
+    what = "sessions" if title.startswith("Sessions") else "upgrades"
+    return DataTable(title, columns, items, most, f"more {what}: the CSV file has them.")
+
+
+def _versions(one: Listed) -> Markup:
+    because = Markup("<small>{}</small>").format(escaped(one.because)) if one.because else ""
+    return Markup("<strong>{} → {}</strong>{}").format(
+        escaped(version(one.old)), escaped(version(one.new)), because
     )
-    columns = [("Upgrade", False), ("Decision", False), ("Where", False), ("When", False), ("", False)]
-    return markup.table(title, columns, rows, folded=True)
 
 
-def _where(one: Listed) -> str:
-    return text(f"{one.run.suite} · {one.run.profile}")
+def _listed_where(one: Listed) -> Markup:
+    return Markup("{}<small>{}</small>").format(escaped(one.run.hardware_label), _where(one))
+
+
+def _where(one: Listed) -> Markup:
+    return escaped(f"{one.run.suite} · {one.run.profile}")
 
 
 def _decided(one: Listed) -> str:
     if one.confirms:
-        return text(NONE)
-    for decision, colour in _TONES.items():
+        return NONE
+    for decision in wording.DECISIONS:
         if one.decision == decision:
-            signed = f"{wording.DECISION_SIGNS[decision]} {wording.DECISIONS[decision]}"
-            return f'<span class="py-chip py-{colour}">{signed}</span>'
+            return _decision_chip(decision)
     if one.run.state != "complete":
-        return markup.chip(one.run.state)
+        return Markup(markup.chip(one.run.state))
     return "not stored" if one.comparison is None else "open it to judge"

@@ -14,14 +14,16 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.components import links, markup, parts
-from dashboard.exports import chart_download, footer, html_to_markdown, page
+from dashboard.exports import chart_download, footer, page
 from dashboard.exports import page_recorder as shown
-from dashboard.exports.page_recorder import PageItem, PageRecord
+from dashboard.exports.page_recorder import PageItem, PageRecord, frame_of
 from dashboard.regressions import findings as told
 from dashboard.runs import run_facts
 from db.connection.engine import open_database
 from db.findings import store as findings
 from db.runs import queries
+from reports.table import Column, DataTable
+from reports.text import markdown
 from support.builders.detection_nights import HOSTILE, Nights, a_regression
 from support.builders.run_records import BERT, RESNET, a_run
 from support.pages import OVERVIEW, Open, typed
@@ -88,12 +90,12 @@ def test_every_table_and_chart_stands_under_a_heading_with_a_csv_file(
     for piece in records[-1].pieces:
         if piece.kind == "heading":
             heading = piece
-        if piece.kind == "html" and "<table" in piece.text:
-            assert heading is not None and heading.frame is not None, piece.text[:200]
-            assert len(heading.frame()) > 0
+        if piece.kind == "table" or (piece.kind == "html" and "<table" in piece.text):
+            assert heading is not None and heading.csv_of is not None, piece.text[:200]
+            assert len(frame_of(heading.csv_of)) > 0
             found += 1
     charts = any(piece.kind == "chart" for piece in records[-1].pieces)
-    assert found or (charts and heading is not None and heading.frame is not None)
+    assert found or (charts and heading is not None and heading.csv_of is not None)
     assert "Page as Markdown" in downloads(at)
 
 
@@ -229,7 +231,7 @@ def test_the_script_holds_nothing_that_a_sanitizer_would_drop() -> None:
 def test_tables_lists_cards_and_links_become_markdown() -> None:
     link = markup.link("/run?run=a(b)|c", "Open [it] →")
     rows = [(markup.case(RESNET), "<strong>1</strong><small>n 3</small>"), (link, markup.chip("ok", 3))]
-    assert html_to_markdown.of_html(
+    assert markdown.converted(
         markup.table("x", [("Case", False), ("N|o", True)], rows), HOME
     ).splitlines() == [
         "| Case | N&#124;o |",
@@ -240,11 +242,9 @@ def test_tables_lists_cards_and_links_become_markdown() -> None:
     cards = markup.panels(
         markup.card("Runs", "5", markup.link("/run", "All →")), markup.card("Other", "6", "")
     )
-    assert html_to_markdown.of_html(cards, HOME) == "- Runs · 5 · [All →](http://bench:8501/run)\n- Other · 6"
-    assert html_to_markdown.of_html(cards, "") == "- Runs · 5 · All →\n- Other · 6"
-    facts = html_to_markdown.of_html(
-        markup.facts("Machine", "bench", {"cores": 2, "build": "flag " * 100}), HOME
-    )
+    assert markdown.converted(cards, HOME) == "- Runs · 5 · [All →](http://bench:8501/run)\n- Other · 6"
+    assert markdown.converted(cards, "") == "- Runs · 5 · All →\n- Other · 6"
+    facts = markdown.converted(markup.facts("Machine", "bench", {"cores": 2, "build": "flag " * 100}), HOME)
     assert facts.startswith("### Machine\n\nbench\n\n- cores: 2\n- build: flag flag")
     assert facts.count("flag") == 100
 
@@ -252,9 +252,9 @@ def test_tables_lists_cards_and_links_become_markdown() -> None:
 def test_no_text_becomes_markup_on_its_way_to_markdown() -> None:
     nasty = "@ann #1 | *b* ![x](http://evil) <img src=x> `c` __d__"
     for made in (
-        html_to_markdown.of_html(markup.table("x", [("A", False)], [(markup.case(nasty),)]), HOME),
-        html_to_markdown.of_html(markup.notes([nasty]), HOME),
-        html_to_markdown.of_words(parts.plain(nasty)),
+        markdown.converted(markup.table("x", [("A", False)], [(markup.case(nasty),)]), HOME),
+        markdown.converted(markup.notes([nasty]), HOME),
+        page.plain_words(parts.plain(nasty)),
         page.of_page(PageRecord("x", [PageItem("chart", nasty), PageItem("complaint", nasty)]), "", NOON),
     ):
         # An entity is the sign it stands for and nothing more.
@@ -264,12 +264,12 @@ def test_no_text_becomes_markup_on_its_way_to_markdown() -> None:
 
 
 def test_a_script_address_is_no_link() -> None:
-    assert html_to_markdown.of_html('<a href="javascript:alert(1)">x</a>', HOME) == "x"
+    assert markdown.converted('<a href="javascript:alert(1)">x</a>', HOME) == "x"
 
 
 def test_long_tables_and_logs_are_cut_and_say_so() -> None:
     rows = [(str(number),) for number in range(60)]
-    table = html_to_markdown.of_html(markup.table("x", [("N", True)], rows), HOME)
+    table = markdown.converted(markup.table("x", [("N", True)], rows), HOME)
     assert table.count("\n| ") == 51 and table.endswith("and 10 more rows, which the CSV file has")
     frame = pd.DataFrame({"n": range(60), "x": [None, 0.123456789, *[float("nan")] * 58], "t": [NOON] * 60})
     record = PageRecord("x", [PageItem("heading", "A", lambda: frame)])
@@ -332,10 +332,11 @@ def test_numbers_have_the_digits_of_the_page() -> None:
 
 
 def test_what_a_chart_alone_shows_is_told_as_its_table() -> None:
-    def seen() -> str:
-        return markup.table("A", [("Case", False), ("Speed-up", True)], [("x", "1.92×")])
-
-    heading = PageItem("heading", "A", lambda: pd.DataFrame({"speed_up": [1.92456]}), seen)
+    columns: list[Column[float]] = [
+        Column("case", "Case", lambda row: "x"),
+        Column("speed_up", "Speed-up", lambda row: row, lambda row: f"{row:.2f}×"),
+    ]
+    heading = PageItem("heading", "A", DataTable("A", columns, [1.92456]))
     text = written(PageRecord("x", [heading, PageItem("chart", "Speed-up: " + "case 1.92×; " * 200)]))
     assert "| Case | Speed-up |\n| --- | --- |\n| x | 1.92× |" in text and "speed_up" not in text
     (line,) = [line for line in text.splitlines() if line.startswith("> Chart:")]
@@ -357,11 +358,11 @@ def test_a_log_keeps_its_tabs() -> None:
 def test_commands_stay_lines_of_their_own() -> None:
     commands = "<pre><code>pyrometer run &amp;&amp; a\nb  c</code></pre>"
     body = f"<p>These:</p><details><summary>two</summary>{commands}</details>"
-    assert html_to_markdown.of_html(body, HOME) == "These:\n\ntwo\n\n```text\npyrometer run && a\nb  c\n```"
+    assert markdown.converted(body, HOME) == "These:\n\ntwo\n\n```text\npyrometer run && a\nb  c\n```"
     cell = f"<table><tr><td>why</td></tr><tr><td>slower{body}</td></tr></table>"
-    assert "| slower · These: `pyrometer run && a` · `b c` |" in html_to_markdown.of_html(cell, HOME)
+    assert "| slower · These: `pyrometer run && a` · `b c` |" in markdown.converted(cell, HOME)
     long = "<dl><dt>built</dt><dd><details><summary>a …</summary><pre>a\nb *c*</pre></details></dd></dl>"
-    assert html_to_markdown.of_html(long, HOME) == "- built: a b &#42;c&#42;"
+    assert markdown.converted(long, HOME) == "- built: a b &#42;c&#42;"
 
 
 def test_no_cell_of_the_evidence_starts_a_formula(tmp_path: Path) -> None:

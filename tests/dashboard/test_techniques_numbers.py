@@ -9,6 +9,7 @@ from jsonschema import ValidationError
 
 from dashboard.components import charts as shared
 from dashboard.components import wording
+from dashboard.exports.page_recorder import frame_of
 from dashboard.techniques import break_even, cards, categories, charts, columns, frames
 from dashboard.techniques.results import TechniqueResult, best_of, claims_of, eager_of, read
 from runner.worker.case_key import CaseKey
@@ -162,10 +163,11 @@ def test_a_claim_is_held_against_the_run_that_speaks_for_the_case() -> None:
 def test_a_column_without_a_number_is_left_out_and_one_with_any_stays() -> None:
     told = (columns.CASE, columns.metric("error"), columns.metric("rss_peak_steady"), columns.PAYS)
     eager_and_compiled = [CASES[DEFAULT], CASES[f"{RESNET}/allocator=jemalloc"]]
-    html = columns.table("Some", told, eager_and_compiled)
+    table = columns.table("Some", told, eager_and_compiled, "2.13.0")
+    html = table.html()
     assert "Peak RSS, steady (MiB)" in html and "Pays after" in html
     assert "Error" not in html
-    frame = columns.frame(told, eager_and_compiled)
+    frame = frame_of(table)
     assert frame.loc[0, "pays_after_steps"] == pytest.approx(200)
     assert frame.loc[0, "rss_peak_steady_n"] == 3
     assert "error" not in frame

@@ -1,12 +1,11 @@
 """The lists of the upgrade page: what has room in them, and what is said where they end."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from dashboard.exports.page_recorder import CsvSource, frame_of
 from support.builders.upgrade_journals import BEGUN, RUN, Story, store_upgrades
 from support.pages import Open, html, text
 
@@ -57,13 +56,13 @@ def test_never_is_not_said_where_older_upgrades_were_not_looked_at(
 def test_a_list_that_is_cut_says_so_and_its_file_has_the_rest(
     open_page: Open, beside_sessions: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files: dict[str, Callable[[], Any]] = {}
+    files: dict[str, CsvSource] = {}
     monkeypatch.setattr("dashboard.upgrades.show._SESSIONS", 1)
 
-    def heading(title: str, frame: Any = None, file_name: str = "") -> None:
-        files[file_name] = frame
+    def heading(title: str, csv_of: CsvSource, file_name: str = "") -> None:
+        files[file_name] = csv_of
 
     monkeypatch.setattr("dashboard.components.parts.heading", heading)
     shown = html(open_page(beside_sessions, PAGE))
     assert "and 1 more sessions: the CSV file has them." in shown and "more upgrades" not in shown
-    assert list(files["sessions.csv"]()["run"]) == ["20261124-080000-bbbb", "20261123-080000-bbbb"]
+    assert list(frame_of(files["sessions.csv"])["run"]) == ["20261124-080000-bbbb", "20261123-080000-bbbb"]

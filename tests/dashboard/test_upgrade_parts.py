@@ -9,7 +9,8 @@ from jsonschema import ValidationError
 
 from analysis.comparison.policy import Limits, Policy
 from analysis.comparison.thresholds import Threshold
-from dashboard.upgrades import charts, frames, load, rules, view
+from dashboard.exports.page_recorder import frame_of
+from dashboard.upgrades import charts, load, rules, tables, view
 from dashboard.upgrades.rules import RuleChanges
 from support.builders.upgrade_journals import (
     GPT_COMPILED,
@@ -30,8 +31,8 @@ def test_what_moved_most_by_its_weight_comes_first(tmp_path: Path) -> None:
             for each in load.judged_by(url, RUN, 0, "complete", RuleChanges(weights=weights)).sections
             if each.title.startswith("What moved")
         ]
-        assert section.frame is not None and section.chart is not None
-        frame = section.frame()
+        assert section.chart is not None
+        frame = frame_of(section.tables)
         assert frame["case"].iloc[0] == first and set(frame["case"]) == set(KINDS)
         assert list(frame["standing"])[:2] in (["faster", "slower"], ["slower", "faster"])
         # Worse is above 0, and the weight counts.
@@ -92,10 +93,9 @@ def test_every_table_can_be_had_as_csv(tmp_path: Path) -> None:
     found = load.judged_by(
         store_upgrades(tmp_path, Story(broken=(GPT_COMPILED,))), RUN, 0, "complete", RuleChanges()
     )
-    made = {each.title: each.frame() for each in found.sections if each.frame}
-    with_a_table = {each.title for each in found.sections if "<table" in each.html}
-    assert set(made) == with_a_table
+    made = {each.title: frame_of(each.tables) for each in found.sections if each.tables}
+    assert {each.title for each in found.sections if "<table" in str(each.content)} <= set(made)
     assert all(len(frame) for frame in made.values())
     assert list(made["Correctness"]["new_status"]) == ["crashed"]
     assert set(made["Memory"]["ratio"].round(4)) == {round(654 / 600, 4)}
-    assert frames.upgrades([]).empty
+    assert frame_of(tables.upgrades("Upgrades", [], "", 1)).empty

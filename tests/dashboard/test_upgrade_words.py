@@ -84,7 +84,7 @@ def test_of_an_exact_metric_no_test_is_claimed_and_what_is_too_small_counts_as_n
     assert table.geomean.change == pytest.approx(math.log(603 / 600))
     assert nothing not in sentences.about_table(table, strict)
     assert nothing not in section(found, "Memory") and all(
-        nothing not in each.html for each in found.sections
+        nothing not in str(each.content) for each in found.sections
     )
 
 

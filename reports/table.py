@@ -1,0 +1,109 @@
+"""Tables: one specification of the columns, rendered to HTML, to Markdown and to records for CSV."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from markupsafe import Markup
+
+from .text import markdown
+from .text.numbers import NONE
+from .text.templates import escaped, render
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """A column of a table of `Row`s.
+
+    `name` is the column in CSV files; without one the column is on pages only. `label` is the heading; with
+    None the column is in CSV files only. `value` is what CSV files hold of a row. `format` is what pages show
+    of it: text, which is escaped, or Markup; the value as text where it is left out. `link` is the address
+    that the cell leads to, `help` the tooltip of the heading. `number`: the cells are set to the right.
+    """
+
+    name: str = ""
+    label: str | None = None
+    value: Callable[[Row], Any] | None = None
+    format: Callable[[Row], str] | None = None
+    number: bool = False
+    help: str = ""
+    link: Callable[[Row], str] | None = None
+
+    def cell(self, row: Row) -> Markup:
+        """The HTML of the cell of a row."""
+        if self.format is not None:
+            content = escaped(self.format(row))
+        else:
+            value = self.value(row) if self.value else None
+            content = escaped(NONE if value is None or value == "" else str(value))
+        if self.link is None or not (address := self.link(row)):
+            return content
+        return Markup('<a href="{}" target="_self">{}</a>').format(address, content)
+
+    def sort_value(self, row: Row) -> float | None:
+        """What the cell is sorted by where its text is not a plain number."""
+        value = self.value(row) if self.value and self.number else None
+        return value if isinstance(value, float) else None
+
+
+@dataclass(frozen=True, slots=True)
+class DataTable(Generic[Row]):
+    """Rows with the columns that show them; `label` names the table for screen readers.
+
+    Pages show `most` rows at most and then the number of those left out with `rest`; CSV files hold all.
+    `tall` lets the table scroll, `folded` turns it into a list on narrow screens, `dense` sets it tighter.
+    """
+
+    label: str
+    columns: Sequence[Column[Row]]
+    rows: Sequence[Row]
+    most: int | None = None
+    rest: str = "more rows: the CSV file has them."
+    tall: bool = False
+    folded: bool = True
+    dense: bool = False
+    #: Rows of which the caller knows without passing them.
+    omitted: int = 0
+
+    @property
+    def shown(self) -> list[Column[Row]]:
+        """The columns that pages show."""
+        return [column for column in self.columns if column.label is not None]
+
+    @property
+    def cut(self) -> int:
+        """How many rows pages leave out."""
+        return self.omitted + (0 if self.most is None else max(0, len(self.rows) - self.most))
+
+    def html(self, *, row_headers: bool = False, sortable: bool = False) -> Markup:
+        """The table as HTML; with `row_headers` the first cell of a row heads it."""
+        return render("table.html", table=self, row_headers=row_headers, sortable=sortable)
+
+    def markdown(self, most: int | None = None, home: str = "") -> str:
+        """The table in GitHub's Markdown, of `most` rows at most; links are resolved against `home`."""
+        limit = min((each for each in (most, self.most) if each is not None), default=len(self.rows))
+        text = markdown.table(
+            [column.label or "" for column in self.shown],
+            [
+                [markdown.converted(column.cell(row), home) for column in self.shown]
+                for row in self.rows[:limit]
+            ],
+            [column.number for column in self.shown],
+        )
+        left = self.omitted + len(self.rows) - min(limit, len(self.rows))
+        if not left:
+            return text
+        rest = "more rows, which the CSV file has" if self.most is None else markdown.text(self.rest)
+        return f"{text}\n\nand {left:,} {rest}"
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns of CSV files."""
+        return [column.name for column in self.columns if column.name]
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as CSV files hold them."""
+        valued = [(column.name, column.value) for column in self.columns if column.name and column.value]
+        return [{name: value(row) for name, value in valued} for row in self.rows]

@@ -1,0 +1,347 @@
+"""The tables of an upgrade: their columns, the same in the reports, on the page and in its CSV files."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from markupsafe import Markup
+
+from analysis.comparison.case_results import CaseResult
+from analysis.comparison.reasons import Reason
+from analysis.comparison.upgrade import Table as MetricTable
+from analysis.comparison.upgrade import Upgrade
+from analysis.comparison.verdict import Verdict
+from analysis.comparison.what_would_decide import Settling
+from analysis.geomean import Geomean
+from analysis.metrics import METRICS
+from analysis.ratios import ratio, share
+
+from . import sentences, wording
+from .report_context import EnvironmentChange, Subject, changes
+from .rows import Row, impact, left_out, sign, table_rows, techniques, tone
+from .scorecard import Entry
+from .table import Column, DataTable
+from .text import numbers
+from .text.numbers import NONE
+from .text.reason_text import exclusion, sentence
+from .text.templates import case as whole_case
+from .text.templates import chip, code, escaped
+
+AnyRow = TypeVar("AnyRow")
+
+#: The HTML of a case key.
+CaseFormat = Callable[[str], Markup]
+
+#: A technique, or nothing for all of them; its geomean; cases that are left out.
+MeanRow = tuple[str, Geomean | None, int]
+#: A case and its verdict, or the reason why it is left out.
+VerdictRow = tuple[str, Verdict]
+ReasonRow = tuple[str, str]
+
+#: Commands shown below a reason at most.
+_MOST_COMMANDS = 20
+
+
+def case_column(of: Callable[[AnyRow], str], case: CaseFormat = whole_case) -> Column[AnyRow]:
+    """The column of case keys."""
+    return Column("case", "Case", of, lambda row: case(of(row)))
+
+
+def reason_text(words: str, kind: str = "") -> Markup:
+    """A sentence in a cell, which is broken into lines."""
+    return Markup('<span class="py-reason{}">{}</span>').format(kind and f" {kind}", escaped(words))
+
+
+def commands(lines: Iterable[str], many: int, most: int = _MOST_COMMANDS) -> Markup:
+    """The first `most` of `many` commands, a line each, and how many are left out."""
+    shown = [line for line, _ in zip(lines, range(most), strict=False)]
+    body = Markup("<pre><code>{}</code></pre>").format(Markup("\n").join(map(escaped, shown)))
+    if many <= len(shown):
+        return body
+    left = f"and {many - len(shown):,} more commands: the report has them."
+    return body + Markup('<p class="py-quiet">{}</p>').format(left)
+
+
+def folded(summary: str, body: Markup) -> Markup:
+    """What opens with a click."""
+    return Markup('<details class="py-more"><summary>{}</summary>{}</details>').format(escaped(summary), body)
+
+
+def scorecard(listed: Sequence[Entry]) -> DataTable[Entry]:
+    """The four metrics: number, state and notes."""
+    return DataTable(
+        "Metrics",
+        [
+            Column("metric", "", lambda one: one.title),
+            Column("value", "New against old", lambda one: one.value),
+            Column("state", "By the policy", lambda one: one.state, lambda one: f"{one.sign} {one.state}"),
+            Column("", "About it", format=lambda one: ". ".join(one.notes)),
+        ],
+        listed,
+    )
+
+
+def reasons(subject: Subject, upgrade: Upgrade) -> DataTable[Reason]:
+    """What speaks for which decision, weightiest first, with the commands that measure it again."""
+
+    def why(one: Reason) -> Markup:
+        text = reason_text(sentence(one), "py-long")
+        if not one.cases:
+            return text
+        many = len(one.cases)
+        summary = "measure it again" if many == 1 else f"its {many:,} cases, to measure again"
+        return text + folded(summary, commands(map(subject.reproduce, one.cases), many))
+
+    def speaks(one: Reason) -> Markup:
+        colour = "odd" if one.warning else wording.DECISION_TONES[one.speaks]
+        return chip(colour, wording.sign(one), wording.speaks(one))
+
+    columns: list[Column[Reason]] = [
+        Column("speaks_for", "Speaks for", lambda one: one.speaks, speaks),
+        Column("kind", value=lambda one: one.kind),
+        Column("reason", "Why", sentence, why),
+        Column("metric", value=lambda one: one.metric),
+        Column("cases", value=lambda one: " ".join(one.cases)),
+    ]
+    return DataTable("Reasons", columns, upgrade.reasons)
+
+
+def settle(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[Settling]:
+    """What would settle an unclear upgrade: new pairs of each case, minutes and the command."""
+    columns: list[Column[Settling]] = [
+        case_column(lambda one: one.case, case),
+        Column("pairs", "What it takes", lambda one: one.pairs, wording.settling),
+        Column("minutes", value=lambda one: one.minutes),
+        Column("because", value=lambda one: one.why),
+        Column("command", "Command", subject.settle, lambda one: code(subject.settle(one))),
+    ]
+    return DataTable("What would settle it", columns, upgrade.settle, tall=True)
+
+
+def correctness(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[CaseResult]:
+    """What broke and what was repaired, with how it ended on either side."""
+
+    def what(one: CaseResult) -> str:
+        return "broken" if one.broke else "repaired"
+
+    def ended(status: str, reason: str) -> Markup:
+        return Markup('<span class="py-reason"><strong>{}</strong> {}</span>').format(
+            escaped(status), escaped(reason)
+        )
+
+    columns: list[Column[CaseResult]] = [
+        Column(
+            "what",
+            "",
+            what,
+            lambda one: chip("bad", "✗", "broken") if one.broke else chip("good", "✓", "repaired"),
+        ),
+        Column(
+            "old_status",
+            subject.old.name,
+            lambda one: one.old.status,
+            lambda one: ended(one.old.status, one.old.reason),
+        ),
+        Column("old_reason", value=lambda one: one.old.reason),
+        Column(
+            "new_status",
+            subject.new.name,
+            lambda one: one.new.status,
+            lambda one: ended(one.new.status, one.new.reason),
+        ),
+        Column("new_reason", value=lambda one: one.new.reason),
+    ]
+    columns = [case_column(lambda one: one.case, case), *columns]
+    return DataTable(
+        "Cases that broke or were repaired", columns, (*upgrade.broken, *upgrade.repaired), tall=True
+    )
+
+
+def cases(
+    subject: Subject,
+    upgrade: Upgrade,
+    rows: Sequence[Row],
+    case: CaseFormat = whole_case,
+    trend: Callable[[Row], str] | None = None,
+) -> DataTable[Row]:
+    """Cases with both numbers, the change, its interval, n, the verdict and what could have been seen.
+
+    In CSV files ratios are new / old, `smallest_visible` and `threshold` shares, `impact` is weight x
+    log(new / old), above 0 where it is worse. `trend` is the address of a case's history.
+    """
+    policy, metric = subject.policy, subject.policy.metric
+
+    def named(row: Row) -> Markup:
+        weight = policy.weight(row.case)
+        counts = [f"counts {weight:g} times"] if weight != 1 else []
+        counts += ["must not regress"] if policy.guards(row.case) else []
+        small = Markup("<small>{}</small>").format(", ".join(counts)) if counts else Markup()
+        return case(row.case) + small
+
+    def visible(row: Row) -> str:
+        return wording.within(row.verdict.smallest) if row.verdict else NONE
+
+    columns: list[Column[Row]] = [
+        Column("case", "Case", lambda row: row.case, named),
+        Column("technique", value=lambda row: row.result.technique),
+        Column("standing", value=lambda row: row.standing),
+        *_judged_columns(metric, lambda row: row.verdict, sentences.interval_heading(subject, upgrade)),
+        Column("told", "Verdict", lambda row: row.summary, lambda row: _verdict(row.standing, row.summary)),
+        Column("", "Visible from", lambda row: row.verdict and row.verdict.smallest, visible, number=True),
+        Column("weight", value=lambda row: policy.weight(row.case)),
+        Column("impact", value=lambda row: impact(row, policy)),
+        Column("turns", value=lambda row: row.result.turns),
+        Column("old_status", value=lambda row: row.result.old.status),
+        Column("old_reason", value=lambda row: row.result.old.reason),
+        Column("new_status", value=lambda row: row.result.new.status),
+        Column("new_reason", value=lambda row: row.result.new.reason),
+        Column("reproduce", value=lambda row: subject.reproduce(row.case)),
+    ]
+    if trend is not None:
+        columns.append(Column("", "", format=lambda row: "Trend\u00a0→", link=trend))
+    return DataTable("Every case", columns, rows, tall=True)
+
+
+def means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> DataTable[MeanRow]:
+    """The geomean over all and by technique; in CSV files ratios are new / old."""
+    overall = upgrade.overall
+    rows: list[MeanRow] = [("", overall, len(upgrade.exclusions))]
+    rows += [(row.technique, row.mean, len(row.excluded)) for row in techniques(results, upgrade)]
+
+    def name(row: MeanRow) -> Markup:
+        return code(row[0]) if row[0] else Markup("<strong>all</strong>")
+
+    def interval(row: MeanRow) -> str:
+        return wording.interval(row[1].low, row[1].high) if row[1] else NONE
+
+    def percent(row: MeanRow) -> Markup:
+        return _strong(numbers.percent(row[1].change) if row[1] else NONE)
+
+    def counted(what: Callable[[Geomean], int]) -> Callable[[MeanRow], int]:
+        return lambda row: what(row[1]) if row[1] else 0
+
+    columns: list[Column[MeanRow]] = [
+        Column("technique", "Technique", lambda row: row[0] or "all", name),
+        Column("ratio", "Geomean", lambda row: row[1] and ratio(row[1].change), percent, number=True),
+        Column("ratio_low", value=lambda row: row[1] and ratio(row[1].low)),
+        Column("ratio_high", value=lambda row: row[1] and ratio(row[1].high)),
+        Column("", _capital(wording.confidence(overall)), format=interval, number=True),
+        Column("confidence", value=lambda row: row[1] and row[1].confidence),
+        Column("cases", "Cases", counted(lambda mean: mean.cases), number=True),
+        Column("pairs", "Pairs", counted(lambda mean: mean.pairs), number=True),
+        Column("left_out", "Left out", lambda row: row[2], number=True),
+    ]
+    return DataTable("Geomeans", columns, rows, tall=True)
+
+
+def metric_table(table: MetricTable, case: CaseFormat = whole_case) -> DataTable[VerdictRow]:
+    """The verdicts on one metric that does not decide, what moved first."""
+    columns: list[Column[VerdictRow]] = [
+        case_column(lambda row: row[0], case),
+        *_judged_columns(table.metric, lambda row: row[1], "interval"),
+        Column("", "Verdict", format=lambda row: _verdict(row[1].word, wording.verdict(row[1]))),
+    ]
+    return DataTable(METRICS[table.metric].title, columns, table_rows(table), tall=True)
+
+
+def exclusions(upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[ReasonRow]:
+    """Cases that are in no geomean, with the reasons."""
+    rows = [(one.case, exclusion(one)) for one in upgrade.exclusions]
+    return _because("Cases in no geomean", rows, case)
+
+
+def pairs_left_out(rows: Sequence[Row], case: CaseFormat = whole_case) -> DataTable[ReasonRow]:
+    """Pairs that do not count, with the reasons."""
+    return _because("Pairs that do not count", left_out(rows), case)
+
+
+def _because(title: str, rows: Sequence[ReasonRow], case: CaseFormat) -> DataTable[ReasonRow]:
+    what = "case" if title.startswith("Cases") else "pairs"
+    columns: list[Column[ReasonRow]] = [
+        Column("what", value=lambda row: what),
+        case_column(lambda row: row[0], case),
+        Column("reason", "Why", lambda row: row[1], lambda row: reason_text(row[1], "py-long")),
+    ]
+    return DataTable(title, columns, rows, tall=True)
+
+
+def differences(subject: Subject) -> DataTable[EnvironmentChange]:
+    """What the new environment has other than the old."""
+    columns: list[Column[EnvironmentChange]] = [
+        Column("what", "What", lambda one: one.what),
+        Column("old", subject.old.name, lambda one: one.old),
+        Column("new", subject.new.name, lambda one: one.new),
+    ]
+    found = changes(subject.old, subject.new)
+    return DataTable("What differs between the environments", columns, found, tall=True, folded=False)
+
+
+def facts(subject: Subject) -> DataTable[tuple[str, str]]:
+    """Everything around the numbers."""
+    columns: list[Column[tuple[str, str]]] = [
+        Column("name", "", lambda row: row[0]),
+        Column("value", "", lambda row: row[1]),
+    ]
+    return DataTable("How it was measured", columns, sentences.facts(subject))
+
+
+def _judged_columns(
+    metric: str, of: Callable[[AnyRow], Verdict | None], interval_heading: str
+) -> list[Column[AnyRow]]:
+    """Old, new, change, interval and n of a verdict, and what CSV files have of it."""
+
+    def value(read: Callable[[Verdict], object]) -> Callable[[AnyRow], object]:
+        def of_row(row: AnyRow) -> object:
+            judged = of(row)
+            return None if judged is None else read(judged)
+
+        return of_row
+
+    def text(read: Callable[[Verdict], str], none: str = NONE) -> Callable[[AnyRow], str]:
+        def of_row(row: AnyRow) -> str:
+            judged = of(row)
+            return none if judged is None else read(judged)
+
+        return of_row
+
+    old, new = map(_capital, wording.headings(metric))
+    known = METRICS[metric]
+    return [
+        Column("metric", value=value(lambda one: one.metric)),
+        Column("unit", value=value(lambda one: known.unit)),
+        Column("better", value=value(lambda one: known.better)),
+        Column("verdict", value=value(lambda one: one.word)),
+        Column(
+            "old", old, value(lambda one: one.old), text(lambda one: wording.number(metric, one.old)), True
+        ),
+        Column(
+            "new", new, value(lambda one: one.new), text(lambda one: wording.number(metric, one.new)), True
+        ),
+        Column(
+            "", "Change", value(lambda one: one.change), text(lambda one: _strong(wording.change(one))), True
+        ),
+        Column("ratio", value=value(lambda one: ratio(one.change))),
+        Column("ratio_low", value=value(lambda one: ratio(one.low))),
+        Column("ratio_high", value=value(lambda one: ratio(one.high))),
+        Column(
+            "",
+            _capital(interval_heading),
+            format=text(lambda one: wording.interval(one.low, one.high)),
+            number=True,
+        ),
+        Column("n", "n", value(lambda one: one.n), text(lambda one: str(one.n), "0"), True),
+        Column("left_out", value=value(lambda one: len(one.left_out))),
+        Column("smallest_visible", value=value(lambda one: share(one.smallest))),
+        Column("threshold", value=value(lambda one: share(one.threshold))),
+    ]
+
+
+def _verdict(standing: str, summary: str) -> Markup:
+    return reason_text(f"{sign(standing)} {summary}", f"py-{tone(standing)}")
+
+
+def _strong(words: str) -> Markup:
+    return Markup("<strong>{}</strong>").format(escaped(words))
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
