@@ -121,7 +121,7 @@ def header(run: str, started: datetime, plan: list[Planned]) -> Header:
             "conditions": {},
         },
         environments=(environment | {"facts": {"torch": "2.13.0", "python": "3.12.3"}},),
-        profile={"fingerprint": "profile", "name": "quiet", "settings": {}},
+        preset={"fingerprint": "profile", "name": "quiet", "settings": {}},
         harness="harness",
         harness_path="harness.zip",
         user_version="",

@@ -193,7 +193,7 @@ class MadeUp:
                 "conditions": {"driver": driver(self._night), "kernel": "6.8.0"},
             },
             environments=tuple(environments),
-            profile={"fingerprint": "quiet", "name": "quiet", "settings": {}},
+            preset={"fingerprint": "quiet", "name": "quiet", "settings": {}},
             harness="made-up",
             harness_path="made-up.zip",
             user_version="",

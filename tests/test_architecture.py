@@ -64,7 +64,6 @@ NAMED_TWICE = {
     "Placement",
     "Plan",
     "Planned",
-    "Profile",
     "Queue",
     "Ready",
     "Rows",

@@ -20,7 +20,7 @@ from runner.execution.process import sweep
 from runner.execution.session import MAX_LOST, Conditions
 from runner.journal import Journal
 from runner.multi_node.nodes import Node
-from runner.profile import Profile
+from runner.preset import MachinePreset
 from runner.session_plan import SessionPlan
 from runner.telemetry.sampler_client import Sampler
 
@@ -65,7 +65,7 @@ def new_run_id() -> str:
 
 def measure(
     header: Header,
-    profile: Profile,
+    preset: MachinePreset,
     harness: Harness,
     folder: Path,
     known: tuple[Outcome, ...],
@@ -88,12 +88,12 @@ def measure(
         done = {outcome.planned for outcome in known}
         todo = tuple(p for p in header.replicates if p not in done)
         recorder = Recorder(writing, header, open_database, watcher.note, kept)
-        boundaries = _Boundaries(header, profile, recorder, journal.read(writing.path).canaries)
+        boundaries = _Boundaries(header, preset, recorder, journal.read(writing.path).canaries)
         conditions = Conditions(
             run=header.run,
             folder=folder,
             harness=harness,
-            profile=profile,
+            preset=preset,
             timing=header.timing_policy,
             targets=header.targets,
             device=header.device,
@@ -143,14 +143,14 @@ class _Boundaries:
     """Where sessions meet: there the canary sings, and is kept. `known` is what it sang before a resume."""
 
     def __init__(
-        self, header: Header, profile: Profile, recorder: Recorder, known: tuple[Outcome, ...]
+        self, header: Header, preset: MachinePreset, recorder: Recorder, known: tuple[Outcome, ...]
     ) -> None:
         self.differs = False
         self._run = header.run
         self._recorder = recorder
         self._canary: canary_runner.Canary | None = None
         if header.canary:
-            canary = canary_runner.canary_of(profile)
+            canary = canary_runner.canary_of(preset)
             self.differs = canary.fingerprint != header.canary["fingerprint"]
             self._canary = None if self.differs else canary
         self._next = 1 + max((outcome.replicate for outcome in known), default=-1)

@@ -11,12 +11,11 @@ from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_run, source_of_old_run
 from records.outcomes import Planned
-from records.runs import Profile as StoredProfile
-from records.runs import Run
+from records.runs import Preset, Run
 from runner.environment import Environment
 from runner.errors import JournalError
 from runner.machine import MachineFacts
-from runner.profile import Profile
+from runner.preset import MachinePreset
 from runner.session_plan import Target, Timing
 from runner.telemetry.capability import Capability, Probe
 from runner.worker.messages import torch_build
@@ -25,6 +24,8 @@ from runner.worker.messages import torch_build
 @dataclass(frozen=True, slots=True)
 class Header:
     """A run as planned, in plain values: what a resume needs and what the database stores.
+
+    In a journal `preset` stands under `profile`, as it did in 0.1.0.
 
     `canary` is the canary's environment; None for a run without one. `telemetry` says what could be told of
     GPUs and CPUs when the run began (see `telemetry_body`); None where nobody asked.
@@ -36,7 +37,7 @@ class Header:
     command: str
     machine: Mapping[str, Any]
     environments: tuple[Mapping[str, Any], ...]
-    profile: Mapping[str, Any]
+    preset: Mapping[str, Any]
     harness: str
     harness_path: str
     user_version: str
@@ -60,13 +61,15 @@ class Header:
 
     def to_body(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return asdict(self)
+        body = asdict(self)
+        return {**body, "profile": body.pop("preset")}
 
     @staticmethod
     def from_body(body: Mapping[str, Any]) -> "Header":
         """The inverse of `to_body`; raises JournalError for anything else."""
         values: dict[str, Any] = dict(body)
         try:
+            values["preset"] = values.pop("profile")
             values["environments"] = tuple(body["environments"])
             values["notes"] = tuple(body.get("notes", ()))
             values["planned"] = tuple((str(c), str(e), int(r)) for c, e, r in body["planned"])
@@ -149,9 +152,7 @@ class Header:
                 )
                 for e in (*self.environments, *((self.canary,) if self.canary else ()))
             ),
-            profile=StoredProfile(
-                self.profile["fingerprint"], self.profile["name"], self.profile["settings"]
-            ),
+            preset=Preset(self.preset["fingerprint"], self.preset["name"], self.preset["settings"]),
             harness=self.harness,
             planned=len(self.planned),
             command=self.command,
@@ -199,14 +200,14 @@ def environment_body(environment: Environment) -> dict[str, Any]:
     }
 
 
-def profile_body(profile: Profile) -> dict[str, Any]:
-    """A profile as plain JSON values."""
+def preset_body(preset: MachinePreset) -> dict[str, Any]:
+    """A preset as plain JSON values."""
     return {
-        "name": profile.name,
-        "fingerprint": profile.fingerprint,
-        "settings": profile.settings,
-        "variables": dict(profile.variables),
-        "cpus": list(profile.cpus),
-        "housekeeping": list(profile.housekeeping),
-        "threads": profile.threads,
+        "name": preset.name,
+        "fingerprint": preset.fingerprint,
+        "settings": preset.settings,
+        "variables": dict(preset.variables),
+        "cpus": list(preset.cpus),
+        "housekeeping": list(preset.housekeeping),
+        "threads": preset.threads,
     }

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from common.interrupts import Interrupts
 from runner.execution import harness as harnesses
 from runner.execution.machine_lock import exclusive, holder
-from runner.profile import Profile
+from runner.preset import MachinePreset
 
 from .app_context import AppContext
 from .errors import Interrupted, UsageError
@@ -17,7 +17,7 @@ from .planning.plan_run import Chosen, Prepared, find_run, prepare_again, resuma
 from .planning.plan_upgrade import UpgradeRequest, pairs_plan, prepare_upgrade
 from .planning.policies import check_judged, choose_policy
 from .planning.resolve_environment import store_of, wanted
-from .planning.select_cases import choose_profile, choose_suite, refuse_too_many
+from .planning.select_cases import choose_preset, choose_suite, refuse_too_many
 from .reporter import Reporter
 from .retention import Kept
 from .run_header import Header
@@ -33,7 +33,7 @@ def start_upgrade(
     settings = app.settings
     check_judged(request.also)
     policy, plan = choose_policy(settings, request.policy), pairs_plan(request.pairs)
-    profile = choose_profile(settings, request.profile)
+    preset = choose_preset(settings, request.preset)
     suite = choose_suite(settings, request.suite, list(request.cases), bool(request.case_files))
     if not request.budget:
         # How many cases the patterns leave, or pairs a budget, is known only when the environment was asked.
@@ -41,7 +41,7 @@ def start_upgrade(
     for text in (request.old, request.new):
         wanted(settings, text)
     harness = harnesses.build(app.places.data_dir / "harness", request.case_files)
-    chosen = Chosen(profile, suite, harness)
+    chosen = Chosen(preset, suite, harness)
     store_pending(app)
     with alone(app.reporter):
         prepared = prepare_upgrade(app, request, chosen, plan, policy)
@@ -80,12 +80,12 @@ def measured(app: AppContext, prepared: Prepared, interrupts: Interrupts, conclu
 
 
 def _watched(app: AppContext, prepared: Prepared, interrupts: Interrupts) -> RunResult:
-    header, profile = prepared.header, prepared.profile
+    header, preset = prepared.header, prepared.preset
     # The watcher comes second: the thread of its display must stay off the measured CPUs as well.
-    with housekeeping(profile), app.reporter.watching() as watcher:
+    with housekeeping(preset), app.reporter.watching() as watcher:
         result = measure(
             header,
-            profile,
+            preset,
             prepared.harness,
             app.runs / header.run,
             prepared.known,
@@ -129,11 +129,11 @@ def alone(reporter: Reporter) -> Generator[None]:
 
 
 @contextmanager
-def housekeeping(profile: Profile) -> Generator[None]:
+def housekeeping(preset: MachinePreset) -> Generator[None]:
     """Keep this process off the CPUs that are measured."""
     before = os.sched_getaffinity(0)
-    if profile.housekeeping:
-        _move_threads(profile.housekeeping)
+    if preset.housekeeping:
+        _move_threads(preset.housekeeping)
     try:
         yield
     finally:

@@ -15,7 +15,7 @@ from runner.telemetry.gpu import probe
 from runner.telemetry.host import capability as host
 from workflows.app_context import AppContext
 from workflows.planning.resolve_environment import declared, present, store_of
-from workflows.planning.select_cases import choose_profile
+from workflows.planning.select_cases import choose_preset
 from workflows.run_header import telemetry_body
 
 from ..context import context, in_one_sentence
@@ -35,8 +35,8 @@ def doctor(
     typer.echo(f"data       {found['data_dir']}")
     for name, environment in found["environments"].items():
         typer.echo(f"measures   environment {name}: {environment}")
-    profile = found["profile"]
-    typer.echo(f"profile    {profile['name']}: {cpus_line(profile['pinned_cpus'])}")
+    preset = found["preset"]
+    typer.echo(f"preset    {preset['name']}: {cpus_line(preset['pinned_cpus'])}")
     for line in telemetry_lines(gpus, cpu):
         typer.echo(line)
     for note in found["cannot"]:
@@ -45,7 +45,7 @@ def doctor(
 
 def examine(here: AppContext) -> dict[str, Any]:
     """Everything `doctor` says, as plain values."""
-    profile = choose_profile(here.settings, None)
+    preset = choose_preset(here.settings, None)
     built = harness.build(here.places.data_dir / "harness")
     store = store_of(here)
     answers: dict[str, str] = {}
@@ -56,7 +56,7 @@ def examine(here: AppContext) -> dict[str, Any]:
             answers[name] = f"not built: `pyrometer environments build {name}`"
             continue
         try:
-            described = environments.describe(name, python, built, profile)
+            described = environments.describe(name, python, built, preset)
         except BrokenEnvironment as error:
             answers[name] = f"broken: {error}"
             continue
@@ -72,13 +72,13 @@ def examine(here: AppContext) -> dict[str, Any]:
         "conditions": dict(facts.conditions),
         "data_dir": str(here.places.data_dir),
         "environments": answers,
-        "profile": profile.settings,
-        "cannot": [*here.places.notes, *profile.notes, *machine.limits(gpus)],
+        "preset": preset.settings,
+        "cannot": [*here.places.notes, *preset.notes, *machine.limits(gpus)],
     }
 
 
 def cpus_line(pinned: int) -> str:
-    """On which CPUs a profile measures that pins to so many, for people; 0 is one that does not pin."""
+    """On which CPUs a preset measures that pins to so many, for people; 0 is one that does not pin."""
     if not pinned:
         return "not pinned: all CPUs are measured on"
     return f"{pinned} CPUs measured, the rest for housekeeping"

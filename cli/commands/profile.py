@@ -63,7 +63,7 @@ def trace(
     python: Annotated[Path | None, typer.Option(help="trace this interpreter's PyTorch instead")] = None,
     cases: CaseFiles = None,
     device: Device = None,
-    profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
+    preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
     deadline: Annotated[
         float | None, typer.Option(min=1, callback=finite, help="seconds one case may take")
     ] = None,
@@ -74,7 +74,7 @@ def trace(
     request = runs.RunRequest(
         environment=environment,
         python=python,
-        profile=profile,
+        preset=preset,
         device=device,
         cases=(case,) if against is None else (case, _whole(case, against)),
         case_files=tuple(cases or ()),
@@ -152,7 +152,7 @@ def _no_table(database: Database, run: str) -> str:
 
 
 def _origin(table: OperatorTable) -> OperatorOrigin:
-    return OperatorOrigin(table.workload, table.hardware, table.profile, table.device, table.harness)
+    return OperatorOrigin(table.workload, table.hardware, table.preset, table.device, table.harness)
 
 
 def _name(table: OperatorTable) -> str:

@@ -282,7 +282,7 @@ def _write_csv(file: Path, found: Sequence[Finding]) -> None:
 #: What a table of findings holds, in the words of the JSON.
 _COLUMNS = (
     *("id", "kind", "state", "direction", "shape", "case", "metric", "ratio", "ratio_low", "ratio_high"),
-    *("machine", "hardware_label", "hardware", "profile_name", "schedule", "track", "label"),
+    *("machine", "hardware_label", "hardware", "preset_name", "schedule", "track", "label"),
     *("at", "at_run", "before", "before_run", "old_torch_version", "new_torch_version"),
     *("old_environment", "new_environment", "found_at", "decided_at", "triage", "muted_until", "link"),
     "returns_of",

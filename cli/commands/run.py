@@ -35,7 +35,7 @@ from workflows.planning.resolve_environment import Ready, choose_environment, wa
 from workflows.planning.select_cases import (
     CHOSEN,
     choose_cases,
-    choose_profile,
+    choose_preset,
     choose_suite,
     observed,
     one_each,
@@ -83,7 +83,7 @@ class RunRequest:
     python: Path | None = None
     cases: tuple[str, ...] = ()
     case_files: tuple[Path, ...] = ()
-    profile: str | None = None
+    preset: str | None = None
     device: str | None = None
     replicates: int | None = None
     budget: float | None = None
@@ -106,7 +106,7 @@ def run(
     python: Annotated[Path | None, typer.Option(help="measure this interpreter's PyTorch instead")] = None,
     case: Cases = None,
     cases: CaseFiles = None,
-    profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
+    preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
     device: Device = None,
     replicates: Annotated[int | None, typer.Option(min=1, help="fresh processes per case")] = None,
     budget: Annotated[
@@ -135,7 +135,7 @@ def run(
         suite=suite,
         environment=environment,
         python=python,
-        profile=profile,
+        preset=preset,
         device=device,
         cases=tuple(case or ()),
         case_files=tuple(cases or ()),
@@ -215,7 +215,7 @@ def _conclude(here: AppContext, as_json: bool) -> Conclude:
 
 def _choose(here: AppContext, request: RunRequest) -> Chosen:
     settings = here.settings
-    profile = choose_profile(settings, request.profile)
+    preset = choose_preset(settings, request.preset)
     if request.trace_steps:
         suite = tracing_suite(request.trace_steps)
     else:
@@ -226,7 +226,7 @@ def _choose(here: AppContext, request: RunRequest) -> Chosen:
     # Behind what is refused at once, for an environment that is not there yet is built.
     _check_environment(here, request)
     harness = harnesses.build(here.places.data_dir / "harness", request.case_files)
-    return Chosen(profile, suite, harness)
+    return Chosen(preset, suite, harness)
 
 
 def _check_environment(here: AppContext, request: RunRequest) -> None:

@@ -29,7 +29,7 @@ from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.fleet_status import MEASURING
 from workflows.planning.resolve_environment import wanted
-from workflows.planning.select_cases import choose_profile, choose_suite
+from workflows.planning.select_cases import choose_preset, choose_suite
 
 from ..context import INTERRUPTED, context, in_one_sentence, say
 from ..engines import engine_of
@@ -134,11 +134,11 @@ def fleet_of(here: AppContext, log: Log, *, settled: bool) -> FleetPlaces | None
 
 
 def check_schedules(settings: Settings) -> None:
-    """Raise UsageError for the first schedule whose suite, profile, environments or metrics there are not."""
+    """Raise UsageError for the first schedule whose suite, preset, environments or metrics there are not."""
     for name, schedule in settings.schedules.items():
         environments = [schedule.old, schedule.new] if schedule.job == "upgrade" else schedule.environments
         try:
-            choose_profile(settings, schedule.profile)
+            choose_preset(settings, schedule.preset)
             choose_suite(settings, schedule.suite, list(schedule.cases or ()), bool(schedule.case_files))
             for text in environments:
                 if text and text != LATEST:

@@ -64,7 +64,7 @@ def bisection_json(bisection: Bisection, end: BisectionEnd) -> dict[str, Any]:
         "comparisons": [_comparison(bisection, step) for step in bisection.steps],
         "plan": asdict(bisection.rule.plan),
         "policy": asdict(bisection.rule.policy),
-        "profile": bisection.profile,
+        "profile": bisection.preset,
         "started_at": bisection.started_at,
         "command": bisection.command,
     }

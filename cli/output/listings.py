@@ -15,7 +15,7 @@ from runner.suites import catalogue
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.planning.resolve_environment import choose_environment
-from workflows.planning.select_cases import choose_profile
+from workflows.planning.select_cases import choose_preset
 
 from ..streams import stdout_width
 
@@ -34,7 +34,7 @@ def workloads_of(here: AppContext, files: list[Path] | None) -> Sequence[Mapping
         return catalogue.workloads()
     built = harness.build(here.places.data_dir / "harness", files)
     name, python = choose_environment(here, None, may_build=False)
-    environment = environment_room.describe(name, python, built, choose_profile(here.settings, None))
+    environment = environment_room.describe(name, python, built, choose_preset(here.settings, None))
     for module, reason in environment.broken_cases.items():
         raise UsageError(f"{module}.py cannot be loaded: {reason}")
     return environment.workloads

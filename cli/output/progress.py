@@ -232,7 +232,7 @@ def introduction(header: Header, todo: tuple[Planned, ...], seconds: float) -> s
     cases = plural(len({planned.case for planned in todo}), "case")
     return (
         f"run {header.run}: suite {header.suite}, {cases}, {plural(len(todo), 'replicate')}, torch {torch}, "
-        f"{header.machine['hardware_label']}, profile {header.profile['name']}, about {duration(seconds)}"
+        f"{header.machine['hardware_label']}, preset {header.preset['name']}, about {duration(seconds)}"
     )
 
 

@@ -139,7 +139,7 @@ def upgrades(items: Sequence[Listed]) -> pd.DataFrame:
             "new_torch": one.new.torch_version,
             "hardware": one.run.hardware_label,
             "machine": one.run.machine,
-            "profile": one.run.profile,
+            "preset": one.run.preset,
             "suite": one.run.suite,
             "started_at": one.run.started_at,
             "state": one.run.state,
@@ -148,7 +148,7 @@ def upgrades(items: Sequence[Listed]) -> pd.DataFrame:
         }
         for one in items
     ]
-    columns = ["run", "old", "old_torch", "new", "new_torch", "hardware", "machine", "profile", "suite"]
+    columns = ["run", "old", "old_torch", "new", "new_torch", "hardware", "machine", "preset", "suite"]
     return pd.DataFrame(rows, columns=[*columns, "started_at", "state", "decision", "because"])
 
 

@@ -203,7 +203,7 @@ def cases(run: Run, judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
         ("Visible from", True),
         ("", False),
     ]
-    place = (run.machine.hardware.fingerprint, run.profile.fingerprint)
+    place = (run.machine.hardware.fingerprint, run.preset.fingerprint)
     listed = (
         (
             markup.case(row.case) + _counts(subject, row.case),
@@ -386,7 +386,7 @@ def upgrades(title: str, items: Sequence[Listed], shown: str) -> str:
 
 
 def _where(one: Listed) -> str:
-    return text(f"{one.run.suite} · {one.run.profile}")
+    return text(f"{one.run.suite} · {one.run.preset}")
 
 
 def _decided(one: Listed) -> str:

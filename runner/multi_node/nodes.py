@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ..errors import NodeFailed
 from ..execution.harness import Harness
 from ..machine import MachineFacts
-from ..profile import Profile
+from ..preset import MachinePreset
 
 if TYPE_CHECKING:
     # It starts a worker, which knows nodes.
@@ -91,7 +91,7 @@ def _node(body: Any) -> Node:
 
 
 def inspect(
-    nodes: tuple[Node, ...], environment: "Environment", harness: Harness, profile: Profile, gpus: int
+    nodes: tuple[Node, ...], environment: "Environment", harness: Harness, preset: MachinePreset, gpus: int
 ) -> NodeMachines:
     """What the machines of the other nodes are; raises NodeFailed for one that cannot measure the same.
 
@@ -100,7 +100,7 @@ def inspect(
     order = {
         "python": environment.python,
         "harness": str(harness.path),
-        "profile": {**asdict(profile), "variables": dict(profile.variables)},
+        "preset": {**asdict(preset), "variables": dict(preset.variables)},
         "gpus": gpus,
     }
     return NodeMachines(nodes, tuple(_machine(node, order, environment.facts) for node in nodes[1:]))

@@ -81,7 +81,7 @@ _ALL = (
         "cpus",
         "profile",
         ("profile", "1", "node", "physical", "all"),
-        "CPUs of the process: as the profile says, one core, one NUMA node, one thread a core, or every CPU",
+        "CPUs of the process: as the preset says, one core, one NUMA node, one thread a core, or every CPU",
     ),
     Axis("threads", "profile", ("profile",), "OMP_NUM_THREADS, before torch is imported", counts=True),
     Axis(

@@ -96,7 +96,7 @@ class CaseKey:
 
     @property
     def eager(self) -> "CaseKey":
-        """The same workload under no technique at all: eager, fp32, as the profile has it."""
+        """The same workload under no technique at all: eager, fp32, as the preset has it."""
         return CaseKey.of(self.name, self.phase, dict(self.parameters), {})
 
 

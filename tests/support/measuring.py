@@ -15,7 +15,7 @@ from records.outcomes import Outcome, Planned
 from runner.execution import harness
 from runner.execution.executor import Attempt, Ended, Entered, LocalExecutor, Measured
 from runner.execution.session import Conditions
-from runner.profile import Profile
+from runner.preset import MachinePreset
 from runner.session_plan import SessionPlan, Target, Timing
 from runner.telemetry.telemetry_interface import StartTelemetry
 from support.site import PATIENCE_SECONDS, carriers, measured_python
@@ -54,7 +54,7 @@ def conditions(
     folder: Path,
     *case_files: Path,
     timing: Timing = QUICK,
-    profile: Profile | None = None,
+    preset: MachinePreset | None = None,
     state: Path | None = None,
     telemetry: StartTelemetry | None = None,
     gpus: tuple[str, ...] = (),
@@ -69,7 +69,7 @@ def conditions(
         run=f"test-{uuid.uuid4().hex[:12]}",
         folder=state or folder / "run",
         harness=built,
-        profile=profile or Profile("as-it-comes"),
+        preset=preset or MachinePreset("as-it-comes"),
         timing=timing,
         targets={ENVIRONMENT: target},
         device="cpu",

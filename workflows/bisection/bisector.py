@@ -30,7 +30,7 @@ from ..planning.plan_run import Plan as RunPlan
 from ..planning.plan_upgrade import NO_BUDGET_SECONDS, distinguished, pairs_plan
 from ..planning.policies import choose_policy, following, paired
 from ..planning.resolve_environment import Ready, make_ready
-from ..planning.select_cases import CHOSEN, choose_cases, choose_profile, choose_suite, spelled
+from ..planning.select_cases import CHOSEN, choose_cases, choose_preset, choose_suite, spelled
 from ..run_header import Header
 from ..run_locally import alone, measured
 from ..upgrade import pairs_planned
@@ -53,7 +53,7 @@ class BisectRequest:
     candidates: str | None = None
     suite: str | None = None
     case_files: tuple[Path, ...] = ()
-    profile: str | None = None
+    preset: str | None = None
     policy: str | None = None
     metric: str | None = None
     device: str | None = None
@@ -66,7 +66,7 @@ def begin(app: AppContext, request: BisectRequest) -> Bisection:
     settings = app.settings
     policy = following(choose_policy(settings, request.policy), request.metric)
     plan = pairs_plan(request.pairs, MOST_PAIRS // LARGER)
-    profile = choose_profile(settings, request.profile)
+    preset = choose_preset(settings, request.preset)
     suite = choose_suite(settings, request.suite, [request.case], bool(request.case_files))
     harness = harnesses.build(app.places.data_dir / "harness", request.case_files)
     timing = paired(timing_of(suite, request.deadline, settings), policy)
@@ -78,8 +78,8 @@ def begin(app: AppContext, request: BisectRequest) -> Bisection:
         candidates=choose_candidates(settings, request.good, request.bad, request.candidates),
         case=spelled(request.case),
         suite=suite.name,
-        profile=profile.name,
-        profile_fingerprint=profile.fingerprint,
+        preset=preset.name,
+        preset_fingerprint=preset.fingerprint,
         device=request.device or suite.device,
         timing=replace(timing, cold_replicates=cold or timing.cold_replicates),
         rule=Comparison("", "", plan, policy),
@@ -97,7 +97,7 @@ def _options(request: BisectRequest, cold: int | None) -> tuple[str, ...]:
     """What an upgrade needs beside environments, case and pairs to measure the same."""
     named = {
         "--suite": request.suite,
-        "--profile": request.profile,
+        "--preset": request.preset,
         "--policy": request.policy,
         "--device": request.device,
         "--deadline": f"{request.deadline:g}" if request.deadline else None,
@@ -148,11 +148,11 @@ class Bisector:
         self._shelf = shelf(app)
         self._reporter = reporter
         self._interrupts = interrupts
-        profile = choose_profile(app.settings, bisection.profile)
+        preset = choose_preset(app.settings, bisection.preset)
         # The name of a suite that was none.
         name = None if bisection.suite == CHOSEN else bisection.suite
         suite = choose_suite(app.settings, name, [bisection.case], own_cases=True)
-        self._chosen = Chosen(profile, suite, bisection.harness)
+        self._chosen = Chosen(preset, suite, bisection.harness)
 
     @property
     def begun(self) -> bool:
@@ -186,9 +186,9 @@ class Bisector:
         one = self.bisection
         if not one.harness.path.exists():
             raise CannotResume(f"bisection {one.id}: its harness {one.harness.path} is gone; start a new one")
-        if self._chosen.profile.fingerprint != one.profile_fingerprint:
+        if self._chosen.preset.fingerprint != one.preset_fingerprint:
             raise CannotResume(
-                f"profile {one.profile} has changed since bisection {one.id} began; start a new one"
+                f"preset {one.preset} has changed since bisection {one.id} began; start a new one"
             )
 
     def _forgive(self) -> None:
@@ -257,7 +257,7 @@ class Bisector:
         return distinguished(self._app, both)
 
     def _described(self, one: Ready) -> Environment:
-        return environments.describe(one.name, one.python, self._chosen.harness, self._chosen.profile)
+        return environments.describe(one.name, one.python, self._chosen.harness, self._chosen.preset)
 
     def _prepared(self, asked: Question, both: Asked) -> Prepared:
         one = self.bisection

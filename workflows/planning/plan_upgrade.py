@@ -37,7 +37,7 @@ class UpgradeRequest:
     suite: str | None = None
     cases: tuple[str, ...] = ()
     case_files: tuple[Path, ...] = ()
-    profile: str | None = None
+    preset: str | None = None
     policy: str | None = None
     device: str | None = None
     pairs: int | None = None
@@ -98,7 +98,7 @@ def prepare_upgrade(
 
 def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ...]:
     """What a command needs beside the two environments and a case to measure and judge the same."""
-    given = {"--profile": request.profile, "--policy": request.policy, "--device": request.device}
+    given = {"--preset": request.preset, "--policy": request.policy, "--device": request.device}
     given["--suite"] = suite.name if suite.name != CHOSEN else None
     given["--deadline"] = f"{request.deadline:g}" if request.deadline else None
     given["--cold-pairs"] = str(request.cold_pairs) if request.cold_pairs else None

@@ -23,7 +23,7 @@ from runner.execution.machine_lock import exclusive
 from ..app_context import AppContext
 from ..errors import UsageError
 from ..reporter import Reporter
-from .select_cases import choose_profile
+from .select_cases import choose_preset
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +166,9 @@ def built_alone(app: AppContext, texts: Sequence[str], defaults: Recipe | None =
 
 
 def describing(app: AppContext) -> Callable[[str, Path], Environment]:
-    """Asks an interpreter who it is, under the configured profile."""
-    built, profile = harness.build(app.places.data_dir / "harness"), choose_profile(app.settings, None)
-    return lambda name, python: environment_room.describe(name, python, built, profile)
+    """Asks an interpreter who it is, under the configured preset."""
+    built, preset = harness.build(app.places.data_dir / "harness"), choose_preset(app.settings, None)
+    return lambda name, python: environment_room.describe(name, python, built, preset)
 
 
 def named_folders(settings: Settings, store: Store) -> set[str]:

@@ -240,7 +240,7 @@ def _with_a_look_ahead(pieces: Iterable[_Taken]) -> Iterator[tuple[_Taken, bool]
 
 def _too_deep(one: ImportedRun) -> bool:
     run = one.run
-    facts = [run.facts, run.machine.facts, run.machine.hardware.facts, run.profile.settings]
+    facts = [run.facts, run.machine.facts, run.machine.hardware.facts, run.preset.settings]
     facts += [each.facts for each in (*run.environments, *one.outcomes)]
     level: list[Any] = list(facts)
     for _ in range(_DEEPEST):

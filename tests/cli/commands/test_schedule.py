@@ -124,7 +124,7 @@ def test_a_schedule_that_is_not_there_is_one_sentence(place: Path) -> None:
     ("line", "sentence"),
     [
         ('suite = "smok"', 'schedule nightly: unknown suite "smok": did you mean "smoke"?'),
-        ('profile = "quite"', 'schedule nightly: unknown profile "quite": did you mean "quiet"?'),
+        ('preset = "quite"', 'schedule nightly: unknown preset "quite": did you mean "quiet"?'),
         (
             'watch = ["rss_peek"]',
             'schedule nightly watches an unknown metric "rss_peek": did you mean "rss_peak',
