@@ -102,7 +102,7 @@ def _key_path(variable: str, values: Mapping[str, Any]) -> KeyPath | None:
         ]
         ours += [f"{PREFIX}{table.upper()}__{key.upper()}" for table in SECTIONS for key in _scalars(table)]
         ours.append(f"{PREFIX}PRESETS__NAME__ENVIRONMENT__VARIABLE")
-    elif not difflib.get_close_matches(variable, ours, n=1, cutoff=0.85):
+    elif not difflib.get_close_matches(variable, ours, n=1, cutoff=0.87):
         return None
     raise UnknownKey(unknown("variable", variable, ours))
 

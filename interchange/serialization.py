@@ -33,9 +33,10 @@ T = TypeVar("T")
 
 
 def run_body(run: Run) -> dict[str, Any]:
-    """A run with its machine, environments and preset."""
+    """A run with its machine, environments and preset, which is called `profile` there."""
+    body = asdict(run)
     ended = {"ended_at": _instant(run.ended_at) if run.ended_at else None}
-    return {**asdict(run), "started_at": _instant(run.started_at), **ended}
+    return {**body, "profile": body.pop("preset"), "started_at": _instant(run.started_at), **ended}
 
 
 def outcome_body(run: str, outcome: Outcome) -> dict[str, Any]:

@@ -23,8 +23,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.pop("COLUMNS", None)
 
 # The same examples every time, however busy the machine is.
-settings.register_preset("house", deadline=None, derandomize=True, database=None)
-settings.load_preset("house")
+settings.register_profile("house", deadline=None, derandomize=True, database=None)
+settings.load_profile("house")
 
 
 #: Folders whose files take minutes: begun last, one of them would keep one process busy and the others idle.

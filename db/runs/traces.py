@@ -96,8 +96,8 @@ def _query() -> Select[*tuple[Any, ...]]:
             environment.torch_version,
             hardware.label.label("hardware"),
             hardware.fingerprint.label("hardware_fingerprint"),
-            preset.name.label("profile"),
-            preset.fingerprint.label("profile_fingerprint"),
+            preset.name.label("preset"),
+            preset.fingerprint.label("preset_fingerprint"),
             outcome.facts,
         )
         .select_from(outcome)

@@ -29,7 +29,7 @@ def complaint(folder: Path, text: str | bytes, environ: dict[str, str] | None = 
         ("preset = 'quiet'\n\nthreads\n", "pyrometer.toml, line 3: expected '='"),
         ("preset = 'quiet", "pyrometer.toml, line 1: "),
         ("[suites.smoke]\ncases = [\n  'a',\n", "pyrometer.toml, line 4: "),
-        ("preset = 'a'\nprofile = 'b'\n", "pyrometer.toml, line 2: cannot overwrite a value"),
+        ("preset = 'a'\npreset = 'b'\n", "pyrometer.toml, line 2: cannot overwrite a value"),
         (b"preset = 'quiet'\n# \xff\n", "pyrometer.toml, line 2: not UTF-8"),
     ],
 )
@@ -40,7 +40,7 @@ def test_malformed_toml_names_the_line(tmp_path: Path, text: str | bytes, start:
 
 
 def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
-    (tmp_path / "pyrometer.toml").write_bytes(b"\xef\xbb\xbfprofile = 'as-it-comes'\r\n")
+    (tmp_path / "pyrometer.toml").write_bytes(b"\xef\xbb\xbfpreset = 'as-it-comes'\r\n")
     assert load_settings(cwd=tmp_path, environ={}).preset == "as-it-comes"
 
 
