@@ -27,8 +27,8 @@ from db.runs import queries
 from records.outcomes import Outcome, Planned
 from runner.errors import JournalError
 from runner.journal import Journal
+from workflows.database_upkeep import check
 from workflows.ingest import ingest_pending
-from workflows.integrity_check import check
 from workflows.run_header import Header
 
 KILLS = 100

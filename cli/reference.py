@@ -18,7 +18,7 @@ from typer.main import get_command
 
 from configuration.schema import SCALARS, SECTIONS, TABLES, ConfigTable, SettingsFile
 
-from .output.suite_page import overview
+from .commands.suites import overview
 from .registry import app
 
 #: The command that writes the pages, which they and the test name.

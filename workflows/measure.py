@@ -24,13 +24,12 @@ from runner.preset import MachinePreset
 from runner.session_plan import SessionPlan
 from runner.telemetry.sampler_client import Sampler
 
+from .app_context import Watcher
+from .database_upkeep import FOR_EVER, Kept
 from .recorder import OpenDatabase, Recorder
 from .remaining import Durations, UnderWay
-from .reporter import Watcher
-from .retention import FOR_EVER, Kept
 from .run_header import Header
-from .session_queue import InOrder, Pairs, Queue
-from .upgrade import enough_pairs, first_look
+from .session_queue import InOrder, Pairs, Queue, enough_pairs, first_look
 
 #: How long killed workers may take to be gone before the run ends without them.
 _INTERRUPT_PATIENCE_SECONDS = 60.0

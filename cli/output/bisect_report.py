@@ -19,7 +19,7 @@ from workflows.measure import RunResult
 from workflows.run_header import Header
 
 from .reporter import concluding, say
-from .upgrade_result import UpgradeConclusion
+from .upgrade_report import UpgradeConclusion
 
 SCHEMA = "pyrometer.bisection/1"
 

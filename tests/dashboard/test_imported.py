@@ -17,8 +17,7 @@ from records.outcomes import MetricDefinition
 from support.builders.foreign_files import SAMPLES, SUBMITTED, of_json, written
 from support.pages import Open, text
 from support.servers.browser import Visitor, beyond, fits
-from workflows.transfer.import_runs import arrive
-from workflows.transfer.submit import machine_of, submit
+from workflows.transfer.import_runs import arrive, machine_of, submit
 
 OVERVIEW, TRENDS, UTILISATION, RUN = (
     f"app_pages/{name}.py" for name in ("overview", "trends", "utilisation", "run_detail")

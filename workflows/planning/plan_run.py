@@ -35,7 +35,7 @@ from ..errors import CannotResume, NothingToMeasure, NothingToResume, UsageError
 from ..ingest import FORGOTTEN
 from ..measure import new_run_id
 from ..run_header import Header, environment_body, machine_body, preset_body, telemetry_body
-from ..upgrade import without_again
+from ..session_queue import without_again
 from .resolve_environment import Ready
 
 #: Noted where telemetry cannot know which of NVML's devices are measured.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.commands.scheduler import LOOK_SECONDS, Reread
+from cli.commands.schedule import LOOK_SECONDS, Reread
 from cli.context import command_line
 from cli.registry import app
 from configuration.settings import load_settings
@@ -242,7 +242,7 @@ def test_settings_are_read_again_and_a_mistake_leaves_the_old_ones(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passed = [0.0]
-    monkeypatch.setattr("cli.commands.scheduler.time.monotonic", lambda: passed[0])
+    monkeypatch.setattr("cli.commands.schedule.time.monotonic", lambda: passed[0])
     out = io.StringIO()
     settings = Reread(load_settings(), Log("json", lambda: datetime.now(UTC), out))
 

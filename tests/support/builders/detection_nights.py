@@ -37,7 +37,7 @@ from support.builders.run_records import (
     an_environment,
 )
 from workflows.run_header import Header
-from workflows.upgrade import pairs_planned
+from workflows.session_queue import pairs_planned
 
 CASES = (MLP, RESNET, RESNET_COMPILED)
 METRIC = "latency_floor"

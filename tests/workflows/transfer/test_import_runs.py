@@ -28,7 +28,7 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
-from workflows.integrity_check import check
+from workflows.database_upkeep import check
 from workflows.transfer import export_runs
 from workflows.transfer.import_runs import Amount, Arrived, arrive, keep
 

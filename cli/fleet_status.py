@@ -1,4 +1,4 @@
-"""How a fleet stands: its machines, what each does, what waits and why."""
+"""The engine of a fleet, and the state of its machines and waiting tasks."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -13,9 +13,29 @@ from fleet.engine import Engine, EngineError, NodeSeen
 from records.tasks import SchedulerSeen, Task
 from scheduled_jobs.scheduler.process_identity import dead_process, machine_name, myself
 from workflows.app_context import AppContext
+from workflows.errors import UsageError
 from workflows.fleet_status import MEASURING, FleetStatus, fleet_status
 
-from ..engines import engine_of
+
+def engine_of(here: AppContext, *, looks: bool = False) -> Engine:
+    """The engine that [fleet] names; with `looks` one that is only asked what there is.
+
+    Raises UsageError where no fleet is wanted, and JobError where the engine cannot be had.
+    """
+    # Only a fleet needs an engine, and no other command should wait for it.
+    fleet, data_dir = here.settings.fleet, here.places.data_dir
+    if fleet.engine == "ray":
+        from fleet.ray.engine import RayEngine
+
+        return RayEngine(str(fleet.address), fleet.token(data_dir), data_dir / "fleet", looks=looks)
+    if fleet.engine == "slurm":
+        from fleet.slurm.engine import SlurmEngine
+
+        shared = here.settings.slurm.folder or data_dir / "fleet" / "slurm"
+        return SlurmEngine(here.settings.slurm, shared, data_dir / "environments", here.settings.file)
+    where = here.settings.file.name if here.settings.file else "pyrometer.toml"
+    raise UsageError(f"no fleet is wanted here: {where} has no [fleet] with an engine; see docs/fleet.md")
+
 
 #: A scheduler shows within half a minute that one of its machines lives.
 _ALIVE_MINUTES = 2
