@@ -5,7 +5,7 @@ import os
 import sys
 import traceback
 
-from .output.reporter import lossy
+from .output.lossy_text import lossy
 
 #: Exit codes of an interrupted call and of a defect in Pyrometer; 1 would be read as a verdict.
 _INTERRUPTED, _DEFECT = 130, 70

@@ -6,7 +6,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from .reporter import lossy
+from .lossy_text import lossy
 
 #: Columns of a table in a file or a pipe.
 _PIPE_WIDTH = 200
