@@ -19,6 +19,7 @@ from configuration.tables.fleet import PORT, host_and_port
 from fleet.drain import drain, drained, undo
 from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray
+from fleet.status import FleetReport, fleet_report
 from records.tasks import Task
 from reports.text.staleness_text import in_its_turn, in_words
 from runner.telemetry.gpu import probe
@@ -27,14 +28,13 @@ from workflows.app_context import AppContext
 from workflows.errors import UsageError
 
 from ..context import USAGE, context, in_one_sentence, say
-from ..fleet_status import Standing, standing
 from ..options import Json
 from ..output.console import report_console, table
 
 _NOTHING = "-"
 
 
-def nodes_table(found: Standing) -> Table:
+def nodes_table(found: FleetReport) -> Table:
     """Each machine: what it does, what it is asked by, what it is."""
     listed = table("machine", "state", "does", "asked by", "hardware", "version")
     for node in found.nodes:
@@ -49,7 +49,7 @@ def nodes_table(found: Standing) -> Table:
     return listed
 
 
-def waiting_table(found: Standing) -> Table:
+def waiting_table(found: FleetReport) -> Table:
     """What waits for a machine, and why."""
     listed = table("task", "waits", "asks for", "why")
     for task, why in found.waiting:
@@ -67,7 +67,7 @@ def because(task: Task, why: Waiting) -> str:
     return in_its_turn(why, task.attempts, task.not_before)
 
 
-def examined_table(found: Standing) -> Table:
+def examined_table(found: FleetReport) -> Table:
     """What each machine's doctor said."""
     listed = table("machine", "hardware", "GPUs", "environments", "can tell", "cannot")
     for node in found.nodes:
@@ -142,7 +142,7 @@ def head(ports: Ports = 10000) -> None:
         if fleet.address is None:
             raise UsageError(f'where is the head? Say [fleet] address = "ADDRESS:{PORT}" in pyrometer.toml')
         if fleet.engine == "none":
-            raise UsageError('no fleet is wanted here: say [fleet] engine = "ray" in pyrometer.toml')
+            raise UsageError('no fleet is configured: set [fleet] engine = "ray" in pyrometer.toml')
         host, port = host_and_port(fleet.address)
         _check_ports(ports, port)
         ip = ray.resolved(host)
@@ -152,7 +152,7 @@ def head(ports: Ports = 10000) -> None:
             say(f"made the fleet's token: {token}")
         ray.check_token(token)
         with _alone(here, "head") as folder:
-            at = ray.Standing(ip, ports, token, folder)
+            at = ray.FleetReport(ip, ports, token, folder)
             say(f"on each other machine: copy {token} to fleet/token in its data folder, then")
             say(f"  pyrometer fleet join {fleet.address}")
             code = _stand(
@@ -210,7 +210,7 @@ def join(
         if ip is not None:
             ray.check_mine(ip)
         with _alone(here, "node") as folder:
-            command = ray.Standing(ip or mine, ports, token, folder).node(
+            command = ray.FleetReport(ip or mine, ports, token, folder).node(
                 f"{there}:{port}", machine_name(), labels
             )
             told = f"{machine_name()} measures for {address}"
@@ -231,7 +231,7 @@ def status(as_json: Json = False) -> None:
                 json.dumps({"nodes": [], "waiting": [], "notes": [_NO_FLEET]}) if as_json else _NO_FLEET
             )
             return
-        found = standing(here)
+        found = fleet_report(here)
     if as_json:
         typer.echo(json.dumps(found.body(), indent=2))
         return
@@ -261,7 +261,7 @@ def drain_node(
                 raise UsageError(unknown("drained machine", node, drained(data_dir)))
             typer.echo(f"{node} gets tasks again")
             return
-        found = standing(here)
+        found = fleet_report(here)
         if node not in found.names and node not in drained(data_dir):
             raise UsageError(unknown("machine of the fleet", node, found.names))
         drain(data_dir, node)
@@ -272,7 +272,7 @@ def drain_node(
 def doctor(as_json: Json = False) -> None:
     """What each machine of the fleet can measure, what it cannot, and why: what its own doctor says."""
     with in_one_sentence():
-        found = standing(context(reading=True), telling=True)
+        found = fleet_report(context(reading=True), describe=True)
     if as_json:
         typer.echo(json.dumps({node.name: dict(node.facts) for node in found.nodes}, indent=2))
         return
@@ -284,7 +284,7 @@ def doctor(as_json: Json = False) -> None:
         say("no machine has joined: `pyrometer fleet join` on each")
 
 
-def _left_to_do(found: Standing, node: str) -> str:
+def _left_to_do(found: FleetReport, node: str) -> str:
     doing = [task for one in found.nodes if one.name == node for task in one.doing]
     if not doing:
         return "it has none either: it may be stopped"

@@ -28,6 +28,7 @@ from db.queue.commands import cancel as cancel_task
 from db.runs.queries import run_record
 from fleet.hosts import FleetPlaces
 from fleet.slurm.hosts import SlurmPlaces
+from fleet.status import engine_of, recently_seen
 from records.tasks import Attempt, SchedulerSeen, Task
 from runner import journal
 from scheduled_jobs.jobs.context import THINKING
@@ -46,7 +47,6 @@ from workflows.planning.resolve_environment import wanted
 from workflows.planning.select_cases import choose_preset, choose_suite
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, say
-from ..fleet_status import engine_of, heard
 from ..options import LARGEST, Json, LogForm, Measuring
 from ..output.console import report_console, table
 
@@ -297,7 +297,7 @@ def fire(
             now = datetime.now(UTC)
             moment = planner.fire_by_hand(database, here.settings, name, now)
             own = [task for task in queue_queries.tasks(database, schedule=name) if task.due_at == moment]
-            alive = present(heard(queue_queries.schedulers(database), now))
+            alive = present(recently_seen(queue_queries.schedulers(database), now))
     if as_json:
         typer.echo(
             json.dumps({"schedule": name, "due_at": moment.isoformat(), "tasks": [_body(t) for t in own]})
