@@ -57,7 +57,7 @@ class OperatorOrigin:
 
     workload: str
     hardware: str
-    profile: str
+    preset: str
     device: str
     harness: str
 
@@ -102,7 +102,7 @@ def difference(a: Iterable[Operator], b: Iterable[Operator]) -> list[OperatorCha
 
 def unlike(a: OperatorOrigin, b: OperatorOrigin) -> str:
     """Why tables of these origins cannot be subtracted, or an empty text."""
-    for name in ("workload", "hardware", "profile", "device", "harness"):
+    for name in ("workload", "hardware", "preset", "device", "harness"):
         one, other = getattr(a, name), getattr(b, name)
         if one != other:
             return f"they differ in their {name}: {one} and {other}"

@@ -16,7 +16,7 @@ from statistics import median
 
 from analysis.replicates import summarise
 from configuration.settings import load_settings
-from runner import profile
+from runner import preset
 
 CASES = (
     "mlp_overhead/infer/batch=64/eager",
@@ -36,8 +36,8 @@ def main() -> None:
     processes: int = parser.parse_args().processes
     settings = load_settings(cwd=ROOT)
     python = settings.environments["default"].python
-    quiet = profile.make("quiet", "quiet", variables=settings.profiles["quiet"].environment)
-    print(f"ours / Timer.blocked_autorange, profile quiet, {processes} processes a case")
+    quiet = preset.make("quiet", "quiet", variables=settings.presets["quiet"].environment)
+    print(f"ours / Timer.blocked_autorange, preset quiet, {processes} processes a case")
     for case in CASES:
         rows = [_one(str(python), case, quiet) for _ in range(processes)]
         ratios = [math.exp(median(math.log(a / b) for a, b in pairs)) for pairs in rows]
@@ -51,7 +51,7 @@ def main() -> None:
         )
 
 
-def _one(python: str, case: str, quiet: profile.AppliedProfile) -> list[tuple[float, float]]:
+def _one(python: str, case: str, quiet: preset.MachinePreset) -> list[tuple[float, float]]:
     variables = {**os.environ, **quiet.variables, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [python, str(PEER), case],

@@ -64,8 +64,8 @@ class Machine:
 
 
 MACHINES: Mapping[str, Machine] = {
-    "quiet profile, idle": Machine(process=0.006, wild=0.0, drift=0.01, busy=0.1),
-    "quiet profile, shared": Machine(process=0.006, wild=1 / 16, drift=0.05, busy=0.4),
+    "quiet preset, idle": Machine(process=0.006, wild=0.0, drift=0.01, busy=0.1),
+    "quiet preset, shared": Machine(process=0.006, wild=1 / 16, drift=0.05, busy=0.4),
     "as it comes, shared": Machine(process=0.058, wild=1 / 16, drift=0.05, busy=0.4),
 }
 

@@ -173,7 +173,7 @@ def template(cases: int) -> tuple[Mapping[str, Any], list[bytes]]:
             "conditions": {"driver": "none", "kernel": "6.8.0"},
         },
         environments=(described,),
-        profile={"fingerprint": "quiet", "name": "quiet", "settings": {}},
+        preset={"fingerprint": "quiet", "name": "quiet", "settings": {}},
         harness="made-up",
         harness_path="made-up.zip",
         user_version="",

@@ -27,8 +27,8 @@ from db.runs import queries
 from records.outcomes import Outcome, Planned
 from runner.errors import JournalError
 from runner.journal import Journal
+from workflows.database_upkeep import check
 from workflows.ingest import ingest_pending
-from workflows.integrity_check import check
 from workflows.run_header import Header
 
 KILLS = 100
@@ -121,7 +121,7 @@ def header(run: str, started: datetime, plan: list[Planned]) -> Header:
             "conditions": {},
         },
         environments=(environment | {"facts": {"torch": "2.13.0", "python": "3.12.3"}},),
-        profile={"fingerprint": "profile", "name": "quiet", "settings": {}},
+        preset={"fingerprint": "profile", "name": "quiet", "settings": {}},
         harness="harness",
         harness_path="harness.zip",
         user_version="",

@@ -27,7 +27,7 @@ from runner.environments.store import MARK, RECIPE
 from runner.journal import Journal
 from runner.session_plan import Timing
 from workflows.run_header import Header
-from workflows.upgrade import pairs_planned
+from workflows.session_queue import pairs_planned
 
 FIRST = date(2026, 9, 1)
 PINNED = "2.13.0"
@@ -193,7 +193,7 @@ class MadeUp:
                 "conditions": {"driver": driver(self._night), "kernel": "6.8.0"},
             },
             environments=tuple(environments),
-            profile={"fingerprint": "quiet", "name": "quiet", "settings": {}},
+            preset={"fingerprint": "quiet", "name": "quiet", "settings": {}},
             harness="made-up",
             harness_path="made-up.zip",
             user_version="",

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from analysis.replicates import summarise
 from configuration.settings import load_settings
-from runner import profile
+from runner import preset
 from runner.execution import harness
 from runner.execution.process import Launch, WorkerProcess
 from runner.telemetry.sampler_client import Sampler
@@ -48,7 +48,7 @@ def main() -> None:
     options = parser.parse_args()
     processes: int = options.processes
     seconds: float = options.seconds
-    print(f"sampling / resting, profile quiet, {processes} processes a case, budget {BUDGET:.1%}")
+    print(f"sampling / resting, preset quiet, {processes} processes a case, budget {BUDGET:.1%}")
     for case in CASES:
         rows = [_one(case, max(1, round(seconds / BLOCK_SECONDS / 8))) for _ in range(processes)]
         for number, what in enumerate((f"at {HZ:g} Hz", "readings around")):
@@ -64,7 +64,7 @@ def main() -> None:
 def _one(case: str, rounds: int) -> tuple[float, float]:
     """The two ratios of one process: sampling / resting, and readings around / none."""
     settings = load_settings(cwd=ROOT)
-    quiet = profile.make("quiet", "quiet", variables=settings.profiles["quiet"].environment)
+    quiet = preset.make("quiet", "quiet", variables=settings.presets["quiet"].environment)
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         launch = Launch(

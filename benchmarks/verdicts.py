@@ -34,7 +34,7 @@ from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import Verdict, judge
 from configuration.settings import load_settings
 from records.outcomes import Outcome, Planned
-from runner import profile
+from runner import preset
 from runner.execution import harness
 from runner.execution.process import sweep
 from runner.execution.running_session import Measured, RunningSession, SessionEnded
@@ -110,13 +110,13 @@ class _Bench:
 
     def __init__(self, folder: Path) -> None:
         settings = load_settings(cwd=ROOT)
-        quiet = profile.make("quiet", "quiet", variables=settings.profiles["quiet"].environment)
+        quiet = preset.make("quiet", "quiet", variables=settings.presets["quiet"].environment)
         python = str(settings.environments["default"].python)
         self._conditions = Conditions(
             run=f"verdicts-{uuid.uuid4().hex[:12]}",
             folder=folder,
             harness=harness.build(folder / "harness", (CASES,)),
-            profile=quiet,
+            preset=quiet,
             timing=TIMING,
             targets={side: TargetEnvironment(side, python, side) for side in ("old", "new")},
             device="cpu",

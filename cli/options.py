@@ -75,3 +75,14 @@ Cases = Annotated[
 CaseFiles = Annotated[
     list[Path] | None, typer.Option("--cases", help="a Python file with cases of your own (repeatable)")
 ]
+
+LogForm = Annotated[
+    Literal["plain", "json"] | None,
+    typer.Option("--log", help="how events are written [default: plain on a terminal, else json]"),
+]
+Measuring = Annotated[bool, typer.Option("--measuring/--no-measuring", help="measure on this machine")]
+
+Json = Annotated[bool, typer.Option("--json", help="JSON on stdout")]
+
+#: No database holds a larger number.
+LARGEST = 2**63 - 1

@@ -18,7 +18,7 @@ from typer.main import get_command
 
 from configuration.schema import SCALARS, SECTIONS, TABLES, ConfigTable, SettingsFile
 
-from .output.suite_page import overview
+from .commands.suites import overview
 from .registry import app
 
 #: The command that writes the pages, which they and the test name.
@@ -44,7 +44,7 @@ No setting is required. Settings are read from `pyrometer.toml` in the current f
 `PYROMETER_CONFIG` names. Relative paths count from the folder of that file. An unknown key or a wrong value
 is an error with its key and the nearest valid name.
 
-An environment variable overrides the file: `PYROMETER_PROFILE`, `PYROMETER_DATA_DIR`, and with two
+An environment variable overrides the file: `PYROMETER_PRESET`, `PYROMETER_DATA_DIR`, and with two
 underscores for tables `PYROMETER_SUITES__SMOKE__REPLICATES=5`. A database URL with a password belongs in
 `PYROMETER_DATABASE_URL`, or in a file that `PYROMETER_DATABASE_URL_FILE` names. If `data_dir` is not set and
 cannot be written, data goes to `~/.local/state/pyrometer`, with a note.

@@ -28,7 +28,7 @@ _PLACES = {
         "upgrade:upgrade", "Should this machine move from OLD to NEW? Both are measured together, and judged."
     ),
     "bisect": _Place(
-        "bisect:bisect",
+        "upgrade:bisect",
         "Between which two of GOOD, those between and BAD did a case become slower, or break?",
     ),
     "dashboard": _Place(
@@ -47,29 +47,29 @@ _PLACES = {
         "profile:app", "Where the time of one case goes: `profile CASE` traces, `profile diff A B` subtracts."
     ),
     "doctor": _Place("doctor:doctor", "What this machine can measure, what it cannot, and why."),
-    "cases": _Place("cases:cases", "The cases on offer."),
+    "cases": _Place("suites:cases", "The cases on offer."),
     "suites": _Place("suites:app", "The suites: curated lists of cases with a time budget."),
     "environments": _Place("environments:app", "The environments that can be measured, and building them."),
     "schedule": _Place("schedule:app", "The timetable: what is done when, by itself."),
     "scheduler": _Place(
-        "scheduler:scheduler",
-        "Do by itself, night by night, what the timetable in pyrometer.toml says ([schedules.NAME]).",
+        "schedule:scheduler",
+        "Run the schedules of pyrometer.toml ([schedules.NAME]).",
     ),
-    "serve": _Place("serve:serve", "Scheduler and dashboard together, until Ctrl-C or SIGTERM."),
+    "serve": _Place("dashboard:serve", "Scheduler and dashboard together, until Ctrl-C or SIGTERM."),
     "alerts": _Place("digest:alerts", "Who is told, and whether it arrives."),
     "fleet": _Place("fleet:app", "Several machines that measure for one head."),
     "export": _Place(
-        "export:export", "Write runs into a file: whole, to be imported elsewhere, or as tables."
+        "transfer:export", "Write runs into a file: whole, to be imported elsewhere, or as tables."
     ),
     "import": _Place(
-        "import_:import_files",
-        "Store what files of other tools and of other machines hold; storing it again changes nothing.",
+        "transfer:import_files",
+        "Import files of other tools and machines; importing them again changes nothing.",
     ),
     "submit": _Place(
-        "submit:submit_file", "Add what a script of yours measured on this machine to the database."
+        "transfer:submit_file", "Add what a script of yours measured on this machine to the database."
     ),
     "db": _Place("database:app", "Look after the database."),
-    "telemetry": _Place("telemetry:app", "What the GPUs say about themselves."),
+    "telemetry": _Place("doctor:telemetry_app", "What the GPUs say about themselves."),
 }
 
 
@@ -100,7 +100,7 @@ class _Later(TyperGroup):
 
 
 def _loaded(ctx: Any, name: str) -> Any:
-    """A group of commands, or a function, which has its help in `HELP` where the layout is to survive."""
+    """A group of commands, or a function, with its help in `FUNCTION_HELP` where the layout matters."""
     place, attribute = _PLACES[name].where.split(":")
     module = import_module(f"{__package__}.commands.{place}")
     found = getattr(module, attribute)
@@ -108,7 +108,7 @@ def _loaded(ctx: Any, name: str) -> Any:
     if isinstance(found, typer.Typer):
         holder.add_typer(found, name=name)
     else:
-        holder.command(name, help=getattr(module, "HELP", None))(found)
+        holder.command(name, help=getattr(module, f"{attribute.upper()}_HELP", None))(found)
     group: Any = typer.main.get_command(holder)
     return group.get_command(ctx, name)
 

@@ -1,4 +1,4 @@
-"""Environment variables over the file: `PYROMETER_PROFILE`, `PYROMETER_SUITES__SMOKE__REPLICATES`."""
+"""Environment variables over the file: `PYROMETER_PRESET`, `PYROMETER_SUITES__SMOKE__REPLICATES`."""
 
 import copy
 import difflib
@@ -24,7 +24,7 @@ _TESTS = "PYROMETER_TEST_"
 
 #: Names that exist without being written down, so that `AS_IT_COMES` finds `as-it-comes`.
 _BUILT_IN: Mapping[str, tuple[str, ...]] = {
-    "profiles": BASES,
+    "presets": BASES,
     "environments": ("default",),
     "policies": (POLICY,),
 }
@@ -46,7 +46,7 @@ COMPOSED = frozenset(
 def overrides(environ: Mapping[str, str], values: Mapping[str, Any]) -> dict[KeyPath, str]:
     """The variables that set something: key path -> variable. `values` is the file, for the names it defines.
 
-    An empty variable is none at all, save inside a profile's `environment`, where empty is a value. Raises
+    An empty variable is none at all, save inside a preset's `environment`, where empty is a value. Raises
     UnknownKey for a variable that looks like ours and is not: one with a double underscore, or nearly
     one of ours. Others pass, because hosts set such names too (Kubernetes gives every container
     `PYROMETER_PORT` when a service is called pyrometer).
@@ -93,7 +93,7 @@ def _key_path(variable: str, values: Mapping[str, Any]) -> KeyPath | None:
         return (head, parts[1].lower())
     if head in TABLES and len(parts) == 3:
         return (head, _name(head, parts[1], values), parts[2].lower())
-    if head == "profiles" and len(parts) >= 4 and parts[2] == "ENVIRONMENT":
+    if head == "presets" and len(parts) >= 4 and parts[2] == "ENVIRONMENT":
         return (head, _name(head, parts[1], values), "environment", "__".join(parts[3:]))
     ours = [CONFIG, *(PREFIX + name.upper() for name in SCALARS)]
     if len(parts) > 1:
@@ -101,8 +101,8 @@ def _key_path(variable: str, values: Mapping[str, Any]) -> KeyPath | None:
             f"{PREFIX}{table.upper()}__NAME__{key.upper()}" for table in TABLES for key in _scalars(table)
         ]
         ours += [f"{PREFIX}{table.upper()}__{key.upper()}" for table in SECTIONS for key in _scalars(table)]
-        ours.append(f"{PREFIX}PROFILES__NAME__ENVIRONMENT__VARIABLE")
-    elif not difflib.get_close_matches(variable, ours, n=1, cutoff=0.85):
+        ours.append(f"{PREFIX}PRESETS__NAME__ENVIRONMENT__VARIABLE")
+    elif not difflib.get_close_matches(variable, ours, n=1, cutoff=0.87):
         return None
     raise UnknownKey(unknown("variable", variable, ours))
 

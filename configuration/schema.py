@@ -36,7 +36,7 @@ from .tables.prices import PriceSettings
 from .tables.schedules import Labels, ScheduleSettings, ZoneName
 from .tables.slurm import SlurmSettings
 
-#: The profiles that exist without being written down.
+#: The presets that exist without being written down.
 Base = Literal["quiet", "as-it-comes"]
 BASES: tuple[Base, ...] = get_args(Base)
 #: The policy that exists without being written down.
@@ -56,8 +56,8 @@ def _cpu_list(text: str) -> str:
     return text.replace(" ", "")
 
 
-class ProfileSettings(ConfigTable):
-    """`[profiles.NAME]`: a measurement profile, written as what it changes about its base.
+class PresetSettings(ConfigTable):
+    """`[presets.NAME]`: a measurement preset, written as what it changes about its base.
 
     `environment` goes to the measured process; `threads` and `cpus` are left to the base where None.
     """
@@ -174,14 +174,14 @@ class SettingsFile(ConfigTable):
         description="a URL such as sqlite:///pyrometer.db or postgresql://user@host/name",
         repr=False,
     )
-    profile: Text = Field(default="quiet", description="the name of a profile")
+    preset: Text = Field(default="quiet", description="the name of a preset")
     contention_limit: Share = Field(
         default=0.05, description="a share from 0 to 1 of a block that others may take, 1 for any"
     )
     telemetry_days: Count = Field(default=90, description=COUNT)
     samples_days: Count | None = Field(default=None, description=COUNT)
-    profiles: Mapping[Name, ProfileSettings] = Field(
-        default_factory=dict[str, ProfileSettings], description="tables [profiles.NAME]"
+    presets: Mapping[Name, PresetSettings] = Field(
+        default_factory=dict[str, PresetSettings], description="tables [presets.NAME]"
     )
     environments: Mapping[Name, EnvironmentSettings] = Field(
         default_factory=dict[str, EnvironmentSettings], description="tables [environments.NAME]"
@@ -210,7 +210,7 @@ class SettingsFile(ConfigTable):
 
 #: The tables of tables, by their key in the file.
 TABLES: Mapping[str, type[ConfigTable]] = {
-    "profiles": ProfileSettings,
+    "presets": PresetSettings,
     "environments": EnvironmentSettings,
     "suites": SuiteSettings,
     "policies": PolicySettings,

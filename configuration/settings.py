@@ -15,7 +15,7 @@ from .schema import (
     BASES,
     POLICY,
     PolicySettings,
-    ProfileSettings,
+    PresetSettings,
     SettingsFile,
     SuiteSettings,
 )
@@ -36,7 +36,7 @@ class Settings(BaseModel):
     """Settings with every default filled in and every path absolute.
 
     `file` is what was read, None for none. `explicit` names the top-level fields that file or variables
-    gave, `by_variable` those that variables did. `profiles` and `schedules` hold the built-in ones too, the
+    gave, `by_variable` those that variables did. `presets` and `schedules` hold the built-in ones too, the
     latter named in `built_in_schedules`; `environments` and `policies` always hold `default`; `suites` holds
     only what was written, for the runner knows its own. `database_url` may hold a password: it is not in the
     repr.
@@ -49,11 +49,11 @@ class Settings(BaseModel):
     by_variable: frozenset[str]
     data_dir: Path
     database_url: str = Field(repr=False)
-    profile: str
+    preset: str
     contention_limit: float
     telemetry_days: int
     samples_days: int | None
-    profiles: Mapping[str, ProfileSettings]
+    presets: Mapping[str, PresetSettings]
     environments: Mapping[str, EnvironmentSettings]
     environments_gib: float
     suites: Mapping[str, SuiteSettings]
@@ -111,10 +111,10 @@ def _resolved(wanted: SettingsFile, file: Path | None, cwd: Path, origin: Origin
     environments = {DEFAULT_ENVIRONMENT: EnvironmentSettings(python=default)}
     for name, environment in wanted.environments.items():
         environments[name] = resolve_environment(name, environment, base_of, origin)
-    profiles = _profiles(wanted.profiles, origin)
-    if wanted.profile not in profiles:
-        sentence = unknown("profile", wanted.profile, profiles)
-        raise UnknownKey(f"{origin.table(('profile',))}: {sentence}")
+    presets = _presets(wanted.presets, origin)
+    if wanted.preset not in presets:
+        sentence = unknown("preset", wanted.preset, presets)
+        raise UnknownKey(f"{origin.table(('preset',))}: {sentence}")
     policies = {POLICY: PolicySettings()} | dict(wanted.policies)
     if wanted.policy not in policies:
         sentence = unknown("policy", wanted.policy, policies)
@@ -126,11 +126,11 @@ def _resolved(wanted: SettingsFile, file: Path | None, cwd: Path, origin: Origin
         by_variable=frozenset(path[0] for path in origin.variables if len(path) == 1),
         data_dir=data_dir,
         database_url=anchored(wanted.database_url, base_of("database_url")),
-        profile=wanted.profile,
+        preset=wanted.preset,
         contention_limit=wanted.contention_limit,
         telemetry_days=wanted.telemetry_days,
         samples_days=wanted.samples_days,
-        profiles=profiles,
+        presets=presets,
         environments=environments,
         environments_gib=wanted.environments_gib,
         suites=dict(wanted.suites),
@@ -170,14 +170,14 @@ def _slurm(written: SlurmSettings, base_of: Callable[..., Path]) -> SlurmSetting
     return written.model_copy(update={"folder": absolute(written.folder, base_of("slurm", "folder"))})
 
 
-def _profiles(written: Mapping[str, ProfileSettings], origin: Origin) -> dict[str, ProfileSettings]:
-    """The built-in profiles and the written ones, each with its base."""
-    profiles = {base: ProfileSettings(base=base) for base in BASES} | dict(written)
+def _presets(written: Mapping[str, PresetSettings], origin: Origin) -> dict[str, PresetSettings]:
+    """The built-in presets and the written ones, each with its base."""
+    presets = {base: PresetSettings(base=base) for base in BASES} | dict(written)
     for base in BASES:
-        if "base" not in profiles[base].model_fields_set:
-            profiles[base] = profiles[base].model_copy(update={"base": base})
-        elif profiles[base].base != base:
-            where = origin.of(("profiles", base, "base"))
-            other = profiles[base].base
-            raise WrongValue(f'{where} is "{other}", expected "{base}": a built-in profile extends itself')
-    return profiles
+        if "base" not in presets[base].model_fields_set:
+            presets[base] = presets[base].model_copy(update={"base": base})
+        elif presets[base].base != base:
+            where = origin.of(("presets", base, "base"))
+            other = presets[base].base
+            raise WrongValue(f'{where} is "{other}", expected "{base}": a built-in preset extends itself')
+    return presets

@@ -32,7 +32,7 @@ PAGES = (
         ":material/show_chart:",
         "trends",
         (
-            *("metric", "hardware", "profile", "axis", "scale", "baseline", "case", "track", "at"),
+            *("metric", "hardware", "preset", "axis", "scale", "baseline", "case", "track", "at"),
             "points",
         ),
     ),
@@ -41,14 +41,14 @@ PAGES = (
         "Techniques",
         ":material/tune:",
         "techniques",
-        ("hardware", "profile", "version", "run"),
+        ("hardware", "preset", "version", "run"),
     ),
     Page(
         "app_pages/hardware.py",
         "Hardware",
         ":material/memory:",
         "hardware",
-        ("metric", "version", "profile", "to", "price"),
+        ("metric", "version", "preset", "to", "price"),
     ),
     Page(
         "app_pages/utilisation.py",

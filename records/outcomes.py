@@ -178,7 +178,7 @@ class MetricDefinition:
 class OperatorTable:
     """What one traced replicate spent its steps on; `rows` are those of `analysis.operators.operators`.
 
-    `environment` is a name; `hardware` and `profile` are labels with the beginning of a fingerprint, so that
+    `environment` is a name; `hardware` and `preset` are labels with the beginning of a fingerprint, so that
     different ones never read alike.
     """
 
@@ -188,7 +188,7 @@ class OperatorTable:
     environment: str
     torch_version: str
     hardware: str
-    profile: str
+    preset: str
     device: str
     harness: str
     rows: tuple[Mapping[str, Any], ...]

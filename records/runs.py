@@ -12,8 +12,8 @@ from .machines import Machine
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """A measurement profile: the settings under which the worker ran."""
+class Preset:
+    """A measurement preset: the settings under which the worker ran."""
 
     fingerprint: str
     name: str
@@ -34,7 +34,7 @@ class Run:
     state: str
     machine: Machine
     environments: tuple[Environment, ...]
-    profile: Profile
+    preset: Preset
     harness: str
     planned: int
     command: str
@@ -57,7 +57,7 @@ class RunSummary:
     machine: str
     hardware: str
     torch_versions: tuple[str, ...]
-    profile: str
+    preset: str
     planned: int
     counts: Mapping[str, int]
     kind: RunKind = RunKind.RUN
@@ -87,7 +87,7 @@ class RunsOnly:
 class RunChange:
     """One thing that differs between two runs; `before` and `after` are for people, empty for nothing.
 
-    `kind`: machine (what is, and what runs on it: driver, kernel, governor), hardware, harness, profile,
+    `kind`: machine (what is, and what runs on it: driver, kernel, governor), hardware, harness, preset,
     environment (versions of packages and of what they bring). `name` is what of it.
     """
 
@@ -111,7 +111,7 @@ class UpgradeRun:
     machine: str
     hardware: str
     hardware_label: str
-    profile: str
+    preset: str
     environments: tuple[NamedEnvironment, ...]
     facts: Facts
     kind: RunKind = RunKind.UPGRADE

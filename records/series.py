@@ -10,14 +10,14 @@ from .kinds import EnvironmentKind, RunSource
 
 @dataclass(frozen=True, slots=True)
 class SeriesKey:
-    """The identity of a series. `hardware` and `profile` are fingerprints; labels are for people."""
+    """The identity of a series. `hardware` and `preset` are fingerprints; labels are for people."""
 
     case: str
     metric: str
     hardware: str
     hardware_label: str
-    profile: str
-    profile_name: str
+    preset: str
+    preset_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +70,16 @@ class ReleasePoint:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A hardware and a profile under which a metric was measured, and the newest run that did.
+    """A hardware and a preset under which a metric was measured, and the newest run that did.
 
-    `hardware` and `profile` are fingerprints; `settings` are those of the profile. `gpus` is how many GPUs
+    `hardware` and `preset` are fingerprints; `settings` are those of the preset. `gpus` is how many GPUs
     the hardware has, `machines` how many machines measured as one.
     """
 
     hardware: str
     hardware_label: str
-    profile: str
-    profile_name: str
+    preset: str
+    preset_name: str
     settings: Mapping[str, Any]
     run: str
     started_at: datetime

@@ -149,7 +149,7 @@ def _run(subject: Subject) -> dict[str, Any]:
         "machine": subject.machine,
         "hardware": subject.hardware,
         "device": subject.device,
-        "profile": {"name": subject.profile, "settings": subject.settings},
+        "profile": {"name": subject.preset, "settings": subject.settings},
         "harness": subject.harness,
         "pyrometer": subject.pyrometer,
         "command": subject.command,

@@ -50,8 +50,8 @@ class ComparedEnvironment:
 class Subject:
     """An upgrade that was measured: from where to where, on what, how, and by whose rules.
 
-    `settings` are those of the profile. `ended_at` is None for a run that has not ended. `options` are what a
-    command needs beside the two environments and the case to measure the same, such as `--profile NAME`.
+    `settings` are those of the preset. `ended_at` is None for a run that has not ended. `options` are what a
+    command needs beside the two environments and the case to measure the same, such as `--preset NAME`.
     """
 
     old: ComparedEnvironment
@@ -64,7 +64,7 @@ class Subject:
     started_at: datetime
     ended_at: datetime | None = None
     state: str = "complete"
-    profile: str = "quiet"
+    preset: str = "quiet"
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     harness: str = ""
     pyrometer: str = ""

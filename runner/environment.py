@@ -10,7 +10,7 @@ from typing import Any
 from .errors import BrokenEnvironment
 from .execution.harness import Harness
 from .execution.process import Launch, WorkerGone, WorkerProcess, WorkerSilent
-from .profile import AppliedProfile
+from .preset import MachinePreset
 from .worker.messages import Described, Failed, ProtocolError
 
 _DESCRIBE_SECONDS = 180.0
@@ -48,8 +48,8 @@ def check_interpreter(name: str, python: Path) -> None:
         raise BrokenEnvironment(f"environment {name}: {python} is not an executable interpreter")
 
 
-def describe(name: str, python: Path, harness: Harness, profile: AppliedProfile) -> MeasuredEnvironment:
-    """Ask the interpreter at `python` who it is, under the profile it will be measured in.
+def describe(name: str, python: Path, harness: Harness, preset: MachinePreset) -> MeasuredEnvironment:
+    """Ask the interpreter at `python` who it is, under the preset it will be measured in.
 
     Raises BrokenEnvironment when it is missing, cannot import torch, or does not answer in three minutes.
     """
@@ -58,9 +58,9 @@ def describe(name: str, python: Path, harness: Harness, profile: AppliedProfile)
         launch = Launch(
             python=str(python),
             harness=harness,
-            variables=profile.variables,
-            cpus=profile.cpus,
-            own_cpus=profile.housekeeping,
+            variables=preset.variables,
+            cpus=preset.cpus,
+            own_cpus=preset.housekeeping,
             log=Path(folder) / "describe.log",
             deadline_seconds=_DESCRIBE_SECONDS,
             token=f"describe-{os.getpid()}",

@@ -1,18 +1,73 @@
-"""What every workflow works with: settings, places that can be written, and a reporter."""
+"""What a workflow works with: settings, folders and a reporter; it prints nothing itself."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from configuration.data_dirs import DataDirs
 from configuration.settings import Settings
-
-from .reporter import Reporter
+from records.outcomes import Outcome, Planned
 
 if TYPE_CHECKING:
     from db.connection.engine import Database
+
+    from .measure import RunResult
+    from .run_header import Header
+
+
+class Watcher(Protocol):
+    """Receives the events of one run while it is measured."""
+
+    def began(self, header: "Header", todo: tuple[Planned, ...], seconds: float) -> None:
+        """The run starts; `seconds` is the estimate."""
+        ...
+
+    def entered(self, planned: Planned, phase: str, seconds_left: float) -> None:
+        """A contender entered a phase."""
+        ...
+
+    def measured(self, outcome: Outcome) -> None:
+        """An outcome is known and in the journal."""
+        ...
+
+    def spared(self, case: str, replicates: int, reason: str) -> None:
+        """So many planned replicates of a case are not needed."""
+        ...
+
+    def note(self, sentence: str) -> None:
+        """Something people should know."""
+        ...
+
+    def finished(self, result: "RunResult") -> None:
+        """The run is over."""
+        ...
+
+
+class Reporter(Protocol):
+    """Receives what a workflow does outside of measuring, a sentence at a time; from several threads."""
+
+    def note(self, sentence: str) -> None:
+        """Something people should know, which changes nothing."""
+        ...
+
+    def progress(self, sentence: str) -> None:
+        """A step of something that takes long."""
+        ...
+
+    def failed(self, sentence: str) -> None:
+        """A failure beside the one that is raised."""
+        ...
+
+    def waiting(self, sentence: str) -> None:
+        """Nothing happens until something else ends."""
+        ...
+
+    def watching(self) -> AbstractContextManager[Watcher]:
+        """The watcher of a run that is about to be measured."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,17 +20,16 @@ from runner.execution.running_session import Entered, Event, Measured, RunningSe
 from runner.execution.session import MAX_LOST, Conditions
 from runner.journal import Journal
 from runner.multi_node.nodes import Node
-from runner.profile import AppliedProfile
+from runner.preset import MachinePreset
 from runner.session_plan import SessionPlan
 from runner.telemetry.sampler_client import Sampler
 
+from .app_context import Watcher
+from .database_upkeep import FOR_EVER, Kept
 from .recorder import OpenDatabase, Recorder
 from .remaining import Durations, UnderWay
-from .reporter import Watcher
-from .retention import FOR_EVER, Kept
 from .run_header import Header
-from .session_queue import InOrder, Pairs, Queue
-from .upgrade import enough_pairs, first_look
+from .session_queue import InOrder, Pairs, Queue, enough_pairs, first_look
 
 #: How long killed workers may take to be gone before the run ends without them.
 _INTERRUPT_PATIENCE_SECONDS = 60.0
@@ -65,7 +64,7 @@ def new_run_id() -> str:
 
 def measure(
     header: Header,
-    profile: AppliedProfile,
+    preset: MachinePreset,
     harness: Harness,
     folder: Path,
     known: tuple[Outcome, ...],
@@ -88,12 +87,12 @@ def measure(
         done = {outcome.planned for outcome in known}
         todo = tuple(p for p in header.replicates if p not in done)
         recorder = Recorder(writing, header, open_database, watcher.note, kept)
-        boundaries = _Boundaries(header, profile, recorder, journal.read(writing.path).canaries)
+        boundaries = _Boundaries(header, preset, recorder, journal.read(writing.path).canaries)
         conditions = Conditions(
             run=header.run,
             folder=folder,
             harness=harness,
-            profile=profile,
+            preset=preset,
             timing=header.timing_policy,
             targets=header.targets,
             device=header.device,
@@ -142,14 +141,14 @@ class _Boundaries:
     """Where sessions meet: there the canary sings, and is kept. `known` is what it sang before a resume."""
 
     def __init__(
-        self, header: Header, profile: AppliedProfile, recorder: Recorder, known: tuple[Outcome, ...]
+        self, header: Header, preset: MachinePreset, recorder: Recorder, known: tuple[Outcome, ...]
     ) -> None:
         self.differs = False
         self._run = header.run
         self._recorder = recorder
         self._canary: canary_runner.Canary | None = None
         if header.canary:
-            canary = canary_runner.canary_of(profile)
+            canary = canary_runner.canary_of(preset)
             self.differs = canary.fingerprint != header.canary["fingerprint"]
             self._canary = None if self.differs else canary
         self._next = 1 + max((outcome.replicate for outcome in known), default=-1)

@@ -11,8 +11,8 @@ from db.errors import DatabaseError
 from records.outcomes import Outcome
 from runner.journal import Journal
 
+from .database_upkeep import FOR_EVER, Kept, prune
 from .ingest import Position, Read, mark_stored
-from .retention import FOR_EVER, Kept, prune
 from .run_header import Header
 
 #: Opens the database; raises DatabaseError while it cannot be had.

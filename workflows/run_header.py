@@ -11,11 +11,11 @@ from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_run, source_of_old_run
 from records.outcomes import Planned
-from records.runs import Profile, Run
+from records.runs import Preset, Run
 from runner.environment import MeasuredEnvironment
 from runner.errors import JournalError
 from runner.machine import MachineFacts
-from runner.profile import AppliedProfile
+from runner.preset import MachinePreset
 from runner.session_plan import TargetEnvironment, Timing
 from runner.telemetry.capability import Capability, Probe
 from runner.worker.messages import torch_build
@@ -24,6 +24,8 @@ from runner.worker.messages import torch_build
 @dataclass(frozen=True, slots=True)
 class Header:
     """A run as planned, in plain values: what a resume needs and what the database stores.
+
+    In a journal `preset` stands under `profile`, as it did in 0.1.0.
 
     `canary` is the canary's environment; None for a run without one. `telemetry` says what could be told of
     GPUs and CPUs when the run began (see `telemetry_body`); None where nobody asked.
@@ -35,7 +37,7 @@ class Header:
     command: str
     machine: Mapping[str, Any]
     environments: tuple[Mapping[str, Any], ...]
-    profile: Mapping[str, Any]
+    preset: Mapping[str, Any]
     harness: str
     harness_path: str
     user_version: str
@@ -59,13 +61,15 @@ class Header:
 
     def to_body(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return asdict(self)
+        body = asdict(self)
+        return {**body, "profile": body.pop("preset")}
 
     @staticmethod
     def from_body(body: Mapping[str, Any]) -> "Header":
         """The inverse of `to_body`; raises JournalError for anything else."""
         values: dict[str, Any] = dict(body)
         try:
+            values["preset"] = values.pop("profile")
             values["environments"] = tuple(body["environments"])
             values["notes"] = tuple(body.get("notes", ()))
             values["planned"] = tuple((str(c), str(e), int(r)) for c, e, r in body["planned"])
@@ -148,7 +152,7 @@ class Header:
                 )
                 for e in (*self.environments, *((self.canary,) if self.canary else ()))
             ),
-            profile=Profile(self.profile["fingerprint"], self.profile["name"], self.profile["settings"]),
+            preset=Preset(self.preset["fingerprint"], self.preset["name"], self.preset["settings"]),
             harness=self.harness,
             planned=len(self.planned),
             command=self.command,
@@ -196,14 +200,14 @@ def environment_body(environment: MeasuredEnvironment) -> dict[str, Any]:
     }
 
 
-def profile_body(profile: AppliedProfile) -> dict[str, Any]:
-    """A profile as plain JSON values."""
+def preset_body(preset: MachinePreset) -> dict[str, Any]:
+    """A preset as plain JSON values."""
     return {
-        "name": profile.name,
-        "fingerprint": profile.fingerprint,
-        "settings": profile.settings,
-        "variables": dict(profile.variables),
-        "cpus": list(profile.cpus),
-        "housekeeping": list(profile.housekeeping),
-        "threads": profile.threads,
+        "name": preset.name,
+        "fingerprint": preset.fingerprint,
+        "settings": preset.settings,
+        "variables": dict(preset.variables),
+        "cpus": list(preset.cpus),
+        "housekeeping": list(preset.housekeeping),
+        "threads": preset.threads,
     }

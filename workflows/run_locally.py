@@ -3,27 +3,158 @@
 import os
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 
 from common.interrupts import Interrupts
+from configuration.settings import DEFAULT_ENVIRONMENT
+from runner.environment import check_interpreter
 from runner.execution import harness as harnesses
 from runner.execution.machine_lock import exclusive, holder
-from runner.profile import AppliedProfile
+from runner.multi_node.nodes import Node
+from runner.multi_node.nodes import read as read_nodes
+from runner.preset import MachinePreset
+from runner.suites import plan
+from runner.suites.suite import with_baselines
 
-from .app_context import AppContext
-from .errors import Interrupted, UsageError
+from .app_context import AppContext, Reporter
+from .database_upkeep import Kept
+from .errors import Interrupted, NothingToMeasure, UsageError
 from .ingest import store_pending
 from .measure import RunResult, measure
-from .planning.plan_run import Chosen, Prepared, find_run, prepare_again, resumable
-from .planning.plan_upgrade import UpgradeRequest, pairs_plan, prepare_upgrade
-from .planning.policies import check_judged, choose_policy
-from .planning.resolve_environment import store_of, wanted
-from .planning.select_cases import choose_profile, choose_suite, refuse_too_many
-from .reporter import Reporter
-from .retention import Kept
+from .planning.plan_run import (
+    Chosen,
+    Plan,
+    Prepared,
+    ask,
+    find_run,
+    prepare,
+    prepare_again,
+    resumable,
+    timing_of,
+)
+from .planning.plan_upgrade import UpgradeRequest, check_judged, choose_policy, pairs_plan, prepare_upgrade
+from .planning.resolve_environment import Ready, choose_environment, store_of, wanted
+from .planning.select_cases import (
+    CHOSEN,
+    choose_cases,
+    choose_preset,
+    choose_suite,
+    observed,
+    one_each,
+    refuse_long,
+    refuse_too_many,
+    spelled,
+    tracing_suite,
+)
 from .run_header import Header
 
 #: Shows the end of a run, after its watcher has finished.
 Conclude = Callable[[Header, RunResult], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What is to be measured; None: the default of the settings.
+
+    `budget` and `deadline` are seconds. With `trace_steps` so many steps of each case are traced instead.
+    """
+
+    suite: str | None = None
+    environment: str | None = None
+    python: Path | None = None
+    cases: tuple[str, ...] = ()
+    case_files: tuple[Path, ...] = ()
+    preset: str | None = None
+    device: str | None = None
+    replicates: int | None = None
+    budget: float | None = None
+    deadline: float | None = None
+    trace_steps: int = 0
+    run_id: str | None = None
+    nodes: Path | None = None
+    yes: bool = False
+
+
+def start_run(app: AppContext, request: RunRequest, interrupts: Interrupts, conclude: Conclude) -> RunResult:
+    """Plan and measure a new run; raises UsageError, RunnerError, JobError or Interrupted."""
+    # Errors that are known at once are raised before waiting for another run.
+    nodes = read_nodes(request.nodes) if request.nodes else ()
+    chosen = _choose(app, request)
+    store_pending(app)
+    with alone(app.reporter):
+        prepared = _prepare(app, request, chosen, nodes)
+        return measured(app, prepared, interrupts, conclude)
+
+
+def resume_run(
+    app: AppContext, run: str, nodes: Path | None, interrupts: Interrupts, conclude: Conclude
+) -> RunResult:
+    """Resume a run that was interrupted or killed; `nodes` is the file that names its nodes.
+
+    Raises CannotResume where that would be another run, and UsageError, RunnerError or JobError besides.
+    """
+    folder = find_run(app, run)
+    # First, because a complete run may still have to be stored.
+    store_pending(app)
+    resumable(folder)
+    nodes_read = read_nodes(nodes) if nodes else ()
+    with alone(app.reporter):
+        return measured(app, prepare_again(app, folder, nodes_read), interrupts, conclude)
+
+
+def _choose(app: AppContext, request: RunRequest) -> Chosen:
+    settings = app.settings
+    preset = choose_preset(settings, request.preset)
+    if request.trace_steps:
+        suite = tracing_suite(request.trace_steps)
+    else:
+        suite = observed(choose_suite(settings, request.suite, list(request.cases), bool(request.case_files)))
+    # The number of cases that match is known only when the environment has been examined.
+    least = 1 if request.cases else max(1, len(suite.cases))
+    refuse_too_many(least, request.replicates or suite.replicates)
+    # After the checks above, which need no environment.
+    _check_environment(app, request)
+    harness = harnesses.build(app.places.data_dir / "harness", request.case_files)
+    return Chosen(preset, suite, harness)
+
+
+def _check_environment(app: AppContext, request: RunRequest) -> None:
+    """Refuse a wrong environment; one that has to be built is built when this machine is free."""
+    if request.python is not None:
+        check_interpreter(*choose_environment(app, request.environment, request.python))
+        return
+    named = DEFAULT_ENVIRONMENT if request.environment is None else request.environment
+    meant = wanted(app.settings, named)
+    if meant.python is not None:
+        check_interpreter(meant.name, meant.python)
+
+
+def _prepare(app: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[Node, ...]) -> Prepared:
+    settings, suite = app.settings, chosen.suite
+    asked = ask(chosen, [Ready(*choose_environment(app, request.environment, request.python))])
+    (described,) = asked.environments
+    patterns = [spelled(pattern) for pattern in request.cases]
+    cases = choose_cases(suite, patterns, described, settings)
+    if not cases:
+        raise NothingToMeasure("no case is selected")
+    cases = one_each(cases, patterns) if request.trace_steps else _with_baselines(app, cases)
+    timing = timing_of(suite, request.deadline, settings)
+    replicates = request.replicates or suite.replicates
+    refuse_too_many(len(cases), replicates)
+    planned = plan.replicates(cases, replicates, described.fingerprint)
+    if suite.name == CHOSEN and not (request.yes or request.budget or request.run_id):
+        refuse_long(patterns, planned, timing)
+    budget, device = request.budget or suite.budget_seconds, request.device or suite.device
+    return prepare(app, chosen, asked, Plan(planned, timing, budget, device), request.run_id, nodes)
+
+
+def _with_baselines(app: AppContext, cases: list[str]) -> list[str]:
+    """The cases, each technique after its baseline, which its speed-up needs."""
+    complete, added = with_baselines(cases)
+    if added:
+        app.reporter.note(f"measured as well, for a technique is set against it: {', '.join(sorted(added))}")
+    return list(complete)
 
 
 def start_upgrade(
@@ -32,19 +163,19 @@ def start_upgrade(
     """Measure both environments of an upgrade; raises UsageError, RunnerError, JobError or Interrupted."""
     settings = app.settings
     check_judged(request.also)
-    policy, plan = choose_policy(settings, request.policy), pairs_plan(request.pairs)
-    profile = choose_profile(settings, request.profile)
+    policy, pairs = choose_policy(settings, request.policy), pairs_plan(request.pairs)
+    preset = choose_preset(settings, request.preset)
     suite = choose_suite(settings, request.suite, list(request.cases), bool(request.case_files))
     if not request.budget:
         # How many cases the patterns leave, or pairs a budget, is known only when the environment was asked.
-        refuse_too_many(1 if request.cases else max(1, len(suite.cases)), 2 * plan.largest)
+        refuse_too_many(1 if request.cases else max(1, len(suite.cases)), 2 * pairs.largest)
     for text in (request.old, request.new):
         wanted(settings, text)
     harness = harnesses.build(app.places.data_dir / "harness", request.case_files)
-    chosen = Chosen(profile, suite, harness)
+    chosen = Chosen(preset, suite, harness)
     store_pending(app)
     with alone(app.reporter):
-        prepared = prepare_upgrade(app, request, chosen, plan, policy)
+        prepared = prepare_upgrade(app, request, chosen, pairs, policy)
         return measured(app, prepared, interrupts, conclude)
 
 
@@ -80,12 +211,12 @@ def measured(app: AppContext, prepared: Prepared, interrupts: Interrupts, conclu
 
 
 def _watched(app: AppContext, prepared: Prepared, interrupts: Interrupts) -> RunResult:
-    header, profile = prepared.header, prepared.profile
+    header, preset = prepared.header, prepared.preset
     # The watcher comes second: the thread of its display must stay off the measured CPUs as well.
-    with housekeeping(profile), app.reporter.watching() as watcher:
+    with housekeeping(preset), app.reporter.watching() as watcher:
         result = measure(
             header,
-            profile,
+            preset,
             prepared.harness,
             app.runs / header.run,
             prepared.known,
@@ -129,11 +260,11 @@ def alone(reporter: Reporter) -> Generator[None]:
 
 
 @contextmanager
-def housekeeping(profile: AppliedProfile) -> Generator[None]:
+def housekeeping(preset: MachinePreset) -> Generator[None]:
     """Keep this process off the CPUs that are measured."""
     before = os.sched_getaffinity(0)
-    if profile.housekeeping:
-        _move_threads(profile.housekeeping)
+    if preset.housekeeping:
+        _move_threads(preset.housekeeping)
     try:
         yield
     finally:

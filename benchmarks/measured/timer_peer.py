@@ -26,7 +26,7 @@ def main() -> None:
     warm = timing.warm_up(stage.step, "cpu", 0.5, 10.0)
     timing.settle()
     iterations = max(5, round(SECONDS * 1e9 / warm.step_ns))
-    # Timer sets one thread by default; ours takes what the profile gives. Compare like with like.
+    # Timer sets one thread by default; ours takes what the preset gives. Compare like with like.
     timer = Timer("step()", globals={"step": stage.step}, num_threads=torch.get_num_threads())
 
     def ours() -> float:

@@ -20,7 +20,7 @@ from .history import (
     MACHINES,
     METRICS,
     NIGHTS_A_TRACE,
-    PROFILE,
+    PRESET,
     REPLICATES,
     History,
     Night,
@@ -53,7 +53,7 @@ class Names:
         machines = [machine(each) for each in range(MACHINES)]
         self.machines = [machine_id(connection, each) for each in machines]
         self.hardware = [hardware_id(connection, each.hardware) for each in machines]
-        self.profile = profile_id(connection, PROFILE)
+        self.preset = profile_id(connection, PRESET)
         releases = [environment(each) for each in range(history.releases)]
         found = environment_ids(connection, releases)
         self.environments = [found[each.fingerprint] for each in releases]
@@ -62,7 +62,7 @@ class Names:
         pairs = [(each, metric) for each in self.cases for metric in METRICS]
         self.series: list[list[int]] = []
         for each in self.hardware:
-            ids = series_ids(connection, each, self.profile, pairs)
+            ids = series_ids(connection, each, self.preset, pairs)
             self.series.append([ids[pair] for pair in pairs])
 
 
@@ -103,7 +103,7 @@ def _parts(history: History, names: Names, database: Database) -> Iterator[Rows]
 def run_row(names: Names, bound: Values, night: Night, suite: str) -> Row:
     """The row of a night's run."""
     started, ended = bound.moment(night.started_at), bound.moment(night.started_at + timedelta(minutes=50))
-    owners, hardware = (names.machines[night.machine], names.profile), names.hardware[night.machine]
+    owners, hardware = (names.machines[night.machine], names.preset), names.hardware[night.machine]
     counts = bound.document({"ok": CASES * REPLICATES - 4, "crashed": 4})
     texts = "harness-1f3a", CASES * REPLICATES, "pyrometer run --suite nightly"
     empty = bound.document([]), bound.document({"load_average": 0.2})

@@ -14,7 +14,7 @@ from db.telemetry.queries import stored_values
 from records.environments import Environment
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, Outcome
-from records.runs import Profile, Run
+from records.runs import Preset, Run
 from records.telemetry import Recording
 
 SEED = 20261121
@@ -56,7 +56,7 @@ def environment(release: int) -> Environment:
     )
 
 
-PROFILE = Profile("profile-quiet", "quiet", {"threads": 1})
+PRESET = Preset("preset-quiet", "quiet", {"threads": 1})
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class History:
             state="complete",
             machine=machine(night.machine),
             environments=(environment(night.release),),
-            profile=PROFILE,
+            preset=PRESET,
             harness="harness-1f3a",
             planned=CASES * REPLICATES,
             command="pyrometer run --suite nightly",

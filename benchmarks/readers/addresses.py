@@ -57,13 +57,13 @@ def _a_run(database: Database, runs: Sequence[RunSummary]) -> dict[str, Query]:
 
 def _trend(series: Sequence[SeriesKey], cases: int) -> Query:
     first = series[0]
-    place = first.hardware, first.profile
+    place = first.hardware, first.preset
     return {
         "metric": first.metric,
         "hardware": first.hardware,
-        "profile": first.profile,
+        "preset": first.preset,
         "axis": "date",
-        "case": [key.case for key in series if (key.hardware, key.profile) == place][:cases],
+        "case": [key.case for key in series if (key.hardware, key.preset) == place][:cases],
     }
 
 

@@ -3,7 +3,7 @@
 import streamlit as st
 
 st.html("<p>plain</p>")
-for label in ("Metric", "Hardware", "Profile"):
+for label in ("Metric", "Hardware", "Preset"):
     st.selectbox(label, ["one", "another"])
 st.multiselect("Cases", ["one", "another"], ["one"])
 st.segmented_control("Axis", ["one", "another"], default="one")

@@ -18,11 +18,11 @@ from db.connection.engine import open_database
 from db.connection.engine import upgrade as upgrade_database
 from db.errors import StillReferred
 from db.runs.metric_definitions import correct_metric, metric_definitions
-from workflows import retention
+from workflows import database_upkeep
+from workflows.database_upkeep import Kept
+from workflows.database_upkeep import check as check_all
+from workflows.database_upkeep import forget as forget_run
 from workflows.errors import UsageError
-from workflows.integrity_check import check as check_all
-from workflows.retention import Kept
-from workflows.retention import forget as forget_run
 
 from ..context import FAILED, context, in_one_sentence
 
@@ -155,7 +155,7 @@ def prune(
         kept = Kept(telemetry_days or settings.telemetry_days, samples_days or settings.samples_days)
         with open_database(here.places.database_url, create=False) as database:
             found = False
-            for gone in retention.prune(database, kept, dry_run=not yes):
+            for gone in database_upkeep.prune(database, kept, dry_run=not yes):
                 found = True
                 typer.echo(f"deleted {gone}" if yes else f"would delete {gone}; --yes does it")
     if not found:

@@ -27,7 +27,7 @@ alerts = typer.Typer(help="Who is told, and whether it arrives.", no_args_is_hel
 #: Nothing ran before it, and where the calendar begins there is no night before.
 _FIRST_NIGHT = date_of_day(1970, 1, 1)
 
-HELP = """What is told of a night: what moved, what is missing, what was judged, what ran.
+DIGEST_HELP = """What is told of a night: what moved, what is missing, what was judged, what ran.
 
 \b
 pyrometer digest                              of this night, as it stands now

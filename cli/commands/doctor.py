@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,12 +14,14 @@ from runner.execution import harness
 from runner.telemetry.capability import Capability, Probe
 from runner.telemetry.gpu import probe
 from runner.telemetry.host import capability as host
+from runner.telemetry.recording import MOST_HZ, NothingToRecord, record
 from workflows.app_context import AppContext
+from workflows.errors import UsageError
 from workflows.planning.resolve_environment import declared, present, store_of
-from workflows.planning.select_cases import choose_profile
+from workflows.planning.select_cases import choose_preset
 from workflows.run_header import telemetry_body
 
-from ..context import context, in_one_sentence
+from ..context import context, in_one_sentence, say
 
 
 def doctor(
@@ -35,8 +38,8 @@ def doctor(
     typer.echo(f"data       {found['data_dir']}")
     for name, environment in found["environments"].items():
         typer.echo(f"measures   environment {name}: {environment}")
-    profile = found["profile"]
-    typer.echo(f"profile    {profile['name']}: {cpus_line(profile['pinned_cpus'])}")
+    preset = found["preset"]
+    typer.echo(f"preset     {preset['name']}: {cpus_line(preset['pinned_cpus'])}")
     for line in telemetry_lines(gpus, cpu):
         typer.echo(line)
     for note in found["cannot"]:
@@ -45,7 +48,7 @@ def doctor(
 
 def examine(here: AppContext) -> dict[str, Any]:
     """Everything `doctor` says, as plain values."""
-    profile = choose_profile(here.settings, None)
+    preset = choose_preset(here.settings, None)
     built = harness.build(here.places.data_dir / "harness")
     store = store_of(here)
     answers: dict[str, str] = {}
@@ -56,7 +59,7 @@ def examine(here: AppContext) -> dict[str, Any]:
             answers[name] = f"not built: `pyrometer environments build {name}`"
             continue
         try:
-            described = environments.describe(name, python, built, profile)
+            described = environments.describe(name, python, built, preset)
         except BrokenEnvironment as error:
             answers[name] = f"broken: {error}"
             continue
@@ -72,13 +75,13 @@ def examine(here: AppContext) -> dict[str, Any]:
         "conditions": dict(facts.conditions),
         "data_dir": str(here.places.data_dir),
         "environments": answers,
-        "profile": profile.settings,
-        "cannot": [*here.places.notes, *profile.notes, *machine.limits(gpus)],
+        "preset": preset.settings,
+        "cannot": [*here.places.notes, *preset.notes, *machine.limits(gpus)],
     }
 
 
 def cpus_line(pinned: int) -> str:
-    """On which CPUs a profile measures that pins to so many, for people; 0 is one that does not pin."""
+    """On which CPUs a preset measures that pins to so many, for people; 0 is one that does not pin."""
     if not pinned:
         return "not pinned: all CPUs are measured on"
     return f"{pinned} CPUs measured, the rest for housekeeping"
@@ -106,3 +109,51 @@ def telemetry_lines(gpus: Probe, cpu: Iterable[Capability]) -> list[str]:
 
 def _listed(capabilities: Iterable[Capability]) -> list[str]:
     return [f"           {'✓' if each.present else '✗'} {each.name}: {each.detail}" for each in capabilities]
+
+
+telemetry_app = typer.Typer(help="What the GPUs say about themselves.", no_args_is_help=True)
+
+
+@telemetry_app.callback()
+def telemetry() -> None:
+    """What the GPUs say about themselves."""
+
+
+@telemetry_app.command("record")
+def record_trace(
+    file: Annotated[Path, typer.Argument(help="where the trace goes; must not exist yet")],
+    seconds: Annotated[float, typer.Option(min=1, help="how long")] = 10.0,
+    hz: Annotated[float, typer.Option(min=0.1, max=MOST_HZ, help="readings a second")] = 5.0,
+) -> None:
+    """Record NVML's readings for some seconds, for replay by a test double of NVML (tests/support/fakes).
+
+    Start the work to be seen first. The trace names no machine, device or process. Ctrl-C ends it early.
+    """
+    with in_one_sentence():
+        try:
+            lines = _recorded(file, seconds, hz)
+        except NothingToRecord as error:
+            raise UsageError(f"there is nothing to record: {error}") from None
+        except FileExistsError:
+            raise UsageError(f"{file} exists already; a trace is never written over something") from None
+        say(f"{lines} lines in {file}")
+
+
+def _recorded(file: Path, seconds: float, hz: float) -> int:
+    """Record into a new file; answers how many lines it holds."""
+    lines = 0
+    with file.open("x") as out:
+
+        def write(line: str) -> None:
+            nonlocal lines
+            out.write(line)
+            lines += 1
+
+        try:
+            record(seconds, hz, write)
+        except KeyboardInterrupt:
+            say("stopped early")
+        except NothingToRecord:
+            file.unlink()
+            raise
+    return lines

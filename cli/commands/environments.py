@@ -17,8 +17,8 @@ from runner.environments.versions import date_of, is_it, parse
 from runner.errors import BrokenEnvironment
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
-from workflows.planning.environment_file import add_table
 from workflows.planning.resolve_environment import (
+    add_table,
     built_alone,
     built_of,
     declared,
@@ -29,7 +29,8 @@ from workflows.planning.resolve_environment import (
 )
 
 from ..context import INTERRUPTED, context, in_one_sentence, say
-from ..output.listings import Json, table, wide_console
+from ..options import Json
+from ..output.console import report_console, table
 
 app = typer.Typer(help="The environments that can be measured, and building them.", no_args_is_help=True)
 
@@ -77,7 +78,7 @@ def list_environments(as_json: Json = False) -> None:
         state = row.get("broken") or row["state"]
         facts = [row.get(key) or "-" for key in ("torch", "cuda", "python_version")]
         listed.add_row(row["name"], *facts, size, used, state, row["from"])
-    wide_console().print(listed)
+    report_console().print(listed)
 
 
 def _when(seconds: float) -> str:
@@ -164,7 +165,7 @@ def list_available(
         listed.add_row(
             row["version"], row["kind"], ", ".join(row["built"]) or "-", "new" if row["new"] else ""
         )
-    wide_console().print(listed)
+    report_console().print(listed)
     if pre and not any(row["kind"] == "nightly" for row in rows):
         typer.echo(
             f"no nightly is offered here: `--index {package_index.NIGHTLIES}/cpu` has those for the CPU"

@@ -1,14 +1,17 @@
-"""`pyrometer fleet`: the head of a fleet, machines that join it, and how it stands."""
+"""How a fleet stands, as tables for people."""
 
 import json
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
+from analysis.staleness import Waiting, shown
 from common.file_lock import lock_file
 from common.text import printable
 from configuration.suggestions import unknown
@@ -17,14 +20,83 @@ from fleet.drain import drain, drained, undo
 from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray
 from fleet.status import FleetReport, fleet_report
+from records.tasks import Task
+from reports.text.staleness_text import in_its_turn, in_words
 from runner.telemetry.gpu import probe
 from scheduled_jobs.scheduler.process_identity import machine_name
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 
 from ..context import USAGE, context, in_one_sentence, say
-from ..output.fleet_tables import examined_table, nodes_table, waiting_table
-from ..output.listings import Json, wide_console
+from ..options import Json
+from ..output.console import report_console, table
+
+_NOTHING = "-"
+
+
+def nodes_table(found: FleetReport) -> Table:
+    """Each machine: what it does, what it is asked by, what it is."""
+    listed = table("machine", "state", "does", "asked by", "hardware", "version")
+    for node in found.nodes:
+        doing = [f"task {task.id}: {shown(task.schedule, task.part)}" for task in node.doing]
+        state = node.state
+        if state == "silent" and node.seen_at is not None:
+            state = f"silent for {in_words(found.now - node.seen_at)}"
+        labels = ", ".join(label for label in node.labels if label != node.name)
+        what = str(node.facts.get("hardware") or _NOTHING), str(node.facts.get("version") or _NOTHING)
+        cells = (node.name, state, "\n".join(doing) or _NOTHING, labels or _NOTHING, *what)
+        listed.add_row(*(escape(printable(cell)) for cell in cells))
+    return listed
+
+
+def waiting_table(found: FleetReport) -> Table:
+    """What waits for a machine, and why."""
+    listed = table("task", "waits", "asks for", "why")
+    for task, why in found.waiting:
+        cells = (str(task.id), shown(task.schedule, task.part), task.label or "any machine")
+        listed.add_row(*(escape(printable(cell)) for cell in (*cells, because(task, why))))
+    return listed
+
+
+def because(task: Task, why: Waiting) -> str:
+    """Why a task waits, in a sentence."""
+    if why.why == "no such label":
+        return f'nobody can: no machine that is there has the label "{task.label}"'
+    if why.why == "nobody":
+        return "nobody can: no machine that measures is there"
+    return in_its_turn(why, task.attempts, task.not_before)
+
+
+def examined_table(found: FleetReport) -> Table:
+    """What each machine's doctor said."""
+    listed = table("machine", "hardware", "GPUs", "environments", "can tell", "cannot")
+    for node in found.nodes:
+        facts = node.facts
+        if not facts.get("hardware"):
+            listed.add_row(escape(node.name), "its doctor has not said anything yet", *[_NOTHING] * 4)
+            continue
+        capabilities = _dicts(facts.get("capabilities"))
+        can = sorted({str(one.get("name")) for one in capabilities if one.get("present")})
+        cells = (
+            node.name,
+            str(facts["hardware"]),
+            "\n".join(_texts(facts.get("gpus"))) or "none",
+            "\n".join(f"{one.get('name')}: {one.get('says')}" for one in _dicts(facts.get("environments")))
+            or "none",
+            ", ".join(can) or "nothing",
+            "\n".join(_texts(facts.get("cannot"))) or _NOTHING,
+        )
+        listed.add_row(*(escape("\n".join(map(printable, cell.split("\n")))) for cell in cells))
+    return listed
+
+
+def _texts(value: object) -> Iterable[str]:
+    return map(str, value) if isinstance(value, list) else ()
+
+
+def _dicts(value: object) -> Sequence[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
 
 app = typer.Typer(help="Several machines that measure for one head.", no_args_is_help=True)
 
@@ -163,7 +235,7 @@ def status(as_json: Json = False) -> None:
     if as_json:
         typer.echo(json.dumps(found.body(), indent=2))
         return
-    console = wide_console()
+    console = report_console()
     for note in found.notes:
         say(f"note: {note}")
     if not found.nodes:
@@ -207,7 +279,7 @@ def doctor(as_json: Json = False) -> None:
     for note in found.notes:
         say(f"note: {note}")
     if found.nodes:
-        wide_console().print(examined_table(found))
+        report_console().print(examined_table(found))
     else:
         say("no machine has joined: `pyrometer fleet join` on each")
 

@@ -22,11 +22,12 @@ from records.outcomes import OperatorTable
 from runner.suites import plan
 from workflows.errors import UsageError
 from workflows.ingest import store_pending
+from workflows.run_locally import RunRequest
 
 from ..context import context, in_one_sentence
 from ..options import CaseFiles, Device, RunId, finite
 from ..output.operator_tables import print_difference
-from . import run as runs
+from .run import measure
 
 _DEFAULT = "case"
 
@@ -63,7 +64,7 @@ def trace(
     python: Annotated[Path | None, typer.Option(help="trace this interpreter's PyTorch instead")] = None,
     cases: CaseFiles = None,
     device: Device = None,
-    profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
+    preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
     deadline: Annotated[
         float | None, typer.Option(min=1, callback=finite, help="seconds one case may take")
     ] = None,
@@ -71,22 +72,19 @@ def trace(
     run_id: RunId = None,
 ) -> None:
     """Run one case under torch.profiler: operator table and trace, stored as a run, never a measurement."""
-    request = runs.RunRequest(
+    request = RunRequest(
         environment=environment,
         python=python,
-        profile=profile,
+        preset=preset,
         device=device,
         cases=(case,) if against is None else (case, _whole(case, against)),
         case_files=tuple(cases or ()),
         deadline=deadline,
-        json=as_json,
         trace_steps=steps,
         run_id=run_id,
     )
     with in_one_sentence(), interruptible() as interrupts:
-        raise typer.Exit(
-            runs.exit_code(lambda: runs.start(context(noting=False, as_json=as_json), request, interrupts))
-        )
+        raise typer.Exit(measure(request, interrupts, as_json=as_json))
 
 
 def _whole(case: str, against: str) -> str:
@@ -152,7 +150,7 @@ def _no_table(database: Database, run: str) -> str:
 
 
 def _origin(table: OperatorTable) -> OperatorOrigin:
-    return OperatorOrigin(table.workload, table.hardware, table.profile, table.device, table.harness)
+    return OperatorOrigin(table.workload, table.hardware, table.preset, table.device, table.harness)
 
 
 def _name(table: OperatorTable) -> str:

@@ -29,9 +29,10 @@ from workflows.app_context import AppContext
 from workflows.errors import UsageError
 
 from ..context import context, in_one_sentence
-from ..output.case_names import CaseName
+from ..options import LARGEST, Json
+from ..output.console import report_console, table
 from ..output.finding_report import finding_lines
-from ..output.listings import LARGEST, Json, table, wide_console
+from ..output.wording import CaseName
 
 app = typer.Typer(
     help="What the nights found: candidates, regressions, improvements, and their triage.",
@@ -114,7 +115,7 @@ def _print(found: Sequence[Finding], now: datetime, here: AppContext) -> None:
             escape(printable(_versions(one))),
             _triage(one, now),
         )
-    wide_console().print(listed)
+    report_console().print(listed)
     typer.echo("`pyrometer regressions show ID` tells everything about one")
 
 
@@ -282,7 +283,7 @@ def _write_csv(file: Path, found: Sequence[Finding]) -> None:
 #: What a table of findings holds, in the words of the JSON.
 _COLUMNS = (
     *("id", "kind", "state", "direction", "shape", "case", "metric", "ratio", "ratio_low", "ratio_high"),
-    *("machine", "hardware_label", "hardware", "profile_name", "schedule", "track", "label"),
+    *("machine", "hardware_label", "hardware", "preset_name", "schedule", "track", "label"),
     *("at", "at_run", "before", "before_run", "old_torch_version", "new_torch_version"),
     *("old_environment", "new_environment", "found_at", "decided_at", "triage", "muted_until", "link"),
     "returns_of",

@@ -1,7 +1,6 @@
 """`pyrometer run`: measure this machine."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,51 +8,19 @@ import typer
 from rich.console import Console
 
 from common.interrupts import Interrupts, interruptible
-from configuration.settings import DEFAULT_ENVIRONMENT
-from runner import environment as environments
-from runner.execution import harness as harnesses
-from runner.multi_node import nodes as multi_node
-from runner.suites import plan
-from runner.suites.suite import with_baselines
-from workflows.app_context import AppContext
-from workflows.errors import NothingToMeasure, UsageError
-from workflows.ingest import store_pending
+from workflows.errors import UsageError
 from workflows.load_run import Told
 from workflows.measure import RunResult
-from workflows.planning.plan_run import (
-    Chosen,
-    Plan,
-    Prepared,
-    ask,
-    find_run,
-    prepare,
-    prepare_again,
-    resumable,
-    timing_of,
-)
-from workflows.planning.resolve_environment import Ready, choose_environment, wanted
-from workflows.planning.select_cases import (
-    CHOSEN,
-    choose_cases,
-    choose_profile,
-    choose_suite,
-    observed,
-    one_each,
-    refuse_long,
-    refuse_too_many,
-    spelled,
-    tracing_suite,
-)
 from workflows.run_header import Header
-from workflows.run_locally import Conclude, alone, measured
+from workflows.run_locally import Conclude, RunRequest, resume_run, start_run
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, refused_for_good, say
 from ..options import CaseFiles, Cases, Device, RunId, finite
 from ..output.reporter import concluding
-from ..output.upgrade_result import UpgradeConclusion
-from .report import print_told
+from ..output.run_report import print_told
+from ..output.upgrade_report import UpgradeConclusion
 
-HELP = """Measure this machine with a suite and keep every number.
+RUN_HELP = """Measure this machine with a suite and keep every number.
 
 \b
 pyrometer run                                  suite `smoke`, environment `default`
@@ -74,27 +41,6 @@ with --resume also 4, where that run can never be gone on with.
 NODES_VARIABLE = "PYROMETER_NODES_FILE"
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """What was typed."""
-
-    suite: str | None = None
-    environment: str | None = None
-    python: Path | None = None
-    cases: tuple[str, ...] = ()
-    case_files: tuple[Path, ...] = ()
-    profile: str | None = None
-    device: str | None = None
-    replicates: int | None = None
-    budget: float | None = None
-    deadline: float | None = None
-    json: bool = False
-    trace_steps: int = 0
-    run_id: str | None = None
-    nodes: Path | None = None
-    yes: bool = False
-
-
 def run(
     suite: Annotated[
         str | None, typer.Option("--suite", "-s", help="suite to measure [default: smoke]")
@@ -106,7 +52,7 @@ def run(
     python: Annotated[Path | None, typer.Option(help="measure this interpreter's PyTorch instead")] = None,
     case: Cases = None,
     cases: CaseFiles = None,
-    profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
+    preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
     device: Device = None,
     replicates: Annotated[int | None, typer.Option(min=1, help="fresh processes per case")] = None,
     budget: Annotated[
@@ -135,7 +81,7 @@ def run(
         suite=suite,
         environment=environment,
         python=python,
-        profile=profile,
+        preset=preset,
         device=device,
         cases=tuple(case or ()),
         case_files=tuple(cases or ()),
@@ -145,55 +91,30 @@ def run(
         run_id=run_id,
         nodes=nodes,
         yes=yes,
-        json=as_json,
     )
     with in_one_sentence(), interruptible() as interrupts:
-        raise typer.Exit(_run(request, resume, interrupts))
+        raise typer.Exit(_run(request, resume, interrupts, as_json=as_json))
 
 
-def _run(request: RunRequest, resumed: str | None, interrupts: Interrupts) -> int:
-    if resumed is not None and request != RunRequest(json=request.json, nodes=request.nodes):
+def _run(request: RunRequest, resumed: str | None, interrupts: Interrupts, *, as_json: bool) -> int:
+    if resumed is None:
+        return measure(request, interrupts, as_json=as_json)
+    if request != RunRequest(nodes=request.nodes):
         raise UsageError("--resume goes on with what was planned; it takes no other selection")
-    if resumed is not None:
-        with refused_for_good():
-            return exit_code(
-                lambda: resume(context(noting=False, as_json=request.json), resumed, request, interrupts)
-            )
-    return exit_code(lambda: start(context(noting=False, as_json=request.json), request, interrupts))
+    with refused_for_good():
+        here = context(noting=False, as_json=as_json)
+        conclude = conclusion(here.runs, as_json=as_json)
+        return exit_code(lambda: resume_run(here, resumed, request.nodes, interrupts, conclude))
 
 
-def start(here: AppContext, request: RunRequest, interrupts: Interrupts) -> RunResult:
-    """Plan and measure a new run; raises UsageError, RunnerError or JobError with one sentence."""
-    # What can be refused at once is not refused after a wait for another run's end.
-    nodes = multi_node.read(request.nodes) if request.nodes else ()
-    chosen = _choose(here, request)
-    store_pending(here)
-    with alone(here.reporter):
-        prepared = _prepare(here, request, chosen, nodes)
-        return measured(here, prepared, interrupts, _conclude(here, request.json))
-
-
-def resume(here: AppContext, run: str, request: RunRequest, interrupts: Interrupts) -> RunResult:
-    """Go on with a run that was interrupted or killed.
-
-    Raises CannotResume where that would be another run, and UsageError, RunnerError or JobError besides.
-    """
-    json = request.json
-    folder = find_run(here, run)
-    # First, for a run that is complete may still wait to be stored.
-    store_pending(here)
-    resumable(folder)
-    nodes = multi_node.read(request.nodes) if request.nodes else ()
-    with alone(here.reporter):
-        prepared = prepare_again(here, folder, nodes)
-        conclude = _conclude(here, json)
-        if prepared.header.comparison is not None:
-            conclude = UpgradeConclusion(as_json=json)
-        return measured(here, prepared, interrupts, conclude)
+def measure(request: RunRequest, interrupts: Interrupts, *, as_json: bool) -> int:
+    """Plan and measure a new run; returns the exit code. Raises UsageError, RunnerError or JobError."""
+    here = context(noting=False, as_json=as_json)
+    return exit_code(lambda: start_run(here, request, interrupts, conclusion(here.runs, as_json=as_json)))
 
 
 def exit_code(run: Callable[[], RunResult]) -> int:
-    """Have `run` measure, and answer the command's exit code."""
+    """Call `run` and return the exit code for its result."""
     try:
         result = run()
     except KeyboardInterrupt:
@@ -205,65 +126,20 @@ def exit_code(run: Callable[[], RunResult]) -> int:
     return 0 if all(outcome.status in well for outcome in result.outcomes) else FAILED
 
 
-def _conclude(here: AppContext, as_json: bool) -> Conclude:
+def conclusion(runs: Path, *, as_json: bool) -> Conclude:
+    """Prints the report of a run, or the verdict of one that compares two environments.
+
+    `runs` is the folder of the runs.
+    """
+
     def show(console: Console, header: Header, result: RunResult) -> None:
         if not as_json:
-            print_told(console, Told.of(header, result), here.runs / header.run)
+            print_told(console, Told.of(header, result), runs / header.run)
 
-    return concluding(show, as_json=as_json)
+    def conclude(header: Header, result: RunResult) -> None:
+        compares = header.comparison is not None
+        (UpgradeConclusion(as_json=as_json) if compares else concluding(show, as_json=as_json))(
+            header, result
+        )
 
-
-def _choose(here: AppContext, request: RunRequest) -> Chosen:
-    settings = here.settings
-    profile = choose_profile(settings, request.profile)
-    if request.trace_steps:
-        suite = tracing_suite(request.trace_steps)
-    else:
-        suite = observed(choose_suite(settings, request.suite, list(request.cases), bool(request.case_files)))
-    # How many cases the patterns leave is known only when the environment has been asked.
-    least = 1 if request.cases else max(1, len(suite.cases))
-    refuse_too_many(least, request.replicates or suite.replicates)
-    # Behind what is refused at once, for an environment that is not there yet is built.
-    _check_environment(here, request)
-    harness = harnesses.build(here.places.data_dir / "harness", request.case_files)
-    return Chosen(profile, suite, harness)
-
-
-def _check_environment(here: AppContext, request: RunRequest) -> None:
-    """Refuse what means no environment; what has to be built waits until nothing else is measured."""
-    if request.python is not None:
-        environments.check_interpreter(*choose_environment(here, request.environment, request.python))
-        return
-    named = DEFAULT_ENVIRONMENT if request.environment is None else request.environment
-    meant = wanted(here.settings, named)
-    if meant.python is not None:
-        environments.check_interpreter(meant.name, meant.python)
-
-
-def _prepare(
-    here: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[multi_node.Node, ...]
-) -> Prepared:
-    settings, suite = here.settings, chosen.suite
-    asked = ask(chosen, [Ready(*choose_environment(here, request.environment, request.python))])
-    (described,) = asked.environments
-    patterns = [spelled(pattern) for pattern in request.cases]
-    cases = choose_cases(suite, patterns, described, settings)
-    if not cases:
-        raise NothingToMeasure("no case is selected")
-    cases = one_each(cases, patterns) if request.trace_steps else _beside_baselines(cases)
-    timing = timing_of(suite, request.deadline, settings)
-    replicates = request.replicates or suite.replicates
-    refuse_too_many(len(cases), replicates)
-    planned = plan.replicates(cases, replicates, described.fingerprint)
-    if suite.name == CHOSEN and not (request.yes or request.budget or request.run_id):
-        refuse_long(patterns, planned, timing)
-    budget, device = request.budget or suite.budget_seconds, request.device or suite.device
-    return prepare(here, chosen, asked, Plan(planned, timing, budget, device), request.run_id, nodes)
-
-
-def _beside_baselines(cases: list[str]) -> list[str]:
-    """The cases, each technique after its baseline: without that, nobody could tell what it brings."""
-    beside, added = with_baselines(cases)
-    if added:
-        say(f"note: measured as well, for a technique is set against it: {', '.join(sorted(added))}")
-    return list(beside)
+    return conclude

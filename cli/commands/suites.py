@@ -1,24 +1,123 @@
-"""`pyrometer suites`: what there is to measure at once, what it is for, and what it may cost."""
+"""`pyrometer cases`: what there is to measure."""
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from common.text import plural
+from configuration.suggestions import unknown
+from records.references import Claim
+from runner import environment as environment_room
 from runner.errors import BrokenEnvironment
-from runner.suites import plan
-from runner.suites.suite import Suite, is_glob, is_key
-from runner.worker.case_key import CaseKey
+from runner.execution import harness
+from runner.suites import catalogue, plan
+from runner.suites.references import all_claims, claims_for
+from runner.suites.suite import Suite, SuiteBlock, built_in, is_glob, is_key
+from runner.worker.case_key import AXES, CaseKey
 from workflows.app_context import AppContext
-from workflows.planning.select_cases import all_suites, expanded, refuse_unknown, suite_named
+from workflows.errors import UsageError
+from workflows.planning.resolve_environment import choose_environment
+from workflows.planning.select_cases import all_suites, choose_preset, expanded, refuse_unknown, suite_named
 
 from ..context import context, in_one_sentence, say
-from ..options import CaseFiles
-from ..output.case_names import CaseName
-from ..output.listings import Json, table, wide_console, workloads_of
-from ..output.suite_page import page
+from ..options import CaseFiles, Json
+from ..output.console import report_console, table
+from ..output.wording import CaseName
+
+#: Below this many columns a list of workloads leaves out what each is; `cases show` says it.
+_WIDE = 120
+
+cases = typer.Typer(help="The cases on offer.", no_args_is_help=True)
+
+
+@cases.command("list")
+def list_cases(cases_files: CaseFiles = None, as_json: Json = False) -> None:
+    """Every workload with its phases and the parameters it is offered with."""
+    with in_one_sentence():
+        workloads = workloads_of(context(), cases_files)
+    if as_json:
+        typer.echo(json.dumps(list(workloads), indent=2))
+        return
+    console = report_console()
+    rows = table("case", "phases", "parameters", *(("",) if console.width >= _WIDE else ()))
+    for one in sorted(workloads, key=lambda workload: str(workload["name"])):
+        cells = (one["name"], ", ".join(one["phases"]), _parameters(one), one["summary"])
+        rows.add_row(*cells[: len(rows.columns)])
+    console.print(rows)
+
+
+def _parameters(workload: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={'|'.join(map(str, values))}" for name, values in workload["grid"].items())
+
+
+@cases.command("show")
+def show_case(name: str, cases_files: CaseFiles = None, as_json: Json = False) -> None:
+    """One workload: the keys it is offered with, the suites that measure it, what is claimed about it."""
+    with in_one_sentence():
+        here = context()
+        workloads = workloads_of(here, cases_files)
+        known = [str(workload["name"]) for workload in workloads]
+        if name not in known:
+            raise UsageError(unknown("case", name, known))
+        known_suites = all_suites(here.settings, tolerant=True)
+    keys = [key for key in plan.offered(workloads) if plan.matches(key, name)]
+    listed = {s.name: [c for c in s.cases if plan.matches(c, name)] for s in known_suites.values()}
+    claims = {case: claims_for(case) for case in dict.fromkeys(c for cases in listed.values() for c in cases)}
+    if as_json:
+        said = {case: [asdict(claim) for claim in found] for case, found in claims.items() if found}
+        body = {"name": name, "offered": keys, "suites": listed, "claims": said}
+        typer.echo(json.dumps(body, indent=2))
+        return
+    (workload,) = (one for one in workloads if one["name"] == name)
+    typer.echo(f"{name}: {workload['summary']}")
+    typer.echo(f"phases: {', '.join(workload['phases'])}; parameters: {_parameters(workload) or 'none'}")
+    if any(listed.values()):
+        report_console().print(_measured_by(listed))
+    about: dict[Claim, dict[str, None]] = {}
+    for case, found in claims.items():
+        for claim in found:
+            about.setdefault(claim, {})[case.rsplit("/", 1)[1]] = None
+    for claim, techniques in about.items():
+        origin = f"{claim.source}{claim.url and f', {claim.url}'}"
+        typer.echo(f"claimed of {', '.join(techniques)}: {claim.statement} (on: {claim.hardware}; {origin})")
+    example = CaseKey.parse(keys[0]).under(compile="default", precision="amp-bf16")
+    typer.echo(f"with techniques, for example: {example}")
+    typer.echo("`pyrometer cases techniques` lists them all")
+
+
+def _measured_by(listed: Mapping[str, Sequence[str]]) -> Table:
+    """Which suites measure which techniques of a workload: a row for those that the same suites measure."""
+    suites: dict[str, list[str]] = {}
+    for suite, cases in listed.items():
+        for case in dict.fromkeys(cases):
+            suites.setdefault(case, []).append(suite)
+    together: dict[tuple[str, str], list[str]] = {}
+    for case, names in suites.items():
+        measured, _, technique = case.rpartition("/")
+        together.setdefault((measured, ", ".join(names)), []).append(technique)
+    rows = table("measured", "in suites", "techniques")
+    for (measured, names), techniques in sorted(together.items()):
+        rows.add_row(CaseName(measured), names, "; ".join(techniques))
+    return rows
+
+
+@cases.command("techniques")
+def list_techniques(as_json: Json = False) -> None:
+    """What can stand in the last part of a case key: the axes of a technique and their values."""
+    if as_json:
+        typer.echo(json.dumps([asdict(axis) for axis in AXES.values()], indent=2))
+        return
+    rows = table("axis", "values (the first is the default, never spelled)", "")
+    for axis in AXES.values():
+        words = dict.fromkeys((axis.default, *axis.values))
+        rows.add_row(axis.name, ", ".join((*words, *(("a number",) if axis.counts else ()))), axis.meaning)
+    report_console().print(rows)
+
 
 app = typer.Typer(help="The suites: curated lists of cases with a time budget.", no_args_is_help=True)
 
@@ -52,7 +151,7 @@ def list_suites(
         seconds = sum(plan.estimate(one, suite.timing) for one in planned)
         counts = str(len(_cases(suite, offered))), str(suite.replicates)
         rows.add_row(suite.name, *counts, _minutes(seconds), _minutes(suite.budget_seconds), suite.summary)
-    wide_console().print(rows)
+    report_console().print(rows)
 
 
 @app.command("show")
@@ -78,14 +177,14 @@ def show_suite(name: str, cases_files: CaseFiles = None, as_json: Json = False) 
     for case, cost in zip(cases, body["case_seconds"], strict=True):
         note = "baseline, added for the techniques that follow" if case in suite.baselines else ""
         rows.add_row(CaseName(case), _minutes(cost) if cost is not None else "-", note)
-    wide_console().print(rows)
+    report_console().print(rows)
     typer.echo("")
     rows = table("axis", "cases", "estimate", "share", "values")
     for share in body["axes"]:
         part = f"{100 * share['seconds'] / seconds:.0f} %"
         figures = str(share["cases"]), _minutes(share["seconds"]), part
         rows.add_row(share["axis"], *figures, ", ".join(share["values"]))
-    wide_console().print(rows)
+    report_console().print(rows)
     typer.echo(
         "\nA case under several axes counts in each. Estimates are guesses from a machine with two cores."
     )
@@ -142,3 +241,83 @@ def _body(suite: Suite, cases: list[str]) -> dict[str, Any]:
 def _minutes(seconds: float) -> str:
     minutes = seconds / 60
     return f"{minutes:.0f} min" if minutes >= 10 else f"{minutes:.1f} min"
+
+
+def overview() -> str:
+    """The built-in suites as a table: the generated part of docs/suite.md."""
+    lines = ["| suite | what it answers | cases | budget |", "|---|---|---|---|"]
+    for suite in built_in().values():
+        figures = f"{len(suite.cases)} | {suite.budget_seconds / 60:.0f} min"
+        lines.append(f"| `{suite.name}` | {suite.summary} | {figures} |")
+    return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """The suites with their cases, then the claims, as Markdown."""
+    suites = "\n".join(_suite(suite) for suite in built_in().values())
+    return f"{suites}\n{_claims()}"
+
+
+def _suite(suite: Suite) -> str:
+    head = (
+        f"## `{suite.name}`\n\n{suite.summary[:1].upper()}{suite.summary[1:]}. "
+        f"{len(suite.cases)} cases, {suite.replicates} replicates each, "
+        f"a budget of {suite.budget_seconds / 60:.0f} minutes, "
+        f"{suite.timing.measure_seconds:g} s measured in each process.\n"
+    )
+    if suite.name == "full":
+        # Its blocks are those of the suites above.
+        return head
+    lines = ["", "| workload | techniques | why it is there | claims |", "|---|---|---|---|"]
+    for block in suite.blocks:
+        lines.extend(_rows(block, suite))
+    return head + "\n".join(lines) + "\n"
+
+
+def _rows(block: SuiteBlock, suite: Suite) -> Iterable[str]:
+    """One row for each workload of a block."""
+    techniques: dict[str, list[str]] = {}
+    claims: dict[str, dict[int, None]] = {}
+    for case in block.cases:
+        key = CaseKey.parse(case)
+        listed = techniques.setdefault(key.workload, [])
+        if not listed and (baseline := str(key.eager)) in suite.baselines and baseline not in block.cases:
+            listed.append("`eager` (baseline, added)")
+        listed.append(f"`{case.rsplit('/', 1)[1]}`")
+        claims.setdefault(key.workload, {}).update(dict.fromkeys(_number(one) for one in claims_for(case)))
+    for workload, listed in techniques.items():
+        tested = ", ".join(map(str, sorted(claims[workload]))) or "-"
+        yield f"| `{workload}` | {'<br>'.join(listed)} | {block.why} | {tested} |"
+
+
+def _claims() -> str:
+    lines = [
+        "## Claims\n",
+        "What the field says, and who says it. Pyrometer prints what it measures beside it.\n",
+        "| no. | claim | compared | hardware | source |",
+        "|---|---|---|---|---|",
+    ]
+    for claim in all_claims():
+        source = f"[{claim.source}]({claim.url})" if claim.url else claim.source
+        compared = f"`{claim.metric}`, {claim.kind}" if claim.metric else "not measured yet"
+        lines.append(f"| {_number(claim)} | {claim.statement} | {compared} | {claim.hardware} | {source} |")
+    return "\n".join(lines) + "\n"
+
+
+def _number(claim: Claim) -> int:
+    return all_claims().index(claim) + 1
+
+
+def workloads_of(here: AppContext, files: list[Path] | None) -> Sequence[Mapping[str, Any]]:
+    """The cases on offer; those of `files` are asked of the default environment, which has to import them.
+
+    Raises UsageError for a file of cases that cannot be loaded, BrokenEnvironment where there is no PyTorch.
+    """
+    if not files:
+        return catalogue.workloads()
+    built = harness.build(here.places.data_dir / "harness", files)
+    name, python = choose_environment(here, None, may_build=False)
+    environment = environment_room.describe(name, python, built, choose_preset(here.settings, None))
+    for module, reason in environment.broken_cases.items():
+        raise UsageError(f"{module}.py cannot be loaded: {reason}")
+    return environment.workloads

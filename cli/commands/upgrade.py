@@ -1,24 +1,30 @@
 """`pyrometer upgrade OLD NEW`: both measured together, pair by pair, and a verdict with its evidence."""
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from common.interrupts import Interrupts, interruptible
 from workflows.app_context import AppContext
-from workflows.errors import UsageError
+from workflows.bisection.bisector import Bisector, BisectRequest, begin, shelf
+from workflows.errors import Interrupted, UsageError
+from workflows.ingest import store_pending
 from workflows.planning.plan_upgrade import UpgradeRequest
 from workflows.run_locally import resume_upgrade, start_upgrade
 
 from ..context import INTERRUPTED, context, in_one_sentence, refused_for_good, say
 from ..options import Also, CaseFiles, Cases, ColdPairs, Confirms, Device, Pairs, Reports, RunId, finite
-from ..output.upgrade_result import UpgradeConclusion, check_reports
+from ..output.bisect_report import JsonBisection, TerminalBisection, write_bisection
+from ..output.console import report_console
+from ..output.upgrade_report import UpgradeConclusion, check_reports
 
 #: Exit codes of an upgrade; 2 and 130 are those of every command, 4 is what cannot be gone on with.
-CODES = {"go": 0, "no-go": 1, "unclear": 3}
+UPGRADE_CODES = {"go": 0, "no-go": 1, "unclear": 3}
 
 
-HELP = """Should this machine move from OLD to NEW? Both are measured together, and judged.
+UPGRADE_HELP = """Should this machine move from OLD to NEW? Both are measured together, and judged.
 
 \b
 pyrometer upgrade 2.12.1 2.13.0                     built if need be, suite `smoke`
@@ -43,7 +49,7 @@ def upgrade(
     ] = None,
     case: Cases = None,
     cases: CaseFiles = None,
-    profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
+    preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
     policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
     device: Device = None,
     pairs: Pairs = None,
@@ -68,7 +74,7 @@ def upgrade(
         suite=suite,
         cases=tuple(case or ()),
         case_files=tuple(cases or ()),
-        profile=profile,
+        preset=preset,
         policy=policy,
         device=device,
         pairs=pairs,
@@ -88,10 +94,10 @@ def upgrade(
         app = context(noting=False, as_json=as_json)
         check_reports(reports)
         conclusion = UpgradeConclusion(reports, as_json=as_json)
-        raise typer.Exit(_run(app, request, resume, interrupts, conclusion))
+        raise typer.Exit(_run_upgrade(app, request, resume, interrupts, conclusion))
 
 
-def _run(
+def _run_upgrade(
     app: AppContext,
     request: UpgradeRequest,
     resumed: str | None,
@@ -108,4 +114,122 @@ def _run(
         except KeyboardInterrupt:
             say("interrupted before anything was measured")
             return INTERRUPTED
-    return INTERRUPTED if result.state == "interrupted" else CODES[conclusion.decision]
+    return INTERRUPTED if result.state == "interrupted" else UPGRADE_CODES[conclusion.decision]
+
+
+#: Exit codes of a bisection; 2 and 130 are those of every command.
+BISECT_CODES = {"pair": 0, "range": 3, "gradual": 3, "alike": 3}
+BISECT_HELP = """Between which two of GOOD, those between and BAD did a case become slower, or break?
+
+\b
+pyrometer bisect 2.10.0 2.13.0 --case resnet50/infer/batch=1,image=64/eager
+pyrometer bisect 'nightly 2026-11-01' 'nightly 2026-11-20' --case KEY --pairs 20
+pyrometer bisect 2.10.0 2.13.0 --case KEY --metric rss_peak
+pyrometer bisect default ~/new/.venv --candidates ~/a/.venv,~/b/.venv --case KEY --cases my_cases.py
+pyrometer bisect --resume latest                go on with what was interrupted
+
+GOOD and BAD: as in `upgrade`. Between two versions lie the releases that the package index offers, between
+two nightlies the nightlies, between anything else what --candidates lists in order. The ends are compared
+first, then the middle with GOOD, and at last the two that remain with each other. What cannot be built or
+imported is skipped. Each comparison is an upgrade of its own, with a run that `pyrometer report` tells.
+Exit code: 0 the pair is found, 3 it is not (the ends do not differ, or those between cannot be told), 2 the
+call makes no sense, 130 interrupted.
+"""
+
+
+def bisect(
+    good: Annotated[str | None, typer.Argument(help="where the case is as it should be")] = None,
+    bad: Annotated[str | None, typer.Argument(help="where it is slower, or broken")] = None,
+    case: Annotated[
+        str | None, typer.Option("--case", help="the case to follow: its key, or a pattern")
+    ] = None,
+    candidates: Annotated[
+        str | None, typer.Option(help="what lies between, in order: specs or names, with commas")
+    ] = None,
+    suite: Annotated[str | None, typer.Option("--suite", "-s", help="suite whose timing to use")] = None,
+    cases: CaseFiles = None,
+    preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
+    policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
+    metric: Annotated[str | None, typer.Option(help="what to follow [default: the policy's metric]")] = None,
+    device: Device = None,
+    pairs: Annotated[
+        int | None, typer.Option(help="at most so many pairs in each comparison [default: 12]")
+    ] = None,
+    deadline: Annotated[
+        float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")
+    ] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="write it to FILE.json")] = None,
+    resume: Annotated[str | None, typer.Option(help="go on with this bisection: its id, or `latest`")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+) -> None:
+    """Find where a case changed (the help text is above, where its layout survives)."""
+    request = BisectRequest(
+        good=good or "",
+        bad=bad or "",
+        case=case or "",
+        candidates=candidates,
+        suite=suite,
+        case_files=tuple(cases or ()),
+        preset=preset,
+        policy=policy,
+        metric=metric,
+        device=device,
+        pairs=pairs,
+        deadline=deadline,
+    )
+    with in_one_sentence(), interruptible() as interrupts:
+        raise typer.Exit(_run_bisection(request, resume, interrupts, report, as_json=as_json))
+
+
+def _run_bisection(
+    request: BisectRequest,
+    resumed: str | None,
+    interrupts: Interrupts,
+    report: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Begin or go on with a bisection; answers the exit code. Raises UsageError, RunnerError or JobError."""
+    _check_report(report)
+    if resumed is not None:
+        if request != BisectRequest():
+            raise UsageError("--resume goes on with what was planned; it takes no other selection")
+        here = context(as_json=as_json)
+        bisection = shelf(here).load(resumed)
+    else:
+        if not (request.good and request.bad and request.case):
+            raise UsageError("a bisection has two ends and a case: pyrometer bisect GOOD BAD --case KEY")
+        here = context(as_json=as_json)
+        bisection = begin(here, request)
+    store_pending(here)
+    reporter = JsonBisection(report_console()) if as_json else TerminalBisection(report_console())
+    with shelf(here).held(bisection.id):
+        # Whoever held it until now may have got further.
+        bisection = shelf(here).load(bisection.id) if resumed else bisection
+        bisector = Bisector(here, bisection, reporter, interrupts)
+        end = None
+        try:
+            end = bisector.to_its_end()
+        except Interrupted as error:
+            say(str(error))
+        except KeyboardInterrupt:
+            # While nothing was measured.
+            end = None
+        finally:
+            if end is None and bisector.begun:
+                say(f"go on with: pyrometer bisect --resume {bisection.id}")
+    if end is None:
+        return INTERRUPTED
+    reporter.ended(bisector.bisection, end)
+    if report:
+        write_bisection(bisector.bisection, end, report)
+    return BISECT_CODES[end.kind]
+
+
+def _check_report(file: Path | None) -> None:
+    if file is None:
+        return
+    if file.suffix != ".json":
+        raise UsageError(f"{file}: the report of a bisection is a file that ends in .json")
+    if file.is_dir() or not os.access(file.parent, os.W_OK):
+        raise UsageError(f"{file}: no file can be written there")

@@ -19,7 +19,7 @@ from workflows.measure import RunResult
 from workflows.run_header import Header
 
 from .reporter import concluding, say
-from .upgrade_result import UpgradeConclusion
+from .upgrade_report import UpgradeConclusion
 
 SCHEMA = "pyrometer.bisection/1"
 
@@ -64,7 +64,7 @@ def bisection_json(bisection: Bisection, end: BisectionEnd) -> dict[str, Any]:
         "comparisons": [_comparison(bisection, step) for step in bisection.steps],
         "plan": asdict(bisection.rule.plan),
         "policy": asdict(bisection.rule.policy),
-        "profile": bisection.profile,
+        "profile": bisection.preset,
         "started_at": bisection.started_at,
         "command": bisection.command,
     }

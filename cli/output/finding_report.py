@@ -31,7 +31,7 @@ def finding_lines(one: Finding, log: Iterable[TriageEntry], place: tzinfo, now: 
     yield _row("change", f"{interval(one.change, one.low, one.high)}, {one.direction}, a {one.shape}")
     if further := one.evidence.get("goes_on"):
         yield _row("goes on", goes_on(further))
-    yield _row("where", f"{one.machine}, {one.key.hardware_label}, profile {one.key.profile_name}")
+    yield _row("where", f"{one.machine}, {one.key.hardware_label}, preset {one.key.preset_name}")
     yield _row(
         "followed as",
         f"{one.track} by schedule {one.schedule}" + (f", machines {one.label}" if one.label else ""),

@@ -1,12 +1,10 @@
 """Progress that people can watch, lines for logs, JSON for machines."""
 
 import json
-import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
-from typing import TextIO
 
 from rich.console import Console
 from rich.markup import escape
@@ -23,11 +21,11 @@ from analysis.speedups import gains
 from common.text import plural
 from records.outcomes import Outcome, Planned
 from runner.suites.references import baselines
+from workflows.app_context import Watcher
 from workflows.measure import RunResult
-from workflows.reporter import Watcher
 from workflows.run_header import Header
 
-from ..streams import patient, stdout_width
+from .console import watching_console
 from .wording import outcome_line, sign
 
 #: What a phase is called while it runs.
@@ -42,20 +40,6 @@ PHASES = {
     "finish": "finishing",
     "check": "checking the answer",
 }
-
-
-def report_console() -> Console:
-    """Stdout, as wide as `stdout_width` says."""
-    return _console(sys.stdout)
-
-
-def watching_console() -> Console:
-    """Stdout for what is told while something is measured: where its disk is full, that goes on without."""
-    return _console(patient(sys.stdout))
-
-
-def _console(stream: TextIO) -> Console:
-    return Console(file=stream, highlight=False, width=stdout_width())
 
 
 @contextmanager
@@ -232,7 +216,7 @@ def introduction(header: Header, todo: tuple[Planned, ...], seconds: float) -> s
     cases = plural(len({planned.case for planned in todo}), "case")
     return (
         f"run {header.run}: suite {header.suite}, {cases}, {plural(len(todo), 'replicate')}, torch {torch}, "
-        f"{header.machine['hardware_label']}, profile {header.profile['name']}, about {duration(seconds)}"
+        f"{header.machine['hardware_label']}, preset {header.preset['name']}, about {duration(seconds)}"
     )
 
 

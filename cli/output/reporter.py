@@ -5,13 +5,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from ..streams import is_cut_short
+from .lossy_text import LossyText
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from workflows.app_context import Watcher
     from workflows.measure import RunResult
-    from workflows.reporter import Watcher
     from workflows.run_header import Header
     from workflows.run_locally import Conclude
 
@@ -47,7 +47,8 @@ class TerminalReporter:
 
     def _watching(self, *, as_json: bool) -> "AbstractContextManager[Watcher]":
         # Only what measures waits for the import of rich's displays, and of what measuring imports.
-        from .progress import choose_watcher, watching_console
+        from .console import watching_console
+        from .progress import choose_watcher
 
         return choose_watcher(watching_console(), as_json)
 
@@ -71,17 +72,17 @@ def concluding(show: "Callable[[Console, Header, RunResult], None]", *, as_json:
     """Shows the end of a run on stdout, and says what the reader may miss of it."""
     from workflows.run_locally import go_on
 
-    from .progress import watching_console
+    from .console import watching_console
 
     def concluded(header: "Header", result: "RunResult") -> None:
         console = watching_console()
         show(console, header, result)
         if as_json and result.state != "complete":
             say(go_on(header))
-        if is_cut_short(console.file):
+        if isinstance(console.file, LossyText) and console.file.lost:
             say(
-                "note: the disk with the output is full: its end is missing; "
-                f"pyrometer report {header.run} tells it again"
+                "note: the disk with the output was full and part of the output is lost; "
+                f"pyrometer report {header.run} prints the report again"
             )
 
     return concluded

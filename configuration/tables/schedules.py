@@ -83,7 +83,7 @@ class ScheduleSettings(ConfigTable):
     machines: Annotated[tuple[Label, ...], Field(min_length=1)] | None = Field(
         default=None, description="a list of machine labels, at least one"
     )
-    profile: Text | None = Field(default=None, description="the name of a profile")
+    preset: Text | None = Field(default=None, description="the name of a preset")
     cases: Some | None = Field(default=None, description="a list of case keys or globs, at least one")
     case_files: Some | None = Field(
         default=None, description="a list of files with cases of your own, at least one"
@@ -98,7 +98,7 @@ class ScheduleSettings(ConfigTable):
 
 
 _ALWAYS = frozenset({"cron", "job", "enabled"})
-_RUN = frozenset({"suite", "machines", "profile", "cases", "case_files", "budget_seconds", "device"})
+_RUN = frozenset({"suite", "machines", "preset", "cases", "case_files", "budget_seconds", "device"})
 _KEYS: dict[Job, frozenset[str]] = {
     MEASURE: _ALWAYS | _RUN | {"environments", "baseline", "nodes", "replicates", "watch"},
     "upgrade": _ALWAYS | _RUN | {"old", "new"},

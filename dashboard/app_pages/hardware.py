@@ -16,7 +16,7 @@ if not places:
     parts.nothing_of_that_kind(
         pages.count_runs(url),
         "Nothing to compare yet",
-        "that Pyrometer measured itself: of what others measured nobody knows the profile. This measures one "
+        "that Pyrometer measured itself: of what others measured nobody knows the preset. This measures one "
         "on this machine:",
         pages.suite_of_device(url),
     )
@@ -29,7 +29,7 @@ metric = wording.metric(chosen.metric)
 with st.container(horizontal=True, vertical_alignment="bottom"):
     parts.select("Metric", "metric", view.metrics(chosen.metric), chosen)
     parts.select("PyTorch", "version", view.versions(offer), chosen)
-    parts.select("Profile", "profile", {name: name for name in offer.profiles}, chosen)
+    parts.select("Preset", "preset", {name: name for name in offer.presets}, chosen)
     parts.select("Normalised to", "to", offer.hardware, chosen)
 
 rates = load.columns(url, "throughput", chosen.version, offer.sides)

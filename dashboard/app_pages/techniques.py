@@ -41,7 +41,7 @@ if not offer.versions:
     st.stop()
 with st.container(horizontal=True, vertical_alignment="bottom"):
     parts.select("Hardware", "hardware", offer.hardware, chosen)
-    parts.select("Profile", "profile", offer.profiles, chosen)
+    parts.select("Preset", "preset", offer.presets, chosen)
     parts.select("PyTorch", "version", {version: version for version in offer.versions}, chosen)
     parts.select("Runs", "run", offer.runs, chosen)
 
@@ -52,7 +52,7 @@ else:
     readings = newest.readings
     sections.not_read(chosen, newest)
 if not any(reading.tells for reading in readings):
-    here = view.Where(chosen.hardware, chosen.profile, chosen.version)
+    here = view.Where(chosen.hardware, chosen.preset, chosen.version)
     # Beside runs that were picked, the newest ones of the same place are others.
     if there := load.with_ratios(url, here, elsewhere=not chosen.runs):
         words = f"These runs tell no speed-up; other runs do, {view.elsewhere(here, there, places)} →"

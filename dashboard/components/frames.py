@@ -41,7 +41,7 @@ def headlines(items: Sequence[Headline]) -> pd.DataFrame:
             "metric": h.key.metric,
             "unit": wording.metric(h.key.metric).unit,
             "hardware": h.key.hardware_label,
-            "profile": h.key.profile_name,
+            "preset": h.key.preset_name,
             "point": h.latest.point,
             "smallest": h.latest.smallest,
             "largest": h.latest.largest,
@@ -69,7 +69,7 @@ def runs(items: Sequence[RunSummary]) -> pd.DataFrame:
             "machine": r.machine,
             "hardware": r.hardware,
             "torch": " ".join(r.torch_versions),
-            "profile": r.profile,
+            "preset": r.preset,
             "planned": r.planned,
             **r.counts,
         }

@@ -67,8 +67,8 @@ def utilisation(run_id: str, case: str, environment: str, replicate: int, *devic
     return f"/utilisation?run={quote_plus(run_id)}&{opened}&replicate={replicate}{chosen}"
 
 
-def trends(metric: str, hardware: str, profile: str, *cases: str, axis: str = "date", at: str = "") -> str:
-    """A view of the trends page; `hardware` and `profile` are fingerprints.
+def trends(metric: str, hardware: str, preset: str, *cases: str, axis: str = "date", at: str = "") -> str:
+    """A view of the trends page; `hardware` and `preset` are fingerprints.
 
     `at` is a run whose points are opened.
     """
@@ -76,7 +76,7 @@ def trends(metric: str, hardware: str, profile: str, *cases: str, axis: str = "d
         [
             ("metric", metric),
             ("hardware", hardware[:FINGERPRINT]),
-            ("profile", profile[:FINGERPRINT]),
+            ("preset", preset[:FINGERPRINT]),
             ("axis", axis),
             *(("case", case) for case in cases),
             *([("at", at)] if at else ()),
@@ -89,9 +89,9 @@ def upgrade(query: Mapping[str, Sequence[str]]) -> str:
     return "/upgrade?" + urlencode(query, doseq=True)
 
 
-def techniques(hardware: str, profile: str, version: str, run: str) -> str:
-    """A view of the techniques page; `hardware` and `profile` are fingerprints."""
-    where = {"hardware": hardware[:FINGERPRINT], "profile": profile[:FINGERPRINT]}
+def techniques(hardware: str, preset: str, version: str, run: str) -> str:
+    """A view of the techniques page; `hardware` and `preset` are fingerprints."""
+    where = {"hardware": hardware[:FINGERPRINT], "preset": preset[:FINGERPRINT]}
     return "/techniques?" + urlencode({**where, "version": version, "run": run})
 
 

@@ -108,20 +108,20 @@ def _sources(url: str, run_ids: tuple[str, ...]) -> dict[str, str]:
 
 @_kept
 def opening_places(url: str) -> list[tuple[str, str]]:
-    """The hardware and the profile (fingerprints) that a page opens with, the best first.
+    """The hardware and the preset (fingerprints) that a page opens with, the best first.
 
     Those with the most nights, then those of the newest runs, our own first: a single run on another machine
     has no history to show.
     """
     runs = [*own_runs(url, _OPENING_RUNS), *recent_runs(url, _OPENING_RUNS)]
     records = [queries.run_record(opened(url), run_id) for run_id in dict.fromkeys(run.id for run in runs)]
-    newest = [(each.machine.hardware.fingerprint, each.profile.fingerprint) for each in records if each]
+    newest = [(each.machine.hardware.fingerprint, each.preset.fingerprint) for each in records if each]
     return list(dict.fromkeys([*coverage.most_nights(opened(url)), *newest]))
 
 
 @_kept
-def leading_cases(url: str, metric: str, hardware: tuple[str, ...], profile: str) -> list[str]:
-    """The cases of a metric on some hardware under a profile (fingerprints), what matters most first.
+def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str) -> list[str]:
+    """The cases of a metric on some hardware under a preset (fingerprints), what matters most first.
 
     Those with a confirmed finding on the metric, or on the watched one that it follows from, that is still
     open, the newest first; then those with most points.
@@ -130,8 +130,8 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], profile: str
         opened(url), states=("confirmed",), triage=("open", "acknowledged"), newest=MOST_FINDINGS
     )
     shown = [one.key for one in found if one.key.metric == judged_by(metric)]
-    here = [key.case for key in shown if key.hardware in hardware and key.profile == profile]
-    points = coverage.case_points(opened(url), metric, hardware, profile)
+    here = [key.case for key in shown if key.hardware in hardware and key.preset == preset]
+    points = coverage.case_points(opened(url), metric, hardware, preset)
     return list(dict.fromkeys([*here, *sorted(points, key=lambda case: (-points[case], case))]))
 
 
@@ -203,7 +203,7 @@ def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None,
 
 
 def _origin(table: OperatorTable) -> OperatorOrigin:
-    return OperatorOrigin(table.workload, table.hardware, table.profile, table.device, table.harness)
+    return OperatorOrigin(table.workload, table.hardware, table.preset, table.device, table.harness)
 
 
 @_kept

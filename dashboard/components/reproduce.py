@@ -29,7 +29,7 @@ def reproduce_command(run: Run, case_key: str, environment: str) -> str:
     repeated = _options(run.command)
     if all(option != "--python" for option, _ in repeated):
         words += ["--environment", environment]
-    words += ["--profile", run.profile.name]
+    words += ["--preset", run.preset.name]
     return shlex.join([*words, *(part for pair in repeated for part in pair)])
 
 

@@ -39,7 +39,7 @@ def runs(items: Sequence[RunSummary], now: datetime, sources: Mapping[str, str] 
             markup.chip(r.state),
             counts(r),
             escape(" ".join(r.torch_versions) or wording.NONE),
-            _two(r.machine, " · ".join(filter(None, (_unlike(r.hardware, r.machine), r.profile)))),
+            _two(r.machine, " · ".join(filter(None, (_unlike(r.hardware, r.machine), r.preset)))),
             escape(wording.duration(took(r))),
         )
         for r in items
@@ -72,7 +72,7 @@ def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = 
         markup.card(
             "PyTorch",
             escape(", ".join(summary.torch_versions) or wording.NONE),
-            escape(f"profile {summary.profile}"),
+            escape(f"preset {summary.preset}"),
         ),
         markup.card("Machine", escape(summary.machine), escape(summary.hardware)),
         markup.card("Runs kept", f"{runs_kept:,}", markup.link("/run", "All runs →")),
@@ -86,12 +86,12 @@ def headlines(items: Sequence[Headline], now: datetime, lines: Mapping[SeriesKey
     """
 
     def place(headline: Headline) -> tuple[str, str]:
-        return headline.key.hardware_label, headline.key.profile_name
+        return headline.key.hardware_label, headline.key.preset_name
 
     parts: list[str] = []
-    for (hardware, profile), group in groupby(sorted(items, key=place), key=place):
-        parts.append(f'<h3 class="py-place">{escape(hardware)} · profile {escape(profile)}</h3>')
-        parts.append(headline_table(list(group), now, lines or {}, f"{hardware}, {profile}"))
+    for (hardware, preset), group in groupby(sorted(items, key=place), key=place):
+        parts.append(f'<h3 class="py-place">{escape(hardware)} · preset {escape(preset)}</h3>')
+        parts.append(headline_table(list(group), now, lines or {}, f"{hardware}, {preset}"))
     return "".join(parts)
 
 
@@ -122,7 +122,7 @@ def headline_table(
             lines.get(h.key, wording.NONE),
             f"{escape(h.latest.torch_version or wording.NONE)}"
             f"<small>{markup.link(links.run(h.latest.run), wording.ago(h.latest.started_at, now))}</small>",
-            markup.link(links.trends(h.key.metric, h.key.hardware, h.key.profile, h.key.case), "Trend →"),
+            markup.link(links.trends(h.key.metric, h.key.hardware, h.key.preset, h.key.case), "Trend →"),
         )
         for h in items
     )

@@ -17,15 +17,15 @@ def of_version(
     """One PyTorch version: the median over all runs that measured it, or the one run, if there is but one.
 
     `newest` are the version's newest points: they name the newest run, and its replicates where it is alone.
-    `harnesses` are those of the version's runs, by hardware and profile.
+    `harnesses` are those of the version's runs, by hardware and preset.
     """
-    points = {(key.case, key.hardware, key.profile): point for key, point in newest}
+    points = {(key.case, key.hardware, key.preset): point for key, point in newest}
     cells: dict[tuple[str, str], dict[str, HardwareValue]] = {}
     for release in releases:
         key = release.key
-        point = points.get((key.case, key.hardware, key.profile))
+        point = points.get((key.case, key.hardware, key.preset))
         if point is not None:
-            place = key.hardware, key.profile
+            place = key.hardware, key.preset
             under = harnesses.get(place, (point.harness,))
             cells.setdefault(place, {})[key.case] = _of_release(release, point, under)
     return _columns(cells, sides)
@@ -42,7 +42,7 @@ def of_newest(headlines: Sequence[Headline], sides: Sequence[ComparedHardware]) 
         between = None
         if before is not None and before.environment == point.environment:
             between = apart(*sorted((before.point, point.point)))
-        cells.setdefault((key.hardware, key.profile), {})[key.case] = _of_point(point, between)
+        cells.setdefault((key.hardware, key.preset), {})[key.case] = _of_point(point, between)
     return _columns(cells, sides)
 
 
@@ -83,9 +83,9 @@ def _columns(
         HardwareColumn(
             side.hardware,
             side.label,
-            side.profile,
+            side.preset,
             side.cpus,
-            cells.get((side.hardware, side.profile), {}),
+            cells.get((side.hardware, side.preset), {}),
             side.gpus,
             side.machines,
         )

@@ -40,15 +40,15 @@ class HardwareValue:
 
 @dataclass(frozen=True, slots=True)
 class HardwareColumn:
-    """One hardware under one profile (fingerprints), with what each case came to.
+    """One hardware under one preset (fingerprints), with what each case came to.
 
-    `cpus` is how many CPUs the profile gives a process there; 0 for no pinning. The hardware has so many
+    `cpus` is how many CPUs the preset gives a process there; 0 for no pinning. The hardware has so many
     `gpus`, and is of so many `machines`.
     """
 
     hardware: str
     label: str
-    profile: str
+    preset: str
     cpus: int
     cells: Mapping[str, HardwareValue]
     gpus: int = 0
@@ -199,19 +199,19 @@ def _costs(column: HardwareColumn, price: float) -> dict[str, float]:
     return {case: found for case, found in each.items() if found is not None}
 
 
-#: What of a profile's settings must be equal: how many CPUs it pins is the machine's own.
+#: What of a preset's settings must be equal: how many CPUs it pins is the machine's own.
 Conditions = tuple[tuple[tuple[str, str], ...], str]
 
 
 def conditions(settings: Mapping[str, Any]) -> Conditions:
-    """The variables and threads of a profile, as something that can be compared."""
+    """The variables and threads of a preset, as something that can be compared."""
     variables = settings.get("variables")
     pairs = variables.items() if isinstance(variables, Mapping) else ()
     return tuple(sorted((str(name), str(value)) for name, value in pairs)), str(settings.get("threads"))
 
 
 def unlike(own: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
-    """In what two profiles of one name differ, but for the CPUs that they pin; empty where in nothing."""
+    """In what two presets of one name differ, but for the CPUs that they pin; empty where in nothing."""
     (mine, threads), (its, other_threads) = conditions(own), conditions(reference)
     names = sorted({name for name, _ in set(mine) ^ set(its)})
     if threads != other_threads:

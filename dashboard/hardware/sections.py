@@ -139,7 +139,7 @@ def _without_prices(example: str) -> None:
 
 def _how_to_read(columns: Sequence[HardwareColumn], metric: Metric, chosen: HardwareView) -> str:
     what = "the newest point of each case" if chosen.version == NEWEST else f"torch {chosen.version}"
-    told = f"{metric.title} of {what} under profile {chosen.profile}"
+    told = f"{metric.title} of {what} under preset {chosen.preset}"
     if any(cell.of == "run" for column in columns for cell in column.cells.values()):
         told += ", over several runs the median of their points, one for each environment that has it"
     if len(columns) > 1:
@@ -168,7 +168,7 @@ def _warnings(
     found: list[str] = []
     if len(columns) == 1:
         found.append(
-            "Only one hardware was measured under this profile, so there is nothing to hold it against. "
+            "Only one hardware was measured under this preset, so there is nothing to hold it against. "
             "Other machines join by storing into the same database, or by export and import."
         )
     builds = {cell.torch_version for column in columns for cell in column.cells.values()}
@@ -193,11 +193,11 @@ def _warnings(
     beside = [column for column, mean in zip(columns[1:], means[1:], strict=True) if mean.n]
     if any(column.cpus != columns[0].cpus for column in beside):
         found.append(
-            "The profile does not give a process the same number of CPUs on all of these machines: what is "
+            "The preset does not give a process the same number of CPUs on all of these machines: what is "
             "compared is a process as it runs there, and not a core."
         )
     for label, differs in offer.refused:
-        found.append(f"Left out: {label}, whose profile of that name has other settings ({differs}).")
+        found.append(f"Left out: {label}, whose preset of that name has other settings ({differs}).")
     if offer.beyond:
         found.append(f"{offer.beyond:,} more stand beside these: choose one as the reference to see it.")
     return found

@@ -36,7 +36,7 @@ _LEAST_PRICE, _MOST_PRICE = 1e-9, 1e12
 
 @dataclass(frozen=True, slots=True)
 class HardwareView(View):
-    """The Hardware page. `profile` is a name, `to` the whole fingerprint of the reference.
+    """The Hardware page. `preset` is a name, `to` the whole fingerprint of the reference.
 
     `version` is a PyTorch version or `NEWEST`; without its local part it is any build of a release, for each
     machine has one for its own CUDA. `prices` are those of the address alone: fingerprint and price
@@ -45,7 +45,7 @@ class HardwareView(View):
 
     metric: str
     version: str
-    profile: str
+    preset: str
     to: str
     prices: tuple[tuple[str, float], ...] = ()
 
@@ -54,7 +54,7 @@ class HardwareView(View):
         values = {
             "metric": self.metric,
             "version": self.version,
-            "profile": self.profile,
+            "preset": self.preset,
             "to": self.to[: links.FINGERPRINT],
         }
         prices = [f"{hardware[: links.FINGERPRINT]}:{price:.12g}" for hardware, price in self.prices]
@@ -63,9 +63,9 @@ class HardwareView(View):
         )
 
     def after(self, name: str, value: Any) -> "HardwareView":
-        """Under another profile other versions were measured, and perhaps not on the reference."""
+        """Under another preset other versions were measured, and perhaps not on the reference."""
         after = replace(self, **{name: value})
-        return replace(after, version="", to="") if name == "profile" else after
+        return replace(after, version="", to="") if name == "preset" else after
 
     @property
     def address(self) -> str:
@@ -75,7 +75,7 @@ class HardwareView(View):
 
 @dataclass(frozen=True, slots=True)
 class ComparedHardware:
-    """A hardware as it is compared: under which profile (fingerprint), which gives a process so many CPUs.
+    """A hardware as it is compared: under which preset (fingerprint), which gives a process so many CPUs.
 
     `name` is its own label, `label` one that no other hardware has. It has so many `gpus`, and is of so many
     `machines`. `build` is the whole version that is compared on it: empty where it has none of the chosen
@@ -85,7 +85,7 @@ class ComparedHardware:
     hardware: str
     name: str
     label: str
-    profile: str
+    preset: str
     cpus: int
     gpus: int = 0
     machines: int = 1
@@ -97,12 +97,12 @@ class HardwareChoices:
     """What there is to choose from, and what is compared: the `sides`, the reference first.
 
     `versions`, without their local parts, map to how many of them have any build of it. `refused` is hardware
-    of the profile's name whose settings are others, each with what differs; `beyond` how many more there are
+    of the preset's name whose settings are others, each with what differs; `beyond` how many more there are
     than stand side by side.
     """
 
     versions: Mapping[str, int]
-    profiles: Sequence[str]
+    presets: Sequence[str]
     hardware: Mapping[str, str]
     sides: tuple[ComparedHardware, ...]
     refused: tuple[tuple[str, str], ...]
@@ -128,7 +128,7 @@ def prices(offer: HardwareChoices, chosen: HardwareView, per_hour: Mapping[str, 
     return settled | {hardware: price for hardware, price in chosen.prices if hardware in own}
 
 
-#: What was measured where: version, hardware, profile (fingerprints).
+#: What was measured where: version, hardware, preset (fingerprints).
 Spread = frozenset[tuple[str, str, str]]
 
 
@@ -137,15 +137,15 @@ def hardware(
 ) -> tuple[HardwareView, HardwareChoices, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
 
-    What `query` leaves open is the profile that most hardware was measured under, the newest version that
+    What `query` leaves open is the preset that most hardware was measured under, the newest version that
     most of it has, and the first hardware by name that has the version.
     """
     complaints: list[str] = []
     directed = [name for name, known in METRICS.items() if known.better != "neither"]
     metric = pick(query, "metric", directed, LISTED[0], complaints)
-    profiles = _profiles(places)
-    profile = pick(query, "profile", profiles, profiles[0], complaints)
-    there = [place for place in places if place.profile_name == profile]
+    presets = _presets(places)
+    preset = pick(query, "preset", presets, presets[0], complaints)
+    there = [place for place in places if place.preset_name == preset]
     labels = distinct({place.hardware: place.hardware_label for place in there})
     first = min(labels, key=lambda fingerprint: (labels[fingerprint], fingerprint))
     to = pick_fingerprint(query, "to", labels, first, complaints)
@@ -160,8 +160,8 @@ def hardware(
         valid = [*versions, *builds] if wanted in builds else list(versions)
         version = pick(query, "version", valid, _opening(versions, shown), complaints)
     if last(query, "to") is None:
-        newest = {place.hardware: place.profile for place in reversed(there)}
-        alike = [side for side in shown if newest[side.hardware] == side.profile]
+        newest = {place.hardware: place.preset for place in reversed(there)}
+        alike = [side for side in shown if newest[side.hardware] == side.preset]
         to = _first_with(version, spread, alike) or to
         sides, refused = _sides(there, to, labels)
         shown = sides[:MOST_HARDWARE]
@@ -170,22 +170,22 @@ def hardware(
     if version not in (NEWEST, *versions):
         versions = {version: sum(side.build != "" for side in shown), **versions}
     prices = _prices(query, {side.hardware: labels[side.hardware] for side in sides}, complaints)
-    chosen = HardwareView(metric, version, profile, to, prices)
-    return chosen, HardwareChoices(versions, profiles, labels, shown, refused, beyond), complaints
+    chosen = HardwareView(metric, version, preset, to, prices)
+    return chosen, HardwareChoices(versions, presets, labels, shown, refused, beyond), complaints
 
 
-def _profiles(places: Sequence[Place]) -> list[str]:
-    """The names of profiles: that of most hardware first, of as many the one of the newest run."""
+def _presets(places: Sequence[Place]) -> list[str]:
+    """The names of presets: that of most hardware first, of as many the one of the newest run."""
     used: dict[str, set[str]] = {}
     for place in places:
-        used.setdefault(place.profile_name, set()).add(place.hardware)
+        used.setdefault(place.preset_name, set()).add(place.hardware)
     return sorted(used, key=lambda name: -len(used[name]))
 
 
 def _sides(
     there: Sequence[Place], to: str, labels: Mapping[str, str]
 ) -> tuple[tuple[ComparedHardware, ...], tuple[tuple[str, str], ...]]:
-    """Each hardware under the newest of its profiles that is like the reference's, and what has none."""
+    """Each hardware under the newest of its presets that is like the reference's, and what has none."""
     reference = next(place for place in there if place.hardware == to)
     sides: dict[str, ComparedHardware] = {}
     differs: dict[str, str] = {}
@@ -200,7 +200,7 @@ def _sides(
             label = labels[place.hardware]
             size = place.gpus, place.machines
             named = place.hardware_label, label
-            sides[place.hardware] = ComparedHardware(place.hardware, *named, place.profile, own, *size)
+            sides[place.hardware] = ComparedHardware(place.hardware, *named, place.preset, own, *size)
     ordered = sorted(sides.values(), key=lambda side: (side.hardware != to, side.label, side.hardware))
     refused = tuple((labels[fp], other) for fp, other in differs.items() if fp not in sides)
     return tuple(ordered), refused
@@ -208,7 +208,7 @@ def _sides(
 
 def _versions(found: Spread, sides: Sequence[ComparedHardware]) -> dict[str, int]:
     """The versions that any side has, for whatever device, newest first, and how many sides have each."""
-    own = {(side.hardware, side.profile) for side in sides}
+    own = {(side.hardware, side.preset) for side in sides}
     there = {(released(build), where, how) for build, where, how in found if (where, how) in own}
     counted = Counter(version for version, _, _ in there)
     return {version: counted[version] for version in sorted(counted, key=frames.version_order, reverse=True)}
@@ -219,7 +219,7 @@ def _build(version: str, found: Spread, side: ComparedHardware) -> str:
 
     Builds of one release differ by the CUDA they were made for: `2.15.0+cu126` and `2.15.0+cu130`.
     """
-    own = {build for build, where, how in found if (where, how) == (side.hardware, side.profile)}
+    own = {build for build, where, how in found if (where, how) == (side.hardware, side.preset)}
     if version in own:
         return version
     return max((build for build in own if released(build) == version), key=frames.version_order, default="")

@@ -230,7 +230,7 @@ def _level(one: CaseNight) -> str:
 
 def _further(one: CaseNight) -> str:
     told = [
-        markup.link(links.trends(one.key.metric, one.key.hardware, one.key.profile, one.key.case), "Trend →")
+        markup.link(links.trends(one.key.metric, one.key.hardware, one.key.preset, one.key.case), "Trend →")
     ]
     for finding in filter(None, (one.finding, one.candidate)):
         word = "Candidate" if finding is one.candidate else "Finding"
@@ -252,7 +252,7 @@ def frame(items: Iterable[TrackHeadlines]) -> pd.DataFrame:
     return pd.DataFrame(
         [_row(one.part, each) for one in items for each in one.headlines],
         columns=[
-            *("schedule", "track", "label", "case", "metric", "unit", "hardware", "profile"),
+            *("schedule", "track", "label", "case", "metric", "unit", "hardware", "preset"),
             *("run", "torch", "point", "low", "high", "smallest", "largest", "n"),
             *("verdict", "level", "level_nights", "ratio", "noise_ratio", "finding", "finding_ratio"),
         ],
@@ -270,7 +270,7 @@ def _row(part: TrackStatus, one: CaseNight) -> dict[str, object]:
         "metric": one.key.metric,
         "unit": wording.metric(one.key.metric).unit,
         "hardware": one.key.hardware_label,
-        "profile": one.key.profile_name,
+        "preset": one.key.preset_name,
         "torch": one.latest.torch_version,
         **{name: getattr(one.latest, name) for name in about},
         "verdict": one.verdict,
@@ -290,7 +290,7 @@ def _point_of(points: Iterable[SeriesPoint], run: str) -> SeriesPoint | None:
 
 def _identity(key: SeriesKey) -> tuple[str, ...]:
     """A key without its labels, which may have been written differently."""
-    return key.case, key.metric, key.hardware, key.profile
+    return key.case, key.metric, key.hardware, key.preset
 
 
 def _order(one: CaseNight) -> tuple[object, ...]:

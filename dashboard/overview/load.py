@@ -140,7 +140,7 @@ def newest_points(url: str, keys: tuple[SeriesKey, ...], newest: int) -> Lines:
     """The newest points of some series, oldest first; of a run with several environments the last one's."""
     alike: dict[tuple[str, ...], dict[str, SeriesKey]] = defaultdict(dict)
     for key in keys:
-        alike[key.metric, key.hardware, key.profile][key.case] = key
+        alike[key.metric, key.hardware, key.preset][key.case] = key
     found: dict[SeriesKey, dict[str, SeriesPoint]] = defaultdict(dict)
     for of_case in alike.values():
         for point in series_queries.series(opened(url), list(of_case.values()), newest=newest):

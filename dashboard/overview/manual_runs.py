@@ -51,7 +51,7 @@ def _headlines(url: str, now: datetime) -> None:
     shown = sorted(own or known, key=_newest_first)[:SERIES]
     parts.heading("Latest latency", lambda: frames.headlines(own or known), "latest-latency.csv")
     parts.caption(
-        "Changes are against the run before on the same hardware and profile: a hint, not a verdict. Lower "
+        "Changes are against the run before on the same hardware and preset: a hint, not a verdict. Lower "
         "is better; n replicates, with their range."
     )
     course = asked.newest_points(url, tuple(each.key for each in shown), headlines.COURSE)
@@ -67,4 +67,4 @@ def _headlines(url: str, now: datetime) -> None:
 def _newest_first(one: Headline) -> tuple[object, ...]:
     """The newest run's, by name; what is the machine's own comes last."""
     key, own = one.key, one.latest.environment_kind == EnvironmentKind.CANARY
-    return -one.latest.started_at.timestamp(), own, key.case, key.hardware, key.profile
+    return -one.latest.started_at.timestamp(), own, key.case, key.hardware, key.preset

@@ -57,7 +57,7 @@ def table(items: Sequence[Finding], now: datetime) -> str:
             f'<span class="py-metric">{_metric(one)}</span>',
             _change(one),
             markup.chip(kind(one.state, one.direction)),
-            _two(one.machine, f"{one.key.hardware_label} · {one.key.profile_name}"),
+            _two(one.machine, f"{one.key.hardware_label} · {one.key.preset_name}"),
             _two(f"{one.at:%Y-%m-%d}", versions(one)),
             escape(one.triage)
             + "".join(f'<small class="py-mark">{each}</small>' for each in _marks(one, now)),
@@ -108,7 +108,7 @@ def frame(items: Iterable[Finding]) -> pd.DataFrame:
     )
 
 
-_KEY = ("case", "metric", "hardware_label", "profile_name")
+_KEY = ("case", "metric", "hardware_label", "preset_name")
 _FURTHER = (
     *("machine", "schedule", "track", "at", "at_run", "before_run", "old_torch_version"),
     *("new_torch_version", "found_at", "triage", "link"),
@@ -150,9 +150,7 @@ def cards(one: Finding, now: datetime) -> str:
             escape(f"{one.before:%m-%d} and {one.at:%m-%d}"),
             f"{markup.link(before, 'Run before →')} {markup.link(after, 'Run after →')}",
         ),
-        markup.card(
-            "Where", escape(one.machine), escape(f"{one.key.hardware_label}, {one.key.profile_name}")
-        ),
+        markup.card("Where", escape(one.machine), escape(f"{one.key.hardware_label}, {one.key.preset_name}")),
         markup.card(
             "Triage", escape(one.triage), escape("; ".join((TRIAGES.get(one.triage, ""), *_marks(one, now))))
         ),
@@ -162,7 +160,7 @@ def cards(one: Finding, now: datetime) -> str:
 def ways(one: Finding) -> str:
     """Links to what the finding rests on, and to where people work on it."""
     key = one.key
-    trend = links.trends(key.metric, key.hardware, key.profile, key.case, at=one.at_run)
+    trend = links.trends(key.metric, key.hardware, key.preset, key.case, at=one.at_run)
     told = [markup.link(trend, "Trend →")]
     if run := one.evidence.get("run"):
         told.append(markup.link(links.run(str(run)), "The session that measured it again →"))

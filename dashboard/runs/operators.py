@@ -32,7 +32,7 @@ def section(settings: ServerSettings, run: Run, opened: Outcome, query: filters.
 def _against(url: str, run: Run, opened: Outcome, query: filters.Query) -> None:
     own, like = load.like_tables(url, run.id, opened.case)
     if own is None or not like:
-        parts.caption("No other table of this workload, hardware and profile can be subtracted yet.")
+        parts.caption("No other table of this workload, hardware and preset can be subtracted yet.")
         return
     chosen, complaints = filters.against(query, own, like)
     parts.complain(complaints)

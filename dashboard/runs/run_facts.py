@@ -1,4 +1,4 @@
-"""All that a run knows of itself: of its machine, environments and profile; as panels and as a CSV file."""
+"""All that a run knows of itself: of its machine, environments and preset; as panels and as a CSV file."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -69,6 +69,6 @@ def _about(run: Run) -> list[tuple[str, str, Mapping[str, Any]]]:
     return [
         ("Machine", run.machine.name, {**run.machine.hardware.facts, **run.machine.facts}),
         *environments,
-        ("Profile", run.profile.name, run_source.said_elsewhere(run, run.profile.settings)),
+        ("Preset", run.preset.name, run_source.said_elsewhere(run, run.preset.settings)),
         ("Run", run.id, {**own, **run_source.said_elsewhere(run, facts)}),
     ]

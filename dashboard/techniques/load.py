@@ -42,21 +42,21 @@ def places(url: str) -> list[Place]:
 
 
 @_kept
-def versions(url: str, hardware: str, profile: str) -> list[str]:
+def versions(url: str, hardware: str, preset: str) -> list[str]:
     """The PyTorch versions of which techniques were measured there, newest version first."""
-    found = releases.measured_versions(opened(url), TOLD_BY, hardware, profile, techniques=True)
+    found = releases.measured_versions(opened(url), TOLD_BY, hardware, preset, techniques=True)
     return sorted(found, key=frames.version_order, reverse=True)
 
 
 @_kept
-def points(url: str, hardware: str, profile: str, version: str) -> list[SeriesPoint]:
+def points(url: str, hardware: str, preset: str, version: str) -> list[SeriesPoint]:
     """The newest points of cases under a technique, newest run first."""
     found = releases.points_of_version(
         opened(url),
         TOLD_BY,
         version,
         hardware=hardware,
-        profile=profile,
+        preset=preset,
         techniques=True,
         newest=POINTS_OF_A_CASE,
     )
@@ -108,17 +108,17 @@ def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> Newes
 
 @_kept
 def newest_with_ratios(
-    url: str, hardware: str = "", profile: str = "", version: str = "", but: Where | None = None
+    url: str, hardware: str = "", preset: str = "", version: str = "", but: Where | None = None
 ) -> Where | None:
     """Where the newest run was made that tells a ratio; None if a few looks find none.
 
-    Of all places and versions, or of a hardware, a profile (fingerprints) and a PyTorch version; empty leaves
+    Of all places and versions, or of a hardware, a preset (fingerprints) and a PyTorch version; empty leaves
     nothing out. With `but` another place or version than that.
     """
     looks = 0
     for offset in range(0, _SEARCHED_RUNS, _RUNS_AT_ONCE):
         found = coverage.technique_runs(
-            opened(url), hardware=hardware, profile=profile, limit=_RUNS_AT_ONCE, offset=offset
+            opened(url), hardware=hardware, preset=preset, limit=_RUNS_AT_ONCE, offset=offset
         )
         for run_id in found:
             if (where := _place_with_ratios(url, run_id, version, but)) is not None:
@@ -137,7 +137,7 @@ def _place_with_ratios(url: str, run_id: str, version: str, but: Where | None) -
         return None
     run = record[0]
     for each in reversed(run.environments):
-        where = Where(run.machine.hardware.fingerprint, run.profile.fingerprint, each.torch_version)
+        where = Where(run.machine.hardware.fingerprint, run.preset.fingerprint, each.torch_version)
         wanted = version in ("", each.torch_version, public(each.torch_version))
         if not each.torch_version or not wanted or where == but:
             continue
@@ -150,10 +150,10 @@ def _place_with_ratios(url: str, run_id: str, version: str, but: Where | None) -
 def with_ratios(url: str, here: Where, *, elsewhere: bool) -> Where | None:
     """Where runs tell ratios, `here` too unless it is to be `elsewhere`; None if a few looks find none.
 
-    The same hardware and profile come first, then the same hardware; of what is as near, the newest run.
+    The same hardware and preset come first, then the same hardware; of what is as near, the newest run.
     """
     but = here if elsewhere else None
-    near = (here.hardware, here.profile), (here.hardware, ""), ("", "")
+    near = (here.hardware, here.preset), (here.hardware, ""), ("", "")
     return next(
         (where for each in near if (where := newest_with_ratios(url, *each, but=but)) is not None), None
     )

@@ -25,20 +25,20 @@ NEWEST = "newest"
 #: Between the runs that an address names; at most so many.
 _AND, _NAMED_RUNS = ",", 8
 #: Of a choice of these, what stands after it may not exist any more.
-_LATER = {"hardware": ("profile", "version", "run"), "profile": ("version", "run"), "version": ("run",)}
+_LATER = {"hardware": ("preset", "version", "run"), "preset": ("version", "run"), "version": ("run",)}
 #: Runs to choose from at most.
 _OFFERED_RUNS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Techniques(View):
-    """The Techniques page. `hardware` and `profile` are whole fingerprints.
+    """The Techniques page. `hardware` and `preset` are whole fingerprints.
 
     `run` is `NEWEST`, or the ids of some runs with commas between them: see `runs`.
     """
 
     hardware: str
-    profile: str
+    preset: str
     version: str
     run: str
 
@@ -46,7 +46,7 @@ class Techniques(View):
         """The selection as a URL's query; what is empty is left for the page to choose."""
         values = {
             "hardware": self.hardware[: links.FINGERPRINT],
-            "profile": self.profile[: links.FINGERPRINT],
+            "preset": self.preset[: links.FINGERPRINT],
             "version": self.version,
             "run": self.run,
         }
@@ -67,14 +67,14 @@ class Techniques(View):
 
     def pinned(self, runs: Sequence[str]) -> str:
         """The address at which the same `runs` are shown tomorrow."""
-        return links.techniques(self.hardware, self.profile, self.version, _AND.join(runs) or self.run)
+        return links.techniques(self.hardware, self.preset, self.version, _AND.join(runs) or self.run)
 
 
 class Where(NamedTuple):
-    """A hardware and a profile, by their fingerprints, and a PyTorch version."""
+    """A hardware and a preset, by their fingerprints, and a PyTorch version."""
 
     hardware: str
-    profile: str
+    preset: str
     version: str
 
 
@@ -83,7 +83,7 @@ class TechniqueChoices:
     """What there is to choose from, given what is chosen: values to labels."""
 
     hardware: Mapping[str, str]
-    profiles: Mapping[str, str]
+    presets: Mapping[str, str]
     versions: Sequence[str]
     runs: Mapping[str, str]
     points: Sequence[SeriesPoint]
@@ -93,9 +93,9 @@ class TechniqueChoices:
 class Sources:
     """Who answers while a selection is made.
 
-    `versions` of a hardware and a profile, newest first; the `points` of such and a version, newest run
+    `versions` of a hardware and a preset, newest first; the `points` of such and a version, newest run
     first; a `run` by its id, None if there is none; `newest_with_ratios`: where the newest run with a ratio
-    was made, given a hardware, a profile and a version or empty texts for them.
+    was made, given a hardware, a preset and a version or empty texts for them.
     """
 
     versions: Callable[[str, str], Sequence[str]]
@@ -126,28 +126,28 @@ def techniques(
     hardware = {place.hardware: place.hardware_label for place in places}
     chosen_hardware = pick_fingerprint(query, "hardware", hardware, home.hardware, complaints)
     there = [place for place in places if place.hardware == chosen_hardware]
-    profiles = {place.profile: place.profile_name for place in there}
-    used = home.profile if home in there else there[0].profile
-    chosen_profile = pick_fingerprint(query, "profile", profiles, used, complaints)
+    presets = {place.preset: place.preset_name for place in there}
+    used = home.preset if home in there else there[0].preset
+    chosen_preset = pick_fingerprint(query, "preset", presets, used, complaints)
 
-    versions = ask.versions(chosen_hardware, chosen_profile)
-    place = next(place for place in there if place.profile == chosen_profile)
+    versions = ask.versions(chosen_hardware, chosen_preset)
+    place = next(place for place in there if place.preset == chosen_preset)
     opening = _candidate(first or ask.run(place.run), versions)
-    if told is not None and told[:2] == (chosen_hardware, chosen_profile) and told.version in versions:
+    if told is not None and told[:2] == (chosen_hardware, chosen_preset) and told.version in versions:
         opening = told.version
     version = pick_version(query, "version", versions, opening, complaints)
 
-    points = ask.points(chosen_hardware, chosen_profile, version)
+    points = ask.points(chosen_hardware, chosen_preset, version)
     offered = list(dict.fromkeys(point.run for point in points))
     kept: list[str] = []
     for name, run in known.items():
-        if _fits(run, chosen_hardware, chosen_profile, version):
+        if _fits(run, chosen_hardware, chosen_preset, version):
             kept.append(name)
             continue
         about = f"Run {name} measured nothing of torch {version} there; shown is what there is."
         complaints.append(sentence("run", name, offered) if run is None else about)
-    chosen = Techniques(chosen_hardware, chosen_profile, version, _AND.join(kept) or NEWEST)
-    offer = TechniqueChoices(distinct(hardware), distinct(profiles), versions, _runs(points, kept), points)
+    chosen = Techniques(chosen_hardware, chosen_preset, version, _AND.join(kept) or NEWEST)
+    offer = TechniqueChoices(distinct(hardware), distinct(presets), versions, _runs(points, kept), points)
     return chosen, offer, complaints
 
 
@@ -157,11 +157,11 @@ def elsewhere(here: Where, there: Where, places: Sequence[Place]) -> str:
     hardware = distinct({place.hardware: place.hardware_label for place in places})
     if there.hardware != here.hardware:
         told.append(f"on {hardware[there.hardware]}")
-    names = {place.profile: place.profile_name for place in places}
-    if names[there.profile] != names[here.profile]:
-        told.append(f"under profile {names[there.profile]}")
-    elif there.hardware == here.hardware and there.profile != here.profile:
-        told.append(f"under profile {distinct(names)[there.profile]}")
+    names = {place.preset: place.preset_name for place in places}
+    if names[there.preset] != names[here.preset]:
+        told.append(f"under preset {names[there.preset]}")
+    elif there.hardware == here.hardware and there.preset != here.preset:
+        told.append(f"under preset {distinct(names)[there.preset]}")
     return f"{' '.join(told)} with torch {there.version}" if told else f"of torch {there.version}"
 
 
@@ -169,16 +169,16 @@ def _opening_place(query: Query, places: Sequence[Place], ask: Sources) -> Where
     """Where the newest run was made that tells a ratio under all that an address names of that."""
     hardware = named(last(query, "hardware") or "", {each.hardware: each.hardware_label for each in places})
     own = [each for each in places if hardware in (None, each.hardware)]
-    profile = named(last(query, "profile") or "", {each.profile: each.profile_name for each in own})
-    return ask.newest_with_ratios(hardware or "", profile or "", last(query, "version") or "")
+    preset = named(last(query, "preset") or "", {each.preset: each.preset_name for each in own})
+    return ask.newest_with_ratios(hardware or "", preset or "", last(query, "version") or "")
 
 
 def _home(first: Run | None, told: Where | None, places: Sequence[Place]) -> Place:
     """Where a view opens: where the run that is named was made, or one that tells a ratio, or the newest."""
     made = told[:2] if told is not None else ()
     if first is not None:
-        made = first.machine.hardware.fingerprint, first.profile.fingerprint
-    return next((place for place in places if (place.hardware, place.profile) == made), places[0])
+        made = first.machine.hardware.fingerprint, first.preset.fingerprint
+    return next((place for place in places if (place.hardware, place.preset) == made), places[0])
 
 
 def _candidate(run: Run | None, versions: Sequence[str]) -> str:
@@ -188,11 +188,11 @@ def _candidate(run: Run | None, versions: Sequence[str]) -> str:
     return found[-1] if found else next(iter(versions), "")
 
 
-def _fits(run: Run | None, hardware: str, profile: str, version: str) -> bool:
+def _fits(run: Run | None, hardware: str, preset: str, version: str) -> bool:
     return (
         run is not None
         and run.machine.hardware.fingerprint == hardware
-        and run.profile.fingerprint == profile
+        and run.preset.fingerprint == preset
         and environment_of(run, version) is not None
     )
 

@@ -23,7 +23,7 @@ Borders = Collection[tuple[str, Place]]
 #: Findings that say something of a line today: the others were taken back, or were never there.
 _STANDING = ("candidate", "confirming", "confirmed", "unclear", "machine")
 #: Kinds of change after which a segment starts, as in the nightly judging.
-_NOT_PYTORCHS = ("machine", "hardware", "harness", "profile")
+_NOT_PYTORCHS = ("machine", "hardware", "harness", "preset")
 #: What is known of a point that no run of ours measured.
 _NOBODY = MeasuredFor("", "", "", last=False)
 #: A change that only the line itself shows.
@@ -106,15 +106,15 @@ def _shown_findings(
 
 
 def _series(one: Finding) -> tuple[str, str, str, str]:
-    return one.key.case, one.key.metric, one.key.hardware, one.key.profile
+    return one.key.case, one.key.metric, one.key.hardware, one.key.preset
 
 
 def _own_series(line: TrendLine) -> tuple[str, str, str, str]:
-    return line.key.case, line.key.metric, line.key.hardware, line.key.profile
+    return line.key.case, line.key.metric, line.key.hardware, line.key.preset
 
 
 def _judged_series(line: TrendLine) -> tuple[str, str, str, str]:
-    return line.key.case, judged_by(line.key.metric), line.key.hardware, line.key.profile
+    return line.key.case, judged_by(line.key.metric), line.key.hardware, line.key.preset
 
 
 def seen(

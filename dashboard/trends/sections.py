@@ -30,7 +30,7 @@ def choices(
     """What can be chosen, all of it in the address."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.select("Metric", "metric", titles, chosen)
-        parts.select("Profile", "profile", offer.profiles, chosen)
+        parts.select("Preset", "preset", offer.presets, chosen)
         parts.segments("Along", "axis", {"date": "dates", "version": "PyTorch versions"}, chosen)
         parts.segments("Scale", "scale", {"absolute": "absolute", "relative": "relative"}, chosen)
         if chosen.scale == "relative":

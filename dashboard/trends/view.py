@@ -28,14 +28,14 @@ MAX_LINES, MAX_TRACKS = charts.MAX_CASES, 6
 _FIRST_CASES = 3
 
 #: Of a choice of these, the point that is opened may show nothing any more.
-_OTHER_LINES = ("hardware", "profile", "cases", "tracks")
+_OTHER_LINES = ("hardware", "preset", "cases", "tracks")
 #: Another machine has tracks of its own.
-_OTHER_TRACKS = ("hardware", "profile")
+_OTHER_TRACKS = ("hardware", "preset")
 
 
 @dataclass(frozen=True, slots=True)
 class Trends(View):
-    """The trends page. `hardware` (each) and `profile` are whole fingerprints.
+    """The trends page. `hardware` (each) and `preset` are whole fingerprints.
 
     Without `tracks` those of schedules are shown, or all where there is none. `baseline` is a PyTorch
     version, with or without its local part, or a run's id; `at` is the id of the run whose points are opened.
@@ -45,7 +45,7 @@ class Trends(View):
 
     metric: str
     hardware: tuple[str, ...]
-    profile: str
+    preset: str
     axis: Axis
     cases: tuple[str, ...]
     tracks: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Trends(View):
         return {
             "metric": [self.metric],
             "hardware": [each[: links.FINGERPRINT] for each in self.hardware],
-            "profile": [self.profile[: links.FINGERPRINT]],
+            "preset": [self.preset[: links.FINGERPRINT]],
             "axis": [self.axis],
             "scale": [self.scale],
             "baseline": [self.baseline] if relative and self.baseline else [],
@@ -87,7 +87,7 @@ class Trends(View):
         found = {
             (key.case, key.hardware): key
             for key in keys
-            if key.metric == self.metric and key.profile == self.profile
+            if key.metric == self.metric and key.preset == self.preset
         }
         wanted = [(case, hardware) for case in self.cases for hardware in self.hardware]
         return tuple(found[each] for each in wanted if each in found)[:MAX_LINES]
@@ -113,11 +113,11 @@ class TrendChoices:
 
     metrics: tuple[str, ...]
     hardware: Mapping[str, str]
-    profiles: Mapping[str, str]
+    presets: Mapping[str, str]
     cases: tuple[str, ...]
 
 
-#: The cases of a metric, some hardware and a profile, what matters most first.
+#: The cases of a metric, some hardware and a preset, what matters most first.
 Leading = Callable[[str, tuple[str, ...], str], Sequence[str]]
 
 
@@ -129,7 +129,7 @@ def trends(
 ) -> tuple[Trends, TrendChoices, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `keys` must not be empty.
 
-    What `query` leaves open is the first of `opening`, pairs of hardware and profile, that has such a series,
+    What `query` leaves open is the first of `opening`, pairs of hardware and preset, that has such a series,
     and there the first `leading` cases, or without those the first by name. Tracks, baseline and the opened
     point stand as they were asked for: see `settled`.
     """
@@ -145,25 +145,25 @@ def trends(
     hardware = _pick_hardware(query, labels, used, complaints)
 
     keys = [k for k in keys if k.hardware in hardware]
-    profiles = {k.profile: k.profile_name for k in keys}
-    used = _most_used(_first_place(keys, opening), _profile)
-    profile = pick_fingerprint(query, "profile", profiles, used, complaints)
+    presets = {k.preset: k.preset_name for k in keys}
+    used = _most_used(_first_place(keys, opening), _preset)
+    preset = pick_fingerprint(query, "preset", presets, used, complaints)
 
-    keys = [k for k in keys if k.profile == profile]
+    keys = [k for k in keys if k.preset == preset]
     known = sorted({k.case for k in keys})
     axis: Axis = "version" if pick(query, "axis", AXES, AXES[0], complaints) == "version" else "date"
     scale: Scale = (
         "relative" if pick(query, "scale", SCALES, SCALES[0], complaints) == "relative" else "absolute"
     )
     points: Points = "all" if pick(query, "points", POINTS, POINTS[0], complaints) == "all" else "recent"
-    offer = TrendChoices(tuple(metrics), distinct(labels), distinct(profiles), tuple(known))
+    offer = TrendChoices(tuple(metrics), distinct(labels), distinct(presets), tuple(known))
     chosen = Trends(
         metric=metric,
         hardware=hardware,
-        profile=profile,
+        preset=preset,
         axis=axis,
         cases=_pick_cases(
-            query, known, lambda: leading(metric, hardware, profile) if leading else (), complaints
+            query, known, lambda: leading(metric, hardware, preset) if leading else (), complaints
         ),
         tracks=tuple(dict.fromkeys(query.get("track", ()))),
         scale=scale,
@@ -243,27 +243,27 @@ def _not_there(chosen: Trends, offer: TrendChoices, keys: Sequence[SeriesKey]) -
     if len(found) > MAX_LINES:
         complaints.append(f"A chart holds {MAX_LINES} lines; of {len(found)} the first are shown.")
     there = {hardware for _, hardware in found}
-    profile = offer.profiles[chosen.profile]
+    preset = offer.presets[chosen.preset]
     return complaints + [
-        f"{offer.hardware[each]} has none of these cases under profile {profile}."
+        f"{offer.hardware[each]} has none of these cases under preset {preset}."
         for each in chosen.hardware
         if each not in there
     ]
 
 
 def _first_place(keys: Sequence[SeriesKey], opening: Sequence[tuple[str, str]]) -> Sequence[SeriesKey]:
-    """Those of the first hardware and profile in `opening` that any of `keys` has; all if there is none."""
-    there = {(key.hardware, key.profile) for key in keys}
+    """Those of the first hardware and preset in `opening` that any of `keys` has; all if there is none."""
+    there = {(key.hardware, key.preset) for key in keys}
     place = next((place for place in opening if place in there), None)
-    return keys if place is None else [key for key in keys if (key.hardware, key.profile) == place]
+    return keys if place is None else [key for key in keys if (key.hardware, key.preset) == place]
 
 
 def _hardware(key: SeriesKey) -> str:
     return key.hardware
 
 
-def _profile(key: SeriesKey) -> str:
-    return key.profile
+def _preset(key: SeriesKey) -> str:
+    return key.preset
 
 
 def _most_used(keys: Sequence[SeriesKey], part: Callable[[SeriesKey], str]) -> str:

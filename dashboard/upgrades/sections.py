@@ -127,7 +127,7 @@ def _correctness(judged: JudgedUpgrade) -> ReportSection:
 
 def _cases(run: Run, judged: JudgedUpgrade, ordered: Sequence[Row]) -> ReportSection:
     metric = judged.subject.policy.metric
-    place = (run.machine.hardware.fingerprint, run.profile.fingerprint)
+    place = (run.machine.hardware.fingerprint, run.preset.fingerprint)
 
     def trend(row: Row) -> str:
         return links.trends(metric, *place, row.case, axis="version")

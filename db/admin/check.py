@@ -198,7 +198,7 @@ def point_check(database: Database) -> Checked:
     )
     faults = (
         (misplaced, "stand at another time"),
-        (elsewhere, "stand under another hardware or profile"),
+        (elsewhere, "stand under another hardware or preset"),
         (disordered, "contradict themselves"),
     )
     problems: list[Problem] = []

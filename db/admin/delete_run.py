@@ -36,7 +36,7 @@ def forget_run(
 ) -> Forgotten | None:
     """Delete a run and all that was measured in it, or with `dry_run` only count; None if there is none.
 
-    Series that have no measurement left go too; machines, environments, profiles and cases stay. Raises
+    Series that have no measurement left go too; machines, environments, presets and cases stay. Raises
     StillReferred for a run that findings or tasks refer to, unless `force`: then the findings go, with what
     people did with them, and the tasks lose sight of it.
     """

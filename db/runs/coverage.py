@@ -1,4 +1,4 @@
-"""What was measured on which hardware under which profile, and when last."""
+"""What was measured on which hardware under which preset, and when last."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -17,11 +17,11 @@ from .series_queries import ids_of, newest_run, series_of_metric, under_techniqu
 
 
 def places(database: Database, metric: str, *, techniques: bool = False) -> list[Place]:
-    """Every hardware and profile with a point of `metric`, that of the newest run first.
+    """Every hardware and preset with a point of `metric`, that of the newest run first.
 
     With `techniques` only cases under a technique count.
     """
-    series, run, hardware, profile = tables.Series, tables.Run, tables.Hardware, tables.Profile
+    series, run, hardware, preset = tables.Series, tables.Run, tables.Hardware, tables.Profile
     columns = series.hardware_id, series.profile_id, newest_run(series.id).label("run")
     latest = select(*columns).where(series.id.in_(ids_of(series_of_metric(metric, techniques=techniques))))
     latest = latest.cte("latest")
@@ -36,14 +36,14 @@ def places(database: Database, metric: str, *, techniques: bool = False) -> list
         names = select(hardware.id, hardware.fingerprint, hardware.label, hardware.facts)
         names = names.where(hardware.id.in_({each for each, _ in found}))
         hardwares = {row.id: row for row in connection.execute(names)}
-        names = select(profile.id, profile.fingerprint, profile.name, profile.settings)
-        names = names.where(profile.id.in_({each for _, each in found}))
-        profiles = {row.id: row[1:] for row in connection.execute(names)}
+        names = select(preset.id, preset.fingerprint, preset.name, preset.settings)
+        names = names.where(preset.id.in_({each for _, each in found}))
+        presets = {row.id: row[1:] for row in connection.execute(names)}
     newest_first = sorted(found.values(), key=lambda row: (row.started_at, row.number), reverse=True)
     return [
         Place(
             *hardwares[row.hardware_id][1:3],
-            *profiles[row.profile_id],
+            *presets[row.profile_id],
             row.id,
             row.started_at,
             *_size(hardwares[row.hardware_id].facts),
@@ -60,12 +60,12 @@ def _size(facts: Facts) -> tuple[int, int]:
 
 
 def most_nights(database: Database, days: int = 60) -> list[tuple[str, str]]:
-    """Hardware and profile (fingerprints) that schedules measured, that with the most runs first.
+    """Hardware and preset (fingerprints) that schedules measured, that with the most runs first.
 
     Counted are the `days` up to the newest of these runs: a machine that is gone since is behind those that
     are measured today. Of as many the one with the newest run comes first.
     """
-    run, task, hardware, profile = tables.Run, queue_tables.Task, tables.Hardware, tables.Profile
+    run, task, hardware, preset = tables.Run, queue_tables.Task, tables.Hardware, tables.Profile
     scheduled = exists().where(task.run_id == run.id, task.job == "measure")
     with database.reading() as connection:
         newest = connection.execute(select(func.max(run.started_at)).where(scheduled)).scalar()
@@ -73,12 +73,12 @@ def most_nights(database: Database, days: int = 60) -> list[tuple[str, str]]:
             return []
         last = func.max(run.started_at).label("last")
         query = (
-            select(hardware.fingerprint, profile.fingerprint, func.count().label("runs"), last)
+            select(hardware.fingerprint, preset.fingerprint, func.count().label("runs"), last)
             .select_from(run)
             .join(hardware, hardware.id == run.hardware_id)
-            .join(profile, profile.id == run.profile_id)
+            .join(preset, preset.id == run.profile_id)
             .where(scheduled, run.started_at >= newest - timedelta(days=days))
-            .group_by(hardware.fingerprint, profile.fingerprint)
+            .group_by(hardware.fingerprint, preset.fingerprint)
         )
         rows = connection.execute(query).all()
     ordered = sorted(rows, key=lambda row: (row.runs, row.last), reverse=True)
@@ -86,14 +86,14 @@ def most_nights(database: Database, days: int = 60) -> list[tuple[str, str]]:
 
 
 def case_points(
-    database: Database, metric: str, hardware: Collection[str], profile: str, days: int = 60
+    database: Database, metric: str, hardware: Collection[str], preset: str, days: int = 60
 ) -> dict[str, int]:
-    """How many points of `metric` each case has on some hardware under a profile (fingerprints).
+    """How many points of `metric` each case has on some hardware under a preset (fingerprints).
 
     Counted are the `days` up to the newest of these points.
     """
     table = tables.Measurement
-    names = series_of_metric(metric, profile=profile)
+    names = series_of_metric(metric, preset=preset)
     names = names.where(tables.Hardware.fingerprint.in_(set(hardware)))
     in_one = table.series_id.in_(ids_of(names))
     with database.reading() as connection:
@@ -111,13 +111,13 @@ def case_points(
 
 
 def technique_runs(
-    database: Database, *, hardware: str = "", profile: str = "", limit: int = 50, offset: int = 0
+    database: Database, *, hardware: str = "", preset: str = "", limit: int = 50, offset: int = 0
 ) -> list[str]:
     """The newest runs of ours, by id, in which a case under a technique ended well, newest first.
 
     A run of two environments in turns is none: it measures each case apart from its baseline.
 
-    Of all places, or of a hardware and a profile (fingerprints).
+    Of all places, or of a hardware and a preset (fingerprints).
     """
     run, outcome, case = tables.Run, tables.Outcome, tables.BenchmarkCase
     there = (
@@ -131,8 +131,8 @@ def technique_runs(
     if hardware:
         own = select(tables.Hardware.id).where(tables.Hardware.fingerprint == hardware)
         query = query.where(run.hardware_id.in_(own))
-    if profile:
-        own = select(tables.Profile.id).where(tables.Profile.fingerprint == profile)
+    if preset:
+        own = select(tables.Profile.id).where(tables.Profile.fingerprint == preset)
         query = query.where(run.profile_id.in_(own))
     newest_first = query.order_by(run.started_at.desc(), run.number.desc()).limit(limit).offset(offset)
     with database.reading() as connection:

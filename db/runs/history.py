@@ -30,7 +30,7 @@ def history(
     """The series of some metrics over the `newest` runs of a track, each with its points oldest first.
 
     The runs are those that its `measure` tasks made and ended, well or not. The canary's series are among
-    them. Series come by case, metric, hardware and profile.
+    them. Series come by case, metric, hardware and preset.
     """
     with database.reading() as connection:
         sides = _sides(connection, _run_ids(connection, track), newest)

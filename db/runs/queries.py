@@ -18,7 +18,7 @@ from records.environments import Environment
 from records.kinds import EnvironmentKind, RunSource
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, Outcome, OutcomeCount, Replicate
-from records.runs import ForeignRuns, Profile, Run, RunsOnly, RunSummary
+from records.runs import ForeignRuns, Preset, Run, RunsOnly, RunSummary
 
 from ..connection.engine import Database
 from ..connection.statements import AnySelect, in_batches, rows_among
@@ -112,7 +112,7 @@ def latest_run_id(database: Database) -> str | None:
 
 def run_record(database: Database, run_id: str) -> Run | None:
     """Everything about one run but its outcomes; None if there is none of that id."""
-    run, machine, hardware, profile = tables.Run, tables.Machine, tables.Hardware, tables.Profile
+    run, machine, hardware, preset = tables.Run, tables.Machine, tables.Hardware, tables.Profile
     with database.reading() as connection:
         row = connection.execute(
             select(
@@ -123,13 +123,13 @@ def run_record(database: Database, run_id: str) -> Run | None:
                 hardware.fingerprint.label("hardware_fingerprint"),
                 hardware.label,
                 hardware.facts.label("hardware_facts"),
-                profile.fingerprint.label("profile_fingerprint"),
-                profile.name.label("profile_name"),
-                profile.settings,
+                preset.fingerprint.label("preset_fingerprint"),
+                preset.name.label("preset_name"),
+                preset.settings,
             )
             .join(machine, machine.id == run.machine_id)
             .join(hardware, hardware.id == run.hardware_id)
-            .join(profile, profile.id == run.profile_id)
+            .join(preset, preset.id == run.profile_id)
             .where(run.id == run_id)
         ).first()
         if row is None:
@@ -148,7 +148,7 @@ def run_record(database: Database, run_id: str) -> Run | None:
             row.machine_facts,
         ),
         environments=environments,
-        profile=Profile(row.profile_fingerprint, row.profile_name, row.settings),
+        preset=Preset(row.preset_fingerprint, row.preset_name, row.settings),
         harness=row.harness,
         planned=row.planned,
         command=row.command,
@@ -249,7 +249,7 @@ def _newest_run_first() -> tuple[UnaryExpression[Any], UnaryExpression[Any]]:
 
 
 def _summaries() -> AnySelect:
-    run, machine, hardware, profile = tables.Run, tables.Machine, tables.Hardware, tables.Profile
+    run, machine, hardware, preset = tables.Run, tables.Machine, tables.Hardware, tables.Profile
     return (
         select(
             run.number,
@@ -260,7 +260,7 @@ def _summaries() -> AnySelect:
             run.state,
             machine.name.label("machine"),
             hardware.label.label("hardware"),
-            profile.name.label("profile"),
+            preset.name.label("preset"),
             run.planned,
             run.counts,
             run.kind,
@@ -269,7 +269,7 @@ def _summaries() -> AnySelect:
         )
         .join(machine, machine.id == run.machine_id)
         .join(hardware, hardware.id == run.hardware_id)
-        .join(profile, profile.id == run.profile_id)
+        .join(preset, preset.id == run.profile_id)
     )
 
 

@@ -42,7 +42,7 @@ def release_points(
 ) -> list[ReleasePoint]:
     """What `versions` come to in the series of `metric`: in those of all cases, or of `cases`.
 
-    They come by case, hardware and profile, and within a series oldest version first.
+    They come by case, hardware and preset, and within a series oldest version first.
     """
     names = series_names().where(tables.Series.metric == metric)
     if cases is not None:
@@ -106,12 +106,12 @@ def _release_order(version: str) -> tuple[bool, Version, str]:
 
 
 def measured_versions(
-    database: Database, metric: str, hardware: str, profile: str, *, techniques: bool = False
+    database: Database, metric: str, hardware: str, preset: str, *, techniques: bool = False
 ) -> frozenset[str]:
-    """The PyTorch versions with a point of `metric` under a hardware and a profile (fingerprints)."""
+    """The PyTorch versions with a point of `metric` under a hardware and a preset (fingerprints)."""
     point, environment = tables.Measurement, tables.Environment
     there = exists().where(
-        point.series_id.in_(ids_of(series_of_metric(metric, hardware, profile, techniques=techniques))),
+        point.series_id.in_(ids_of(series_of_metric(metric, hardware, preset, techniques=techniques))),
         *_in_a_run_with(environment),
     )
     query = select(environment.torch_version).where(environment.torch_version != "", there).distinct()
@@ -122,7 +122,7 @@ def measured_versions(
 def version_places(
     database: Database, metric: str, versions: Collection[str]
 ) -> frozenset[tuple[str, str, str]]:
-    """Which of `versions` have a point of `metric` where: version, hardware and profile (fingerprints)."""
+    """Which of `versions` have a point of `metric` where: version, hardware and preset (fingerprints)."""
     query = _runs_with(metric).where(tables.Environment.torch_version.in_(set(versions)))
     columns = tables.Environment.torch_version, tables.Hardware.fingerprint, tables.Profile.fingerprint
     with database.reading() as connection:
@@ -133,7 +133,7 @@ def version_places(
 def version_harnesses(
     database: Database, version: str, metric: str
 ) -> dict[tuple[str, str], tuple[str, ...]]:
-    """By hardware and profile (fingerprints), the harnesses of runs with a point of a version and metric."""
+    """By hardware and preset (fingerprints), the harnesses of runs with a point of a version and metric."""
     columns = tables.Hardware.fingerprint, tables.Profile.fingerprint, tables.Run.harness
     query = _runs_with(metric).where(tables.Environment.torch_version == version)
     query = query.with_only_columns(*columns).distinct()
@@ -152,16 +152,16 @@ def points_of_version(
     version: str,
     *,
     hardware: str | None = None,
-    profile: str | None = None,
+    preset: str | None = None,
     techniques: bool = False,
     newest: int = 1,
 ) -> list[tuple[SeriesKey, SeriesPoint]]:
     """The newest points of one PyTorch version in every series of `metric`, by case, oldest run first.
 
-    All series, or those of a hardware and a profile (fingerprints), or of cases under a technique. Each has
+    All series, or those of a hardware and a preset (fingerprints), or of cases under a technique. Each has
     what lies among its `newest` points up to the version's last, whatever version the others are of.
     """
-    names = series_of_metric(metric, hardware, profile, techniques=techniques)
+    names = series_of_metric(metric, hardware, preset, techniques=techniques)
     with database.reading() as connection:
         keys = {row.id: series_key(row) for row in connection.execute(names)}
         cases = {series: key.case for series, key in keys.items()}
@@ -206,9 +206,9 @@ def _last_of_version(version: str, ids: Select[int], newest: int) -> AnySelect:
 
 
 def _runs_with(metric: str) -> AnySelect:
-    """Runs, each with its hardware, profile and the environments that have a point of `metric` in it."""
+    """Runs, each with its hardware, preset and the environments that have a point of `metric` in it."""
     run, environment, link = tables.Run, tables.Environment, tables.RunEnvironment
-    hardware, profile = tables.Hardware, tables.Profile
+    hardware, preset = tables.Hardware, tables.Profile
     point, series = tables.Measurement, tables.Series
     # A run that crashed, or measured something else, is in no median.
     there = (
@@ -222,7 +222,7 @@ def _runs_with(metric: str) -> AnySelect:
         .join(link, link.environment_id == environment.id)
         .join(run, run.number == link.run_number)
         .join(hardware, hardware.id == run.hardware_id)
-        .join(profile, profile.id == run.profile_id)
+        .join(preset, preset.id == run.profile_id)
         .where(there)
     )
 

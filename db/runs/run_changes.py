@@ -1,4 +1,4 @@
-"""What differs between two runs besides their measurements: machine, harness, profile, environment."""
+"""What differs between two runs besides their measurements: machine, harness, preset, environment."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -98,8 +98,8 @@ def _facts_of_runs(connection: Connection, runs: Collection[str]) -> dict[str, R
 
 
 def _rows(connection: Connection, runs: Sequence[str]) -> Sequence[Any]:
-    """Runs with their machines and profiles."""
-    run, machine, hardware, profile = tables.Run, tables.Machine, tables.Hardware, tables.Profile
+    """Runs with their machines and presets."""
+    run, machine, hardware, preset = tables.Run, tables.Machine, tables.Hardware, tables.Profile
     query = (
         select(
             run.id,
@@ -109,12 +109,12 @@ def _rows(connection: Connection, runs: Sequence[str]) -> Sequence[Any]:
             machine.name.label("machine"),
             hardware.label.label("hardware"),
             hardware.facts.label("hardware_facts"),
-            profile.name.label("profile"),
-            profile.settings,
+            preset.name.label("preset"),
+            preset.settings,
         )
         .join(machine, machine.id == run.machine_id)
         .join(hardware, hardware.id == run.hardware_id)
-        .join(profile, profile.id == run.profile_id)
+        .join(preset, preset.id == run.profile_id)
         .where(run.id.in_(runs))
     )
     return connection.execute(query).all()
@@ -125,13 +125,13 @@ def _of_the_run(row: Any) -> dict[tuple[str, str], str]:
         name: value for name, value in row.facts.get("conditions", {}).items() if name not in _RESTLESS
     }
     harness = {"harness": row.harness, "cases": row.facts.get("user_version")}
-    profile = {"profile": row.profile, **row.settings}
+    preset = {"preset": row.preset, **row.settings}
     how = {name: row.facts.get(name) for name in ("timing", "device")}
     return {
         **_named("machine", {"name": row.machine, **conditions}),
         **_named("hardware", {"hardware": row.hardware, **row.hardware_facts}),
         **_named("harness", harness),
-        **_named("profile", profile | how),
+        **_named("preset", preset | how),
     }
 
 

@@ -33,7 +33,7 @@ Lines = dict[SeriesKey, tuple[SeriesPoint, ...]]
 
 def series_names() -> AnySelect:
     """The series, each with its id and the columns of its key."""
-    table, case, hardware, profile = tables.Series, tables.BenchmarkCase, tables.Hardware, tables.Profile
+    table, case, hardware, preset = tables.Series, tables.BenchmarkCase, tables.Hardware, tables.Profile
     return (
         select(
             table.id,
@@ -41,24 +41,24 @@ def series_names() -> AnySelect:
             table.metric,
             hardware.fingerprint.label("hardware"),
             hardware.label.label("hardware_label"),
-            profile.fingerprint.label("profile"),
-            profile.name.label("profile_name"),
+            preset.fingerprint.label("preset"),
+            preset.name.label("preset_name"),
         )
         .join(case, case.id == table.case_id)
         .join(hardware, hardware.id == table.hardware_id)
-        .join(profile, profile.id == table.profile_id)
+        .join(preset, preset.id == table.profile_id)
     )
 
 
 def series_of_metric(
-    metric: str, hardware: str | None = None, profile: str | None = None, *, techniques: bool = False
+    metric: str, hardware: str | None = None, preset: str | None = None, *, techniques: bool = False
 ) -> AnySelect:
-    """The series of a metric: all, of a hardware, of a profile (fingerprints), of cases under a technique."""
+    """The series of a metric: all, of a hardware, of a preset (fingerprints), of cases under a technique."""
     query = series_names().where(tables.Series.metric == metric)
     if hardware is not None:
         query = query.where(tables.Hardware.fingerprint == hardware)
-    if profile is not None:
-        query = query.where(tables.Profile.fingerprint == profile)
+    if preset is not None:
+        query = query.where(tables.Profile.fingerprint == preset)
     return query.where(under_technique()) if techniques else query
 
 
@@ -87,12 +87,12 @@ def series_ids_of(connection: Connection, keys: Collection[SeriesKey]) -> dict[i
 
 def identity(key: SeriesKey) -> tuple[str, str, str, str]:
     """A key without its labels, which may have been written differently."""
-    return key.case, key.metric, key.hardware, key.profile
+    return key.case, key.metric, key.hardware, key.preset
 
 
 def by_name(key: SeriesKey) -> tuple[str, ...]:
     """What keys are sorted by for people."""
-    return key.case, key.metric, key.hardware_label, key.profile_name, key.hardware, key.profile
+    return key.case, key.metric, key.hardware_label, key.preset_name, key.hardware, key.preset
 
 
 def measured_values() -> tuple[InstrumentedAttribute[Any], ...]:
@@ -165,7 +165,7 @@ def points(rows: Iterable[AnyRow], cases: Mapping[int, str]) -> list[tuple[int, 
 
 
 def series_keys(database: Database) -> list[SeriesKey]:
-    """Every series there is, by case, metric, hardware and profile."""
+    """Every series there is, by case, metric, hardware and preset."""
     with database.reading() as connection:
         rows = connection.execute(series_names()).all()
     return sorted((series_key(row) for row in rows), key=by_name)

@@ -28,15 +28,15 @@ def save_run(database: Database, run: Run) -> None:
     """Store a run, or what has become of it since: state, end, planned, notes and facts.
 
     A run that is complete stays so, whatever older record arrives later. The rows of its machine,
-    environments and profile are written once: a fingerprint stands for what it was first stored with.
+    environments and preset are written once: a fingerprint stands for what it was first stored with.
 
     Raises ValueError where the id is that of another run, of another machine for example, and where an
-    environment or a profile of the same fingerprint is stored as something else.
+    environment or a preset of the same fingerprint is stored as something else.
     """
     with database.writing() as connection:
         machine = machine_id(connection, run.machine)
         hardware = hardware_id(connection, run.machine.hardware)
-        profile = profile_id(connection, run.profile)
+        preset = profile_id(connection, run.preset)
         environments = environment_ids(connection, run.environments)
         later = _later_values(run)
         identity: Values = {
@@ -44,7 +44,7 @@ def save_run(database: Database, run: Run) -> None:
             "started_at": run.started_at,
             "machine_id": machine,
             "hardware_id": hardware,
-            "profile_id": profile,
+            "profile_id": preset,
             "harness": run.harness,
         }
         about: Values = {"kind": run.kind, "source": run.source, "source_format": run.source_format}
@@ -150,7 +150,7 @@ _IDENTITY = {
     "suite": "suite",
     "machine_id": "machine",
     "hardware_id": "hardware",
-    "profile_id": "profile",
+    "profile_id": "preset",
     "harness": "harness",
 }
 

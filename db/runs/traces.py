@@ -32,7 +32,7 @@ def operator_tables(
 ) -> list[OperatorTable]:
     """The operator tables of a run, a case, a workload or of all, newest run first, then as they were traced.
 
-    With `like`, a run, only of runs of its hardware, profile and harness: others cannot be subtracted from
+    With `like`, a run, only of runs of its hardware, preset and harness: others cannot be subtracted from
     its tables. Of one run all are told, else the first `limit`.
     """
     query = _query().limit(limit) if run is None else _query().where(tables.Run.id == run)
@@ -46,11 +46,11 @@ def operator_tables(
 
 
 def newest_operator_table(database: Database, series: SeriesKey, torch_version: str) -> OperatorTable | None:
-    """The newest table of a version of PyTorch in the case of a series, under its hardware and profile."""
+    """The newest table of a version of PyTorch in the case of a series, under its hardware and preset."""
     query = _query().where(
         tables.BenchmarkCase.key == series.case,
         tables.Hardware.fingerprint == series.hardware,
-        tables.Profile.fingerprint == series.profile,
+        tables.Profile.fingerprint == series.preset,
         tables.Environment.torch_version == torch_version,
     )
     return next(iter(_tables(database, query.limit(1))), None)
@@ -75,7 +75,7 @@ def _table(row: Row[*tuple[Any, ...]]) -> OperatorTable:
         environment=row.environment,
         torch_version=row.torch_version,
         hardware=f"{row.hardware} ({row.hardware_fingerprint[:_FINGERPRINT]})",
-        profile=f"{row.profile} ({row.profile_fingerprint[:_FINGERPRINT]})",
+        preset=f"{row.preset} ({row.preset_fingerprint[:_FINGERPRINT]})",
         device=str(row.facts.get("device", "")),
         harness=row.harness,
         rows=tuple(row.facts["operators"]),
@@ -85,7 +85,7 @@ def _table(row: Row[*tuple[Any, ...]]) -> OperatorTable:
 def _query() -> Select[*tuple[Any, ...]]:
     """Outcomes that hold a table, with what tells these apart, newest run first."""
     outcome, case, environment = tables.Outcome, tables.BenchmarkCase, tables.Environment
-    machine, hardware, profile = tables.Machine, tables.Hardware, tables.Profile
+    machine, hardware, preset = tables.Machine, tables.Hardware, tables.Profile
     return (
         select(
             tables.Run.id,
@@ -96,8 +96,8 @@ def _query() -> Select[*tuple[Any, ...]]:
             environment.torch_version,
             hardware.label.label("hardware"),
             hardware.fingerprint.label("hardware_fingerprint"),
-            profile.name.label("profile"),
-            profile.fingerprint.label("profile_fingerprint"),
+            preset.name.label("preset"),
+            preset.fingerprint.label("preset_fingerprint"),
             outcome.facts,
         )
         .select_from(outcome)
@@ -106,7 +106,7 @@ def _query() -> Select[*tuple[Any, ...]]:
         .join(environment, environment.id == outcome.environment_id)
         .join(machine, machine.id == tables.Run.machine_id)
         .join(hardware, hardware.id == tables.Run.hardware_id)
-        .join(profile, profile.id == tables.Run.profile_id)
+        .join(preset, preset.id == tables.Run.profile_id)
         # Facts are compared as the text that they are stored as. A failed trace, which has no table, must not
         # count toward a limit, nor what somebody else calls a profile.
         .where(

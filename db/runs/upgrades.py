@@ -17,7 +17,7 @@ def upgrade_runs(
     database: Database, kind: RunKind = RunKind.UPGRADE, *, newest: int = 100
 ) -> list[UpgradeRun]:
     """The newest runs of a kind that measures two environments in turns, newest first."""
-    run, machine, hardware, profile = tables.Run, tables.Machine, tables.Hardware, tables.Profile
+    run, machine, hardware, preset = tables.Run, tables.Machine, tables.Hardware, tables.Profile
     query = (
         select(
             run.number,
@@ -28,14 +28,14 @@ def upgrade_runs(
             machine.name.label("machine"),
             hardware.fingerprint.label("hardware"),
             hardware.label.label("hardware_label"),
-            profile.name.label("profile"),
+            preset.name.label("preset"),
             run.facts,
             run.kind,
             run.source,
         )
         .join(machine, machine.id == run.machine_id)
         .join(hardware, hardware.id == run.hardware_id)
-        .join(profile, profile.id == run.profile_id)
+        .join(preset, preset.id == run.profile_id)
         .where(run.kind == kind)
         .order_by(run.started_at.desc(), run.number.desc())
         .limit(newest)

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, select
 
 from records.environments import Environment
 from records.machines import Hardware, Machine
-from records.runs import Profile
+from records.runs import Preset
 
 from ..connection.statements import Values, insert_missing, rows_among
 from ..schema import core_tables as tables
@@ -27,13 +27,13 @@ def hardware_id(connection: Connection, hardware: Hardware) -> int:
     return _by_fingerprint(connection, tables.Hardware, {hardware.fingerprint: values})[hardware.fingerprint]
 
 
-def profile_id(connection: Connection, profile: Profile) -> int:
-    """The id of `profile`, stored if need be; raises ValueError where other settings are stored for it."""
+def profile_id(connection: Connection, preset: Preset) -> int:
+    """The id of `preset`, stored if need be; raises ValueError where other settings are stored for it."""
     # As it would come back: what is compared has been JSON.
-    settings = json.loads(json.dumps(dict(profile.settings)))
-    values: Values = {"name": profile.name, "settings": settings}
-    known = _by_fingerprint(connection, tables.Profile, {profile.fingerprint: values}, ("settings",))
-    return known[profile.fingerprint]
+    settings = json.loads(json.dumps(dict(preset.settings)))
+    values: Values = {"name": preset.name, "settings": settings}
+    known = _by_fingerprint(connection, tables.Profile, {preset.fingerprint: values}, ("settings",))
+    return known[preset.fingerprint]
 
 
 def environment_ids(connection: Connection, environments: Sequence[Environment]) -> dict[str, int]:
@@ -67,12 +67,12 @@ def case_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
 
 
 def series_ids(
-    connection: Connection, hardware: int, profile: int, pairs: Collection[tuple[int, str]]
+    connection: Connection, hardware: int, preset: int, pairs: Collection[tuple[int, str]]
 ) -> dict[tuple[int, str], int]:
-    """The ids of the series of (case id, metric) on one hardware under one profile, stored if need be."""
+    """The ids of the series of (case id, metric) on one hardware under one preset, stored if need be."""
     table = tables.Series
     query = select(table.case_id, table.metric, table.id).where(
-        table.hardware_id == hardware, table.profile_id == profile
+        table.hardware_id == hardware, table.profile_id == preset
     )
 
     def stored() -> dict[tuple[int, str], int]:
@@ -81,7 +81,7 @@ def series_ids(
 
     known = stored()
     if missing := sorted({*pairs} - known.keys()):
-        owners = {"hardware_id": hardware, "profile_id": profile}
+        owners = {"hardware_id": hardware, "profile_id": preset}
         insert_missing(
             connection, table, [{"case_id": case, "metric": metric, **owners} for case, metric in missing]
         )

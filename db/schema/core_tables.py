@@ -85,7 +85,7 @@ class Environment(Base):
 
 
 class Profile(Base):
-    """A measurement profile."""
+    """A measurement preset."""
 
     __tablename__ = "profile"
 

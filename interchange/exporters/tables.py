@@ -76,7 +76,7 @@ def _json(value: Any) -> str:
 
 def _runs(exported: ExportedRun, _: Catalogue) -> Iterator[Row]:
     run = exported.run
-    machine, hardware, profile = run.machine, run.machine.hardware, run.profile
+    machine, hardware, preset = run.machine, run.machine.hardware, run.preset
     versions = dict.fromkeys(each.torch_version for each in run.environments if each.torch_version)
     yield (
         run.id,
@@ -88,8 +88,8 @@ def _runs(exported: ExportedRun, _: Catalogue) -> Iterator[Row]:
         machine.fingerprint,
         hardware.label,
         hardware.fingerprint,
-        profile.name,
-        profile.fingerprint,
+        preset.name,
+        preset.fingerprint,
         ", ".join(versions),
         _json({each.fingerprint: each.name for each in run.environments}),
         run.harness,
@@ -135,7 +135,7 @@ def _measurements(exported: ExportedRun, catalogue: Catalogue) -> Iterator[Row]:
             environment.torch_version,
             run.machine.name,
             run.machine.hardware.label,
-            run.profile.name,
+            run.preset.name,
             each.metric,
             metric.unit if metric else None,
             metric.better if metric else None,
@@ -183,7 +183,7 @@ _OUTCOME = (
 )
 _MACHINE = ExportColumn("machine", "text", "name of the machine")
 _HARDWARE = ExportColumn("hardware", "text", "label of what makes machines comparable")
-_PROFILE = ExportColumn("profile", "text", "name of the measurement profile")
+_PRESET = ExportColumn("profile", "text", "name of the measurement preset")
 _UNIT = ExportColumn("unit", "text", "unit of the values in this row")
 _STARTED = ExportColumn("started_at", "time", "when the run started")
 
@@ -200,8 +200,8 @@ TABLES: dict[str, ExportTable] = {
             ExportColumn("machine_fingerprint", "text", "identity of the machine"),
             _HARDWARE,
             ExportColumn("hardware_fingerprint", "text", "identity of the hardware"),
-            _PROFILE,
-            ExportColumn("profile_fingerprint", "text", "identity of the profile"),
+            _PRESET,
+            ExportColumn("profile_fingerprint", "text", "identity of the preset"),
             ExportColumn("torch_versions", "text", "with commas"),
             ExportColumn("environments", "json", "name by fingerprint"),
             ExportColumn("harness", "text", "version of what measured"),
@@ -234,7 +234,7 @@ TABLES: dict[str, ExportTable] = {
     "measurements": ExportTable(
         "one row per metric of a case in a run and environment",
         (
-            *(_RUN, _STARTED, _CASE, _ENVIRONMENT, _FINGERPRINT, _TORCH, _MACHINE, _HARDWARE, _PROFILE),
+            *(_RUN, _STARTED, _CASE, _ENVIRONMENT, _FINGERPRINT, _TORCH, _MACHINE, _HARDWARE, _PRESET),
             ExportColumn("metric", "text", "name of the metric"),
             _UNIT,
             ExportColumn("better", "text", "lower, higher or neither"),

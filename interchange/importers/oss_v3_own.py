@@ -10,7 +10,7 @@ from statistics import median
 from analysis.replicates import Summary
 from records.machines import Machine
 from records.outcomes import Measurement, Outcome
-from records.runs import Profile
+from records.runs import Preset
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, digest
@@ -42,16 +42,16 @@ class Ours:
     endings: dict[str, list[_Ending]] = field(default_factory=dict[str, list[_Ending]])
     replicates: dict[str, dict[str, list[int]]] = field(default_factory=dict[str, dict[str, list[int]]])
     """By case and metric, of which processes its values are."""
-    profile: tuple[str, str] | None = None
-    """The fingerprint and the name of the profile it was measured under."""
+    preset: tuple[str, str] | None = None
+    """The fingerprint and the name of the preset it was measured under."""
     hardware: str = ""
     """The fingerprint of what it was measured on."""
 
     def under(self, record: Record) -> None:
-        """Keep the profile and the hardware that a record of ours names."""
+        """Keep the preset and the hardware that a record of ours names."""
         fingerprint = extra_text(record.benchmark, "profile_fingerprint")
         if record.is_ours and fingerprint:
-            self.profile = fingerprint, extra_text(record.benchmark, "profile")
+            self.preset = fingerprint, extra_text(record.benchmark, "profile")
         self.hardware = record.hardware_fingerprint or self.hardware
 
     def stated(self, record: Record, case: str, metric: str, values: Sequence[float]) -> bool:
@@ -116,14 +116,14 @@ def restored(run: ImportedRun, ours: Ours) -> ImportedRun:
         for case, own in found.items()
         for outcome in _outcomes(own, ours.endings.get(case, ()), ours.replicates.get(case, {}))
     ]
-    profile = _profile(run.run.profile, ours.profile) if ours.profile else run.run.profile
+    preset = _preset(run.run.preset, ours.preset) if ours.preset else run.run.preset
     machine = _machine(run.run.machine, ours.hardware) if ours.hardware else run.run.machine
-    restated = replace(run.run, planned=len(outcomes), profile=profile, machine=machine)
+    restated = replace(run.run, planned=len(outcomes), preset=preset, machine=machine)
     return ImportedRun(restated, tuple(outcomes), measurements)
 
 
-def _profile(imported: Profile, measured: tuple[str, str]) -> Profile:
-    """What was measured under two profiles is never one series, here as little as where it comes from."""
+def _preset(imported: Preset, measured: tuple[str, str]) -> Preset:
+    """What was measured under two presets is never one series, here as little as where it comes from."""
     fingerprint, name = measured
     own = hashlib.sha256(f"{imported.fingerprint} {fingerprint}".encode(errors="replace")).hexdigest()[:16]
     return replace(imported, fingerprint=own, name=f"{imported.name} {name}".strip())

@@ -171,7 +171,7 @@ class Record:
         )
 
     def _exported(self) -> dict[str, str]:
-        """Which run of ours it was, under which profile and on what; nothing for a record of others."""
+        """Which run of ours it was, under which preset and on what; nothing for a record of others."""
         names = {"exported_run": "run", "exported_profile": "profile_fingerprint"} if self.is_ours else {}
         found = {name: extra_text(self.benchmark, entry) for name, entry in names.items()}
         hardware = self.hardware_fingerprint

@@ -10,7 +10,7 @@ from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_environment, kind_of_old_run, source_of_old_run
 from records.outcomes import Measurement, MetricDefinition, Outcome, OutcomeStatus
-from records.runs import Profile, Run
+from records.runs import Preset, Run
 from records.telemetry import Recording
 
 from ..errors import BadFile
@@ -38,7 +38,7 @@ def run_of(at: At) -> Run:
         state=_one_of(at, "state", STATES),
         machine=_machine(at.need("machine")),
         environments=tuple(_environment(each, source) for each in at.need("environments").list()),
-        profile=_profile(at.need("profile")),
+        preset=_preset(at.need("profile")),
         harness=_text(at, "harness"),
         planned=_count(at, "planned"),
         command=_text(at, "command"),
@@ -133,8 +133,8 @@ def _environment(at: At, source: RunSource) -> Environment:
     )
 
 
-def _profile(at: At) -> Profile:
-    return Profile(at.need("fingerprint").text(), _text(at, "name"), _facts(at, "settings"))
+def _preset(at: At) -> Preset:
+    return Preset(at.need("fingerprint").text(), _text(at, "name"), _facts(at, "settings"))
 
 
 def _recording(at: At) -> Recording:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from analysis.metrics import METRICS, Better
 from records.machines import Machine
 from records.outcomes import MetricDefinition, Outcome
-from records.runs import Profile
+from records.runs import Preset
 
 from ..errors import BadFile
 from ..foreign_runs import SUBMITTED, Failure, ForeignOrigin, Point, assembled, case_key, plain
@@ -49,7 +49,7 @@ class Submission:
     torch: str
     python: str
     environment: str
-    profile: str
+    preset: str
     gpus: tuple[Gpu, ...]
     points: tuple[Point, ...]
     status: str
@@ -61,7 +61,7 @@ class Submission:
         """What submissions share that belong to one run."""
         gpus = json.dumps(self.gpus, sort_keys=True)
         started = self.started_at.isoformat()
-        return self.suite, started, self.torch, self.python, self.environment, self.profile, gpus
+        return self.suite, started, self.torch, self.python, self.environment, self.preset, gpus
 
 
 def submissions(document: At, default_time: datetime | None, now: datetime | None = None) -> list[Submission]:
@@ -129,11 +129,11 @@ def _assembled(
     points = [point for each in own for point in each.points]
     failures = [Failure(each.case, each.status, each.reason) for each in own if each.status != "ok"]
     made, definitions, problems = assembled(origin, points, failures)
-    settings = {"submitted_as": first.profile}
-    # Apart from a profile of ours by that name: who submits ran under settings that we do not know.
-    fingerprint = hashlib.sha256(f"{NAME}/{first.profile}".encode()).hexdigest()[:16]
-    profile = Profile(fingerprint, first.profile, settings) if first.profile else made.run.profile
-    run = replace(made.run, machine=machine, profile=profile, command="pyrometer submit")
+    settings = {"submitted_as": first.preset}
+    # Apart from a preset of ours by that name: who submits ran under settings that we do not know.
+    fingerprint = hashlib.sha256(f"{NAME}/{first.preset}".encode()).hexdigest()[:16]
+    preset = Preset(fingerprint, first.preset, settings) if first.preset else made.run.preset
+    run = replace(made.run, machine=machine, preset=preset, command="pyrometer submit")
     facts: dict[str, dict[str, Any]] = {}
     for each in own:
         facts.setdefault(each.case, {}).update(each.facts)
@@ -163,7 +163,7 @@ def _submission(at: At, default_time: datetime | None, latest: datetime) -> Subm
         torch=_text(at, "torch"),
         python=_text(at, "python"),
         environment=_text(at, "environment"),
-        profile=_text(at, "profile"),
+        preset=_text(at, "profile"),
         gpus=tuple(_gpu(gpu) for gpu in _list(at, "gpus")),
         points=points,
         status=status,

@@ -16,7 +16,7 @@ from typing import Any
 from records.outcomes import Outcome
 
 from ..machine import last_level_cache_mib
-from ..profile import AppliedProfile
+from ..preset import MachinePreset
 from .process import TOKEN_VARIABLE, inherited_variables
 
 #: What the canary's environment is called.
@@ -31,7 +31,7 @@ _PATIENCE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """The canary on the CPUs that a profile measures; none: it is not pinned."""
+    """The canary on the CPUs that a preset measures; none: it is not pinned."""
 
     cpus: tuple[int, ...]
 
@@ -114,6 +114,6 @@ class Canary:
         return told, f"the canary ended with {done.returncode}: {last}"
 
 
-def canary_of(profile: AppliedProfile) -> Canary:
-    """The canary for what is measured under `profile`."""
-    return Canary(profile.cpus)
+def canary_of(preset: MachinePreset) -> Canary:
+    """The canary for what is measured under `preset`."""
+    return Canary(preset.cpus)

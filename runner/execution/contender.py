@@ -57,7 +57,7 @@ OnPhase = Callable[[Planned, str], None]
 #: Signals that say something about the case's own code; the sentence helps more than the number.
 _SIGNALS = {
     signal.SIGILL: "illegal instruction: a kernel used an instruction that this machine refuses; on x86, "
-    "ONEDNN_MAX_CPU_ISA in the profile's environment can cap what oneDNN uses",
+    "ONEDNN_MAX_CPU_ISA in the preset's environment can cap what oneDNN uses",
     signal.SIGSEGV: "segmentation fault",
     signal.SIGBUS: "bus error",
     signal.SIGFPE: "arithmetic error",

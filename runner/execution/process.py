@@ -165,9 +165,9 @@ class WorkerProcess:
 
 
 def worker_environment(launch: Launch) -> dict[str, str]:
-    """The measured process's variables: this process's without our settings, the profile's on top.
+    """The measured process's variables: this process's without our settings, the preset's on top.
 
-    What changes a measurement comes from the profile alone, which is stored and resumed; it took over what
+    What changes a measurement comes from the preset alone, which is stored and resumed; it took over what
     it wanted of the shell's when it was made.
     """
     return {**inherited_variables(), **launch.variables, TOKEN_VARIABLE: launch.token}

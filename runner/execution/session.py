@@ -12,7 +12,7 @@ from pathlib import Path
 from records.outcomes import Outcome, Planned
 
 from ..multi_node.nodes import Node
-from ..profile import AppliedProfile
+from ..preset import MachinePreset
 from ..session_plan import SessionPlan, TargetEnvironment, Timing
 from ..telemetry.telemetry_interface import OwnGpus, StartTelemetry, Telemetry
 from ..worker.case_key import CaseKey
@@ -50,7 +50,7 @@ class Conditions:
     run: str
     folder: Path
     harness: Harness
-    profile: AppliedProfile
+    preset: MachinePreset
     timing: Timing
     targets: Mapping[str, TargetEnvironment]
     device: str
@@ -112,13 +112,13 @@ class Session:
         keys = [CaseKey.parse(planned.case) for planned in self._plan.contenders]
         # Only the devices in use: what others do on the rest of them is no matter of ours.
         devices = max((self._gpus(key) for key in keys), key=len)
-        cpus = conditions.profile.cpus
+        cpus = conditions.preset.cpus
         if cpus and any(key.axis("cpus") != "profile" for key in keys):
             # By number: a sampler that is told none counts those it may use, which are housekeeping's by now.
-            cpus = allowed_cpus(conditions.profile)
+            cpus = allowed_cpus(conditions.preset)
         with contextlib.suppress(OSError):
             spool.mkdir(parents=True, exist_ok=True)
-        return conditions.telemetry(spool, devices, cpus, conditions.profile.housekeeping, self._token)
+        return conditions.telemetry(spool, devices, cpus, conditions.preset.housekeeping, self._token)
 
     def _gpus(self, key: CaseKey) -> tuple[str, ...]:
         """The GPUs of this machine that a case computes on: one for each of its ranks here."""
@@ -218,8 +218,8 @@ class Session:
         conditions = self._conditions
         key = CaseKey.parse(planned.case)
         target = conditions.targets[planned.environment]
-        profile = conditions.profile
-        start = start_of(key, profile, read(allowed_cpus(profile)), usable_numactl)
+        preset = conditions.preset
+        start = start_of(key, preset, read(allowed_cpus(preset)), usable_numactl)
         cache = cache_folder(conditions.folder / "cache", key, planned.environment)
         variables = dict(start.variables)
         if cache:
@@ -233,7 +233,7 @@ class Session:
             harness=conditions.harness,
             variables=variables,
             cpus=start.cpus,
-            own_cpus=profile.housekeeping,
+            own_cpus=preset.housekeeping,
             log=conditions.folder / "logs" / planned.environment / f"{slug}-{planned.replicate}.log",
             # The supervisor's deadline is the backstop: a contender also waits while the others work.
             deadline_seconds=timing.deadline_seconds * (len(self._plan.contenders) + 1),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ..errors import NodeFailed
 from ..execution.harness import Harness
 from ..machine import MachineFacts
-from ..profile import AppliedProfile
+from ..preset import MachinePreset
 
 if TYPE_CHECKING:
     # It starts a worker, which knows nodes.
@@ -94,7 +94,7 @@ def inspect(
     nodes: tuple[Node, ...],
     environment: "MeasuredEnvironment",
     harness: Harness,
-    profile: AppliedProfile,
+    preset: MachinePreset,
     gpus: int,
 ) -> NodeMachines:
     """What the machines of the other nodes are; raises NodeFailed for one that cannot measure the same.
@@ -104,7 +104,7 @@ def inspect(
     order = {
         "python": environment.python,
         "harness": str(harness.path),
-        "profile": {**asdict(profile), "variables": dict(profile.variables)},
+        "preset": {**asdict(preset), "variables": dict(preset.variables)},
         "gpus": gpus,
     }
     return NodeMachines(nodes, tuple(_machine(node, order, environment.facts) for node in nodes[1:]))

@@ -10,18 +10,18 @@ from typing import Any
 from .. import environment, machine
 from ..errors import RunnerError
 from ..execution.harness import Harness
-from ..profile import AppliedProfile
+from ..preset import MachinePreset
 
 
 def main() -> None:
     """Answer the order in the first argument (see `nodes.inspect`)."""
     order: dict[str, Any] = json.loads(sys.argv[1])
-    values = order["profile"]
+    values = order["preset"]
     cpus, housekeeping = tuple(values["cpus"]), tuple(values["housekeeping"])
-    profile = AppliedProfile(values["name"], values["variables"], cpus, housekeeping, values["threads"])
+    preset = MachinePreset(values["name"], values["variables"], cpus, housekeeping, values["threads"])
     harness = Harness(Path(order["harness"]), "", "", ())
     try:
-        described = environment.describe("of this run", Path(order["python"]), harness, profile)
+        described = environment.describe("of this run", Path(order["python"]), harness, preset)
     except RunnerError as error:
         json.dump({"failed": str(error)}, sys.stdout)
         return

@@ -83,7 +83,7 @@ _ALL = (
         "cpus",
         "profile",
         ("profile", "1", "node", "physical", "all"),
-        "CPUs of the process: as the profile says, one core, one NUMA node, one thread a core, or every CPU",
+        "CPUs of the process: as the preset says, one core, one NUMA node, one thread a core, or every CPU",
     ),
     Axis("threads", "profile", ("profile",), "OMP_NUM_THREADS, before torch is imported", counts=True),
     Axis(
@@ -223,7 +223,7 @@ class CaseKey:
 
     @property
     def eager(self) -> "CaseKey":
-        """The same workload under no technique at all: eager, fp32, as the profile has it."""
+        """The same workload under no technique at all: eager, fp32, as the preset has it."""
         return CaseKey.of(self.name, self.phase, dict(self.parameters), {})
 
 

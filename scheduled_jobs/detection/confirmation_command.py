@@ -30,7 +30,7 @@ _CHOSEN = "chosen"
 class Planned:
     """A session that can be measured: what it judges, its two sides, and what its command takes.
 
-    `options` are those that every command about these cases takes: the profile, the files of own cases, and
+    `options` are those that every command about these cases takes: the preset, the files of own cases, and
     the device where it is the CPU. `suite` says how long is measured, `cold` how many pairs compile cold,
     `also` which metrics have to be judged beside the one that decides an upgrade.
     """
@@ -75,7 +75,7 @@ def planned(database: Database, hands: Hands, found: Sequence[Finding], cases: S
         cases=tuple(cases),
         old=old,
         new=new,
-        options=("--profile", first.key.profile_name, *_device(after), *_own_cases(hands, first.schedule)),
+        options=("--preset", first.key.preset_name, *_device(after), *_own_cases(hands, first.schedule)),
         suite=() if after.suite == _CHOSEN else ("--suite", after.suite),
         cold=_COLD if any(map(needs_cold, found)) else (),
         also=_also(found),

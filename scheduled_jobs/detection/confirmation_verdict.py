@@ -8,7 +8,7 @@ from analysis.comparison.verdict import Verdict
 from analysis.detection.default_watched_metrics import rules_of
 from records.findings import Finding
 from workflows.run_header import Header
-from workflows.upgrade import without_again
+from workflows.session_queue import without_again
 
 from .findings import CONFIRMED_BEFORE
 from .rebuild_environment import Side

@@ -114,7 +114,7 @@ def operator_difference(
 
 
 def _origin(table: OperatorTable) -> OperatorOrigin:
-    return OperatorOrigin(table.workload, table.hardware, table.profile, table.device, table.harness)
+    return OperatorOrigin(table.workload, table.hardware, table.preset, table.device, table.harness)
 
 
 def bisect_offer(old_torch: str, new_torch: str, case: str, options: Sequence[str] = ()) -> str:

@@ -14,13 +14,13 @@ from records.series import HistoryPoint, SeriesHistory, SeriesKey
 from .findings import MachineSeries
 
 #: Kinds of change that are not PyTorch's: before such a night a segment starts.
-_BORDERS = ("machine", "hardware", "harness", "profile")
+_BORDERS = ("machine", "hardware", "harness", "preset")
 #: Of what changed before a night so much is told as its border.
 _TOLD = 3
 #: A control counts for a night that it was measured no further from than this.
 _SAME_NIGHT = timedelta(hours=18)
 
-#: What tells series on machines apart: case, metric, hardware, profile, machine.
+#: What tells series on machines apart: case, metric, hardware, preset, machine.
 Place = tuple[str, str, str, str, str]
 
 
@@ -44,7 +44,7 @@ def holds_zero(history: SeriesHistory) -> bool:
 def place_of(series: MachineSeries) -> Place:
     """What two series share that may stand beside each other night by night."""
     key: SeriesKey = series.key
-    return key.case, key.metric, key.hardware, key.profile, series.machine
+    return key.case, key.metric, key.hardware, key.preset, series.machine
 
 
 def runs_by_machine(series: Iterable[MachineSeries]) -> dict[str, list[str]]:

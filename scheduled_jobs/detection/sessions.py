@@ -42,7 +42,7 @@ class Session:
     old: str
     new: str
     machine: str
-    profile: str
+    preset: str
     findings: tuple[int, ...]
     cases: tuple[str, ...]
     neighbours: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Session:
             "left": len(self.left),
             "neighbours": list(self.neighbours),
         }
-        pair = f"{self.old[:_FINGERPRINT]}-{self.new[:_FINGERPRINT]}-{self.profile}"
+        pair = f"{self.old[:_FINGERPRINT]}-{self.new[:_FINGERPRINT]}-{self.preset}"
         pair += "-cold" if self.cold else ""
         return NewTask(f"{track.track}-{pair}@{self.machine}", CONFIRM, spec, label=self.machine)
 
@@ -90,7 +90,7 @@ def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence
     pairs: dict[tuple[str, str, str, str, bool], list[Finding]] = defaultdict(list)
     for one in candidates:
         sides = sides_of(one)
-        pairs[sides.old, sides.new, one.machine, one.key.profile_name, needs_cold(one)].append(one)
+        pairs[sides.old, sides.new, one.machine, one.key.preset_name, needs_cold(one)].append(one)
     sessions = [
         _session(pair, sorted(own, key=lambda one: -abs(one.change)), measured.get(pair[2], ()))
         for pair, own in pairs.items()

@@ -169,7 +169,7 @@ def _look(database: Database, track: Track, schedule: ScheduleSettings | None) -
     known: dict[Place, list[Finding]] = defaultdict(list)
     for one in _known(database, track, None):
         key = one.key
-        known[key.case, key.metric, key.hardware, key.profile, one.machine].append(one)
+        known[key.case, key.metric, key.hardware, key.preset, one.machine].append(one)
     borders, pinned = machine_borders(database, runs), baseline == track.track
     return _Look(track, series, controls, runs, borders, known, pinned, zeros)
 

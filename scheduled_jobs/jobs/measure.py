@@ -15,7 +15,8 @@ from .environment_aliases import resolved
 #: What a task's spec may say, and the option of `pyrometer run` that takes it.
 _OPTIONS = {
     "suite": "--suite",
-    "profile": "--profile",
+    "preset": "--preset",
+    "profile": "--preset",  # in tasks of 0.1.0
     "replicates": "--replicates",
     "budget_seconds": "--budget",
     "device": "--device",

@@ -1,7 +1,7 @@
 """The job `prune`: what `pyrometer db prune` does, by itself, and old leftovers of runs."""
 
 from records.tasks import Task
-from workflows.retention import Kept, clear, prune
+from workflows.database_upkeep import Kept, clear, prune
 
 from .context import Done, Hands
 

@@ -28,7 +28,7 @@ _DEFAULT_SUITE = "smoke"
 #: Among so many fires the newest that is not in the future is looked for.
 _LOOKED_BACK = 200
 _MEASURED_BY = (
-    *("suite", "profile", "cases", "case_files"),
+    *("suite", "preset", "cases", "case_files"),
     *("nodes", "replicates", "budget_seconds", "device"),
 )
 

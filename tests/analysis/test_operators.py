@@ -66,9 +66,9 @@ def test_a_kernel_and_an_operator_of_one_name_are_two() -> None:
     assert [(c.kind, c.self_us_b) for c in difference([], table)] == [(KERNEL, 2.0), (OPERATOR, 1.0)]
 
 
-@pytest.mark.parametrize("name", ["workload", "hardware", "profile", "device", "harness"])
+@pytest.mark.parametrize("name", ["workload", "hardware", "preset", "device", "harness"])
 def test_tables_that_differ_are_refused_with_the_reason(name: str) -> None:
-    same = {"workload": "mlp/infer/-", "hardware": "H200", "profile": "quiet", "device": "cpu"}
+    same = {"workload": "mlp/infer/-", "hardware": "H200", "preset": "quiet", "device": "cpu"}
     same["harness"] = "0123456789ab"
     one, other = OperatorOrigin(**same), OperatorOrigin(**{**same, name: "another"})
     assert unlike(one, one) == ""

@@ -26,9 +26,9 @@ MISTAKES = [
     (["run", "--environment", "defalt"], 'unknown environment "defalt": did you mean "default"?'),
     (["run", "--suite", ""], 'unknown suite ""'),
     (["run", "--environment", ""], '"" is no environment'),
-    (["run", "--profile", ""], 'unknown profile ""'),
+    (["run", "--preset", ""], 'unknown preset ""'),
     (["upgrade", "default", "default", "--policy", ""], 'unknown policy ""'),
-    (["run", "--profile", "quite"], 'unknown profile "quite": did you mean "quiet"?'),
+    (["run", "--preset", "quite"], 'unknown preset "quite": did you mean "quiet"?'),
     (["run", "--cases", "none.py"], "none.py: No such file or directory"),
     (["run", "--python", "bin/python"], "there is no interpreter at"),
     (["run", "--python", "cases.py"], "is not an executable interpreter"),
@@ -109,7 +109,7 @@ def test_a_case_that_does_not_exist_gets_one_sentence(
         ("[suites.quick\n", "pyrometer.toml"),
         ("[suites.quick]\nreplicats = 3\n", "replicates"),
         ("[suites.quick]\nreplicates = 0\n", "a whole number, 1 or more"),
-        ("profile = 'quite'\n", 'did you mean "quiet"?'),
+        ("preset = 'quite'\n", 'did you mean "quiet"?'),
     ],
 )
 def test_a_settings_file_that_makes_no_sense_gets_one_sentence(site: Site, text: str, sentence: str) -> None:

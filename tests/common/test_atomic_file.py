@@ -12,7 +12,7 @@ from configuration.settings import load_settings
 from runner.environments.recipe import Recipe
 from runner.environments.spec import Wanted
 from workflows.errors import UsageError
-from workflows.planning.environment_file import add_table
+from workflows.planning.resolve_environment import add_table
 
 OLD = Wanted("2.9.1", recipe=Recipe(torch="2.9.1"))
 TABLE = b'[environments.old]\ntorch = "2.9.1"\n'

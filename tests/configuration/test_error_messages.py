@@ -26,11 +26,11 @@ def complaint(folder: Path, text: str | bytes, environ: dict[str, str] | None = 
 @pytest.mark.parametrize(
     ("text", "start"),
     [
-        ("profile = 'quiet'\n\nthreads\n", "pyrometer.toml, line 3: expected '='"),
-        ("profile = 'quiet", "pyrometer.toml, line 1: "),
+        ("preset = 'quiet'\n\nthreads\n", "pyrometer.toml, line 3: expected '='"),
+        ("preset = 'quiet", "pyrometer.toml, line 1: "),
         ("[suites.smoke]\ncases = [\n  'a',\n", "pyrometer.toml, line 4: "),
-        ("profile = 'a'\nprofile = 'b'\n", "pyrometer.toml, line 2: cannot overwrite a value"),
-        (b"profile = 'quiet'\n# \xff\n", "pyrometer.toml, line 2: not UTF-8"),
+        ("preset = 'a'\npreset = 'b'\n", "pyrometer.toml, line 2: cannot overwrite a value"),
+        (b"preset = 'quiet'\n# \xff\n", "pyrometer.toml, line 2: not UTF-8"),
     ],
 )
 def test_malformed_toml_names_the_line(tmp_path: Path, text: str | bytes, start: str) -> None:
@@ -40,8 +40,8 @@ def test_malformed_toml_names_the_line(tmp_path: Path, text: str | bytes, start:
 
 
 def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
-    (tmp_path / "pyrometer.toml").write_bytes(b"\xef\xbb\xbfprofile = 'as-it-comes'\r\n")
-    assert load_settings(cwd=tmp_path, environ={}).profile == "as-it-comes"
+    (tmp_path / "pyrometer.toml").write_bytes(b"\xef\xbb\xbfpreset = 'as-it-comes'\r\n")
+    assert load_settings(cwd=tmp_path, environ={}).preset == "as-it-comes"
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
             'pyrometer.toml: suites.smoke: unknown key "replicate": did you mean "replicates"?',
         ),
         (
-            "[profiles.mine]\nthread = 3",
-            'pyrometer.toml: profiles.mine: unknown key "thread": did you mean "threads"?',
+            "[presets.mine]\nthread = 3",
+            'pyrometer.toml: presets.mine: unknown key "thread": did you mean "threads"?',
         ),
         (
             '[environments.new]\npyton = "x"',
@@ -75,7 +75,7 @@ def test_unknown_keys_at_each_level(tmp_path: Path, text: str, start: str) -> No
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("profile = 3", "profile is 3, expected the name of a profile"),
+        ("preset = 3", "preset is 3, expected the name of a preset"),
         ("data_dir = ''", 'data_dir is "", expected the path of a folder'),
         ("telemetry_days = 0", "telemetry_days is 0, expected a whole number, 1 or more"),
         ("samples_days = 0", "samples_days is 0, expected a whole number, 1 or more"),
@@ -109,14 +109,14 @@ def test_unknown_keys_at_each_level(tmp_path: Path, text: str, start: str) -> No
             "suites.x.matrix.0.ranks.1 is true, expected a list of texts in quotes",
         ),
         (
-            "profiles.x.cpus = '1-99999999999'",
-            'profiles.x.cpus is "1-99999999999", expected a list of processors like "0-3,8"',
+            "presets.x.cpus = '1-99999999999'",
+            'presets.x.cpus is "1-99999999999", expected a list of processors like "0-3,8"',
         ),
-        ("profiles.x.cpus = '3-1'", 'profiles.x.cpus is "3-1", expected a list of processors like "0-3,8"'),
-        ("profiles.x.base = 'quite'", 'profiles.x.base is "quite", expected "quiet" or "as-it-comes"'),
-        ("profiles.x.environment.A = 4", "profiles.x.environment.A is 4, expected a text in quotes"),
-        ("profiles.quiet.base = 'as-it-comes'", 'profiles.quiet.base is "as-it-comes", expected "quiet"'),
-        ("profiles.x.environment.'A=' = ''", 'profiles.x.environment: "A=" is not a variable\'s name'),
+        ("presets.x.cpus = '3-1'", 'presets.x.cpus is "3-1", expected a list of processors like "0-3,8"'),
+        ("presets.x.base = 'quite'", 'presets.x.base is "quite", expected "quiet" or "as-it-comes"'),
+        ("presets.x.environment.A = 4", "presets.x.environment.A is 4, expected a text in quotes"),
+        ("presets.quiet.base = 'as-it-comes'", 'presets.quiet.base is "as-it-comes", expected "quiet"'),
+        ("presets.x.environment.'A=' = ''", 'presets.x.environment: "A=" is not a variable\'s name'),
         ("suites.'a/b' = {}", 'suites: "a/b" is not a name of letters, digits'),
         ("environments.x = {}", "environments.x: nothing says which PyTorch; expected one of python, torch"),
         (
@@ -158,16 +158,16 @@ def test_wrong_values_say_which_what_and_what_is_expected(tmp_path: Path, text: 
             'unknown variable "PYROMETER_DATABSE_URL": did you mean "PYROMETER_DATABAS',
         ),
         (
-            "PYROMETER_PROFILES",
+            "PYROMETER_PRESETS",
             "x",
-            'unknown variable "PYROMETER_PROFILES": did you mean "PYROMETER_PROFILE"?',
+            'unknown variable "PYROMETER_PRESETS": did you mean "PYROMETER_PRESET"?',
         ),
         (
             "PYROMETER_SUITE__X__REPLICATES",
             "3",
             'unknown variable "PYROMETER_SUITE__X__REPLICATES": did you mean',
         ),
-        ("PYROMETER_PROFILE__X", "3", 'unknown variable "PYROMETER_PROFILE__X"'),
+        ("PYROMETER_PRESET__X", "3", 'unknown variable "PYROMETER_PRESET__X"'),
     ],
 )
 def test_a_wrong_variable_is_named_itself(tmp_path: Path, variable: str, value: str, start: str) -> None:
@@ -183,7 +183,7 @@ def test_several_problems_are_counted_and_a_misspelt_key_comes_first(tmp_path: P
     two = complaint(tmp_path, "[environments.x]\ndevice = 'tpu'\npyton = 'y'")
     assert str(two).endswith("; and 1 more problem")
     assert '"pyton"' in str(two)
-    three = complaint(tmp_path, "profile = 1\ndata_dir = 2\ndatabase_url = 3")
+    three = complaint(tmp_path, "preset = 1\ndata_dir = 2\ndatabase_url = 3")
     assert str(three).startswith("pyrometer.toml: data_dir is 2")
     assert str(three).endswith("; and 2 more problems")
 
@@ -192,10 +192,10 @@ def test_the_file_is_called_as_people_call_it(tmp_path: Path) -> None:
     inside, outside = tmp_path / "here" / "sub", tmp_path / "there"
     for folder in (inside, outside):
         folder.mkdir(parents=True)
-        (folder / "p.toml").write_text("profile = 1")
-    with pytest.raises(WrongValue, match=r"^sub/p\.toml: profile is 1"):
+        (folder / "p.toml").write_text("preset = 1")
+    with pytest.raises(WrongValue, match=r"^sub/p\.toml: preset is 1"):
         load_settings(inside / "p.toml", cwd=tmp_path / "here", environ={})
-    with pytest.raises(WrongValue, match=f"^{re.escape(str(outside))}/p.toml: profile is 1"):
+    with pytest.raises(WrongValue, match=f"^{re.escape(str(outside))}/p.toml: preset is 1"):
         load_settings(outside / "p.toml", cwd=tmp_path / "here", environ={})
 
 
@@ -248,5 +248,5 @@ def test_whatever_a_file_holds_it_loads_or_is_refused_in_one_sentence(
         assert "\n" not in str(error)
     else:
         assert isinstance(loaded, Settings)
-        assert loaded.profile in loaded.profiles
+        assert loaded.preset in loaded.presets
         assert set(content) <= set(SettingsFile.model_fields)

@@ -13,15 +13,15 @@ from configuration.settings import load_settings
 FULL = """
 data_dir = "data"
 database_url = "sqlite:///kept/numbers.db"
-profile = "two-threads"
+preset = "two-threads"
 
-[profiles.two-threads]
+[presets.two-threads]
 base = "as-it-comes"
 threads = 2
 cpus = "0-1, 4"
 environment = { ONEDNN_MAX_CPU_ISA = "AVX2", lower_case = "" }
 
-[profiles.quiet]
+[presets.quiet]
 threads = 1
 
 [environments.nightly]
@@ -50,8 +50,8 @@ def test_nothing_written_gives_the_defaults(place: Path) -> None:
     assert settings.explicit == frozenset()
     assert settings.data_dir == place / ".pyrometer"
     assert settings.database_url == f"sqlite:///{place}/pyrometer.db"
-    assert settings.profile == "quiet"
-    assert {name: profile.base for name, profile in settings.profiles.items()} == {b: b for b in BASES}
+    assert settings.preset == "quiet"
+    assert {name: preset.base for name, preset in settings.presets.items()} == {b: b for b in BASES}
     assert settings.environments["default"].python == place / ".pyrometer/environments/default/bin/python"
     assert settings.suites == {}
 
@@ -62,7 +62,7 @@ def test_a_file_is_read_whole(place: Path) -> None:
     assert settings.file == place / "pyrometer.toml"
     assert settings.data_dir == place / "data"
     assert settings.database_url == f"sqlite:///{place}/kept/numbers.db"
-    chosen = settings.profiles[settings.profile]
+    chosen = settings.presets[settings.preset]
     assert (chosen.base, chosen.threads, chosen.cpus) == ("as-it-comes", 2, "0-1,4")
     assert chosen.environment == {"ONEDNN_MAX_CPU_ISA": "AVX2", "lower_case": ""}
     assert settings.environments["nightly"].python == place / "nightly/bin/python"
@@ -72,40 +72,40 @@ def test_a_file_is_read_whole(place: Path) -> None:
     assert (smoke.replicates, smoke.budget_seconds, smoke.measure_seconds) == (5, 60.0, 0.5)
 
 
-def test_a_built_in_profile_is_extended_and_keeps_its_base(place: Path) -> None:
+def test_a_built_in_preset_is_extended_and_keeps_its_base(place: Path) -> None:
     (place / "pyrometer.toml").write_text(
-        "[profiles.quiet]\nthreads = 3\n[profiles.as-it-comes]\nthreads = 4\n"
+        "[presets.quiet]\nthreads = 3\n[presets.as-it-comes]\nthreads = 4\n"
     )
-    profiles = load_settings().profiles
-    assert (profiles["quiet"].base, profiles["quiet"].threads) == ("quiet", 3)
-    assert (profiles["as-it-comes"].base, profiles["as-it-comes"].threads) == ("as-it-comes", 4)
+    presets = load_settings().presets
+    assert (presets["quiet"].base, presets["quiet"].threads) == ("quiet", 3)
+    assert (presets["as-it-comes"].base, presets["as-it-comes"].threads) == ("as-it-comes", 4)
 
 
 def test_variables_win_over_the_file_and_the_file_over_defaults(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "pyrometer.toml").write_text(FULL)
-    monkeypatch.setenv("PYROMETER_PROFILE", "quiet")
+    monkeypatch.setenv("PYROMETER_PRESET", "quiet")
     monkeypatch.setenv("PYROMETER_DATA_DIR", "elsewhere")
     monkeypatch.setenv("PYROMETER_SUITES__SMOKE__REPLICATES", "9")
     monkeypatch.setenv("PYROMETER_SUITES__SMOKE__MEASURE_SECONDS", "1.5")
-    monkeypatch.setenv("PYROMETER_PROFILES__TWO_THREADS__THREADS", "7")
-    monkeypatch.setenv("PYROMETER_PROFILES__TWO_THREADS__ENVIRONMENT__ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
-    monkeypatch.setenv("PYROMETER_PROFILES__AS_IT_COMES__ENVIRONMENT__A__B", "")
+    monkeypatch.setenv("PYROMETER_PRESETS__TWO_THREADS__THREADS", "7")
+    monkeypatch.setenv("PYROMETER_PRESETS__TWO_THREADS__ENVIRONMENT__ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
+    monkeypatch.setenv("PYROMETER_PRESETS__AS_IT_COMES__ENVIRONMENT__A__B", "")
     monkeypatch.setenv("PYROMETER_ENVIRONMENTS__NEW__PYTHON", "/usr/bin/python3")
     settings = load_settings()
-    assert settings.profile == "quiet"
+    assert settings.preset == "quiet"
     assert settings.data_dir == place / "elsewhere"
     assert settings.suites["smoke"].replicates == 9
     assert settings.suites["smoke"].measure_seconds == 1.5
     assert settings.suites["smoke"].budget_seconds == 60
-    assert settings.profiles["two-threads"].threads == 7
-    assert settings.profiles["two-threads"].environment == {
+    assert settings.presets["two-threads"].threads == 7
+    assert settings.presets["two-threads"].environment == {
         "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
         "lower_case": "",
     }
-    assert settings.profiles["as-it-comes"].environment == {"A__B": ""}
-    assert settings.profiles["as-it-comes"].base == "as-it-comes"
+    assert settings.presets["as-it-comes"].environment == {"A__B": ""}
+    assert settings.presets["as-it-comes"].base == "as-it-comes"
     assert settings.environments["new"].python == Path("/usr/bin/python3")
 
 
@@ -113,7 +113,7 @@ def test_every_scalar_field_has_its_variable(place: Path) -> None:
     samples = {
         "data_dir": "d",
         "database_url": "sqlite:///d.db",
-        "profile": "as-it-comes",
+        "preset": "as-it-comes",
         "contention_limit": "0.5",
         "telemetry_days": "7",
         "samples_days": "400",
@@ -142,7 +142,7 @@ def test_every_scalar_field_has_its_variable(place: Path) -> None:
     fields |= {"base_python": "/p", "usual_packages": "False"}
     fields |= {"metric": "throughput", "slower_share": "0.2", "overall": "-0.1"}
     fields |= {"observe_seconds": "2", "unmeasured_share": "0.3", "false_discovery_rate": "0.01"}
-    fields |= {"cron": "0 1 * * *", "job": "upgrade", "enabled": "False", "suite": "cpu", "profile": "quiet"}
+    fields |= {"cron": "0 1 * * *", "job": "upgrade", "enabled": "False", "suite": "cpu", "preset": "quiet"}
     fields |= {"baseline": "default", "old": "2.12.1", "new": "nightly", "nodes": "2"}
     for table, model in TABLES.items():
         for key in set(model.model_fields) - COMPOSED:
@@ -200,10 +200,10 @@ def test_paths_of_what_is_built_count_from_the_file_and_addresses_stay(place: Pa
 
 
 def test_an_empty_variable_is_none(place: Path) -> None:
-    (place / "pyrometer.toml").write_text('profile = "as-it-comes"')
-    environ = {"PYROMETER_PROFILE": "", "PYROMETER_CONFIG": "", "PYROMETER_SUITES__X__REPLICATES": ""}
+    (place / "pyrometer.toml").write_text('preset = "as-it-comes"')
+    environ = {"PYROMETER_PRESET": "", "PYROMETER_CONFIG": "", "PYROMETER_SUITES__X__REPLICATES": ""}
     settings = load_settings(environ=environ)
-    assert settings.profile == "as-it-comes"
+    assert settings.preset == "as-it-comes"
     assert settings.suites == {}
 
 
@@ -219,9 +219,9 @@ def test_strangers_with_our_prefix_pass(place: Path) -> None:
 
 def test_settings_cannot_be_changed(place: Path) -> None:
     with pytest.raises(pydantic.ValidationError, match="frozen"):
-        load_settings().profile = "other"  # type: ignore[misc]
+        load_settings().preset = "other"  # type: ignore[misc]
     with pytest.raises(pydantic.ValidationError, match="frozen"):
-        load_settings().profiles["quiet"].threads = 8  # type: ignore[misc]
+        load_settings().presets["quiet"].threads = 8  # type: ignore[misc]
 
 
 def test_what_was_read_stays_as_it_was_under_the_variables() -> None:
@@ -266,9 +266,9 @@ def test_a_file_that_only_opens_brackets_is_refused(place: Path) -> None:
         load_settings(environ={})
 
 
-def test_an_unknown_profile_is_found_when_the_file_is_read(place: Path) -> None:
-    (place / "pyrometer.toml").write_text('profile = "quite"\n')
-    with pytest.raises(UnknownKey, match=r'^pyrometer\.toml: unknown profile "quite": did you mean "quiet"'):
+def test_an_unknown_preset_is_found_when_the_file_is_read(place: Path) -> None:
+    (place / "pyrometer.toml").write_text('preset = "quite"\n')
+    with pytest.raises(UnknownKey, match=r'^pyrometer\.toml: unknown preset "quite": did you mean "quiet"'):
         load_settings(environ={})
-    with pytest.raises(UnknownKey, match=r'^PYROMETER_PROFILE: unknown profile "quieter"'):
-        load_settings(environ={"PYROMETER_PROFILE": "quieter"})
+    with pytest.raises(UnknownKey, match=r'^PYROMETER_PRESET: unknown preset "quieter"'):
+        load_settings(environ={"PYROMETER_PRESET": "quieter"})

@@ -27,7 +27,7 @@ from db.runs.store import save_measurements, save_outcomes, save_run
 from records.environments import Environment
 from records.machines import Machine
 from records.outcomes import Outcome
-from records.runs import Profile
+from records.runs import Preset
 from support.builders import full_database
 from support.builders.run_records import (
     BERT,
@@ -36,7 +36,7 @@ from support.builders.run_records import (
     RESNET_COMPILED,
     a_machine,
     a_night,
-    a_profile,
+    a_preset,
     a_run,
     an_environment,
     an_outcome,
@@ -66,8 +66,8 @@ def machine() -> Machine:
     return replace(found, fingerprint=fingerprint(found.fingerprint), hardware=hardware)
 
 
-def profile() -> Profile:
-    return replace(a_profile(), fingerprint=fingerprint("profile"))
+def preset() -> Preset:
+    return replace(a_preset(), fingerprint=fingerprint("profile"))
 
 
 def environment(version: str) -> Environment:
@@ -123,7 +123,7 @@ def fill(url: str) -> None:
                 environments=[environment(version)],
                 started_at=a_night(night),
                 machine=machine(),
-                profile=profile(),
+                preset=preset(),
                 planned=15 if last else 12,
                 state="interrupted" if last else "complete",
                 notes=("No GPU: CUDA memory was not measured.",) if last else (),

@@ -89,7 +89,7 @@ def test_trends_open_on_the_newest_own_series(open_page: Open, mixed: tuple[str,
     assert any("median of all timed iterations" in each.value for each in at.caption)
     # What an address asks for comes first.
     with open_database(mixed[0]) as database:
-        foreign = next(k for k in series_queries.series_keys(database) if k.profile_name == "torchbench")
+        foreign = next(k for k in series_queries.series_keys(database) if k.preset_name == "torchbench")
     at = open_page(mixed[0], TRENDS, hardware=foreign.hardware)
     captions = [each.value for each in at.caption]
     assert any("as TorchBench user benchmark tells it" in each for each in captions)

@@ -285,7 +285,7 @@ def test_the_facts_of_a_run_are_a_csv_file(everything: str) -> None:
         run = queries.run_record(database, "run-11")
     assert run is not None
     frame = run_facts.frame(run)
-    assert set(frame["of"]) == {"machine", "environment", "profile", "run"}
+    assert set(frame["of"]) == {"machine", "environment", "preset", "run"}
     assert frame.query("fact == 'harness'")["value"].tolist() == ["harness-1f3a"]
 
 

@@ -23,7 +23,7 @@ from support.builders.run_records import a_machine, a_night, a_run
 from support.builders.schedule_nights import HOSTILE, Mornings, facts
 from support.builders.telemetry import CAPABILITIES
 from support.pages import Open, html, text, typed
-from workflows.transfer import submit
+from workflows.transfer import import_runs
 
 PAGE = "app_pages/machines.py"
 HOUR = timedelta(hours=1)
@@ -219,11 +219,13 @@ def test_a_run_by_hand_is_told_while_it_runs_and_that_of_a_task_is_none(
 def test_what_a_script_submits_hides_no_run_of_the_machine_where_that_was_typed(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
-    here, begun = submit.machine_of([]), mornings.now - 2 * HOUR
+    here, begun = import_runs.machine_of([]), mornings.now - 2 * HOUR
     own = a_run("own-run", started_at=begun, state="running", machine=here)
     store.save_run(database, own)
     sent = json.dumps({"suite": "team", "case": "mine/train", "metrics": {"latency": {"value": 12.5}}})
-    (later,), _ = submit.submit(sent, SourcePlace("stdin"), begun + HOUR, database, submit.machine_of)
+    (later,), _ = import_runs.submit(
+        sent, SourcePlace("stdin"), begun + HOUR, database, import_runs.machine_of
+    )
     page = open_page(url, PAGE)
     (machine,) = rows(page, "Machines")
     assert machine.startswith(here.name) and "– by hand" in machine and "own-run by hand" in machine

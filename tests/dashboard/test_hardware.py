@@ -21,7 +21,7 @@ from support.builders.technique_runs import (
     Measured,
     fingerprint,
     outcomes,
-    profile,
+    preset,
     run,
     save,
 )
@@ -50,7 +50,7 @@ def two_machines(url: str) -> str:
     save(url, run("slow-1"), outcomes(SLOW))
     again = (Measured(f"{RESNET}/eager", (110.0, 110.0)), SLOW[1])
     save(url, run("slow-2", started_at=FIRST_NIGHT + timedelta(days=1)), outcomes(again))
-    gpu = run("fast-1", hardware=GPU, under=profile(pinned=30), started_at=FIRST_NIGHT + timedelta(days=2))
+    gpu = run("fast-1", hardware=GPU, under=preset(pinned=30), started_at=FIRST_NIGHT + timedelta(days=2))
     return save(url, gpu, outcomes(FAST, device="cuda"))
 
 
@@ -128,14 +128,14 @@ def test_a_median_of_runs_names_every_harness_that_measured_them(
 
 def test_the_newest_of_each_says_where_pytorches_differ(open_page: Open, tmp_path: Path) -> None:
     url = two_machines(f"sqlite:///{tmp_path}/p.db")
-    newer = run("fast-2", hardware=GPU, version=NEWER, under=profile(pinned=30))
+    newer = run("fast-2", hardware=GPU, version=NEWER, under=preset(pinned=30))
     save(url, newer, outcomes(FAST, version=NEWER, device="cuda"))
     assert "Not all of these points are of one PyTorch" not in text(open_page(url, PAGE, to=CPU))
     later = run(
         "fast-3",
         hardware=GPU,
         version=NEWER,
-        under=profile(pinned=30),
+        under=preset(pinned=30),
         started_at=FIRST_NIGHT + timedelta(days=5),
     )
     save(url, later, outcomes(FAST, version=NEWER, device="cuda"))
@@ -170,11 +170,11 @@ def test_one_hardware_says_that_there_is_nothing_to_hold_it_against(open_page: O
     assert "reference" in shown and "100" in shown
 
 
-def test_other_settings_of_the_profile_are_left_out_and_named(open_page: Open, tmp_path: Path) -> None:
+def test_other_settings_of_the_preset_are_left_out_and_named(open_page: Open, tmp_path: Path) -> None:
     url = two_machines(f"sqlite:///{tmp_path}/p.db")
-    capped = run("capped", hardware="Cray", under=profile(ONEDNN_MAX_CPU_ISA="AVX2"))
+    capped = run("capped", hardware="Cray", under=preset(ONEDNN_MAX_CPU_ISA="AVX2"))
     shown = plain(open_page(save(url, capped, outcomes(SLOW)), PAGE, to=CPU))
-    assert "Left out: Cray, whose profile of that name has other settings (ONEDNN_MAX_CPU_ISA)" in shown
+    assert "Left out: Cray, whose preset of that name has other settings (ONEDNN_MAX_CPU_ISA)" in shown
     assert "<strong>Cray</strong>" not in shown
 
 
@@ -214,7 +214,7 @@ def test_a_case_on_one_gpu_of_eight_costs_an_eighth_of_the_machine(
 
 
 def test_what_the_address_has_and_nobody_knows_is_said(open_page: Open, two_url: str) -> None:
-    query = {"metric": "speed", "to": "abacus", "profile": "loud", "version": "9.9", "price": "abacus:2"}
+    query = {"metric": "speed", "to": "abacus", "preset": "loud", "version": "9.9", "price": "abacus:2"}
     at = open_page(two_url, PAGE, **query)
     assert len(at.warning) == 5
     assert "Latency floor, normalised" in text(at)

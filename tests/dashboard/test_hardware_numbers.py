@@ -12,9 +12,9 @@ from analysis.metrics import METRICS, Better
 from dashboard.components.query_params import public
 from dashboard.hardware import charts, frames, measured, normalised, tables, view
 from dashboard.hardware.normalised import HardwareColumn, HardwareValue
-from records.runs import Profile
+from records.runs import Preset
 from records.series import Headline, Place, ReleasePoint, SeriesKey, SeriesPoint
-from support.builders.technique_runs import CPU, GPU, fingerprint, profile
+from support.builders.technique_runs import CPU, GPU, fingerprint, preset
 
 NOW = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
 A, B, C = "a/infer/-/eager", "b/infer/-/eager", "c/infer/-/eager"
@@ -28,7 +28,7 @@ def cell(value: float, version: str = OLD, *harnesses: str) -> HardwareValue:
 def column(label: str, **values: float) -> HardwareColumn:
     named = {"a": A, "b": B, "c": C}
     return HardwareColumn(
-        fingerprint(label), label, "profile", 1, {named[name]: cell(v) for name, v in values.items()}
+        fingerprint(label), label, "preset", 1, {named[name]: cell(v) for name, v in values.items()}
     )
 
 
@@ -221,28 +221,28 @@ def test_the_newest_point_tells_noise_only_beside_one_of_its_own_environment() -
     assert C not in first.cells and not second.cells
 
 
-def place(hardware: str, made: Profile, run: str = "run-1") -> Place:
+def place(hardware: str, made: Preset, run: str = "run-1") -> Place:
     return Place(fingerprint(hardware), hardware, made.fingerprint, made.name, made.settings, run, NOW)
 
 
-PLACES = [place(GPU, profile(pinned=30)), place(CPU, profile())]
-HERE = [(fingerprint(each.hardware_label), each.profile) for each in PLACES]
+PLACES = [place(GPU, preset(pinned=30)), place(CPU, preset())]
+HERE = [(fingerprint(each.hardware_label), each.preset) for each in PLACES]
 
 
-def test_how_many_cpus_a_profile_pins_is_the_machines_own_and_all_else_is_not() -> None:
-    assert normalised.unlike(profile(pinned=30).settings, profile().settings) == ""
-    capped = profile(ONEDNN_MAX_CPU_ISA="AVX2").settings
-    assert normalised.unlike(capped, profile().settings) == "ONEDNN_MAX_CPU_ISA"
-    assert normalised.unlike({**profile().settings, "threads": 4}, capped) == "ONEDNN_MAX_CPU_ISA, threads"
+def test_how_many_cpus_a_preset_pins_is_the_machines_own_and_all_else_is_not() -> None:
+    assert normalised.unlike(preset(pinned=30).settings, preset().settings) == ""
+    capped = preset(ONEDNN_MAX_CPU_ISA="AVX2").settings
+    assert normalised.unlike(capped, preset().settings) == "ONEDNN_MAX_CPU_ISA"
+    assert normalised.unlike({**preset().settings, "threads": 4}, capped) == "ONEDNN_MAX_CPU_ISA, threads"
 
 
-def test_hardware_under_other_settings_of_the_profile_is_refused() -> None:
-    other = place("Cray", profile(OMP_WAIT_POLICY="active"))
+def test_hardware_under_other_settings_of_the_preset_is_refused() -> None:
+    other = place("Cray", preset(OMP_WAIT_POLICY="active"))
     _, offer, _ = view.hardware({"to": [CPU]}, [*PLACES, other], frozenset())
     assert [side.label for side in offer.sides] == [CPU, GPU]
     assert offer.refused == (("Cray", "OMP_WAIT_POLICY"),)
-    # An older profile of the same name, alike the reference's, is compared.
-    _, offer, _ = view.hardware({"to": [CPU]}, [other, *PLACES, place("Cray", profile())], frozenset())
+    # An older preset of the same name, alike the reference's, is compared.
+    _, offer, _ = view.hardware({"to": [CPU]}, [other, *PLACES, place("Cray", preset())], frozenset())
     assert [side.label for side in offer.sides] == [CPU, GPU, "Cray"]
     assert offer.refused == ()
 
@@ -251,7 +251,7 @@ def test_it_opens_on_the_newest_version_that_most_hardware_has() -> None:
     (gpu, gpus), (cpu, cpus) = HERE
     spread = frozenset({(OLD, gpu, gpus), (OLD, cpu, cpus), (NEW, gpu, gpus)})
     chosen, offer, complaints = view.hardware({}, PLACES, spread)
-    assert (chosen.version, chosen.metric, chosen.profile) == (public(OLD), "latency_floor", "quiet")
+    assert (chosen.version, chosen.metric, chosen.preset) == (public(OLD), "latency_floor", "quiet")
     assert offer.versions == {public(NEW): 1, public(OLD): 2}
     assert {side.build for side in offer.sides} == {OLD}
     assert not complaints
@@ -289,8 +289,8 @@ def test_two_commits_are_two_versions() -> None:
 
 
 def test_it_opens_on_a_reference_that_has_the_version() -> None:
-    places = [*PLACES, place("1 x board", profile())]
-    here = [(fingerprint(each.hardware_label), each.profile) for each in places]
+    places = [*PLACES, place("1 x board", preset())]
+    here = [(fingerprint(each.hardware_label), each.preset) for each in places]
     spread = frozenset({(NEW, *here[0]), (NEW, *here[1]), (OLD, *here[2])})
     chosen, offer, complaints = view.hardware({}, places, spread)
     assert (chosen.version, chosen.to) == (public(NEW), fingerprint(GPU))
@@ -300,7 +300,7 @@ def test_it_opens_on_a_reference_that_has_the_version() -> None:
     assert view.hardware({"to": ["1 x board"]}, places, spread)[0].to == fingerprint("1 x board")
     assert view.hardware({"version": ["newest"]}, places, spread)[0].to == fingerprint("1 x board")
     # What it would be compared under as the reference must be what the version was measured under.
-    later = [place(GPU, profile(OMP_WAIT_POLICY="active")), *places]
+    later = [place(GPU, preset(OMP_WAIT_POLICY="active")), *places]
     assert view.hardware({}, later, spread)[0].to == fingerprint(CPU)
 
 
@@ -320,7 +320,7 @@ def test_the_address_holds_the_whole_view() -> None:
     query = {
         "metric": ["throughput"],
         "version": ["newest"],
-        "profile": ["quiet"],
+        "preset": ["quiet"],
         "to": [fingerprint(CPU)[:12]],
         "price": [f"{fingerprint(GPU)[:12]}:31.25"],
     }

@@ -17,8 +17,7 @@ from records.outcomes import MetricDefinition
 from support.builders.foreign_files import SAMPLES, SUBMITTED, of_json, written
 from support.pages import Open, text
 from support.servers.browser import Visitor, beyond, fits
-from workflows.transfer.import_runs import arrive
-from workflows.transfer.submit import machine_of, submit
+from workflows.transfer.import_runs import arrive, machine_of, submit
 
 OVERVIEW, TRENDS, UTILISATION, RUN = (
     f"app_pages/{name}.py" for name in ("overview", "trends", "utilisation", "run_detail")
@@ -41,9 +40,9 @@ def imported_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def runs(url: str) -> dict[str, str]:
-    """The ids of the runs by their profile, which is the format's name."""
+    """The ids of the runs by their preset, which is the format's name."""
     with open_database(url) as database:
-        return {run.profile: run.id for run in queries.recent_runs(database)}
+        return {run.preset: run.id for run in queries.recent_runs(database)}
 
 
 @pytest.mark.parametrize("page", [OVERVIEW, RUN])
@@ -102,7 +101,7 @@ def test_a_metric_of_another_tool_has_its_own_title_unit_and_direction(
 @pytest.mark.parametrize("axis", ["date", "version"])
 def test_series_without_a_pytorch_can_be_drawn(open_page: Open, imported_url: str, axis: str) -> None:
     with open_database(imported_url) as database:
-        (key, *_) = [k for k in series_queries.series_keys(database) if k.profile_name == "action-benchmark"]
+        (key, *_) = [k for k in series_queries.series_keys(database) if k.preset_name == "action-benchmark"]
     at = open_page(imported_url, TRENDS, metric=key.metric, case=[key.case], axis=axis)
     assert text(at).count(">Samples</a>") == 1 and not at.warning
 

@@ -14,9 +14,9 @@ NONSENSE = ("\0", DIGITS, "nan", "'; DROP TABLE run;--", "<script>alert(1)</scri
 NAMES = {
     OVERVIEW: ("days",),
     "app_pages/upgrade.py": ("run", "from", "to", "hardware", "metric", "threshold", "weight", "must"),
-    "app_pages/trends.py": ("metric", "hardware", "profile", "axis", "scale", "baseline", "case", "at"),
-    "app_pages/techniques.py": ("hardware", "profile", "version", "run"),
-    "app_pages/hardware.py": ("metric", "version", "profile", "to", "price"),
+    "app_pages/trends.py": ("metric", "hardware", "preset", "axis", "scale", "baseline", "case", "at"),
+    "app_pages/techniques.py": ("hardware", "preset", "version", "run"),
+    "app_pages/hardware.py": ("metric", "version", "preset", "to", "price"),
     "app_pages/utilisation.py": ("run", "case", "environment", "replicate", "device"),
     "app_pages/regressions.py": ("finding", "state", "schedule", "direction"),
     "app_pages/run_detail.py": ("run", "case", "environment", "replicate", "page", "suite", "machine"),

@@ -49,7 +49,7 @@ def test_the_overview_shows_what_ran_what_failed_and_the_newest_numbers(
         "! interrupted",
         "2.14.0+cpu",
         "a hint, not a verdict",
-        "Xeon 6430, 2 cores · profile quiet",
+        "Xeon 6430, 2 cores · preset quiet",
     ):
         assert part in shown
     assert [h.value for h in at.header] == ["Not ok in the last 5 runs", "Latest latency", "Last runs"]
@@ -93,7 +93,7 @@ def test_a_choice_is_written_whole_into_the_url_and_the_url_opens_the_same_view(
     at = open_page(filled_url, PAGES[1])
     at.selectbox(key="choose-metric").select("throughput").run()
     at.multiselect(key="choose-cases").set_value([RESNET]).run()
-    assert set(at.query_params) == {"metric", "hardware", "profile", "axis", "scale", "case"}
+    assert set(at.query_params) == {"metric", "hardware", "preset", "axis", "scale", "case"}
     assert at.query_params["metric"] in ("throughput", ["throughput"])
     again = open_page(filled_url, PAGES[1], **dict(at.query_params))
     assert again.selectbox(key="choose-metric").value == "throughput"
@@ -154,7 +154,7 @@ def test_a_run_shows_facts_notes_measurements_and_every_outcome(
 def test_a_crashed_outcome_shows_its_log_and_how_to_see_it_again(open_page: Open, filled_url: str) -> None:
     at = open_page(filled_url, PAGES[2], run="run-11", case=BERT, replicate="1")
     command, log, *_ = typed(at)
-    assert command == f"pyrometer run --case {BERT} --suite smoke --environment 'my nightly' --profile quiet"
+    assert command == f"pyrometer run --case {BERT} --suite smoke --environment 'my nightly' --preset quiet"
     assert "RuntimeError: <b>could not</b> create a primitive" in log
     assert charts(at) == 0
 

@@ -27,7 +27,7 @@ from support.builders.technique_runs import (
     Measured,
     fingerprint,
     outcomes,
-    profile,
+    preset,
     run,
     save,
 )
@@ -66,7 +66,7 @@ def measured_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_it_opens_where_we_ourselves_measured_techniques_last(open_page: Open, measured_url: str) -> None:
     at = open_page(measured_url, PAGE)
-    assert [box.value for box in at.selectbox] == [fingerprint(GPU), profile().fingerprint, VERSION, "newest"]
+    assert [box.value for box in at.selectbox] == [fingerprint(GPU), preset().fingerprint, VERSION, "newest"]
     assert "▲ 1</span> of 1" in html(at)
 
 
@@ -210,7 +210,7 @@ def test_the_link_shows_the_same_runs_tomorrow(open_page: Open, measured_url: st
     pinned = [each for each in Links(html(at)).addresses if each.startswith("/techniques?")]
     assert parse_qs(urlsplit(pinned[-1]).query) == {
         "hardware": [fingerprint(CPU)[:12]],
-        "profile": [profile().fingerprint[:12]],
+        "preset": [preset().fingerprint[:12]],
         "version": [VERSION],
         "run": ["run-1"],
     }
@@ -229,7 +229,7 @@ def test_a_run_alone_says_where_it_was_made(open_page: Open, measured_url: str) 
 
 
 def test_what_the_address_has_and_nobody_knows_is_said(open_page: Open, measured_url: str) -> None:
-    query = {"hardware": "abacus", "profile": "loud", "version": "9.9", "run": "run-77"}
+    query = {"hardware": "abacus", "preset": "loud", "version": "9.9", "run": "run-77"}
     at = open_page(measured_url, PAGE, **query)
     assert len(at.warning) == 4
     assert all("shown is what there is" in each.value for each in at.warning)
@@ -368,7 +368,7 @@ def test_that_link_leads_as_near_as_it_can_and_names_what_differs(open_page: Ope
     def told(found: str, made: Run, version: str = VERSION) -> str:
         url = save(f"sqlite:///{tmp_path}/p.db", made, outcomes(ON_CPU[:2], version=version))
         st.cache_data.clear()
-        shown = html(open_page(url, PAGE, hardware=CPU, profile="quiet", version=VERSION))
+        shown = html(open_page(url, PAGE, hardware=CPU, preset="quiet", version=VERSION))
         (link,) = [one for one in re.findall(r"<a [^>]*>(.*?)</a>", shown) if "tell no speed-up" in one]
         assert found in link
         return link
@@ -379,10 +379,10 @@ def test_that_link_leads_as_near_as_it_can_and_names_what_differs(open_page: Ope
     save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2], apart=True))
     # Each is older than the one before it, and nearer.
     told(f"other runs do, on {GPU} with torch {VERSION} →", run("run-2", hardware=GPU, started_at=later(9)))
-    loud = run("run-3", under=profile("loud"), started_at=later(8))
-    assert GPU not in told(f"other runs do, under profile loud with torch {VERSION} →", loud)
+    loud = run("run-3", under=preset("loud"), started_at=later(8))
+    assert GPU not in told(f"other runs do, under preset loud with torch {VERSION} →", loud)
     own = run("run-4", version="2.12.0+cpu", started_at=later(7))
-    assert "profile" not in told("other runs do, of torch 2.12.0+cpu →", own, "2.12.0+cpu")
+    assert "preset" not in told("other runs do, of torch 2.12.0+cpu →", own, "2.12.0+cpu")
 
 
 def test_where_all_failed_nothing_is_made_up(open_page: Open, tmp_path: Path) -> None:

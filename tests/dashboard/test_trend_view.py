@@ -16,9 +16,9 @@ XEON, EPYC, QUIET, NOISY = "a1" * 32, "b2" * 32, "c3" * 32, "d4" * 32
 LABELS = {XEON: "Xeon, 2 cores", EPYC: "EPYC, 64 cores"}
 
 
-def key(case: str, metric: str = "latency", hardware: str = XEON, profile: str = QUIET) -> SeriesKey:
+def key(case: str, metric: str = "latency", hardware: str = XEON, preset: str = QUIET) -> SeriesKey:
     return SeriesKey(
-        case, metric, hardware, LABELS[hardware], profile, "quiet" if profile == QUIET else "noisy"
+        case, metric, hardware, LABELS[hardware], preset, "quiet" if preset == QUIET else "noisy"
     )
 
 
@@ -42,12 +42,12 @@ def parsed(address: str) -> dict[str, list[str]]:
     [
         # As they were written before lines could be of several kinds of hardware.
         (
-            "/trends?metric=latency&hardware=a1a1a1a1a1a1&profile=c3c3c3c3c3c3&axis=date"
+            "/trends?metric=latency&hardware=a1a1a1a1a1a1&preset=c3c3c3c3c3c3&axis=date"
             "&case=mlp_overhead%2Finfer%2Fbatch%3D8%2Feager",
             Trends("latency", (XEON,), QUIET, "date", (MLP,)),
         ),
         (
-            "/trends?metric=throughput&hardware=a1a1a1a1a1a1&profile=c3c3c3c3c3c3&axis=version"
+            "/trends?metric=throughput&hardware=a1a1a1a1a1a1&preset=c3c3c3c3c3c3&axis=version"
             "&case=resnet50%2Finfer%2Fbatch%3D8%2Cimage%3D224%2Feager"
             "&case=mlp_overhead%2Finfer%2Fbatch%3D8%2Feager",
             Trends("throughput", (XEON,), QUIET, "version", (RESNET, MLP)),
@@ -55,13 +55,13 @@ def parsed(address: str) -> dict[str, list[str]]:
         ("/trends?hardware=EPYC%2C+64+cores", Trends("latency", (EPYC,), QUIET, "date", (MLP,))),
         # As they are now.
         (
-            "/trends?metric=latency&hardware=a1a1a1a1a1a1&hardware=b2b2b2b2b2b2&profile=c3c3c3c3c3c3"
+            "/trends?metric=latency&hardware=a1a1a1a1a1a1&hardware=b2b2b2b2b2b2&preset=c3c3c3c3c3c3"
             "&axis=date&scale=relative&baseline=2.13.0&case=mlp_overhead%2Finfer%2Fbatch%3D8%2Feager"
             "&track=2.13.0&track=nightly&at=run-1",
             Trends(
                 metric="latency",
                 hardware=(XEON, EPYC),
-                profile=QUIET,
+                preset=QUIET,
                 axis="date",
                 cases=(MLP,),
                 tracks=("2.13.0", "nightly"),
@@ -109,10 +109,10 @@ def test_without_a_query_the_view_is_the_latency_of_the_first_cases_where_most_i
 
 def test_it_opens_on_the_newest_run_where_nothing_is_our_own() -> None:
     def of(metric: str, hardware: str) -> SeriesKey:
-        return SeriesKey("a/infer/-/eager", metric, hardware, hardware, "profile", "profile")
+        return SeriesKey("a/infer/-/eager", metric, hardware, hardware, "preset", "preset")
 
     keys = [of("latency", "old"), of("latency", "older"), of("tool.x", "new"), of("tool.y", "new")]
-    newest = [("nothing", "measured"), ("new", "profile"), ("old", "profile")]
+    newest = [("nothing", "measured"), ("new", "preset"), ("old", "preset")]
     chosen, _, complaints = view.trends({}, keys, newest)
     assert (chosen.metric, chosen.hardware, complaints) == ("tool.x", ("new",), [])
     assert view.trends({"metric": ["latency"]}, keys, newest)[0].hardware == ("old",)
@@ -124,7 +124,7 @@ def test_it_opens_on_the_newest_run_where_nothing_is_our_own() -> None:
     [
         ({"metric": ["latncy"]}, "latency"),
         ({"hardware": ["Xeon, 3 cores"]}, "Xeon, 2 cores"),
-        ({"profile": ["quite"]}, "quiet"),
+        ({"preset": ["quite"]}, "quiet"),
         ({"axis": ["versions"]}, "version"),
         ({"scale": ["relativ"]}, "relative"),
         ({"points": ["al"]}, "all"),
@@ -141,7 +141,7 @@ def test_an_unknown_slug_is_one_sentence_with_the_nearest_and_the_view_falls_bac
 
 
 def test_a_case_without_the_metric_is_dropped_and_said_and_the_others_stay() -> None:
-    query = {"hardware": [EPYC[:12]], "profile": ["quiet"], "case": [MLP, RESNET]}
+    query = {"hardware": [EPYC[:12]], "preset": ["quiet"], "case": [MLP, RESNET]}
     chosen, _, complaints = view.trends(query, KEYS)
     assert chosen.cases == (MLP,)
     assert len(complaints) == 1
@@ -153,7 +153,7 @@ def test_cases_times_hardware_are_lines_and_hardware_without_any_is_said() -> No
     assert complaints == []
     chosen, _, complaints = view.trends({"hardware": [XEON, EPYC], "case": [RESNET]}, KEYS)
     assert chosen.lines(KEYS) == (key(RESNET),)
-    assert complaints == ["EPYC, 64 cores has none of these cases under profile quiet."]
+    assert complaints == ["EPYC, 64 cores has none of these cases under preset quiet."]
 
 
 def test_more_lines_than_colours_are_cut_and_said() -> None:

@@ -27,7 +27,7 @@ from support.builders.run_records import (
     RESNET_COMPILED,
     a_machine,
     a_night,
-    a_profile,
+    a_preset,
     a_run,
     an_environment,
     an_outcome,
@@ -208,7 +208,7 @@ def test_a_view_opens_where_most_nights_are_on_cases_with_findings_and_most_poin
     assert at.multiselect(key="choose-cases").value == [RESNET, MLP, RESNET_COMPILED]
     assert not at.warning
     # A finding on another metric is not drawn, so that nothing leads there.
-    place = (a_machine().hardware.fingerprint,), a_profile().fingerprint
+    place = (a_machine().hardware.fingerprint,), a_preset().fingerprint
     led = [load.leading_cases(found, metric, *place)[:1] for metric in ("throughput", "compile_warm")]
     assert led == [[RESNET], []]
 
@@ -356,9 +356,9 @@ def test_cases_on_several_kinds_of_hardware_are_lines_of_their_own(
 def test_a_link_from_before_shows_one_line(open_page: Open, two: tuple[str, list[str]]) -> None:
     url, hardware = two
     with open_database(url) as database:
-        profile = series_queries.series_keys(database)[0].profile
+        preset = series_queries.series_keys(database)[0].preset
     at = open_page(
-        url, PAGE, metric="latency", hardware=hardware[0][:12], profile=profile[:12], axis="date", case=MLP
+        url, PAGE, metric="latency", hardware=hardware[0][:12], preset=preset[:12], axis="date", case=MLP
     )
     legend = html(at).partition('class="py-legend"')[2].partition("</ul>")[0]
     assert legend.count("<li>") == 1 and not at.warning

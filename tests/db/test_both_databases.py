@@ -48,7 +48,7 @@ from support.builders.run_records import (
     RESNET,
     a_machine,
     a_night,
-    a_profile,
+    a_preset,
     a_recording,
     a_run,
     an_environment,
@@ -192,11 +192,11 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     coverage.places: lambda database: coverage.places(database, "latency"),
     coverage.most_nights: coverage.most_nights,
     coverage.case_points: lambda database: coverage.case_points(
-        database, "latency", [_latency(database)[0].hardware], _latency(database)[0].profile
+        database, "latency", [_latency(database)[0].hardware], _latency(database)[0].preset
     ),
     coverage.technique_runs: lambda database: _technique_runs(database),
     runs_releases.measured_versions: lambda database: runs_releases.measured_versions(
-        database, "latency", a_machine().hardware.fingerprint, a_profile().fingerprint
+        database, "latency", a_machine().hardware.fingerprint, a_preset().fingerprint
     ),
     runs_releases.version_places: lambda database: runs_releases.version_places(
         database, "latency", [OLD.torch_version, NEW.torch_version, "2.0"]

@@ -160,7 +160,7 @@ def test_points_out_of_place_and_out_of_order_are_found(url: str, database: Data
     spoil(database, update(run).where(run.id == "run-1").values(hardware_id=other_id))
     assert problems(everything(url))["points"] == [
         "15 measurements of run run-0 stand at another time.",
-        "15 measurements of run run-1 stand under another hardware or profile.",
+        "15 measurements of run run-1 stand under another hardware or preset.",
         "12 measurements of run run-2 contradict themselves.",
     ]
 
@@ -231,10 +231,10 @@ def test_rows_that_name_what_is_not_there_are_found(tmp_path: Path) -> None:
     with open_database(url) as database:
         filled(database)
     with closing(sqlite3.connect(tmp_path / "pyrometer.db")) as connection, connection:
-        connection.execute("DELETE FROM profile")
+        connection.execute("DELETE FROM preset")
         connection.execute("DELETE FROM run_environment WHERE run_number = 1 AND position = 0")
     found = problems(everything(url))["references"]
-    assert "3 rows of table run name rows of profile that are not there." in found
+    assert "3 rows of table run name rows of preset that are not there." in found
     assert "Run run-0 has 5 outcomes of environments not its own." in found
 
 

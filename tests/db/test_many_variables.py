@@ -15,7 +15,7 @@ from db.runs.store import save_measurements, save_outcomes, save_run
 from support.builders.run_records import (
     a_machine,
     a_night,
-    a_profile,
+    a_preset,
     a_run,
     an_environment,
     an_outcome,
@@ -64,7 +64,7 @@ def test_all_series_have_their_points(database: Database, newest: int | None) ->
 
 
 def test_places_of_many_series_are_found(database: Database) -> None:
-    here = a_machine().hardware.fingerprint, a_profile().fingerprint
+    here = a_machine().hardware.fingerprint, a_preset().fingerprint
     assert releases.measured_versions(database, "latency", *here) == {TORCH}
     assert releases.version_places(database, "latency", [TORCH]) == {(TORCH, *here)}
     for newest in (1, 2):

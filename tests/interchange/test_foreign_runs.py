@@ -140,9 +140,7 @@ def test_machines_that_share_a_label_are_compared_and_formats_never() -> None:
     one, other = (assembled(replace(ORIGIN, machine=name), [SPEED])[0].run for name in ("a", "b"))
     assert one.machine.hardware == other.machine.hardware
     assert one.machine.fingerprint != other.machine.fingerprint
-    assert (
-        one.profile.fingerprint != assembled(replace(ORIGIN, format="x"), [SPEED])[0].run.profile.fingerprint
-    )
+    assert one.preset.fingerprint != assembled(replace(ORIGIN, format="x"), [SPEED])[0].run.preset.fingerprint
 
 
 def test_a_key_is_sorted_and_leaves_out_what_is_not_known() -> None:

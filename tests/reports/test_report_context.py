@@ -89,7 +89,7 @@ def test_the_command_can_be_typed_as_it_stands() -> None:
     case = "mine/infer/name=it's odd/eager"
     assert shlex.split(a_subject().reproduce(case)) == [
         "pyrometer", "upgrade", "2.13.0", "/opt/venvs/torch 2.15/bin/python", "--case", case,
-        "--profile", "quiet",
+        "--preset", "quiet",
     ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from runner.execution import canary_runner
 from runner.execution.canary_runner import CASES, Canary, canary_of
-from runner.profile import AppliedProfile
+from runner.preset import MachinePreset
 from runner.worker.case_key import CaseKey
 from support.measuring import wait_until
 
@@ -54,7 +54,7 @@ def test_it_works_on_the_measured_cpus() -> None:
 
 
 def test_it_is_known_by_script_interpreter_and_cpus_and_by_no_pytorch() -> None:
-    one = canary_of(AppliedProfile("p", {"A": "1"}, (CPU,)))
+    one = canary_of(MachinePreset("p", {"A": "1"}, (CPU,)))
     assert one == Canary((CPU,)) and one.fingerprint == Canary((CPU,)).fingerprint
     assert one.fingerprint != Canary(()).fingerprint
     environment = one.environment()

@@ -21,7 +21,7 @@ from runner import journal
 from runner.execution.running_session import Entered, Measured
 from runner.execution.session import Conditions
 from runner.journal import Journal
-from runner.profile import AppliedProfile
+from runner.preset import MachinePreset
 from runner.telemetry.counters import GpuCounters, Reading
 from runner.telemetry.gpu.nvml import THROTTLE_FIELDS
 from runner.telemetry.sampler_client import Sampler
@@ -42,7 +42,7 @@ from support.site import unavailable
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 
 CPUS = sorted(os.sched_getaffinity(0))
-PINNED = AppliedProfile("pinned", {"OMP_NUM_THREADS": "1"}, cpus=(CPUS[-1],), threads=1)
+PINNED = MachinePreset("pinned", {"OMP_NUM_THREADS": "1"}, cpus=(CPUS[-1],), threads=1)
 H200 = "GPU-11111111-2222-3333-4444-555555555555"
 HOG = """
 import os, signal, sys
@@ -101,7 +101,7 @@ def one_session(shared: Conditions, meanwhile: Callable[[Entered | Measured], No
 def test_a_case_beside_hogs_is_contended_and_one_is_named(scratch: Scratch, hogs: list[int]) -> None:
     timing = replace(TIMING, max_seconds=1.0)
     shared = conditions(
-        scratch.folder, CASE_FILES / "counts.py", timing=timing, profile=PINNED, telemetry=Sampler
+        scratch.folder, CASE_FILES / "counts.py", timing=timing, preset=PINNED, telemetry=Sampler
     )
 
     def wake_and_end_them(event: Entered | Measured) -> None:
@@ -125,8 +125,8 @@ def test_a_case_beside_hogs_is_contended_and_one_is_named(scratch: Scratch, hogs
 
 
 @pytest.fixture
-def keeping_house() -> Generator[AppliedProfile]:
-    """The profile of hogs, with a CPU for this process, which keeps to that as a controller does."""
+def keeping_house() -> Generator[MachinePreset]:
+    """The preset of hogs, with a CPU for this process, which keeps to that as a controller does."""
     if len(CPUS) < 2:
         unavailable("there is no second CPU for what measures")
     own = (CPUS[0],)
@@ -136,13 +136,13 @@ def keeping_house() -> Generator[AppliedProfile]:
 
 
 def test_hogs_are_seen_in_a_session_with_a_case_on_cpus_of_its_own(
-    scratch: Scratch, hogs: list[int], keeping_house: AppliedProfile
+    scratch: Scratch, hogs: list[int], keeping_house: MachinePreset
 ) -> None:
     shared = conditions(
         scratch.folder,
         CASE_FILES / "counts.py",
         timing=replace(TIMING, max_seconds=1.0, observe_seconds=1.2),
-        profile=keeping_house,
+        preset=keeping_house,
         telemetry=Sampler,
     )
     called = 0
@@ -167,7 +167,7 @@ def test_hogs_are_seen_in_a_session_with_a_case_on_cpus_of_its_own(
 def test_blocks_are_taken_again_when_the_hogs_have_left(scratch: Scratch, hogs: list[int]) -> None:
     timing = replace(TIMING, max_seconds=100.0)
     shared = conditions(
-        scratch.folder, CASE_FILES / "counts.py", timing=timing, profile=PINNED, telemetry=Sampler
+        scratch.folder, CASE_FILES / "counts.py", timing=timing, preset=PINNED, telemetry=Sampler
     )
     begun = 0
 
@@ -207,7 +207,7 @@ def test_a_gpu_that_is_slowed_down_and_looked_at(
         scratch.folder,
         CASE_FILES / "counts.py",
         timing=timing,
-        profile=PINNED,
+        preset=PINNED,
         telemetry=Sampler,
         gpus=(H200,),
     )
@@ -239,7 +239,7 @@ def test_a_gpu_that_is_slowed_down_and_looked_at(
 def test_a_sampler_that_is_killed_costs_no_outcome(scratch: Scratch) -> None:
     timing = replace(TIMING, observe_seconds=0.2, contention_limit=1.0)
     shared = conditions(
-        scratch.folder, CASE_FILES / "counts.py", timing=timing, profile=PINNED, telemetry=Sampler
+        scratch.folder, CASE_FILES / "counts.py", timing=timing, preset=PINNED, telemetry=Sampler
     )
     killed: list[int] = []
 
@@ -269,7 +269,7 @@ def test_a_driver_that_never_answers_holds_no_session_up(
         scratch.folder,
         CASE_FILES / "counts.py",
         timing=timing,
-        profile=PINNED,
+        preset=PINNED,
         telemetry=Sampler,
         gpus=(H200,),
     )

@@ -12,13 +12,13 @@ from runner import environment
 from runner.environment import MeasuredEnvironment
 from runner.errors import BadCaseFile, BrokenEnvironment
 from runner.execution import harness
-from runner.profile import AppliedProfile
+from runner.preset import MachinePreset
 from runner.suites import plan
 from support.fakes.torch_wheels import write_wheel
 from support.measuring import CASE_FILES, Scratch
 from support.site import measured_python
 
-PROFILE = AppliedProfile("of the test", {"OMP_WAIT_POLICY": "passive"})
+PRESET = MachinePreset("of the test", {"OMP_WAIT_POLICY": "passive"})
 
 BROKEN_FILES = {
     "syntax": "from runner.worker.case import case\n\ndef half(:\n",
@@ -47,7 +47,7 @@ def described(module_scratch: Scratch) -> MeasuredEnvironment:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYROMETER_DATABASE_URL", "postgresql://somebody:secret@somewhere/db")
         built = harness.build(module_scratch.folder / "harness", files)
-        found = environment.describe("default", measured_python(), built, PROFILE)
+        found = environment.describe("default", measured_python(), built, PRESET)
     module_scratch.nobody_below()
     return found
 
@@ -67,8 +67,8 @@ def test_an_environment_says_what_it_is(described: MeasuredEnvironment) -> None:
 def test_builds_are_told_apart_by_their_flags_and_not_by_the_cpu_they_run_on(
     described: MeasuredEnvironment, tmp_path: Path
 ) -> None:
-    profile = AppliedProfile("of the test", {"ATEN_CPU_CAPABILITY": "default"})
-    elsewhere = environment.describe("default", measured_python(), harness.build(tmp_path), profile)
+    preset = MachinePreset("of the test", {"ATEN_CPU_CAPABILITY": "default"})
+    elsewhere = environment.describe("default", measured_python(), harness.build(tmp_path), preset)
     assert described.facts["build"] != elsewhere.facts["build"]
     assert described.fingerprint == elsewhere.fingerprint
     kept = [line for line in described.facts["build"].splitlines() if "CPU capability" not in line]
@@ -141,7 +141,7 @@ def script(folder: Path, text: str) -> Path:
 def complaint(folder: Path, python: Path) -> str:
     """The sentence about a broken environment."""
     with pytest.raises(BrokenEnvironment) as caught:
-        environment.describe("mine", python, harness.build(folder / "harness"), AppliedProfile("plain"))
+        environment.describe("mine", python, harness.build(folder / "harness"), MachinePreset("plain"))
     sentence = str(caught.value)
     assert sentence.startswith("environment mine")
     assert "\n" not in sentence
@@ -191,7 +191,7 @@ def test_the_same_cuda_build_is_the_same_environment_with_and_without_a_gpu(
 ) -> None:
     built = harness.build(tmp_path / "harness")
     with_gpu, without = (
-        environment.describe("mine", cuda_build, built, AppliedProfile("of the test", {"GPU": gpu}))
+        environment.describe("mine", cuda_build, built, MachinePreset("of the test", {"GPU": gpu}))
         for gpu in ("there", "away")
     )
     assert (with_gpu.facts["cuda"], with_gpu.facts["cudnn"]) == ("13.0", 91200)
@@ -204,7 +204,7 @@ def test_builds_for_other_gpus_are_told_apart_also_where_there_is_none(
 ) -> None:
     built = harness.build(tmp_path / "harness")
     one, other = (
-        environment.describe("mine", cuda_build, built, AppliedProfile("of the test", variables))
+        environment.describe("mine", cuda_build, built, MachinePreset("of the test", variables))
         for variables in ({"GPU": "away"}, {"GPU": "away", "ARCHITECTURES": "sm_80 sm_90 compute_90"})
     )
     assert one.facts["build"] == other.facts["build"]
@@ -215,11 +215,11 @@ def test_a_cudnn_that_torch_refuses_matters_only_where_there_is_a_gpu(
     cuda_build: Path, tmp_path: Path
 ) -> None:
     built = harness.build(tmp_path / "harness")
-    without = AppliedProfile("of the test", {"GPU": "away", "CUDNN": "another"})
+    without = MachinePreset("of the test", {"GPU": "away", "CUDNN": "another"})
     assert environment.describe("mine", cuda_build, built, without).facts["cudnn"] is None
     with pytest.raises(BrokenEnvironment, match="cuDNN version incompatibility"):
         variables = {**without.variables, "GPU": "there"}
-        environment.describe("mine", cuda_build, built, AppliedProfile("of the test", variables))
+        environment.describe("mine", cuda_build, built, MachinePreset("of the test", variables))
 
 
 def test_a_missing_interpreter(tmp_path: Path) -> None:

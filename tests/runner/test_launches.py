@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from records.outcomes import Outcome
-from runner import profile
+from runner import preset
 from runner.execution.launch.allocators import NoAllocator, library
 from support.measuring import CASE_FILES, Happened, Scratch, conditions, measure
 from support.site import unavailable
@@ -33,13 +33,13 @@ def case(technique: str) -> str:
 
 @pytest.fixture(scope="module")
 def happened(module_scratch: Scratch) -> Happened:
-    """All of them in one session, under the quiet profile."""
+    """All of them in one session, under the quiet preset."""
     for name in ("tcmalloc", "jemalloc"):
         try:
             library(name)
         except NoAllocator as error:
             unavailable(str(error))
-    shared = conditions(module_scratch.folder, FILE, profile=profile.make("quiet", "quiet"))
+    shared = conditions(module_scratch.folder, FILE, preset=preset.make("quiet", "quiet"))
     done = measure(shared, [[case(technique) for technique in TECHNIQUES]])
     module_scratch.nobody_left(done.run)
     return done

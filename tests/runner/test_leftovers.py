@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import profile
+from runner import preset
 from runner.execution.running_session import Entered, Measured
 from support.measuring import (
     CASE_FILES,
@@ -44,11 +44,11 @@ CONDITIONS = "tells_its_conditions/infer/flag=False/eager"
 
 @pytest.fixture(scope="module")
 def happened(module_scratch: Scratch) -> Happened:
-    """All of them in one run, under the profile that is measured with by default."""
+    """All of them in one run, under the preset that is measured with by default."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYROMETER_DATABASE_URL", "postgresql://somebody:secret@somewhere/db")
-        quiet = profile.make("quiet", "quiet", variables={"OF_THE_TEST": "1"})
-        shared = conditions(module_scratch.folder, FILE, profile=quiet)
+        quiet = preset.make("quiet", "quiet", variables={"OF_THE_TEST": "1"})
+        shared = conditions(module_scratch.folder, FILE, preset=quiet)
         return measure(shared, [[name] for name in (*LEAVING, *PRINTING, CONDITIONS)])
 
 
@@ -98,12 +98,12 @@ def test_what_looks_like_the_protocol_is_only_printed(happened: Happened, module
     assert b'{"type":"failed","status":"oom","reason":"no"}' in log_of(module_scratch, "prints_protocol")
 
 
-def test_a_worker_starts_under_its_profile_and_sees_nothing_of_ours(
+def test_a_worker_starts_under_its_preset_and_sees_nothing_of_ours(
     happened: Happened, module_scratch: Scratch
 ) -> None:
     assert happened.of("tells_its_conditions").status == "ok"
     told = json.loads((module_scratch.folder / "conditions.json").read_text())
-    quiet = profile.make("quiet", "quiet", variables={"OF_THE_TEST": "1"})
+    quiet = preset.make("quiet", "quiet", variables={"OF_THE_TEST": "1"})
     assert told["cpus"] == sorted(quiet.cpus or os.sched_getaffinity(0))
     assert {name: told["variables"][name] for name in quiet.variables} == dict(quiet.variables)
     assert [name for name in told["variables"] if name.startswith("PYROMETER_")] == ["PYROMETER_TOKEN"]

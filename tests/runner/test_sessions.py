@@ -8,7 +8,7 @@ import pytest
 
 from analysis.comparison.pairs import pairs_of
 from runner.execution.session import MEASURED_ALONE
-from runner.profile import AppliedProfile
+from runner.preset import MachinePreset
 from support.measuring import CASE_FILES, QUICK, Happened, Scratch, conditions, key, measure
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
@@ -63,9 +63,9 @@ ANSWERS = [
 def happened(module_scratch: Scratch) -> Happened:
     """All of them in one run that also observes."""
     # One thread: a busy neighbour then slows a step down, but starves no team of threads.
-    single = AppliedProfile("single", {"OMP_NUM_THREADS": "1"}, threads=1)
+    single = MachinePreset("single", {"OMP_NUM_THREADS": "1"}, threads=1)
     timing = replace(QUICK, observe_seconds=0.05)
-    shared = conditions(module_scratch.folder, FILE, profile=single, timing=timing)
+    shared = conditions(module_scratch.folder, FILE, preset=single, timing=timing)
     return measure(shared, [[case] for case, *_ in ANSWERS])
 
 
@@ -223,8 +223,8 @@ def test_an_attempt_that_cannot_start_is_lost_with_a_reason(scratch: Scratch) ->
 
 
 def test_cpus_that_do_not_exist_are_a_lost_replicate(scratch: Scratch) -> None:
-    strange = AppliedProfile("strange", {}, cpus=(9999,))
-    happened = measure(conditions(scratch.folder, FILE, profile=strange), [["first"]])
+    strange = MachinePreset("strange", {}, cpus=(9999,))
+    happened = measure(conditions(scratch.folder, FILE, preset=strange), [["first"]])
     outcome = happened.of("first")
     assert outcome.status == "lost"
     assert outcome.reason.endswith("on CPUs 9999: the kernel refuses them")

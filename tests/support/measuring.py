@@ -16,7 +16,7 @@ from runner.execution import harness
 from runner.execution.process import sweep
 from runner.execution.running_session import Entered, Measured, RunningSession, SessionEnded
 from runner.execution.session import Conditions
-from runner.profile import AppliedProfile
+from runner.preset import MachinePreset
 from runner.session_plan import SessionPlan, TargetEnvironment, Timing
 from runner.telemetry.telemetry_interface import StartTelemetry
 from support.site import PATIENCE_SECONDS, carriers, measured_python
@@ -55,7 +55,7 @@ def conditions(
     folder: Path,
     *case_files: Path,
     timing: Timing = QUICK,
-    profile: AppliedProfile | None = None,
+    preset: MachinePreset | None = None,
     state: Path | None = None,
     telemetry: StartTelemetry | None = None,
     gpus: tuple[str, ...] = (),
@@ -70,7 +70,7 @@ def conditions(
         run=f"test-{uuid.uuid4().hex[:12]}",
         folder=state or folder / "run",
         harness=built,
-        profile=profile or AppliedProfile("as-it-comes"),
+        preset=preset or MachinePreset("as-it-comes"),
         timing=timing,
         targets={ENVIRONMENT: target},
         device="cpu",

@@ -31,8 +31,8 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
+from workflows.database_upkeep import check
 from workflows.ingest import measured
-from workflows.integrity_check import check
 from workflows.transfer.import_runs import Amount, Arrived, arrive, keep
 from workflows.transfer.merge_runs import UNFINISHED
 

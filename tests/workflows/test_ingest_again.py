@@ -18,8 +18,8 @@ from db.runs.queries import stored_outcomes
 from runner import journal
 from support.builders.journals import a_header, a_plan, an_outcome, write_journal
 from workflows import ingest as ingesting
+from workflows.database_upkeep import check
 from workflows.ingest import Ingested, ingest, ingest_pending, pending
-from workflows.integrity_check import check
 from workflows.recorder import Recorder
 from workflows.run_header import Header
 

@@ -15,7 +15,7 @@ from db.connection.engine import open_database
 from db.schema import core_tables as tables
 from support.builders.journals import SONG, a_plan, write_journal
 from support.ingest_process import __file__ as INGESTERS
-from workflows.integrity_check import check
+from workflows.database_upkeep import check
 
 pytestmark = pytest.mark.slow
 

@@ -21,9 +21,9 @@ from records.telemetry import Recording
 from runner.journal import FILE, Journal
 from support.builders.journals import a_header
 from support.builders.run_records import MLP, a_recording, a_run, an_environment, an_outcome
+from workflows.database_upkeep import FOR_EVER, Kept, prune
 from workflows.ingest import ingest, storable
 from workflows.recorder import Recorder
-from workflows.retention import FOR_EVER, Kept, prune
 
 ENVIRONMENT = an_environment().fingerprint
 NOW = datetime.now(UTC)

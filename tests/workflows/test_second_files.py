@@ -13,9 +13,8 @@ from interchange.foreign_runs import machine_called
 from interchange.imported import Imported, ImportedRun
 from records.outcomes import Outcome
 from support.builders.run_records import MLP, a_run, an_outcome, measurements_for
-from workflows.integrity_check import check
-from workflows.transfer.import_runs import Amount, Arrived, keep
-from workflows.transfer.submit import machine_of
+from workflows.database_upkeep import check
+from workflows.transfer.import_runs import Amount, Arrived, keep, machine_of
 
 RUN = "20260901-020000-tool-0123abcd"
 

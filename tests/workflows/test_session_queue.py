@@ -10,8 +10,7 @@ from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from records.outcomes import Outcome, Planned
 from runner.session_plan import SessionPlan, Timing
-from workflows.session_queue import InOrder, Pairs
-from workflows.upgrade import enough_pairs
+from workflows.session_queue import InOrder, Pairs, enough_pairs
 
 A, B = "matmul/infer/size=64/eager", "mlp/infer/batch=8/eager"
 

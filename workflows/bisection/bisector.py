@@ -1,10 +1,12 @@
-"""The walk of a bisection: comparison after comparison, each an upgrade of its own."""
+"""A bisection: the candidates in their order, and the comparisons between them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Protocol
+
+from packaging.version import Version
 
 from analysis.bisection import BisectionEnd, Question, answer, walk
 from analysis.comparison.comparison import MOST_PAIRS, Comparison
@@ -12,12 +14,17 @@ from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.metrics import COLD
 from common.interrupts import Interrupts
+from configuration.settings import Settings
 from records.kinds import RunKind
 from reports.body import upgrade_json
 from reports.wording import case_result
 from runner import environment as environments
 from runner import journal
 from runner.environment import MeasuredEnvironment
+from runner.environments.interpreter import look_at
+from runner.environments.package_index import dated, offered
+from runner.environments.recipe import NIGHTLY, Recipe
+from runner.environments.versions import date_of, parse
 from runner.errors import BrokenEnvironment, BuildFailed
 from runner.execution import harness as harnesses
 
@@ -27,15 +34,117 @@ from ..load_run import judge_run
 from ..measure import RunResult, new_run_id
 from ..planning.plan_run import Asked, Chosen, Prepared, ask, check_alike, prepare, prepare_again, timing_of
 from ..planning.plan_run import Plan as RunPlan
-from ..planning.plan_upgrade import NO_BUDGET_SECONDS, distinguished, pairs_plan
-from ..planning.policies import choose_policy, following, paired
-from ..planning.resolve_environment import Ready, make_ready
-from ..planning.select_cases import CHOSEN, choose_cases, choose_profile, choose_suite, spelled
+from ..planning.plan_upgrade import (
+    NO_BUDGET_SECONDS,
+    choose_policy,
+    distinguished,
+    following,
+    paired,
+    pairs_plan,
+)
+from ..planning.resolve_environment import Ready, declared, make_ready, wanted
+from ..planning.select_cases import CHOSEN, choose_cases, choose_preset, choose_suite, spelled
 from ..run_header import Header
 from ..run_locally import alone, measured
-from ..upgrade import pairs_planned
-from .candidates import choose_candidates
+from ..session_queue import pairs_planned
 from .state import Bisection, Current, Shelf, Step
+
+_LIST_THEM = "name what lies between with --candidates A,B,C"
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """One end that is nothing but a version: as typed, as a version, whether a nightly, and its recipe."""
+
+    spec: str
+    version: Version
+    nightly: bool
+    recipe: Recipe
+
+
+def choose_candidates(settings: Settings, good: str, bad: str, listed: str | None) -> tuple[str, ...]:
+    """Specs in order, the good end first and the bad one last; what is between may be nothing.
+
+    Two released versions have the releases between them that the index offers, two nightlies the nightlies,
+    one for each day. `listed` are specs with commas between them instead. Raises UsageError, and IndexFailed.
+    """
+    ends = (_lasting(settings, good), _lasting(settings, bad))
+    if ends[0] == ends[1]:
+        raise UsageError(f"a bisection has two ends, and both are {good}")
+    if listed is None:
+        return (ends[0], *_between(settings, *ends), ends[1])
+    specs = [_lasting(settings, text.strip()) for text in listed.split(",") if text.strip()]
+    # Who lists them all has listed the ends as well.
+    between = [spec for spec in specs if spec not in ends]
+    if twice := {spec for spec in between if between.count(spec) > 1}:
+        raise UsageError(f"--candidates names {sorted(twice)[0]} twice")
+    return (ends[0], *between, ends[1])
+
+
+def _lasting(settings: Settings, text: str) -> str:
+    """`text` so that it means the same tomorrow and in another folder."""
+    if text in declared(settings):
+        return text
+    one = wanted(settings, text)
+    if one.recipe is None:
+        return str(one.python).removesuffix("/bin/python")
+    if one.recipe.torch and one.recipe.dated and one.recipe != _as_those_between(settings, one.recipe.torch):
+        # A day of a declared nightly, which has an index of its own.
+        return text
+    recipe = one.recipe if one.recipe.dated else dated(one.recipe, look_at(one.recipe.base_python))
+    return recipe.wheel or recipe.torch
+
+
+def _between(settings: Settings, good: str, bad: str) -> list[str]:
+    """What the index offers between two versions, from the good one to the bad one."""
+    first, last = _end(settings, good), _end(settings, bad)
+    if first.nightly != last.nightly:
+        raise UsageError(f"one of {good} and {bad} is a nightly and the other is not: {_LIST_THEM}")
+    recipe = replace(first.recipe, torch=NIGHTLY) if first.nightly else first.recipe
+    found = offered(recipe, look_at(""), pre=first.nightly)
+    return between(first.version, last.version, found)
+
+
+def _end(settings: Settings, spec: str) -> _End:
+    # A declared one may have an index or packages of its own, which those between would not have.
+    one = None if spec in declared(settings) else wanted(settings, spec)
+    if one is None or one.recipe is None or one.recipe != _as_those_between(settings, one.recipe.torch):
+        raise UsageError(
+            f"{spec} is no version that the package index could have others beside: {_LIST_THEM}"
+        )
+    torch = one.recipe.torch
+    text = f"0.dev{torch.split()[1].replace('-', '')}" if torch.startswith(NIGHTLY) else torch
+    version = parse(text)
+    assert version is not None, torch
+    return _End(spec, version, date_of(version) is not None, one.recipe)
+
+
+def _as_those_between(settings: Settings, torch: str) -> Recipe | None:
+    """What a version is built from that is nothing but one; None for none."""
+    return wanted(settings, torch).recipe if torch else None
+
+
+def between(good: Version, bad: Version, versions: list[str]) -> list[str]:
+    """Those strictly between, from the good one to the bad one, which may be the older.
+
+    Of nightlies only days count: each as `nightly 2026-11-20`. Of two builds of one release the first counts.
+    """
+    by_name: dict[str, Version] = {}
+    for version in filter(None, map(parse, versions)):
+        day = date_of(version)
+        if (day is None) == (date_of(good) is None) and (day or not version.is_prerelease):
+            by_name.setdefault(f"{NIGHTLY} {day}" if day else version.public, version)
+    low, high = sorted((_age(good), _age(bad)))
+    inside = [name for name, version in by_name.items() if low < _age(version) < high]
+    found = sorted(inside, key=lambda name: _age(by_name[name]))
+    return found if _age(good) < _age(bad) else found[::-1]
+
+
+def _age(version: Version) -> tuple[date, Version]:
+    """Where a version stands: a nightly by its day alone, a build where its release does."""
+    day = date_of(version)
+    return (day, Version("0")) if day else (date.min, Version(version.public))
+
 
 #: What is unclear gets one more comparison, with so many times the pairs.
 LARGER = 2
@@ -53,7 +162,7 @@ class BisectRequest:
     candidates: str | None = None
     suite: str | None = None
     case_files: tuple[Path, ...] = ()
-    profile: str | None = None
+    preset: str | None = None
     policy: str | None = None
     metric: str | None = None
     device: str | None = None
@@ -66,7 +175,7 @@ def begin(app: AppContext, request: BisectRequest) -> Bisection:
     settings = app.settings
     policy = following(choose_policy(settings, request.policy), request.metric)
     plan = pairs_plan(request.pairs, MOST_PAIRS // LARGER)
-    profile = choose_profile(settings, request.profile)
+    preset = choose_preset(settings, request.preset)
     suite = choose_suite(settings, request.suite, [request.case], bool(request.case_files))
     harness = harnesses.build(app.places.data_dir / "harness", request.case_files)
     timing = paired(timing_of(suite, request.deadline, settings), policy)
@@ -78,8 +187,8 @@ def begin(app: AppContext, request: BisectRequest) -> Bisection:
         candidates=choose_candidates(settings, request.good, request.bad, request.candidates),
         case=spelled(request.case),
         suite=suite.name,
-        profile=profile.name,
-        profile_fingerprint=profile.fingerprint,
+        preset=preset.name,
+        preset_fingerprint=preset.fingerprint,
         device=request.device or suite.device,
         timing=replace(timing, cold_replicates=cold or timing.cold_replicates),
         rule=Comparison("", "", plan, policy),
@@ -97,7 +206,7 @@ def _options(request: BisectRequest, cold: int | None) -> tuple[str, ...]:
     """What an upgrade needs beside environments, case and pairs to measure the same."""
     named = {
         "--suite": request.suite,
-        "--profile": request.profile,
+        "--preset": request.preset,
         "--policy": request.policy,
         "--device": request.device,
         "--deadline": f"{request.deadline:g}" if request.deadline else None,
@@ -148,11 +257,11 @@ class Bisector:
         self._shelf = shelf(app)
         self._reporter = reporter
         self._interrupts = interrupts
-        profile = choose_profile(app.settings, bisection.profile)
+        preset = choose_preset(app.settings, bisection.preset)
         # The name of a suite that was none.
         name = None if bisection.suite == CHOSEN else bisection.suite
         suite = choose_suite(app.settings, name, [bisection.case], own_cases=True)
-        self._chosen = Chosen(profile, suite, bisection.harness)
+        self._chosen = Chosen(preset, suite, bisection.harness)
 
     @property
     def begun(self) -> bool:
@@ -186,9 +295,9 @@ class Bisector:
         one = self.bisection
         if not one.harness.path.exists():
             raise CannotResume(f"bisection {one.id}: its harness {one.harness.path} is gone; start a new one")
-        if self._chosen.profile.fingerprint != one.profile_fingerprint:
+        if self._chosen.preset.fingerprint != one.preset_fingerprint:
             raise CannotResume(
-                f"profile {one.profile} has changed since bisection {one.id} began; start a new one"
+                f"preset {one.preset} has changed since bisection {one.id} began; start a new one"
             )
 
     def _forgive(self) -> None:
@@ -257,7 +366,7 @@ class Bisector:
         return distinguished(self._app, both)
 
     def _described(self, one: Ready) -> MeasuredEnvironment:
-        return environments.describe(one.name, one.python, self._chosen.harness, self._chosen.profile)
+        return environments.describe(one.name, one.python, self._chosen.harness, self._chosen.preset)
 
     def _prepared(self, asked: Question, both: Asked) -> Prepared:
         one = self.bisection

@@ -18,6 +18,10 @@ from runner.session_plan import Timing
 from ..errors import CannotResume
 from ..load_run import LATEST
 
+#: Fields that keep their names of 0.1.0 in the file, and an option that has another name since then.
+_STORED = {"preset": "profile", "preset_fingerprint": "profile_fingerprint"}
+_OLD_OPTIONS = {"--profile": "--preset"}
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -60,8 +64,8 @@ class Bisection:
     candidates: tuple[str, ...]
     case: str
     suite: str
-    profile: str
-    profile_fingerprint: str
+    preset: str
+    preset_fingerprint: str
     device: str
     timing: Timing
     rule: Comparison
@@ -93,7 +97,10 @@ class Bisection:
 
     def to_body(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return {**asdict(self), "harness": {**asdict(self.harness), "path": str(self.harness.path)}}
+        body = asdict(self)
+        for key, stored in _STORED.items():
+            body[stored] = body.pop(key)
+        return {**body, "harness": {**asdict(self.harness), "path": str(self.harness.path)}}
 
     @staticmethod
     def from_body(body: Mapping[str, Any]) -> "Bisection":
@@ -101,6 +108,8 @@ class Bisection:
         try:
             values = dict(body)
             harness, current = body["harness"], body["current"]
+            for key, stored in _STORED.items():
+                values[key] = values.pop(stored)
             values["harness"] = Harness(
                 Path(harness["path"]),
                 str(harness["version"]),
@@ -113,7 +122,7 @@ class Bisection:
                 Current(Question(**current["question"]), str(current["run"])) if current else None
             )
             for name in ("candidates", "options"):
-                values[name] = tuple(map(str, body[name]))
+                values[name] = tuple(_OLD_OPTIONS.get(word, word) for word in map(str, body[name]))
             values["steps"] = tuple(_step(one) for one in body["steps"])
             return Bisection(**values)
         except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -23,7 +23,7 @@ from runner.execution import canary_runner
 from runner.execution.harness import Harness
 from runner.machine import MachineFacts
 from runner.multi_node.nodes import Node, NodeMachines, inspect
-from runner.profile import AppliedProfile
+from runner.preset import MachinePreset
 from runner.session_plan import Timing
 from runner.suites.suite import Suite
 from runner.telemetry.gpu import probe
@@ -34,8 +34,8 @@ from ..app_context import AppContext
 from ..errors import CannotResume, NothingToMeasure, NothingToResume, UsageError
 from ..ingest import FORGOTTEN
 from ..measure import new_run_id
-from ..run_header import Header, environment_body, machine_body, profile_body, telemetry_body
-from ..upgrade import without_again
+from ..run_header import Header, environment_body, machine_body, preset_body, telemetry_body
+from ..session_queue import without_again
 from .resolve_environment import Ready
 
 #: Noted where telemetry cannot know which of NVML's devices are measured.
@@ -49,7 +49,7 @@ _UNKNOWN_GPUS = (
 class Chosen:
     """What was asked for and exists, as far as that is known without asking the environment."""
 
-    profile: AppliedProfile
+    preset: MachinePreset
     suite: Suite
     harness: Harness
 
@@ -59,7 +59,7 @@ class Prepared:
     """A run that can start: its description, and what stays the same when it is resumed."""
 
     header: Header
-    profile: AppliedProfile
+    preset: MachinePreset
     harness: Harness
     known: tuple[Outcome, ...] = ()
     nodes: tuple[Node, ...] = ()
@@ -101,7 +101,7 @@ def _described(chosen: Chosen, ready: Sequence[Ready]) -> tuple[MeasuredEnvironm
     known: dict[Path, MeasuredEnvironment] = {}
     for one in ready:
         if one.python not in known:
-            known[one.python] = environments.describe(one.name, one.python, chosen.harness, chosen.profile)
+            known[one.python] = environments.describe(one.name, one.python, chosen.harness, chosen.preset)
     return tuple(replace(known[one.python], name=one.name) for one in ready)
 
 
@@ -132,7 +132,7 @@ def prepare(
     begun = app.runs / run / journal.FILE if run is not None else None
     if begun is not None and begun.exists() and begun.stat().st_size:
         raise UsageError(f"run {run} began already: go on with it by --resume {run}")
-    profile, harness, described = chosen.profile, chosen.harness, asked.environments
+    preset, harness, described = chosen.preset, chosen.harness, asked.environments
     check_alike(described, plan.device)
     gpus = gpus_in_use(described[0], plan.device)
     if plan.device == "cuda" and not gpus:
@@ -142,7 +142,7 @@ def prepare(
             "GPU or nothing: choose a build with CUDA and a machine with its driver, or leave the option out"
         )
     traced = plan.timing.trace_steps > 0
-    machines = reach(nodes, described[0], harness, profile, [p.case for p in plan.planned], bool(gpus))
+    machines = reach(nodes, described[0], harness, preset, [p.case for p in plan.planned], bool(gpus))
     header = Header(
         run=run or new_run_id(),
         suite=chosen.suite.name,
@@ -150,7 +150,7 @@ def prepare(
         command=app.command,
         machine=machine_of(machine.describe(gpus), machines),
         environments=tuple(environment_body(one) for one in described),
-        profile=profile_body(profile),
+        preset=preset_body(preset),
         harness=harness.version,
         harness_path=str(harness.path),
         user_version=harness.user_version,
@@ -158,23 +158,23 @@ def prepare(
         device="cuda:0" if gpus else "cpu",
         budget_seconds=plan.budget_seconds,
         planned=tuple((p.case, p.environment, p.replicate) for p in plan.planned),
-        notes=app.places.notes + profile.notes + machine.limits(described[0].gpus),
+        notes=app.places.notes + preset.notes + machine.limits(described[0].gpus),
         version=version("pyrometer"),
-        canary=None if traced else canary_runner.canary_of(profile).environment(),
+        canary=None if traced else canary_runner.canary_of(preset).environment(),
         telemetry=asked.telemetry,
         comparison=plan.comparison.to_body() if plan.comparison else None,
         kind=RunKind.TRACE if traced else plan.kind,
     )
     if gpus and not header.gpus:
         header = replace(header, notes=(*header.notes, _UNKNOWN_GPUS))
-    return Prepared(header, profile, harness, nodes=nodes)
+    return Prepared(header, preset, harness, nodes=nodes)
 
 
 def reach(
     nodes: tuple[Node, ...],
     environment: MeasuredEnvironment,
     harness: Harness,
-    profile: AppliedProfile,
+    preset: MachinePreset,
     cases: Iterable[str],
     on_gpus: bool,
 ) -> NodeMachines:
@@ -190,7 +190,7 @@ def reach(
         needs = f"more than {most}" if keys else "any (axis nodes)"
         raise UsageError(f"--nodes names {len(nodes)} nodes, and no case of this run needs {needs}")
     gpus = max((key.count("ranks") // key.count("nodes") for key in keys), default=0) if on_gpus else 0
-    return inspect(nodes, environment, harness, profile, gpus)
+    return inspect(nodes, environment, harness, preset, gpus)
 
 
 def machine_of(local: MachineFacts, others: NodeMachines) -> dict[str, Any]:
@@ -249,7 +249,7 @@ def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
     harness = Harness(Path(header.harness_path), header.harness, header.user_version, ())
     if not harness.path.exists():
         raise CannotResume(f"run {header.run}: its harness {harness.path} is gone; start a new run")
-    if {*header.profile["cpus"]} - os.sched_getaffinity(0):
+    if {*header.preset["cpus"]} - os.sched_getaffinity(0):
         raise CannotResume(f"run {header.run} was pinned to CPUs that are not available now; start a new run")
     return header, harness, contents
 
@@ -268,8 +268,8 @@ def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -
     `nodes` are those that a run over several machines has now.
     """
     header, harness, contents = resumable(folder)
-    p = header.profile
-    profile = AppliedProfile(
+    p = header.preset
+    preset = MachinePreset(
         p["name"], p["variables"], tuple(p["cpus"]), tuple(p["housekeeping"]), p["threads"], header.notes
     )
     if header.nodes and len(nodes) != len(header.nodes) + 1:
@@ -281,7 +281,7 @@ def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -
     for target in header.targets.values():
         # One that is compared with itself is asked once.
         if target.python not in known:
-            known[target.python] = environments.describe(target.name, Path(target.python), harness, profile)
+            known[target.python] = environments.describe(target.name, Path(target.python), harness, preset)
         described = known[target.python]
         if described.fingerprint != without_again(target.fingerprint):
             raise CannotResume(
@@ -290,7 +290,7 @@ def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -
         gpus = gpus_in_use(described, header.device)
         if others is None:
             cases = [planned.case for planned in header.replicates]
-            others = reach(nodes, described, harness, profile, cases, bool(gpus))
+            others = reach(nodes, described, harness, preset, cases, bool(gpus))
         now = machine_of(machine.describe(gpus), others)
         if now["hardware_fingerprint"] != header.machine["hardware_fingerprint"]:
             raise CannotResume(f"run {header.run} belongs to other hardware; start a new run")
@@ -302,7 +302,7 @@ def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -
                 )
     for line in contents.set_aside:
         app.reporter.note(f"journal {line}; set aside, its case is measured again")
-    return Prepared(header, profile, harness, contents.outcomes, nodes)
+    return Prepared(header, preset, harness, contents.outcomes, nodes)
 
 
 def find_run(app: AppContext, run: str) -> Path:

@@ -1,26 +1,31 @@
 """Plan the run of an upgrade: two environments, measured in pairs, and what judges them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from analysis.comparison import rounds
 from analysis.comparison.comparison import AGAIN, MOST_PAIRS, Comparison
 from analysis.comparison.plan import FEWEST, Plan
 from analysis.comparison.policy import Policy
-from analysis.comparison.thresholds import threshold_of
+from analysis.comparison.thresholds import Threshold, threshold_of
+from analysis.metrics import COLD, METRICS
 from common.text import plural
+from configuration.settings import Settings
+from configuration.suggestions import unknown
 from records.kinds import RunKind
 from runner.environment import MeasuredEnvironment
+from runner.execution.launch.compile_cache import compiles
 from runner.session_plan import Timing
 from runner.suites import plan as sessions
 from runner.suites.suite import Suite
+from runner.worker.case_key import CaseKey
 
 from ..app_context import AppContext
 from ..errors import NothingToMeasure, UsageError
-from ..upgrade import again, pairs_planned
+from ..session_queue import again, pairs_planned
 from .plan_run import Asked, Chosen, Prepared, ask, prepare, timing_of
 from .plan_run import Plan as RunPlan
-from .policies import beyond_judging, paired
 from .resolve_environment import make_ready
 from .select_cases import CHOSEN, choose_cases, refuse_too_many, spelled
 
@@ -37,7 +42,7 @@ class UpgradeRequest:
     suite: str | None = None
     cases: tuple[str, ...] = ()
     case_files: tuple[Path, ...] = ()
-    profile: str | None = None
+    preset: str | None = None
     policy: str | None = None
     device: str | None = None
     pairs: int | None = None
@@ -98,7 +103,7 @@ def prepare_upgrade(
 
 def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ...]:
     """What a command needs beside the two environments and a case to measure and judge the same."""
-    given = {"--profile": request.profile, "--policy": request.policy, "--device": request.device}
+    given = {"--preset": request.preset, "--policy": request.policy, "--device": request.device}
     given["--suite"] = suite.name if suite.name != CHOSEN else None
     given["--deadline"] = f"{request.deadline:g}" if request.deadline else None
     given["--cold-pairs"] = str(request.cold_pairs) if request.cold_pairs else None
@@ -148,3 +153,67 @@ def _affordable(
             note += f", and fewer than {fewest} are not judged: unless a case breaks, it can only end unclear"
         app.reporter.note(note)
     return plan.within(room)
+
+
+def choose_policy(settings: Settings, name: str | None) -> Policy:
+    """The policy by that name, or the configured one; raises UsageError for what cannot be meant."""
+    name = settings.policy if name is None else name
+    if name not in settings.policies:
+        raise UsageError(unknown("policy", name, settings.policies))
+    values = settings.policies[name].model_dump(exclude_none=True)
+    try:
+        shares: dict[str, float] = values.pop("thresholds", {})
+        thresholds = {metric: _threshold(metric, share) for metric, share in shares.items()}
+        usual = Policy()
+        worst = {**usual.worst, **values.pop("worst", {})}
+        limits = {
+            kind: replace(own, **values.pop(kind, {}))
+            for kind, own in (("compile_time", usual.compile_time), ("peak_memory", usual.peak_memory))
+        }
+        return Policy(thresholds=thresholds, worst=worst, **limits, **values)
+    except ValueError as error:
+        raise UsageError(f"policy {name}: {error}") from None
+
+
+def check_judged(metrics: Iterable[str]) -> None:
+    """Raise UsageError where one of them is no metric that could be better or worse."""
+    judged = [name for name, metric in METRICS.items() if metric.better != "neither"]
+    for name in metrics:
+        if name not in judged:
+            raise UsageError(unknown("metric", name, judged))
+
+
+def following(policy: Policy, metric: str | None) -> Policy:
+    """The policy, deciding by that metric where one is given; raises UsageError where none could."""
+    if metric is None:
+        return policy
+    check_judged([metric])
+    return replace(policy, metric=metric)
+
+
+def beyond_judging(policy: Policy, cold_pairs: int, plan: Plan, cases: Iterable[str]) -> str:
+    """Why limits of the policy cannot be judged with so few pairs that compile; empty where they can."""
+    cold = (one for one in COLD & policy.worst.keys() if not threshold_of(one, policy.thresholds).exact)
+    limited, fewest = ", ".join(sorted(cold)), plan.smallest
+    if not limited or not any(compiles(CaseKey.parse(case)) for case in cases) or cold_pairs >= fewest:
+        return ""
+    return (
+        f"the policy limits {limited}: of what is compiled {cold_pairs} of the pairs will know that, fewer "
+        f"than the {fewest} it takes. --cold-pairs {2 * plan.largest} has all of them compile anew"
+    )
+
+
+def paired(timing: Timing, policy: Policy) -> Timing:
+    """How long a pair is measured: until chance in it is at most half of what matters to the policy.
+
+    Of no other metric than the one that rounds are compared by is it known while they go on.
+    """
+    if policy.metric != rounds.METRIC:
+        return timing
+    return replace(timing, pair_error=threshold_of(policy.metric, policy.thresholds).log / 2)
+
+
+def _threshold(metric: str, share: float) -> Threshold:
+    """The default kind of threshold of a metric, with another share."""
+    usual = threshold_of(metric)
+    return Threshold(share, usual.absolute, usual.exact)

@@ -1,12 +1,19 @@
 """From what was typed for an environment to an interpreter that is there: found, or built."""
 
 import hashlib
+import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from configuration.settings import DEFAULT_ENVIRONMENT, Settings
+import tomlkit
+
+from common.atomic_file import write_whole
+from configuration.errors import ConfigurationError
+from configuration.reading import FILE_NAME
+from configuration.settings import DEFAULT_ENVIRONMENT, Settings, load_settings
 from configuration.suggestions import unknown
 from configuration.tables.environments import EnvironmentSettings
 from runner import environment as environment_room
@@ -20,10 +27,9 @@ from runner.errors import BadSpec, BuildFailed
 from runner.execution import harness
 from runner.execution.machine_lock import exclusive
 
-from ..app_context import AppContext
+from ..app_context import AppContext, Reporter
 from ..errors import UsageError
-from ..reporter import Reporter
-from .select_cases import choose_profile
+from .select_cases import choose_preset
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +172,9 @@ def built_alone(app: AppContext, texts: Sequence[str], defaults: Recipe | None =
 
 
 def describing(app: AppContext) -> Callable[[str, Path], MeasuredEnvironment]:
-    """Asks an interpreter who it is, under the configured profile."""
-    built, profile = harness.build(app.places.data_dir / "harness"), choose_profile(app.settings, None)
-    return lambda name, python: environment_room.describe(name, python, built, profile)
+    """Asks an interpreter who it is, under the configured preset."""
+    built, preset = harness.build(app.places.data_dir / "harness"), choose_preset(app.settings, None)
+    return lambda name, python: environment_room.describe(name, python, built, preset)
 
 
 def named_folders(settings: Settings, store: Store) -> set[str]:
@@ -244,3 +250,44 @@ class _Progress:
             if self._last.get(name) != phrase:
                 self._last[name] = phrase
                 self._reporter.progress(f"{name}: {phrase}")
+
+
+def add_table(settings: Settings, name: str, spec: Wanted) -> Path:
+    """Append `[environments.NAME]` to the settings file, which is created if there is none; return its path.
+
+    The rest of the file stays as it is, with comments, line ends and a byte order mark. Raises UsageError for
+    a name that is taken or not allowed, and OSError where the file cannot be written and stays unchanged.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
+        raise UsageError(f'"{name}" is no name: letters, digits and . _ + - make one')
+    file = settings.file or Path.cwd() / FILE_NAME
+    before = file.read_bytes() if file.exists() else b""
+    if name in tomlkit.parse(before.decode("utf-8-sig")).get("environments", {}):
+        raise UsageError(f"environment {name} is declared in {file} already")
+    end = "\r\n" if b"\r\n" in before else "\n"
+    gap = end if before.endswith(b"\n") else end + end if before else ""
+    # A table may be appended to any TOML file; to write the parsed document again could change its line ends.
+    after = before + (gap + tomlkit.dumps({"environments": {name: _table(spec)}}).replace("\n", end)).encode()
+    try:
+        load_settings(file, content=after)
+    except ConfigurationError as error:
+        raise UsageError(f"{file} would no longer be read: {error}") from None
+    write_whole(file, after)
+    return file
+
+
+def _table(spec: Wanted) -> Mapping[str, Any]:
+    if spec.recipe is None:
+        return {"python": str(spec.python)}
+    recipe, default = spec.recipe, Recipe()
+    values = {
+        "torch": recipe.torch,
+        "wheel": recipe.wheel,
+        "index": recipe.index,
+        "find_links": list(recipe.find_links),
+        "packages": list(recipe.packages),
+        "base_python": recipe.base_python,
+        "device": "" if recipe.device == default.device else recipe.device,
+    }
+    given: dict[str, Any] = {key: value for key, value in values.items() if value}
+    return given if recipe.usual else given | {"usual_packages": False}

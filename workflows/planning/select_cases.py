@@ -1,4 +1,4 @@
-"""From what was typed to what is measured: profile, environment, suite, cases."""
+"""From what was typed to what is measured: preset, environment, suite, cases."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ from configuration.reading import label_of
 from configuration.settings import Settings
 from configuration.suggestions import nearest, unknown
 from records.outcomes import Planned
-from runner import profile
+from runner import preset
 from runner.environment import MeasuredEnvironment
 from runner.errors import BadSuite
 from runner.execution import tracing
@@ -31,17 +31,17 @@ DEFAULT_SUITE = "smoke"
 _LONG_SECONDS = 300.0
 
 
-def choose_profile(settings: Settings, name: str | None) -> profile.AppliedProfile:
-    """The profile by that name, or the configured one; raises UsageError for an unknown name."""
-    name = settings.profile if name is None else name
-    if name not in settings.profiles:
-        raise UsageError(unknown("profile", name, settings.profiles))
-    wanted = settings.profiles[name]
-    return profile.make(
+def choose_preset(settings: Settings, name: str | None) -> preset.MachinePreset:
+    """The preset by that name, or the configured one; raises UsageError for an unknown name."""
+    name = settings.preset if name is None else name
+    if name not in settings.presets:
+        raise UsageError(unknown("preset", name, settings.presets))
+    wanted = settings.presets[name]
+    return preset.make(
         name,
         wanted.base,
         variables=wanted.environment,
-        cpus=profile.parse_cpus(wanted.cpus) if wanted.cpus else None,
+        cpus=preset.parse_cpus(wanted.cpus) if wanted.cpus else None,
         threads=wanted.threads,
     )
 

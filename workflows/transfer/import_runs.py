@@ -2,9 +2,10 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, cast
@@ -15,11 +16,14 @@ from db.errors import DatabaseError
 from db.runs import queries
 from interchange import formats
 from interchange.errors import BadFile, SourcePlace
+from interchange.foreign_runs import digest, machine_called
 from interchange.imported import Imported, ImportedRun, ImportProblem
-from interchange.importers import pyrometer
+from interchange.importers import pyrometer, submitted
+from interchange.importers.submitted import Gpu
 from interchange.overrides import JOURNAL
-from interchange.reading import refuse_streams
-from runner import journal
+from interchange.reading import json_of, refuse_streams
+from records.machines import Hardware, Machine
+from runner import journal, machine
 from runner.errors import JournalError
 
 from ..ingest import Read
@@ -241,7 +245,7 @@ def _with_a_look_ahead(pieces: Iterable[_Taken]) -> Iterator[tuple[_Taken, bool]
 
 def _too_deep(one: ImportedRun) -> bool:
     run = one.run
-    facts = [run.facts, run.machine.facts, run.machine.hardware.facts, run.profile.settings]
+    facts = [run.facts, run.machine.facts, run.machine.hardware.facts, run.preset.settings]
     facts += [each.facts for each in (*run.environments, *one.outcomes)]
     level: list[Any] = list(facts)
     for _ in range(_DEEPEST):
@@ -303,3 +307,36 @@ def _torn(place: SourcePlace, line: str) -> ImportProblem:
     """A line that a journal set aside: `line 3: torn`."""
     number, _, reason = line.removeprefix("line ").partition(": ")
     return ImportProblem(replace(place, line=int(number)), reason)
+
+
+def submit(
+    text: str,
+    place: SourcePlace,
+    written_at: datetime | None,
+    database: Database,
+    named: Callable[[Sequence[Gpu]], Machine],
+) -> tuple[tuple[str, ...], Arrived]:
+    """Store the JSON in `text`, which came from `place`; answers the runs' ids and what came of it.
+
+    `written_at` is when what does not say so was measured; None: it has to say. `named` gives the machine
+    (see `machine_of`). All or nothing: raises BadFile for the first mistake, and DatabaseError.
+    """
+    parts = submitted.submissions(json_of(text, place), written_at)
+    imported = submitted.imported(parts, named)
+    arrived = keep(submitted.NAME, [imported], place, database, _unwatched)
+    return tuple(one.run.id for one in imported.runs), arrived
+
+
+def machine_of(gpus: Sequence[Gpu], name: str | None = None, hardware: str | None = None) -> Machine:
+    """This machine with these GPUs, as runs of ours describe it; or one of another name or other hardware."""
+    here = machine.describe(list(gpus))
+    if hardware is not None:
+        return machine_called(name or here.name, hardware)
+    made = Hardware(here.hardware_fingerprint, here.hardware_label, here.hardware)
+    if name is None:
+        return Machine(here.fingerprint, here.name, made)
+    return Machine(digest("machine", name, made.fingerprint), name, made)
+
+
+def _unwatched(stored: int) -> None:
+    """There is nothing to watch: a file of one's own is small."""

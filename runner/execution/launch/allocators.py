@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from runner.profile import QUIET_MALLOC
+from runner.preset import QUIET_MALLOC
 
 #: Libraries by what can be asked for, the best first, and the Debian package that has one.
 _LIBRARIES = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from runner.profile import AppliedProfile, parse_cpus
+from runner.preset import MachinePreset, parse_cpus
 from runner.worker.case_key import CaseKey
 
 from ..process import listed
@@ -53,24 +53,24 @@ class Start:
     facts: Mapping[str, Any]
 
 
-def allowed_cpus(profile: AppliedProfile) -> tuple[int, ...]:
-    """The CPUs that a run under `profile` has, its own included.
+def allowed_cpus(preset: MachinePreset) -> tuple[int, ...]:
+    """The CPUs that a run under `preset` has, its own included.
 
     While it measures, the controller keeps to the housekeeping CPUs: its own affinity is not the answer.
     """
-    return tuple(sorted({*profile.cpus, *profile.housekeeping} or os.sched_getaffinity(0)))
+    return tuple(sorted({*preset.cpus, *preset.housekeeping} or os.sched_getaffinity(0)))
 
 
-def start_of(key: CaseKey, profile: AppliedProfile, machine: Topology, ask_numactl: AskNumactl) -> Start:
-    """How a worker for `key` is started under `profile` on `machine`; raises CannotLaunch.
+def start_of(key: CaseKey, preset: MachinePreset, machine: Topology, ask_numactl: AskNumactl) -> Start:
+    """How a worker for `key` is started under `preset` on `machine`; raises CannotLaunch.
 
     Where numactl cannot bind memory (see `usable_numactl`), CPUs are pinned by affinity alone.
     """
-    cpus = _cpus(key.axis("cpus"), profile, machine)
+    cpus = _cpus(key.axis("cpus"), preset, machine)
     facts: dict[str, Any] = {"pinned_by": "profile", "cpus": list(cpus)}
     prefix: tuple[str, ...] = ()
     if key.axis("cpus") != "profile":
-        if both := sorted({*cpus} & {*profile.housekeeping}):
+        if both := sorted({*cpus} & {*preset.housekeeping}):
             facts["shared_with_controller"] = both
         nodes = machine.nodes_of(cpus)
         numactl, problem = ask_numactl(nodes)
@@ -81,7 +81,7 @@ def start_of(key: CaseKey, profile: AppliedProfile, machine: Topology, ask_numac
             facts |= {"pinned_by": "affinity", "numactl": problem}
     try:
         allocator = key.axis("allocator")
-        kept = dict(profile.variables)
+        kept = dict(preset.variables)
         variables = kept if allocator == "profile" else variables_for(allocator, kept)
     except NoAllocator as error:
         raise CannotLaunch(str(error)) from None
@@ -90,8 +90,8 @@ def start_of(key: CaseKey, profile: AppliedProfile, machine: Topology, ask_numac
     if threads:
         variables |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
         facts["threads"] = threads
-    changed = {k: v for k, v in variables.items() if profile.variables.get(k) != v}
-    gone = sorted(profile.variables.keys() - variables.keys())
+    changed = {k: v for k, v in variables.items() if preset.variables.get(k) != v}
+    gone = sorted(preset.variables.keys() - variables.keys())
     facts |= {"variables": changed} if changed else {}
     facts |= {"without": gone} if gone else {}
     return Start(variables, cpus, prefix, facts)
@@ -135,10 +135,10 @@ def usable_numactl(nodes: tuple[int, ...]) -> tuple[str, str]:
     return path, ""
 
 
-def _cpus(value: str, profile: AppliedProfile, machine: Topology) -> tuple[int, ...]:
-    profiled = profile.cpus or machine.allowed
+def _cpus(value: str, preset: MachinePreset, machine: Topology) -> tuple[int, ...]:
+    profiled = preset.cpus or machine.allowed
     if value == "profile":
-        return profile.cpus
+        return preset.cpus
     if value == "1":
         return profiled[:1]
     if value == "node":
@@ -151,7 +151,7 @@ def _cpus(value: str, profile: AppliedProfile, machine: Topology) -> tuple[int, 
 def _threads(key: CaseKey, cpus: tuple[int, ...], machine: Topology) -> int | None:
     """OMP_NUM_THREADS: as the key says, or a thread a core of the chosen CPUs, divided among all processes.
 
-    None leaves it to the profile.
+    None leaves it to the preset.
     """
     if key.axis("threads") != "profile":
         return key.count("threads")

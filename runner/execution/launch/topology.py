@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.profile import parse_cpus
+from runner.preset import parse_cpus
 
 _SYS = Path("/sys/devices/system")
 

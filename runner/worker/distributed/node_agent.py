@@ -25,7 +25,7 @@ def serve(text: str) -> None:
         if order["cpus"]:
             os.sched_setaffinity(0, order["cpus"])
     except OSError:
-        refused = f"the kernel refuses CPUs {order['cpus']} of the profile"
+        refused = f"the kernel refuses CPUs {order['cpus']} of the preset"
     # After the affinity: torch counts the CPUs it may use when it is imported.
     from .channels import Speaker, client, end_with_input
 

@@ -35,7 +35,7 @@ def reset_peak_rss() -> bool:
 def let_go(device: str) -> None:
     """Return what preparing has freed, so that later peaks are those of the steps.
 
-    The quiet profile has glibc keep freed memory: without this, a model that was cast or quantised seems to
+    The quiet preset has glibc keep freed memory: without this, a model that was cast or quantised seems to
     take the memory of both.
     """
     gc.collect()

@@ -97,7 +97,7 @@ def _tf32(act: Act) -> dict[str, str]:
 
 
 def _options(runtime: Any) -> Any:
-    """As many threads as torch has, waiting as the measurement profile has OpenMP's threads wait."""
+    """As many threads as torch has, waiting as the measurement preset has OpenMP's threads wait."""
     options = runtime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.inter_op_num_threads = 1

@@ -38,7 +38,7 @@ def test_the_pair_is_found_with_its_evidence(world: World) -> None:
 
 def test_every_command_of_a_comparison_measures_the_same(world: World) -> None:
     world.there_are(a_row(3, 1))
-    asked = ("--profile", "as-it-comes", "--device", "cpu", "--deadline", "300")
+    asked = ("--preset", "as-it-comes", "--device", "cpu", "--deadline", "300")
     found = end_of(world.bisect(*asked, "--pairs", "8"))["found"]
     said = " ".join((*asked, "--pairs", "8"))
     assert found["reproduce"] == f"pyrometer upgrade {found['good']} {found['bad']} --case {CASE} {said}"

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from cli.commands.report import print_report
 from cli.output.progress import JsonWatcher
+from cli.output.run_report import print_report
 from records.outcomes import Outcome, Planned
 from support.builders.journals import a_header
 from workflows.load_run import Told

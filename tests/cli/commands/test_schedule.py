@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.commands.scheduler import LOOK_SECONDS, Reread
+from cli.commands.schedule import LOOK_SECONDS, Reread
 from cli.context import command_line
 from cli.registry import app
 from configuration.settings import load_settings
@@ -124,7 +124,7 @@ def test_a_schedule_that_is_not_there_is_one_sentence(place: Path) -> None:
     ("line", "sentence"),
     [
         ('suite = "smok"', 'schedule nightly: unknown suite "smok": did you mean "smoke"?'),
-        ('profile = "quite"', 'schedule nightly: unknown profile "quite": did you mean "quiet"?'),
+        ('preset = "quite"', 'schedule nightly: unknown preset "quite": did you mean "quiet"?'),
         (
             'watch = ["rss_peek"]',
             'schedule nightly watches an unknown metric "rss_peek": did you mean "rss_peak',
@@ -242,7 +242,7 @@ def test_settings_are_read_again_and_a_mistake_leaves_the_old_ones(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passed = [0.0]
-    monkeypatch.setattr("cli.commands.scheduler.time.monotonic", lambda: passed[0])
+    monkeypatch.setattr("cli.commands.schedule.time.monotonic", lambda: passed[0])
     out = io.StringIO()
     settings = Reread(load_settings(), Log("json", lambda: datetime.now(UTC), out))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.output.suite_page import page
+from cli.commands.suites import page
 from cli.registry import app
 from configuration.errors import ConfigurationError
 from configuration.settings import load_settings

@@ -47,7 +47,7 @@ def a_summary(**counts: int) -> RunSummary:
         machine=run.machine.name,
         hardware=run.machine.hardware.label,
         torch_versions=("2.13.0",),
-        profile="quiet",
+        preset="quiet",
         planned=run.planned,
         counts=counts or {"ok": 6},
     )

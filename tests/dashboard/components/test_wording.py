@@ -140,7 +140,7 @@ def test_the_reproduce_command_survives_a_shell() -> None:
     key = "gpt/infer/kind=a b;rm/eager"
     run = replace(a_run(), suite="chosen", command="pyrometer run --cases 'my cases.py' --deadline=9")
     command = reproduce.reproduce_command(run, key, "my nightly")
-    wanted = ["pyrometer", "run", "--case", key, "--environment", "my nightly", "--profile", run.profile.name]
+    wanted = ["pyrometer", "run", "--case", key, "--environment", "my nightly", "--preset", run.preset.name]
     assert shlex.split(command) == [*wanted, "--cases", "my cases.py", "--deadline", "9"]
 
 
@@ -148,10 +148,8 @@ def test_the_reproduce_command_keeps_suite_and_interpreter() -> None:
     run = replace(a_run(), suite="smoke", command="pyrometer run --python /venv/bin/python")
     key = "resnet50/infer/batch=1,image=64/compile=default"
     plain = reproduce.reproduce_command(run, key, "default")
-    profile = run.profile.name
-    assert plain == (
-        f"pyrometer run --case {key} --suite smoke --profile {profile} --python /venv/bin/python"
-    )
+    preset = run.preset.name
+    assert plain == (f"pyrometer run --case {key} --suite smoke --preset {preset} --python /venv/bin/python")
 
 
 def test_a_metric_this_version_does_not_know_is_shown_under_its_own_name() -> None:

@@ -152,7 +152,7 @@ def test_many_come_back_in_their_order(nights: Database) -> None:
 def test_a_finding_is_about_what_is_stored(nights: Database, changes: dict[str, str], what: str) -> None:
     with pytest.raises(ValueError, match=f"is about .{what}., which is not stored"):
         saved(nights, **changes)
-    other = replace(series(nights), profile="profile-other")
+    other = replace(series(nights), preset="preset-other")
     with pytest.raises(ValueError, match="which is not stored"):
         saved(nights, key=other)
     assert findings.findings(nights) == []
@@ -283,7 +283,7 @@ def test_the_findings_of_a_series_come_as_they_happened(nights: Database) -> Non
     assert found == [first, later]
     both = findings.findings_of_series(nights, [series(nights), series(nights, RESNET)])
     assert len(both) == 3
-    assert findings.findings_of_series(nights, [replace(series(nights), profile="other")]) == []
+    assert findings.findings_of_series(nights, [replace(series(nights), preset="other")]) == []
     assert findings.findings_of_series(nights, []) == []
 
 

@@ -9,7 +9,7 @@ from db.admin import delete_run
 from db.connection.engine import Database
 from db.runs import coverage, releases, store
 from support.builders.detection_nights import Nights
-from support.builders.run_records import FIRST_NIGHT, a_machine, a_profile, measurements_for
+from support.builders.run_records import FIRST_NIGHT, a_machine, a_preset, measurements_for
 from support.builders.technique_runs import (
     CPU,
     GPU,
@@ -20,14 +20,14 @@ from support.builders.technique_runs import (
     fingerprint,
     machine,
     outcomes,
-    profile,
+    preset,
     run,
 )
 
 EAGER, COMPILED = f"{RESNET}/eager", f"{RESNET}/compile=default"
 FLOOR = "latency_floor"
 NEWER = "2.14.0+cpu"
-HERE = fingerprint(CPU), profile().fingerprint
+HERE = fingerprint(CPU), preset().fingerprint
 
 
 def measure(
@@ -59,7 +59,7 @@ def test_a_place_is_named_with_the_newest_run_there(database: Database) -> None:
     measure(database, 2, EAGER)
     assert runs(coverage.places(database, FLOOR)) == [(GPU, "night-3"), (CPU, "night-2")]
     (first, _) = coverage.places(database, FLOOR)
-    assert (first.profile_name, first.settings) == ("quiet", profile().settings)
+    assert (first.preset_name, first.settings) == ("quiet", preset().settings)
     assert coverage.places(database, "compile_cold") == []
 
 
@@ -113,7 +113,7 @@ def test_the_last_point_of_a_version_is_found_below_newer_ones(database: Databas
     for night in range(4, 9):
         measure(database, night, EAGER, version=NEWER)
     measure(database, 9, EAGER, hardware=GPU)
-    last = partial(releases.points_of_version, database, FLOOR, VERSION, hardware=HERE[0], profile=HERE[1])
+    last = partial(releases.points_of_version, database, FLOOR, VERSION, hardware=HERE[0], preset=HERE[1])
     found = last()
     assert [(key.case, point.run, point.point) for key, point in found] == [
         (COMPILED, "night-3", 13.0),
@@ -143,7 +143,7 @@ def test_a_place_with_many_nights_comes_before_a_newer_one_with_few(database: Da
     long_gone.add(range(10))
     Nights(database, schedule="nightly", machine=a_machine("rich", "Rich")).add(range(70, 75))
     Nights(database, schedule="weekly", machine=a_machine("new", "New")).add(range(78, 80))
-    quiet = a_profile().fingerprint
+    quiet = a_preset().fingerprint
     assert coverage.most_nights(database) == [("hardware-Rich", quiet), ("hardware-New", quiet)]
     assert coverage.most_nights(database, days=100)[0] == ("hardware-Gone", quiet)
 

@@ -22,7 +22,7 @@ from support.builders.run_records import (
     RESNET,
     a_machine,
     a_night,
-    a_profile,
+    a_preset,
     a_run,
     an_environment,
     an_outcome,
@@ -194,7 +194,7 @@ def test_all_changes_are_listed(database: Database) -> None:
         second,
         machine=a_machine("bench-2", "8 x H200"),
         environments=(CANARY, environment),
-        profile=replace(a_profile("as it comes"), settings={"threads": 2, "OMP_WAIT_POLICY": "passive"}),
+        preset=replace(a_preset("as it comes"), settings={"threads": 2, "OMP_WAIT_POLICY": "passive"}),
         harness="harness-2",
         facts={"conditions": conditions, "device": "cpu", "timing": {"blocks": 6}, "user_version": "v2"},
     )
@@ -214,10 +214,10 @@ def test_all_changes_are_listed(database: Database) -> None:
         RunChange("machine", "kernel", "6.8.0", ""),
         RunChange("machine", "name", "bench-1", "bench-2"),
         RunChange("machine", "turbo_off", "", "0"),
-        RunChange("profile", "device", "cuda", "cpu"),
-        RunChange("profile", "profile", "quiet", "as it comes"),
-        RunChange("profile", "threads", "1", "2"),
-        RunChange("profile", "timing.blocks", "5", "6"),
+        RunChange("preset", "device", "cuda", "cpu"),
+        RunChange("preset", "preset", "quiet", "as it comes"),
+        RunChange("preset", "threads", "1", "2"),
+        RunChange("preset", "timing.blocks", "5", "6"),
     ]
 
 

@@ -134,7 +134,7 @@ def test_a_summary_names_what_a_list_shows(database: Database) -> None:
         machine="bench-1",
         hardware="Xeon 6430, 2 cores",
         torch_versions=("2.9.1", "2.13.0"),
-        profile="quiet",
+        preset="quiet",
         planned=4,
         counts={"ok": 1},
     )
@@ -196,7 +196,7 @@ def test_a_series_comes_by_case_and_start_with_what_a_chart_needs(database: Data
 
 def test_a_series_is_found_whatever_its_labels_say(database: Database) -> None:
     _night(database, 0, 2.0)
-    relabelled = replace(_key(database, MLP), hardware_label="the old box", profile_name="silent")
+    relabelled = replace(_key(database, MLP), hardware_label="the old box", preset_name="silent")
     assert [point.run for point in series_queries.series(database, [relabelled])] == ["night-0"]
 
 

@@ -17,7 +17,7 @@ from support.builders.run_records import (
     RESNET,
     a_machine,
     a_night,
-    a_profile,
+    a_preset,
     a_run,
     an_environment,
     an_outcome,
@@ -52,7 +52,7 @@ def test_a_release_is_the_median_of_its_runs_with_their_range(database: Database
     found = _only(database)
     assert (found.runs, found.median, found.lowest, found.highest) == (4, 4.5, 3.0, 10.0)
     assert (found.torch_version, found.newest_at) == ("2.10.0+cu126", a_night(3))
-    assert (found.key.case, found.key.metric, found.key.profile_name) == (MLP, "latency", "quiet")
+    assert (found.key.case, found.key.metric, found.key.preset_name) == (MLP, "latency", "quiet")
 
 
 def test_a_measurement_that_is_replaced_counts_once(database: Database) -> None:
@@ -96,10 +96,10 @@ def test_what_has_no_version_is_no_release(database: Database) -> None:
 def test_machines_that_differ_and_other_metrics_stay_apart(database: Database) -> None:
     _measure(database, 0, 1.0)
     _measure(database, 1, 2.0, machine=a_machine("other", "EPYC"))
-    _measure(database, 2, 3.0, profile=a_profile("other"))
+    _measure(database, 2, 3.0, preset=a_preset("other"))
     _measure(database, 3, 4.0, case=RESNET)
     points = runs_releases.release_points(database, [NEW.torch_version], "latency")
-    labels = [(each.key.case, each.key.hardware_label, each.key.profile_name) for each in points]
+    labels = [(each.key.case, each.key.hardware_label, each.key.preset_name) for each in points]
     assert labels == [
         (MLP, "EPYC", "quiet"),
         (MLP, "Xeon 6430, 2 cores", "other"),

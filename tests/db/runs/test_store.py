@@ -24,7 +24,7 @@ from support.builders.run_records import (
     RESNET,
     a_machine,
     a_night,
-    a_profile,
+    a_preset,
     a_recording,
     a_run,
     an_environment,
@@ -299,18 +299,18 @@ def test_writers_at_the_same_time_lose_nothing(url: str) -> None:
                 assert connection.execute(select(func.count()).select_from(table)).scalar_one() == 1
 
 
-def test_hardware_and_profiles_keep_series_apart(database: Database) -> None:
+def test_hardware_and_presets_keep_series_apart(database: Database) -> None:
     variants = [
         a_run("a"),
         a_run("b", machine=a_machine("bench-2")),
         a_run("c", machine=a_machine("gpu-1", hardware="8 x H200")),
-        a_run("d", profile=a_profile("as-it-comes")),
+        a_run("d", preset=a_preset("as-it-comes")),
     ]
     for run in variants:
         store.save_run(database, run)
         store.save_measurements(database, run.id, measurements_for([an_outcome(metrics={"latency": 2.0})]))
     keys = series_queries.series_keys(database)
-    points = {(key.hardware_label, key.profile_name): series_queries.series(database, [key]) for key in keys}
+    points = {(key.hardware_label, key.preset_name): series_queries.series(database, [key]) for key in keys}
     assert {name: [point.run for point in found] for name, found in points.items()} == {
         ("8 x H200", "quiet"): ["c"],
         ("Xeon 6430, 2 cores", "as-it-comes"): ["d"],
@@ -344,7 +344,7 @@ def test_a_host_measured_with_other_hardware_has_series_of_its_own(database: Dat
         ({"started_at": a_night(7)}, "start"),
         ({"suite": "another"}, "suite"),
         ({"harness": "another"}, "harness"),
-        ({"profile": a_profile("loud"), "suite": "another"}, "suite and another profile"),
+        ({"profile": a_preset("loud"), "suite": "another"}, "suite and another preset"),
     ],
 )
 def test_two_runs_of_one_name_are_never_put_together(
@@ -367,7 +367,7 @@ def test_two_runs_of_one_name_are_never_put_together(
             {"environments": (replace(an_environment(), python_version="3.9"),)},
             "environment .* python version",
         ),
-        ({"profile": replace(a_profile(), settings={"threads": 64})}, "profile .* settings"),
+        ({"profile": replace(a_preset(), settings={"threads": 64})}, "preset .* settings"),
     ],
 )
 def test_a_fingerprint_that_stands_for_something_else_is_refused(

@@ -16,7 +16,7 @@ from support.builders.run_records import (
     RESNET_COMPILED,
     a_machine,
     a_night,
-    a_profile,
+    a_preset,
     a_run,
     an_environment,
     an_outcome,
@@ -93,7 +93,7 @@ def test_a_table_tells_what_must_be_alike(database: Database) -> None:
     table = operator_tables(database, run="run-1")[0]
     assert table.rows == tuple(ROWS)
     assert (table.device, table.torch_version) == ("cpu", "2.13.0+cpu")
-    assert table.hardware.startswith("Xeon 6430, 2 cores (") and table.profile.startswith("quiet (")
+    assert table.hardware.startswith("Xeon 6430, 2 cores (") and table.preset.startswith("quiet (")
     assert replace(table, case=RESNET).workload == "resnet50/infer/batch=8,image=224"
 
 
@@ -134,8 +134,8 @@ def test_the_newest_table_of_a_version_is_found_behind_any_others(database: Data
         traced(database, f"run-{number}", number, MLP, torch_version=version)
     for number in range(100):
         traced(database, f"other-{number}", 4, MLP, RESNET, machine=a_machine("bench-2", "EPYC"))
-    hardware, profile = a_machine().hardware, a_profile()
-    names = (hardware.fingerprint, hardware.label, profile.fingerprint, profile.name)
+    hardware, preset = a_machine().hardware, a_preset()
+    names = (hardware.fingerprint, hardware.label, preset.fingerprint, preset.name)
 
     def newest(case: str, version: str) -> str | None:
         table = newest_operator_table(database, SeriesKey(case, "latency", *names), version)

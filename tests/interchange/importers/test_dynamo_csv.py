@@ -61,7 +61,7 @@ def test_performance_has_a_metric_for_each_column(tmp_path: Path) -> None:
     }
     [one] = imported.runs
     assert (one.run.suite, one.run.started_at) == ("dynamo.torchbench", datetime(2026, 9, 3, tzinfo=UTC))
-    assert one.run.profile.name == one.run.harness == dynamo_csv.NAME
+    assert one.run.preset.name == one.run.harness == dynamo_csv.NAME
 
 
 def test_a_failing_model_has_no_measurements(tmp_path: Path) -> None:

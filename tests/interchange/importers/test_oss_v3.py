@@ -92,7 +92,7 @@ def test_a_run_says_what_the_record_says(tmp_path: Path) -> None:
     assert run.suite == "oss.suite"
     assert run.started_at == datetime(2026, 9, 3, 2, 2, 3, tzinfo=UTC)
     assert (run.machine.name, run.machine.hardware.label) == ("h1", "2 GPUs, cuda, NVIDIA Test")
-    assert run.profile.name == run.harness == oss_v3.NAME
+    assert run.preset.name == run.harness == oss_v3.NAME
     assert (environment.name, environment.torch_version) == ("example/net@bbbbbbbbbbbb", "2.14.0")
     assert environment.facts == {
         "repo": "example/net",

@@ -90,7 +90,7 @@ def test_what_we_exported_comes_back(tmp_path: Path) -> None:
     assert one.run.machine.hardware.label == run_records.a_machine().hardware.label
     assert environment.torch_version == run_records.an_environment().torch_version
     assert environment.name == run_records.an_environment().name
-    assert one.run.profile.name == "oss-v3 quiet"
+    assert one.run.preset.name == "oss-v3 quiet"
     assert one.run.planned == len(one.outcomes)
 
 
@@ -148,16 +148,16 @@ def test_what_the_database_rounded_comes_back_in_full(tmp_path: Path) -> None:
     assert one.run.id == read(tmp_path, exported(run_records.a_run(), OUTCOMES, MEASUREMENTS)).runs[0].run.id
 
 
-def test_two_profiles_are_two_series(tmp_path: Path) -> None:
+def test_two_presets_are_two_series(tmp_path: Path) -> None:
     quiet, loud = (
         read(tmp_path, exported(run, OUTCOMES, MEASUREMENTS)).runs[0].run
         for run in (
             run_records.a_run(),
-            replace(run_records.a_run("run-2"), profile=run_records.a_profile("loud")),
+            replace(run_records.a_run("run-2"), preset=run_records.a_preset("loud")),
         )
     )
 
-    assert quiet.profile.fingerprint != loud.profile.fingerprint
+    assert quiet.preset.fingerprint != loud.preset.fingerprint
     assert quiet.id != loud.id
 
 

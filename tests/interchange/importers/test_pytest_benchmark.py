@@ -50,7 +50,7 @@ def test_a_file_becomes_one_run_of_its_project(tmp_path: Path) -> None:
     [one] = read(tmp_path, bench()).runs
 
     assert one.run.suite == "scatter"
-    assert one.run.harness == one.run.profile.name == pytest_benchmark.NAME
+    assert one.run.harness == one.run.preset.name == pytest_benchmark.NAME
     assert one.run.started_at == datetime(2026, 5, 2, 10, tzinfo=UTC)
     assert one.run.machine.name == "bench-1"
     assert one.run.machine.hardware.label == "Test CPU 9000, 4 CPUs"

@@ -37,7 +37,7 @@ def test_a_file_becomes_one_run_of_its_benchmark(tmp_path: Path) -> None:
     assert one.run.machine.hardware.label == "NVIDIA Test"
     assert one.run.environments[0].torch_version == "2.14.0"
     assert one.run.environments[0].facts == {"git": "a" * 40}
-    assert one.run.profile.name == one.run.harness == torchbench.NAME
+    assert one.run.preset.name == one.run.harness == torchbench.NAME
     assert [(each.case, each.metric, each.point, each.n) for each in one.measurements] == [
         (CASE, "latency", 4.5, 1),
         (CASE, "torchbench.gpu_peak_mem", 1.25, 1),

@@ -11,7 +11,7 @@ from runner.environment import MeasuredEnvironment
 from runner.environments.building import Workshop
 from runner.environments.store import Store
 from runner.execution import harness
-from runner.profile import AppliedProfile
+from runner.preset import MachinePreset
 from support.fakes.torch_wheels import write_wheel
 
 VERSIONS = ("2.9.1", "2.10.0", "2.13.0+cpu", "2.14.0rc1", "2.16.0.dev20261118+cpu", "2.16.0.dev20261120+cpu")
@@ -46,7 +46,7 @@ def pip_told(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def describe(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Path], MeasuredEnvironment]:
     """Asks an interpreter who it is, with the real harness."""
     built = harness.build(tmp_path_factory.mktemp("harness"))
-    return lambda name, python: environment.describe(name, python, built, AppliedProfile("plain"))
+    return lambda name, python: environment.describe(name, python, built, MachinePreset("plain"))
 
 
 @pytest.fixture

@@ -35,8 +35,8 @@ MATMUL = "matmul/infer/k=768,m=512,n=3072/eager"
     ],
 )
 def test_a_bisection_is_offered_where_versions_lie_between(old: str, new: str, offered: str) -> None:
-    told = bisect_offer(old, new, MLP, ("--profile", "quiet"))
-    assert told == (f"pyrometer bisect {offered} --case {MLP} --profile quiet" if offered else "")
+    told = bisect_offer(old, new, MLP, ("--preset", "quiet"))
+    assert told == (f"pyrometer bisect {offered} --case {MLP} --preset quiet" if offered else "")
 
 
 def test_operators_that_moved_on_that_machine_in_those_nights() -> None:
@@ -101,7 +101,7 @@ def test_what_has_no_number_is_unclear_and_says_why() -> None:
 def test_newer_tables_from_elsewhere_hide_none_of_both_sides(sqlite: Database) -> None:
     one = known()
     old, new = an_environment("2.12.0+cpu"), an_environment("2.13.0+cpu")
-    key = replace(one.key, hardware=a_machine().hardware.fingerprint, profile=a_run().profile.fingerprint)
+    key = replace(one.key, hardware=a_machine().hardware.fingerprint, preset=a_run().preset.fingerprint)
 
     def traced(id: str, night: int, environment: Environment, many: int, machine: Machine) -> None:
         row = {"name": "aten::mm", "kind": "operator", "calls": 1, "self_cpu_us": 100.0 + night}

@@ -13,7 +13,6 @@ from runner.journal import Journal
 from scheduled_jobs.jobs.prune import tidy
 from support.builders.detection_nights import hands
 from support.builders.journals import write_journal
-from workflows import retention
 
 NOW = datetime.now(UTC)
 TASK = Task(
@@ -92,7 +91,9 @@ def test_a_removal_that_was_cut_short_is_brought_to_its_end(
 ) -> None:
     old = killed(folder, "run-1", 60)
     with monkeypatch.context() as patch:
-        patch.setattr(retention, "_size", lambda path: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(
+            "workflows.database_upkeep._size", lambda path: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
         with pytest.raises(KeyboardInterrupt):
             pruned(folder)
     assert "cache" not in names(old) and "logs" in names(old), (

@@ -32,12 +32,12 @@ from support.builders.run_records import (
     RESNET_COMPILED,
     a_machine,
     a_night,
-    a_profile,
+    a_preset,
     a_run,
     an_environment,
 )
 from workflows.run_header import Header
-from workflows.upgrade import pairs_planned
+from workflows.session_queue import pairs_planned
 
 CASES = (MLP, RESNET, RESNET_COMPILED)
 METRIC = "latency_floor"
@@ -209,7 +209,7 @@ def a_session(
     run: str, comparison: Comparison, environments: Sequence[Environment], machine: Machine
 ) -> Header:
     """The header of a run that compares two environments."""
-    profile = a_profile()
+    preset = a_preset()
     bodies = [
         {
             "fingerprint": each.fingerprint,
@@ -233,10 +233,10 @@ def a_session(
             "conditions": {},
         },
         environments=tuple(bodies),
-        profile={
-            "fingerprint": profile.fingerprint,
-            "name": profile.name,
-            "settings": dict(profile.settings),
+        preset={
+            "fingerprint": preset.fingerprint,
+            "name": preset.name,
+            "settings": dict(preset.settings),
         },
         harness="harness-1f3a",
         harness_path="harness.zip",

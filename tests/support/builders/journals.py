@@ -46,7 +46,7 @@ def a_header(run: str, planned: tuple[Planned, ...], **changes: Any) -> Header:
             }
             for each in ENVIRONMENTS
         ),
-        "profile": {"fingerprint": "profile", "name": "quiet", "settings": {}},
+        "preset": {"fingerprint": "profile", "name": "quiet", "settings": {}},
         "harness": "harness-1f3a",
         "harness_path": "harness.zip",
         "user_version": "",

@@ -12,11 +12,11 @@ from db.runs.store import save_measurements, save_outcomes, save_run
 from records.environments import Environment
 from records.machines import Machine
 from records.outcomes import Outcome
-from records.runs import Profile, Run
+from records.runs import Preset, Run
 from support.builders.run_records import (
     FIRST_NIGHT,
     a_machine,
-    a_profile,
+    a_preset,
     a_run,
     an_environment,
     an_outcome,
@@ -113,10 +113,10 @@ def environment(version: str = VERSION) -> Environment:
     return replace(found, fingerprint=fingerprint(found.fingerprint))
 
 
-def profile(name: str = "quiet", pinned: int = 1, **variables: str) -> Profile:
-    """A profile as it applies to a machine with so many CPUs for a process."""
+def preset(name: str = "quiet", pinned: int = 1, **variables: str) -> Preset:
+    """A preset as it applies to a machine with so many CPUs for a process."""
     settings = {"name": name, "variables": variables, "pinned_cpus": pinned, "threads": None}
-    return replace(a_profile(name), fingerprint=fingerprint(f"{name} {settings}"), settings=settings)
+    return replace(a_preset(name), fingerprint=fingerprint(f"{name} {settings}"), settings=settings)
 
 
 def outcomes(
@@ -155,7 +155,7 @@ def run(
     version: str = VERSION,
     started_at: datetime = FIRST_NIGHT,
     hardware: str = CPU,
-    under: Profile | None = None,
+    under: Preset | None = None,
     suite: str = "cpu",
 ) -> Run:
     """A run of a suite."""
@@ -164,7 +164,7 @@ def run(
         environments=[environment(version)],
         started_at=started_at,
         machine=machine(hardware),
-        profile=under or profile(),
+        preset=under or preset(),
         suite=suite,
         planned=30,
     )

@@ -18,7 +18,7 @@ from runner.journal import Journal
 from support.builders.journals import CANARY, SONG, a_header
 from support.builders.run_records import a_machine, an_environment
 from workflows.ingest import ingest
-from workflows.upgrade import pairs_planned
+from workflows.session_queue import pairs_planned
 
 OLD, NEW = an_environment("2.13.0+cpu", name="2.13.0"), an_environment("2.15.0+cpu", name="2.15.0")
 RUN = "20261121-144620-57a7"

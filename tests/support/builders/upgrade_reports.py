@@ -86,7 +86,7 @@ def a_subject(**changes: Any) -> Subject:
         "pyrometer": "0.1.0",
         "command": "pyrometer upgrade 2.13.0 '/opt/venvs/torch 2.15/bin/python' --suite cpu",
         "notes": ("no CUDA device is visible: peak allocated and reserved are not measured",),
-        "options": ("--profile", "quiet"),
+        "options": ("--preset", "quiet"),
     }
     return Subject(**{**given, **changes})
 

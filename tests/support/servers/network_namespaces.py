@@ -35,7 +35,7 @@ class TwoNodes:
     def __init__(self, folder: Path, case_file: Path) -> None:
         self._tag = uuid.uuid4().hex[:6]
         self._folder = folder
-        quick = ("--profile", "as-it-comes", "--suite", "smoke", "--replicates", "1")
+        quick = ("--preset", "as-it-comes", "--suite", "smoke", "--replicates", "1")
         self._options = ("--cases", str(case_file), *quick)
         self._started: list[subprocess.Popen[str]] = []
         self.site = Site(folder, measured_python(), settings=_SHORT)

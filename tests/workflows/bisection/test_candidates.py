@@ -7,7 +7,7 @@ from packaging.version import Version
 
 from configuration.settings import load_settings
 from support.fakes.torch_wheels import write_wheel
-from workflows.bisection.candidates import between, choose_candidates
+from workflows.bisection.bisector import between, choose_candidates
 from workflows.errors import UsageError
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
-from workflows.planning.policies import beyond_judging
+from workflows.planning.plan_upgrade import beyond_judging
 
 EAGER, COMPILED = "mlp/infer/batch=64/eager", "mlp/infer/batch=64/compile=default"
 COLD = Policy(worst={"compile_cold": 0.1, "latency_floor": 0.1, "rss_peak": 0.1})

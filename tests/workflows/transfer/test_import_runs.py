@@ -28,7 +28,7 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
-from workflows.integrity_check import check
+from workflows.database_upkeep import check
 from workflows.transfer import export_runs
 from workflows.transfer.import_runs import Amount, Arrived, arrive, keep
 
@@ -371,8 +371,8 @@ def test_two_files_that_differ_in_what_they_measured_share_no_series(
     read(written(tmp_path, of_json("metrics-20240307222831.json", TORCHBENCH)), sqlite)
     read(written(tmp_path, of_json("steps.json", PYTEST)), sqlite)
     keys = [key for key in series_queries.series_keys(sqlite) if key.metric == "latency"]
-    assert len({(key.case, key.hardware, key.profile) for key in keys}) == len(keys) == 2
-    assert {key.profile_name for key in keys} == {"torchbench", "pytest-benchmark"}
+    assert len({(key.case, key.hardware, key.preset) for key in keys}) == len(keys) == 2
+    assert {key.preset_name for key in keys} == {"torchbench", "pytest-benchmark"}
 
 
 def test_every_number_comes_back_to_the_bit(tmp_path: Path, sqlite: Database) -> None:

@@ -47,7 +47,7 @@ def a_journal(folder: Path, cut: int = 0) -> Path:
                 "facts": {"torch": environment.torch_version, "python": environment.python_version},
             },
         ),
-        profile={"fingerprint": "profile", "name": "quiet", "settings": {}},
+        preset={"fingerprint": "profile", "name": "quiet", "settings": {}},
         harness="harness-1f3a",
         harness_path="harness.zip",
         user_version="",

@@ -7,10 +7,10 @@ import pytest
 
 from runner.execution.launch import allocators
 from runner.execution.launch.allocators import NoAllocator, library, no_huge_pages, variables_for
-from runner.profile import QUIET_MALLOC
+from runner.preset import QUIET_MALLOC
 from support.site import unavailable
 
-#: A profile that says something about malloc in every way there is, and something else beside each.
+#: A preset that says something about malloc in every way there is, and something else beside each.
 MIXED = {
     **QUIET_MALLOC,
     "GLIBC_TUNABLES": "glibc.malloc.arena_max=1:glibc.pthread.rseq=0",

@@ -7,7 +7,7 @@ import pytest
 
 from runner.execution.launch.launch import CannotLaunch, affinity_held, allowed_cpus, start_of, usable_numactl
 from runner.execution.launch.topology import Topology
-from runner.profile import AppliedProfile
+from runner.preset import MachinePreset
 from runner.worker.case_key import CaseKey
 
 #: Two nodes of two cores of two threads each.
@@ -16,8 +16,8 @@ MACHINE = Topology(
     {cpu: frozenset({cpu % 4, cpu % 4 + 4}) for cpu in range(8)},
     {cpu: cpu % 4 // 2 for cpu in range(8)},
 )
-#: As the quiet profile would have it there: the first core is ours.
-PROFILE = AppliedProfile("p", {"OMP_WAIT_POLICY": "passive"}, (1, 2, 3, 5, 6, 7), (0, 4))
+#: As the quiet preset would have it there: the first core is ours.
+PRESET = MachinePreset("p", {"OMP_WAIT_POLICY": "passive"}, (1, 2, 3, 5, 6, 7), (0, 4))
 
 
 def none(nodes: tuple[int, ...]) -> tuple[str, str]:
@@ -51,7 +51,7 @@ def case(technique: str) -> CaseKey:
     ],
 )
 def test_cpus_and_threads(technique: str, cpus: tuple[int, ...], threads: int | None) -> None:
-    start = start_of(case(technique), PROFILE, MACHINE, none)
+    start = start_of(case(technique), PRESET, MACHINE, none)
     assert start.cpus == cpus and start.prefix == ()
     told = {start.variables.get("OMP_NUM_THREADS"), start.variables.get("MKL_NUM_THREADS")}
     assert told == {None if threads is None else str(threads)}
@@ -60,47 +60,47 @@ def test_cpus_and_threads(technique: str, cpus: tuple[int, ...], threads: int | 
 
 
 def test_who_pins_is_told() -> None:
-    assert start_of(case("eager"), PROFILE, MACHINE, some).facts == {
+    assert start_of(case("eager"), PRESET, MACHINE, some).facts == {
         "pinned_by": "profile",
         "cpus": [1, 2, 3, 5, 6, 7],
     }
-    bound = start_of(case("cpus=node"), PROFILE, MACHINE, some)
+    bound = start_of(case("cpus=node"), PRESET, MACHINE, some)
     assert bound.prefix == ("/usr/bin/numactl", "--physcpubind=0,1,4,5", "--membind=0", "--")
     assert (bound.facts["pinned_by"], bound.facts["memory_nodes"]) == ("numactl", [0])
     assert bound.facts["shared_with_controller"] == [0, 4]
-    plain = start_of(case("cpus=node"), PROFILE, MACHINE, none)
+    plain = start_of(case("cpus=node"), PRESET, MACHINE, none)
     assert (plain.facts["pinned_by"], plain.facts["numactl"]) == ("affinity", "not installed")
     assert "memory_nodes" not in plain.facts
-    assert "shared_with_controller" not in start_of(case("cpus=1"), PROFILE, MACHINE, none).facts
+    assert "shared_with_controller" not in start_of(case("cpus=1"), PRESET, MACHINE, none).facts
 
 
-def test_without_pinning_in_the_profile_one_core_is_the_first_allowed() -> None:
-    free = AppliedProfile("as-it-comes")
+def test_without_pinning_in_the_preset_one_core_is_the_first_allowed() -> None:
+    free = MachinePreset("as-it-comes")
     assert start_of(case("cpus=1"), free, MACHINE, none).cpus == (0,)
     assert start_of(case("eager"), free, MACHINE, none).cpus == ()
     assert set(allowed_cpus(free)) == os.sched_getaffinity(0)
-    assert allowed_cpus(PROFILE) == tuple(range(8))
+    assert allowed_cpus(PRESET) == tuple(range(8))
 
 
-def test_openmp_goes_over_the_profile() -> None:
-    spin = start_of(case("omp=spin"), PROFILE, MACHINE, none)
+def test_openmp_goes_over_the_preset() -> None:
+    spin = start_of(case("omp=spin"), PRESET, MACHINE, none)
     assert spin.variables["OMP_WAIT_POLICY"] == "active"
     assert spin.facts["variables"] == dict(spin.variables)
-    close = start_of(case("omp=close"), PROFILE, MACHINE, none).variables
+    close = start_of(case("omp=close"), PRESET, MACHINE, none).variables
     assert (close["OMP_PROC_BIND"], close["OMP_PLACES"]) == ("close", "cores")
-    assert start_of(case("omp=spread"), PROFILE, MACHINE, none).variables["OMP_PROC_BIND"] == "spread"
+    assert start_of(case("omp=spread"), PRESET, MACHINE, none).variables["OMP_PROC_BIND"] == "spread"
 
 
 def test_the_allocator_is_told_by_what_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    profile = AppliedProfile("p", {"MALLOC_TOP_PAD_": "1"})
-    plain = start_of(case("allocator=as-it-comes"), profile, MACHINE, none)
+    preset = MachinePreset("p", {"MALLOC_TOP_PAD_": "1"})
+    plain = start_of(case("allocator=as-it-comes"), preset, MACHINE, none)
     assert plain.variables == {} and plain.facts["without"] == ["MALLOC_TOP_PAD_"]
     monkeypatch.setattr("runner.execution.launch.allocators.library", lambda name: f"/lib/lib{name}.so.4")
-    preloaded = start_of(case("allocator=tcmalloc"), profile, MACHINE, none)
+    preloaded = start_of(case("allocator=tcmalloc"), preset, MACHINE, none)
     assert preloaded.facts["variables"] == {"LD_PRELOAD": "/lib/libtcmalloc.so.4"}
     monkeypatch.setattr("runner.execution.launch.allocators.no_huge_pages", lambda: "huge pages are off")
     with pytest.raises(CannotLaunch, match=r"^huge pages are off$"):
-        start_of(case("allocator=hugetlb"), profile, MACHINE, none)
+        start_of(case("allocator=hugetlb"), preset, MACHINE, none)
 
 
 @pytest.mark.parametrize(

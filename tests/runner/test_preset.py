@@ -1,4 +1,4 @@
-"""Profiles: what a worker starts under, and what makes two of them the same."""
+"""Presets: what a worker starts under, and what makes two of them the same."""
 
 import os
 from pathlib import Path
@@ -7,34 +7,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner import profile
+from runner import preset
 from runner.execution.harness import Harness
 from runner.execution.process import Launch, inherited_variables, worker_environment
-from runner.profile import AppliedProfile
-from workflows.run_header import profile_body
+from runner.preset import MachinePreset
+from workflows.run_header import preset_body
 
 
 @given(st.sets(st.integers(0, 300), min_size=1))
 def test_any_list_of_cpus_is_read(cpus: set[int]) -> None:
-    assert profile.parse_cpus(",".join(map(str, cpus))) == tuple(sorted(cpus))
+    assert preset.parse_cpus(",".join(map(str, cpus))) == tuple(sorted(cpus))
 
 
 @pytest.mark.parametrize(
     ("text", "cpus"), [("0", (0,)), ("0-3,8", (0, 1, 2, 3, 8)), (" 2 , 1 ", (1, 2)), ("1-2,2-3", (1, 2, 3))]
 )
 def test_ranges_of_cpus_are_read(text: str, cpus: tuple[int, ...]) -> None:
-    assert profile.parse_cpus(text) == cpus
+    assert preset.parse_cpus(text) == cpus
 
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "1,,2", "1-b", "1 2", "3-1", "²"])
 def test_what_is_no_list_of_cpus_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a CPU number or a range like 0-3"):
-        profile.parse_cpus(text)
+        preset.parse_cpus(text)
 
 
-def test_the_quiet_profile_leaves_a_core_free_where_there_is_one() -> None:
+def test_the_quiet_preset_leaves_a_core_free_where_there_is_one() -> None:
     allowed = os.sched_getaffinity(0)
-    quiet = profile.make("quiet", "quiet")
+    quiet = preset.make("quiet", "quiet")
     assert not set(quiet.cpus) & set(quiet.housekeeping)
     if quiet.notes:
         assert quiet.cpus == quiet.housekeeping == ()
@@ -46,66 +46,66 @@ def test_the_quiet_profile_leaves_a_core_free_where_there_is_one() -> None:
 
 
 def test_a_users_choice_goes_over_the_base() -> None:
-    own = profile.make("mine", "quiet", variables={"OMP_WAIT_POLICY": "active", "A": "1"}, threads=3)
+    own = preset.make("mine", "quiet", variables={"OMP_WAIT_POLICY": "active", "A": "1"}, threads=3)
     assert own.variables["OMP_WAIT_POLICY"] == "active"
     assert own.variables["A"] == "1"
     assert own.variables["OMP_NUM_THREADS"] == "3"
     assert "MALLOC_TRIM_THRESHOLD_" in own.variables
-    given = profile.make("mine", "as-it-comes", variables={"OMP_NUM_THREADS": "5"}, threads=3)
+    given = preset.make("mine", "as-it-comes", variables={"OMP_NUM_THREADS": "5"}, threads=3)
     assert given.variables == {"OMP_NUM_THREADS": "5"}
 
 
 def test_as_it_comes_changes_nothing() -> None:
-    plain = profile.make("plain", "as-it-comes")
+    plain = preset.make("plain", "as-it-comes")
     assert (plain.variables, plain.cpus, plain.housekeeping) == ({}, (), ())
 
 
 @pytest.mark.parametrize("base", ["quiet", "as-it-comes"])
 def test_chosen_cpus_are_the_workers_and_the_rest_is_ours(base: str) -> None:
     allowed = sorted(os.sched_getaffinity(0))
-    chosen = profile.make("mine", base, cpus=(allowed[-1],))
+    chosen = preset.make("mine", base, cpus=(allowed[-1],))
     assert chosen.cpus == (allowed[-1],)
     assert chosen.housekeeping == tuple(allowed[:-1])
 
 
 def test_equal_settings_are_comparable_whatever_they_are_called() -> None:
-    one = AppliedProfile("one", {"A": "1", "B": "2"}, cpus=(0, 1), housekeeping=(2,))
+    one = MachinePreset("one", {"A": "1", "B": "2"}, cpus=(0, 1), housekeeping=(2,))
     assert (
         one.fingerprint
-        == AppliedProfile("other", {"B": "2", "A": "1"}, cpus=(4, 5), housekeeping=(6,)).fingerprint
+        == MachinePreset("other", {"B": "2", "A": "1"}, cpus=(4, 5), housekeeping=(6,)).fingerprint
     )
     for different in (
-        AppliedProfile("one", {"A": "1"}, cpus=(0, 1), housekeeping=(2,)),
-        AppliedProfile("one", {"A": "1", "B": "2"}, cpus=(0,), housekeeping=(2,)),
-        AppliedProfile("one", {"A": "1", "B": "2"}, cpus=(0, 1)),
-        AppliedProfile("one", {"A": "1", "B": "2"}, cpus=(0, 1), housekeeping=(2,), threads=2),
+        MachinePreset("one", {"A": "1"}, cpus=(0, 1), housekeeping=(2,)),
+        MachinePreset("one", {"A": "1", "B": "2"}, cpus=(0,), housekeeping=(2,)),
+        MachinePreset("one", {"A": "1", "B": "2"}, cpus=(0, 1)),
+        MachinePreset("one", {"A": "1", "B": "2"}, cpus=(0, 1), housekeeping=(2,), threads=2),
     ):
         assert different.fingerprint != one.fingerprint
 
 
 @pytest.mark.parametrize("base", ["quiet", "as-it-comes"])
-def test_what_the_shell_sets_is_part_of_the_profile(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_shell_sets_is_part_of_the_preset(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    before = profile.make("p", base)
+    before = preset.make("p", base)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     monkeypatch.setenv("TORCH_HOME", "/a/place/and/no/behaviour")
     monkeypatch.setenv("DATABASE_PASSWORD", "secret")
-    after = profile.make("p", base)
+    after = preset.make("p", base)
     assert after.variables == {**before.variables, "OMP_NUM_THREADS": "2"}
     assert after.fingerprint != before.fingerprint
-    assert profile.make("p", base, variables={"OMP_NUM_THREADS": "1"}).variables["OMP_NUM_THREADS"] == "1"
+    assert preset.make("p", base, variables={"OMP_NUM_THREADS": "1"}).variables["OMP_NUM_THREADS"] == "1"
 
 
 @pytest.mark.parametrize("name", ["OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "BLIS_NUM_THREADS"])
-def test_every_library_that_multiplies_matrices_is_part_of_the_profile(
+def test_every_library_that_multiplies_matrices_is_part_of_the_preset(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(name, raising=False)
-    before = profile.make("p", "quiet")
+    before = preset.make("p", "quiet")
     monkeypatch.setenv(name, "1")
-    after = profile.make("p", "quiet")
+    after = preset.make("p", "quiet")
     assert after.variables == {**before.variables, name: "1"} and after.fingerprint != before.fingerprint
-    # It comes from the profile alone.
+    # It comes from the preset alone.
     assert name not in inherited_variables()
 
 
@@ -119,22 +119,22 @@ def test_every_library_that_multiplies_matrices_is_part_of_the_profile(
     ],
 )
 @pytest.mark.parametrize("base", ["quiet", "as-it-comes"])
-def test_which_gpu_is_used_and_what_an_image_is_called_make_no_other_profile(
+def test_which_gpu_is_used_and_what_an_image_is_called_make_no_other_preset(
     base: str, name: str, one: str, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(name, raising=False)
-    plain = profile.make("p", base)
+    plain = preset.make("p", base)
     for value in (one, other):
         monkeypatch.setenv(name, value)
-        made = profile.make("p", base)
+        made = preset.make("p", base)
         assert (made.fingerprint, made.settings) == (plain.fingerprint, plain.settings)
         # The worker gets it, and that of a run that is resumed from another shell too.
-        assert made.variables[name] == profile_body(made)["variables"][name] == value
-        named = profile.make("p", base, variables={name: value})
+        assert made.variables[name] == preset_body(made)["variables"][name] == value
+        named = preset.make("p", base, variables={name: value})
         assert (named.fingerprint, named.variables[name]) == (plain.fingerprint, value)
 
 
-def test_a_worker_gets_what_changes_a_measurement_from_its_profile_alone(
+def test_a_worker_gets_what_changes_a_measurement_from_its_preset_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A run that is resumed from another shell must not change its conditions.

@@ -1,4 +1,4 @@
-"""Output whose disk is full: who measures goes on, says so, and loses no whole line before that."""
+"""What a run prints while it waits or measures, also on a disk that is full."""
 
 import json
 import subprocess
@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from support.site import ROOT
+from runner.execution.machine_lock import exclusive
+from support.site import LOCK_FOLDER, ROOT
 
 #: Tells what a run tells; `more()` gives the file room again. A file that may not grow is a full disk.
 TELLS = """
 import resource, signal, sys
 from cli.app import _mend_streams
 from cli.context import say
-from cli.output.progress import JsonWatcher, PlainWatcher, report_waiting, watching_console
+from cli.output.console import watching_console
+from cli.output.progress import JsonWatcher, PlainWatcher, report_waiting
 
 def room(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -55,14 +57,13 @@ def test_a_full_disk_ends_nothing(tmp_path: Path, watcher: str) -> None:
     assert said.startswith("this is said as well\nxxx") and "Traceback" not in said
 
 
-def test_what_waited_for_room_comes_whole_and_in_order(tmp_path: Path) -> None:
-    asks = "from cli.streams import is_cut_short; say(str(is_cut_short(watching_console().file)))"
-    code, lines, said = told(tmp_path, "JsonWatcher", f"{asks}; room(1 << 20); watcher.note('8'); {asks}")
-    assert said.splitlines()[1:] == ["True", "False"], "whether it is cut short is known"
-    events = [json.loads(line) for line in lines]
-    assert code == 0
-    assert [each["event"] for each in events] == ["waiting"] + ["note"] * 9
-    assert [each["text"].split(" ")[0] for each in events[1:]] == [str(number) for number in range(9)]
+def test_what_does_not_fit_is_dropped_and_the_loss_is_known(tmp_path: Path) -> None:
+    asks = "say(str(watching_console().file.lost))"
+    then = f"room(1 << 20); watcher.note('8'); {asks}"
+    code, lines, said = told(tmp_path, "JsonWatcher", then)
+    assert (code, said.splitlines()[-1]) == (0, "True")
+    # The line that was torn when the disk was full is ended before the next one.
+    assert json.loads(lines[0])["event"] == "waiting" and json.loads(lines[-1])["text"] == "8"
 
 
 def test_what_a_command_was_asked_for_is_not_cut_short_in_silence() -> None:
@@ -75,3 +76,28 @@ def test_what_a_command_was_asked_for_is_not_cut_short_in_silence() -> None:
             timeout=60,
         )
     assert done.returncode not in (0, 1)
+
+
+WAITS = """
+from cli.output.reporter import JsonReporter, TerminalReporter
+from workflows.run_locally import alone
+with alone({reporter}()): pass
+"""
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_run_that_waits_says_for_whom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    monkeypatch.setenv(LOCK_FOLDER, str(tmp_path))
+    command = [sys.executable, "-c", WAITS.format(reporter="JsonReporter" if as_json else "TerminalReporter")]
+    with exclusive(lambda: pytest.fail("nobody else is here")):
+        waits = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert waits.stdout is not None and waits.stderr is not None
+        said = waits.stderr.readline()
+    told, _ = waits.communicate(timeout=60)
+    assert waits.returncode == 0
+    assert said.startswith("another run measures this machine (process ") and "Ctrl-C gives up" in said
+    events = [json.loads(line) for line in told.splitlines()]
+    assert [each["event"] for each in events] == (["waiting"] if as_json else [])
+    assert all(each["text"] in said for each in events)

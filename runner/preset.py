@@ -1,4 +1,4 @@
-"""Measurement profiles: the conditions a worker starts under, which are part of what is measured.
+"""Measurement presets: the conditions a worker starts under, which are part of what is measured.
 
 `quiet` keeps memory that glibc would otherwise return and fault in again at each step, lets idle OpenMP
 threads sleep, and leaves one core to the controller. On a small CPU machine that takes the noise between
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .worker.variables import relevant_variables
 
-#: What the built-in profile `quiet` sets for the worker's malloc.
+#: What the built-in preset `quiet` sets for the worker's malloc.
 QUIET_MALLOC = {
     # glibc: keep freed memory instead of unmapping it; bytes.
     "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
@@ -38,8 +38,8 @@ _QUIET_VARIABLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class AppliedProfile:
-    """One profile as it applies to this machine.
+class MachinePreset:
+    """One preset as it applies to this machine.
 
     `cpus`: the worker's CPUs, empty for no pinning. `housekeeping`: the controller's, the supervisor's and
     the samplers' CPUs, empty where none could be set apart. `notes`: what could not be done, and why.
@@ -82,10 +82,10 @@ def make(
     variables: Mapping[str, str] | None = None,
     cpus: tuple[int, ...] | None = None,
     threads: int | None = None,
-) -> AppliedProfile:
-    """A profile for this machine: the shell's relevant variables, the base on top, then the user's changes.
+) -> MachinePreset:
+    """A preset for this machine: the shell's relevant variables, the base on top, then the user's changes.
 
-    What the shell sets is part of the profile, so that its numbers are no part of another series.
+    What the shell sets is part of the preset, so that its numbers are no part of another series.
     """
     own = dict(variables or {})
     shell = relevant_variables(os.environ)
@@ -94,16 +94,16 @@ def make(
     allowed = sorted(os.sched_getaffinity(0))
     if base == "as-it-comes":
         outside = tuple(c for c in allowed if cpus and c not in cpus)
-        return AppliedProfile(name, {**shell, **own}, cpus or (), outside, threads)
+        return MachinePreset(name, {**shell, **own}, cpus or (), outside, threads)
     kept = {**shell, **_QUIET_VARIABLES, **own}
     if cpus:
-        return AppliedProfile(name, kept, cpus, tuple(c for c in allowed if c not in cpus), threads)
+        return MachinePreset(name, kept, cpus, tuple(c for c in allowed if c not in cpus), threads)
     spare = _siblings(allowed[0]) & set(allowed)
     rest = tuple(cpu for cpu in allowed if cpu not in spare)
     if not rest:
         note = "only one core is available: none can be left free for housekeeping, expect more noise"
-        return AppliedProfile(name, kept, (), (), threads, (note,))
-    return AppliedProfile(name, kept, rest, tuple(sorted(spare)), threads)
+        return MachinePreset(name, kept, (), (), threads, (note,))
+    return MachinePreset(name, kept, rest, tuple(sorted(spare)), threads)
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:

@@ -1,0 +1,403 @@
+"""`pyrometer export`, `import` and `submit`: runs in files, out of the database and into it."""
+
+import gzip
+import json
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, BinaryIO, Literal, cast
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from common.atomic_file import replacing
+from common.interrupts import interruptible
+from common.text import plural, printable
+from configuration.database_url import sqlite_file
+from db.connection.engine import Database, open_database
+from interchange.accumulator import in_utc
+from interchange.errors import BadFile, ExchangeError, SourcePlace, UnknownFormat
+from interchange.formats import FORMATS, chosen
+from interchange.importers.submitted import Gpu
+from interchange.overrides import JOURNAL
+from interchange.reading import MAX_BYTES, text_of
+from records.machines import Machine
+from workflows.app_context import AppContext
+from workflows.errors import UsageError
+from workflows.ingest import store_pending
+from workflows.transfer import export_runs
+from workflows.transfer.export_runs import OF_TABLES, Exported, Format
+from workflows.transfer.import_runs import Amount, arrive, files, machine_of, submit
+
+from ..context import FAILED, INTERRUPTED, context, in_one_sentence, say
+from ..options import named_file
+from ..output.import_report import (
+    ImportCounts,
+    ImportReport,
+    JsonImportReport,
+    PlainImportReport,
+    ReadFile,
+    StatedOrigin,
+    described,
+    import_progress,
+)
+
+STDOUT = "-"
+#: What is written to a file whose name ends so; `.gz` after it compresses.
+_SUFFIXES: dict[str, Format] = {
+    ".jsonl": "pyrometer",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".json": "oss-v3",
+}
+_DEFAULT_TABLE = "measurements"
+
+EXPORT_HELP = """Write runs into a file: whole, to be imported elsewhere, or as tables. RUN may be `latest`.
+
+\b
+pyrometer export latest run.jsonl                      whole, with samples and telemetry; also .jsonl.gz
+pyrometer export --all history.jsonl.gz                every run there is
+pyrometer export RUN_A RUN_B runs.csv                  a table: their measurements
+pyrometer export latest --table samples raw.parquet    every timed iteration
+pyrometer export latest results.json                   for the OSS benchmark database (v3)
+pyrometer export latest --table outcomes - | head      on stdout
+
+The end of FILE's name says what is written: .jsonl, .csv, .parquet or .json, each also with .gz.
+docs/export.md has every column and field; `pyrometer import` reads .jsonl back.
+Exit code: 0 written, 2 the call makes no sense or FILE cannot be written, 130 interrupted: no file is left.
+"""
+
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="RUN... FILE", help="ids of runs, or `latest`; last the file")
+]
+Everything = Annotated[bool, typer.Option("--all", help="every run in the database")]
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", help="what to write [default: as FILE's name says]")
+]
+TableOption = Annotated[
+    Literal["runs", "outcomes", "measurements", "samples", "telemetry"] | None,
+    typer.Option("--table", help="which table, of csv and parquet [default: measurements]"),
+]
+Force = Annotated[bool, typer.Option("--force", help="replace FILE if it is there")]
+
+
+def export(
+    words: Words = None,
+    everything: Everything = False,
+    form: FormatOption = None,
+    table: TableOption = None,
+    force: Force = False,
+) -> None:
+    """Write runs into a file (the help text is above, where its layout survives)."""
+    with in_one_sentence(), interruptible():
+        try:
+            *runs, file = _asked(words or [], everything)
+            chosen = _form(file, form, table)
+            here = context()
+            store_pending(here)
+            with _sink(file, force=force) as sink:
+                done = _written(here, runs, sink, chosen, table or _DEFAULT_TABLE)
+        except KeyboardInterrupt:
+            say("interrupted: nothing was written")
+            raise typer.Exit(INTERRUPTED) from None
+        say(_told(file, done, chosen, table or _DEFAULT_TABLE))
+
+
+def _asked(words: list[str], everything: bool) -> list[str]:
+    """The runs (none for all) and at last the file."""
+    if everything and len(words) == 1:
+        return words
+    if everything:
+        raise UsageError("--all takes only the file: pyrometer export --all history.jsonl.gz")
+    if len(words) < 2:
+        raise UsageError("say which runs and which file: pyrometer export latest run.jsonl")
+    return words
+
+
+def _form(file: str, form: Format | None, table: str | None) -> Format:
+    """What to write; raises UsageError."""
+    if form is None and file == STDOUT:
+        form = "csv" if table else "pyrometer"
+    if form is None:
+        suffix = Path(file.lower().removesuffix(".gz")).suffix
+        if suffix not in _SUFFIXES:
+            ends = ", ".join(_SUFFIXES)
+            raise UsageError(f"{file} does not say what to write: let it end in {ends}, or give --format")
+        form = _SUFFIXES[suffix]
+    if table and form not in OF_TABLES:
+        raise UsageError(f"--table is for csv and parquet; {file} would be {form}")
+    if form == "parquet" and file == STDOUT and sys.stdout.isatty():
+        raise UsageError("Parquet is not for a terminal: name a file")
+    return form
+
+
+def _written(here: AppContext, runs: Sequence[str], sink: BinaryIO, form: Format, table: str) -> Exported:
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with (
+        here.open_database() as database,
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as display,
+    ):
+        names = export_runs.chosen(database, runs) if runs else export_runs.every(database)
+        task = display.add_task("exporting", total=None)
+
+        def progress(done: Exported) -> None:
+            text = f"run {done.runs} of {done.runs_asked}"
+            display.update(task, description=f"exporting {text}" if done.runs_asked > 1 else "exporting")
+
+        return export_runs.export(
+            database, names, sink, form=form, table=table, progress=progress, note=lambda s: say(f"note: {s}")
+        )
+
+
+@contextmanager
+def _sink(file: str, *, force: bool) -> Generator[BinaryIO]:
+    """Where the bytes go; a file is there at the end, whole, or not at all."""
+    if file == STDOUT:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with _whole_file(Path(file), force=force) as sink:
+        if not file.lower().endswith(".gz"):
+            yield sink
+            return
+        # Without a time and a name inside: the same runs give the same bytes.
+        with gzip.GzipFile(filename="", mode="wb", fileobj=sink, mtime=0) as compressed:
+            yield cast("BinaryIO", compressed)
+
+
+@contextmanager
+def _whole_file(file: Path, *, force: bool) -> Generator[BinaryIO]:
+    # What a link points to is written, not the link.
+    path = file.resolve()
+    if path.is_dir():
+        raise UsageError(f"{file} is a folder: name a file in it")
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent}")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{file} is no regular file; - writes to stdout")
+    if path.exists() and not force:
+        raise UsageError(f"{file} is there already; --force replaces it")
+    try:
+        with replacing(path) as part, part.open("xb") as sink:
+            yield sink
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
+
+
+def _told(file: str, done: Exported, form: Format, table: str) -> str:
+    """What was written, in a sentence."""
+    where = "stdout" if file == STDOUT else file
+    runs = f"{plural(done.runs, 'run')}"
+    if form in OF_TABLES:
+        return f"{where}: table {table} of {runs}"
+    return f"{where}: {runs}, {done.outcomes} outcomes, {done.measurements} measurements"
+
+
+IMPORT_FILES_HELP = f"""Import files of other tools and machines; importing them again changes nothing.
+
+\b
+pyrometer import metrics-20240603.json              the format is told by the file
+pyrometer import results/ gh-pages/dev/bench/data.js
+pyrometer import --format dynamo-csv inductor.csv   where it cannot be told
+pyrometer import --dry-run results/                 what would come in, and what would be left out
+pyrometer import --date 2026-03-01 --hardware "RTX 4090" timm.csv    what a file does not say
+pyrometer import machine-b/.pyrometer/runs/         journals of a machine that reaches no database
+
+\b
+Formats:
+{chr(10).join(f"  {each.NAME:<18}  {each.TITLE}" for each in FORMATS)}
+  {JOURNAL:<18}  a run of another machine: its folder, or the journal.jsonl in it
+
+Each run goes in whole or not at all. What a file holds and cannot be used is set aside, with its place and
+the reason; the rest goes in. Nothing in a file is ever executed.
+Exit code: 0 everything went in, 1 something was set aside or a file was refused, 2 the call makes no sense.
+"""
+
+
+def import_files(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="files or folders", parser=named_file)
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option("--format", metavar="FORMAT", help="the files' format [default: told by them]"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="store nothing")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="list everything that was set aside")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    date: Annotated[
+        str | None,
+        typer.Option(
+            metavar="YYYY-MM-DD[THH:MM[:SS][+ZZ]]", help="when it was measured, where no file says so"
+        ),
+    ] = None,
+    hardware: Annotated[
+        str | None, typer.Option(metavar="LABEL", help="what it was measured on, whatever the files say")
+    ] = None,
+) -> None:
+    """Import files (the help text is above, where its layout survives)."""
+    with in_one_sentence():
+        here = context()
+        try:
+            chosen(None if name == JOURNAL else name)
+        except UnknownFormat as error:
+            raise UsageError(f"{error}, {JOURNAL}") from None
+        if missing := next((path for path in paths if not path.exists()), None):
+            raise UsageError(f"there is no {missing}; nothing was imported")
+        stated = StatedOrigin(_stated_date(date), _stated_hardware(hardware))
+        teller = JsonImportReport() if as_json else PlainImportReport(verbose=verbose, dry_run=dry_run)
+        try:
+            done = _import(here, paths, name, dry_run, stated, teller)
+        except KeyboardInterrupt:
+            say("interrupted: the files reported so far are stored, and importing all again stores the rest")
+            raise typer.Exit(INTERRUPTED) from None
+    teller.ended(done)
+    if done.refused or done.set_aside or not done.read:
+        raise typer.Exit(FAILED)
+
+
+def _stated_date(text: str | None) -> datetime | None:
+    """The time of --date, in UTC."""
+    if text is None:
+        return None
+    try:
+        found = in_utc(text)
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"--date is a time such as 2026-03-01 or 2026-03-01T12:30+00:00, not {text}"
+        ) from None
+    if found > datetime.now(UTC):
+        raise UsageError(f"--date {text} is in the future")
+    return found
+
+
+def _stated_hardware(text: str | None) -> str | None:
+    """The label of --hardware."""
+    if text is not None and not text.strip():
+        raise UsageError("--hardware is empty")
+    return text and text.strip()
+
+
+def _import(
+    here: AppContext,
+    paths: list[Path],
+    name: str | None,
+    dry_run: bool,
+    stated: "StatedOrigin",
+    teller: "ImportReport",
+) -> ImportCounts:
+    done = ImportCounts()
+    with _import_target(here, dry_run) as database, import_progress() as bar:
+        for given in paths:
+            for path in files(given, None if name == JOURNAL else name):
+                told = ReadFile(stated)
+                try:
+                    arrived = arrive(path, name, database, bar(path), dry_run=dry_run, restate=told)
+                except ExchangeError as error:
+                    # What lies beside the results in a folder was never meant.
+                    if isinstance(error, UnknownFormat) and path != given:
+                        done.unknown.append(path)
+                        continue
+                    done.refused += 1
+                    teller.refused(path, error)
+                    continue
+                done.read += 1
+                done.set_aside += len(arrived.set_aside)
+                done.new += arrived.new
+                teller.read(path, arrived, told)
+    return done
+
+
+@contextmanager
+def _import_target(here: AppContext, dry_run: bool) -> Generator[Database | None]:
+    """The database; None for a dry run where there is none yet, which a dry run does not change."""
+    url = here.places.database_url
+    file = sqlite_file(url)
+    if dry_run and file is not None and not file.exists():
+        yield None
+        return
+    with open_database(url, create=not dry_run) as database:
+        yield database
+
+
+SUBMIT_FILE_HELP = """Add what a script of yours measured on this machine to the database.
+
+\b
+pyrometer submit results.json
+python train.py | pyrometer submit -                          from stdin
+pyrometer submit results.json --machine gpu-07 --hardware '8 x H200'
+
+FILE holds one JSON object, or a list of them:
+
+\b
+{"suite": "training", "case": "my_model/train/batch=8", "started_at": "2026-11-21T20:15:00+00:00",
+ "torch": "2.13.0",
+ "metrics": {"tokens_per_second": {"value": 51300, "unit": "tokens/s", "better": "higher"}}}
+
+docs/import.md has every field, examples/submit_from_training.py ten lines that write it. A metric that
+Pyrometer knows (latency, throughput, ...) needs neither unit nor direction. Submitting twice changes nothing.
+Exit code: 0 it is stored, 1 some of it is stored as something else already, 2 file or call makes no sense.
+"""
+
+
+def submit_file(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="a JSON file, or - for stdin", parser=named_file)
+    ],
+    machine: Annotated[
+        str | None, typer.Option(help="the machine that measured it [default: this one]")
+    ] = None,
+    hardware: Annotated[
+        str | None, typer.Option(help="what makes machines comparable [default: that of this machine]")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on stdout")] = False,
+) -> None:
+    """Submit results (the help text is above, where its layout survives)."""
+
+    def named(gpus: Sequence[Gpu]) -> Machine:
+        return machine_of(gpus, machine, hardware)
+
+    with in_one_sentence():
+        here = context()
+        try:
+            text, place, written_at = _content(file)
+            with here.open_database() as database:
+                runs, arrived = submit(text, place, written_at, database, named)
+        except BadFile as error:
+            raise UsageError(f"{error}; nothing was stored") from None
+    if as_json:
+        aside = [{**asdict(each.place), "reason": each.sentence} for each in arrived.set_aside]
+        typer.echo(json.dumps({"runs": runs, **asdict(arrived), "set_aside": aside}))
+    else:
+        told = (
+            f"new: {described(arrived.new)}" if arrived.new != Amount() else "stored already, nothing is new"
+        )
+        typer.echo(printable(f"{', '.join(runs)}: {told}"))
+        for problem in arrived.set_aside:
+            typer.echo(printable(f"set aside: {problem}"))
+    if arrived.set_aside:
+        raise typer.Exit(FAILED)
+
+
+def _content(file: Path) -> tuple[str, SourcePlace, datetime | None]:
+    """A file's text, what it is called, and when it was written; what comes through a pipe does not say."""
+    if str(file) != "-":
+        text = text_of(file)
+        return text, SourcePlace(file.name), datetime.fromtimestamp(int(file.stat().st_mtime), UTC)
+    place = SourcePlace("stdin")
+    content = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise BadFile(place, f"is larger than {MAX_BYTES >> 20} MiB")
+    try:
+        return content.decode("utf-8-sig"), place, None
+    except UnicodeDecodeError as error:
+        raise BadFile(place, f"is no UTF-8 text: {error.reason} at byte {error.start}") from None

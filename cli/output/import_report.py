@@ -1,0 +1,182 @@
+"""What an import prints: a few lines per file, or JSON events."""
+
+import json
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress as Bar
+from rich.progress import SpinnerColumn, TextColumn
+
+from common.text import plural, printable
+from interchange.errors import BadFile, ExchangeError, SourcePlace, UnknownFormat
+from interchange.files import NO_TIME
+from interchange.foreign_runs import is_undated
+from interchange.imported import Imported, ImportProblem
+from interchange.overrides import restated
+from workflows.transfer.import_runs import Amount, Arrived, Progress
+
+#: How many of what was set aside are shown without --verbose, of each file.
+_SHOWN = 10
+
+
+@dataclass(slots=True)
+class ImportCounts:
+    """What came of all files."""
+
+    read: int = 0
+    refused: int = 0
+    set_aside: int = 0
+    new: Amount = field(default_factory=Amount)
+    unknown: list[Path] = field(default_factory=list[Path])
+
+
+@dataclass(frozen=True, slots=True)
+class StatedOrigin:
+    """What the call says of all files."""
+
+    date: datetime | None
+    hardware: str | None
+
+
+@dataclass(slots=True)
+class ReadFile:
+    """What is to be known of one file, beside what of it is stored."""
+
+    stated: StatedOrigin
+    runs: int = 0
+    undated: int = 0
+    repeats: list[ImportProblem] = field(default_factory=list[ImportProblem])
+
+    def __call__(self, imported: Imported, place: SourcePlace) -> Imported:
+        """What was read, with what the call says of it; raises BadFile."""
+        made = restated(imported, place, self.stated.date, self.stated.hardware)
+        self.runs += len(made.runs)
+        self.undated += sum(is_undated(each.run.id) for each in made.runs)
+        self.repeats += made.repeats
+        return made
+
+
+@contextmanager
+def import_progress() -> Generator[Callable[[Path], Progress]]:
+    """Something that hears how many runs of a file are stored: a live line where somebody looks on."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}: {task.completed} runs"))
+    watched = sys.stdout.isatty() and sys.stderr.isatty()
+    with Bar(*columns, console=Console(stderr=True), transient=True, disable=not watched) as bar:
+        task = bar.add_task("", total=None)
+
+        def of(path: Path) -> Progress:
+            bar.update(task, description=escape(printable(path.name)), completed=0, total=None)
+            return lambda stored: bar.update(task, completed=stored)
+
+        yield of
+
+
+class ImportReport(Protocol):
+    """Tells what comes of the files."""
+
+    def read(self, path: Path, arrived: Arrived, told: ReadFile) -> None:
+        """A file is in."""
+        ...
+
+    def refused(self, path: Path, error: ExchangeError) -> None:
+        """A file is not."""
+        ...
+
+    def ended(self, done: ImportCounts) -> None:
+        """That was all."""
+        ...
+
+
+class PlainImportReport:
+    """A few lines per file, for people."""
+
+    def __init__(self, *, verbose: bool, dry_run: bool) -> None:
+        self._verbose = verbose
+        self._new = "would be new" if dry_run else "new"
+
+    def read(self, path: Path, arrived: Arrived, told: ReadFile) -> None:
+        """What it holds, what of it is new, what is to be known of it, and what was set aside."""
+        new = f"{self._new}: {described(arrived.new)}" if arrived.new != Amount() else "nothing is new"
+        _echo(f"{path}: {arrived.format}, {described(arrived.held)}; {new}")
+        if told.undated:
+            of = f" (of {told.undated:,} of {told.runs:,} runs)" if told.runs > 1 else ""
+            _echo(f"  note: {NO_TIME}{of}; --date says when it was measured")
+        if told.repeats:
+            _echo(f"  note: {plural(len(told.repeats), 'repeat')} of what is in, such as {told.repeats[0]}")
+            for repeat in told.repeats[1:] if self._verbose else ():
+                _echo(f"  note: {repeat}")
+        shown = arrived.set_aside if self._verbose else arrived.set_aside[:_SHOWN]
+        for problem in shown:
+            _echo(f"  set aside: {problem}")
+        if more := len(arrived.set_aside) - len(shown):
+            _echo(f"  set aside: {more} more (--verbose lists them)")
+
+    def refused(self, path: Path, error: ExchangeError) -> None:
+        """Why not; the error names the file."""
+        where = "" if isinstance(error, UnknownFormat) else f"{path.parent}/"
+        _echo(f"refused: {where}{error}")
+
+    def ended(self, done: ImportCounts) -> None:
+        """The sum, and the files that nobody knows."""
+        if done.unknown:
+            shown = done.unknown if self._verbose else done.unknown[:_SHOWN]
+            more = len(done.unknown) - len(shown)
+            beyond = f" and {more} more (--verbose lists them)" if more else ""
+            listed = ", ".join(map(str, shown))
+            _echo(f"left alone, in no known format: {plural(len(done.unknown), 'file')}: {listed}{beyond}")
+        parts = [f"{plural(done.read, 'file')} read", f"{self._new}: {described(done.new)}"]
+        parts += [f"{done.set_aside:,} set aside"] if done.set_aside else []
+        parts += [f"{plural(done.refused, 'file')} refused"] if done.refused else []
+        _echo(", ".join(parts))
+
+
+class JsonImportReport:
+    """One JSON object per line, for machines."""
+
+    def read(self, path: Path, arrived: Arrived, told: ReadFile) -> None:
+        """Event `file`."""
+        aside = [_problem(each) for each in arrived.set_aside]
+        repeats = [_problem(each) for each in told.repeats]
+        about = {**asdict(arrived), "set_aside": aside, "repeats": repeats, "undated": told.undated}
+        _emit("file", file=str(path), **about)
+
+    def refused(self, path: Path, error: ExchangeError) -> None:
+        """Event `refused`."""
+        found = {"line": error.place.line, "field": error.place.field} if isinstance(error, BadFile) else {}
+        _emit("refused", file=str(path), reason=str(error), **found)
+
+    def ended(self, done: ImportCounts) -> None:
+        """Event `ended`."""
+        sums = {"read": done.read, "refused": done.refused, "set_aside": done.set_aside}
+        _emit("ended", **sums, new=asdict(done.new), left_alone=list(map(str, done.unknown)))
+
+
+def _problem(problem: ImportProblem) -> dict[str, Any]:
+    return {**asdict(problem.place), "reason": problem.sentence}
+
+
+def _emit(event: str, **values: Any) -> None:
+    typer.echo(json.dumps({"event": event, **values}))
+
+
+def _echo(line: str) -> None:
+    # Names and texts are strangers': none may move the terminal's cursor.
+    typer.echo(printable(line))
+
+
+def described(amount: Amount) -> str:
+    """`1 run, 2 outcomes, 3 measurements`."""
+    parts = (
+        plural(amount.runs, "run"),
+        plural(amount.outcomes, "outcome"),
+        plural(amount.measurements, "measurement"),
+    )
+    return ", ".join(parts)

@@ -1,0 +1,356 @@
+"""The report of a run: its cases, what techniques bring, and runs that were imported."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence, Set
+from datetime import UTC
+from itertools import chain
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from analysis.claims_check import ClaimMeasurement, findings
+from analysis.metrics import METRICS
+from analysis.replicates import Summary, summarise
+from analysis.speedups import Gain, gains
+from common.text import printable
+from interchange.formats import came_from
+from records.kinds import RunSource
+from records.outcomes import Outcome
+from records.references import Claim
+from reports import sentences
+from runner.suites.references import baselines, claims_for
+from workflows.load_run import Told
+
+from .operator_tables import print_traces
+from .progress import duration
+from .wording import CaseName, figure, times
+
+#: Columns of the table: metric and heading.
+_COLUMNS = (
+    ("latency_floor", "min-based ms"),
+    ("latency", "median ms"),
+    ("throughput", "items/s"),
+    ("compile_cold", "compile cold s"),
+    ("compile_warm", "warm s"),
+    ("rss_peak", "peak RSS MiB"),
+    ("model_tflops", "TFLOP/s"),
+)
+
+#: Below this many columns the table shows what speed-ups are made of, or median latency and throughput; the
+#: dashboard has the rest.
+_WIDE = 120
+#: Below this many it shows no more than three metrics beside speed-ups with their intervals.
+_WIDEST = 160
+#: What a case key may claim of a narrow terminal before it is folded, and what it must leave to the others.
+_CASE_WIDTH = _OTHERS_WIDTH = 40
+
+
+def print_told(console: Console, told: Told, folder: Path) -> None:
+    """The end of a run that has its traces in `folder`: the tables of what was traced, and the report."""
+    if told.traced:
+        print_traces(console, told.result.outcomes, folder)
+    if told.source != RunSource.MEASURED:
+        print_foreign(console, told)
+        return
+    print_report(console, told)
+
+
+def print_report(console: Console, told: Told) -> None:
+    """Cases with their numbers, then what did not go well, then what to do next."""
+    result = told.result
+    by_case: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in result.outcomes:
+        by_case[outcome.case].append(outcome)
+    found = gains(result.outcomes, baselines)
+    if not told.traced and by_case:
+        console.print(_table(by_case, _speed_ups(found), console.width))
+    for case, outcomes in by_case.items():
+        bad = [outcome for outcome in outcomes if outcome.status != "ok"]
+        for reason, count in Counter((o.status, o.reason) for o in bad).items():
+            console.print(
+                f"{case}: {count} x {reason[0]}: {printable(reason[1])}", markup=False, soft_wrap=True
+            )
+    if not told.traced:
+        print_gains(console, by_case, found)
+    counts = Counter(outcome.status for outcome in result.outcomes)
+    summary = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+    if result.state == "running":
+        console.print(_so_far(told, summary), soft_wrap=True)
+    else:
+        console.print(
+            f"run {result.run} is {result.state}: {summary or 'nothing measured'} "
+            f"of {told.planned} planned, {_when(told)}"
+        )
+        if not result.stored:
+            console.print("not in the database yet: the journal holds it, and the next command stores it")
+    if result.state == "interrupted":
+        # What only the database knows has no journal here to go on with.
+        how = "go on with:" if told.header is not None else sentences.GOES_ON
+        console.print(f"{how} pyrometer run --resume {result.run}")
+
+
+def _so_far(told: Told, summary: str) -> str:
+    """How far a run is that goes on."""
+    done = len(told.result.outcomes)
+    head = f"run {told.result.run} is running, {_when(told)}: "
+    if done:
+        return f"{head}{done} of {told.planned} replicates have ended ({summary}); the rest is still to come"
+    return (
+        f"{head}none of {told.planned} replicates has ended yet; those of one workload are measured in turns "
+        "and end together"
+    )
+
+
+def _when(told: Told) -> str:
+    if told.result.seconds is not None:
+        return f"in {duration(told.result.seconds)}"
+    return f"begun {told.started_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _speed_ups(found: Mapping[tuple[str, str], tuple[Gain, ...]]) -> dict[str, Gain]:
+    return {case: gain for (case, _), own in found.items() for gain in own if gain.kind == "speed-up"}
+
+
+def _table(by_case: dict[str, list[Outcome]], speed_ups: Mapping[str, Gain], width: int) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    case_width = min(_CASE_WIDTH, max(width - _OTHERS_WIDTH, 1), max(map(len, by_case), default=0))
+    table.add_column("case", overflow="fold", min_width=case_width)
+    table.add_column("n", justify="right")
+    made_of = {gain.metric for gain in speed_ups.values() if gain.ratio is not None}
+    wide, with_items = width >= _WIDE, _items_differ(by_case, speed_ups)
+    if with_items:
+        table.add_column("items", justify="right")
+    measured = {metric for outcomes in by_case.values() for one in outcomes for metric in one.metrics}
+    shown = [column for column in _chosen(made_of, width) if column[0] in measured]
+    for _, heading in shown:
+        table.add_column(heading, justify="right")
+    table.add_column("spread", justify="right")
+    if made_of:
+        table.add_column("speed-up", no_wrap=True)
+    bases = {gain.against for gain in speed_ups.values()}
+    varies = "latency_floor" if "latency_floor" in made_of else "latency"
+    for case, outcomes in by_case.items():
+        good = [outcome for outcome in outcomes if outcome.status == "ok"]
+        row: list[str | CaseName] = [CaseName(case), f"{len(good)}/{len(outcomes)}"]
+        row += [_items(good)] if with_items else []
+        row += [_cell(good, metric) for metric, _ in shown]
+        row.append(_percent(_summary(good, varies)))
+        if made_of:
+            gain = speed_ups.get(case)
+            row.append(times(gain, interval=wide) if gain else "baseline" if case in bases else "-")
+        table.add_row(*row)
+    return table
+
+
+def _chosen(made_of: Set[str], width: int) -> list[tuple[str, str]]:
+    """The columns that have room; what the ratios are `made_of` always has."""
+    if width >= (_WIDEST if made_of else _WIDE):
+        return list(_COLUMNS)
+    if not made_of:
+        return [column for column in _COLUMNS if column[0] in ("latency", "throughput")]
+    also = ("latency", "compile_cold") if width >= _WIDE else ()
+    found = [column for column in _COLUMNS if column[0] in made_of or column[0] in also]
+    return found[:3]
+
+
+def _items_differ(by_case: Mapping[str, list[Outcome]], speed_ups: Mapping[str, Gain]) -> bool:
+    """Whether some ratio cannot be read from times alone, for a step of its two sides has other items."""
+    return any(
+        gain.ratio is not None and _items(by_case[case]) != _items(by_case.get(gain.against, []))
+        for case, gain in speed_ups.items()
+    )
+
+
+def _items(outcomes: list[Outcome]) -> str:
+    """Items of a step."""
+    return next((f"{one.facts['items']:g}" for one in outcomes if "items" in one.facts), "-")
+
+
+def _summary(outcomes: list[Outcome], metric: str) -> Summary | None:
+    values = [outcome.metrics[metric] for outcome in outcomes if metric in outcome.metrics]
+    return summarise(values) if values else None
+
+
+def _cell(outcomes: list[Outcome], metric: str) -> str:
+    summary = _summary(outcomes, metric)
+    return figure(summary.point) if summary else "-"
+
+
+def _percent(summary: Summary | None) -> str:
+    if summary is None or summary.spread is None:
+        return "-"
+    return f"{100 * summary.spread:.1f} %"
+
+
+_HOW = (
+    "speed-up: time per item of eager fp32 / of the case, from min-based latency (the median over blocks of "
+    "each block's fastest iteration; from items/s where several processes run at once); median over pairs of "
+    "replicates of one session [95 % interval]"
+)
+_DISTURBED = (
+    "*: in some pair a process had less than 90 % of its core, for others used it too; such a ratio may be "
+    "anything: measure again when the machine is quiet"
+)
+_HOW_SCALING = (
+    "scaling: efficiency is the speed-up per item over one rank / ranks; x is the throughput of several "
+    "processes / of one with all the CPUs; items/s are those of all ranks and processes together, from the "
+    "same latency as the ratio"
+)
+
+#: Gains that the table of scaling shows, and what each is called.
+_SCALING = {"efficiency": "efficiency", "one process": "comparison with one process"}
+
+#: Kinds of claims that are told in per cent.
+_PERCENTAGES = ("saved", "efficiency")
+
+
+def print_gains(
+    console: Console,
+    by_case: Mapping[str, Sequence[Outcome]],
+    found: Mapping[tuple[str, str], tuple[Gain, ...]],
+) -> None:
+    """How the speed-ups were made and which are missing, the table of scaling, and the field's claims."""
+    every = [gain for own in found.values() for gain in own]
+    if any(gain.kind == "speed-up" and gain.ratio is not None for gain in every):
+        _line(console, _HOW)
+    if any(gain.ratio is not None and gain.disturbed for gain in every):
+        _line(console, _DISTURBED)
+    for line in _missing(every, by_case):
+        _line(console, line)
+    scaled = [gain for gain in every if gain.kind in _SCALING]
+    if any(gain.ratio is not None for gain in scaled):
+        console.print(_scaling(scaled, by_case))
+        _line(console, _HOW_SCALING)
+    claims = _claims(by_case, found)
+    if claims:
+        _line(console, "claimed elsewhere, and measured here [95 % interval]:")
+    for line in claims:
+        _line(console, line)
+
+
+def _line(console: Console, text: str) -> None:
+    console.print(text, markup=False, soft_wrap=True)
+
+
+def _missing(every: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) -> list[str]:
+    """One line for each reason for which cases that all ended well have no ratio."""
+    well = {case for case, outcomes in by_case.items() if all(o.status == "ok" for o in outcomes)}
+    missing = [gain for gain in every if gain.ratio is None and gain.case in well]
+    lines: list[str] = []
+    for (kind, reason), many in Counter((gain.kind, gain.reason) for gain in missing).items():
+        cases = [gain.case for gain in missing if (gain.kind, gain.reason) == (kind, reason)]
+        what = _SCALING.get(kind, kind)
+        lines.append(f"no {what} for {cases[0] if many == 1 else f'{many} cases'}: {reason}")
+    return lines
+
+
+def _scaling(gains: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("case", overflow="fold")
+    table.add_column("items/s", justify="right")
+    table.add_column("against", overflow="fold")
+    table.add_column("items/s", justify="right")
+    table.add_column("scaling", no_wrap=True)
+    for gain in gains:
+        # Of the baseline the technique says it all: the workload is the same.
+        against = gain.against.rsplit("/", 1)[-1]
+        rates = [_rate(by_case.get(case, ()), gain.metric) for case in (gain.case, gain.against)]
+        table.add_row(CaseName(gain.case), rates[0], against, rates[1], times(gain))
+    return table
+
+
+def _rate(outcomes: Sequence[Outcome], metric: str) -> str:
+    """Items a second, from what a ratio of this `metric` is made of; the median over processes."""
+    values = [
+        one.facts["items"] / one.metrics[metric] * 1e3 if metric == "latency_floor" else one.metrics[metric]
+        for one in outcomes
+        if one.status == "ok" and one.metrics.get(metric) and one.facts.get("items")
+    ]
+    return figure(median(values)) if values else "-"
+
+
+def _claims(
+    by_case: Mapping[str, Sequence[Outcome]], found: Mapping[tuple[str, str], tuple[Gain, ...]]
+) -> list[str]:
+    """Each claim about a case of the run, and below it what was measured, case by case."""
+    lines: list[str] = []
+    for claim, measured in findings(chain.from_iterable(by_case.values()), found, claims_for).items():
+        ends = [_number(claim, value) for value in dict.fromkeys((claim.low, claim.high))]
+        claimed = " to ".join(ends) + _unit(claim)
+        lines.append(f"  {claim.statement} ({claim.hardware}): {claimed}")
+        lines += [f"    {_measured(claim, here)}: {case}" for case, _, here in measured]
+    return lines
+
+
+def _measured(claim: Claim, here: ClaimMeasurement) -> str:
+    if here.point is None:
+        return f"none, {here.reason}"
+    text = _number(claim, here.point) + _unit(claim)
+    if here.low is None or here.high is None:
+        return text
+    return f"{text} [{_number(claim, here.low)}, {_number(claim, here.high)}]"
+
+
+def _number(claim: Claim, value: float) -> str:
+    return figure(100 * value if claim.kind in _PERCENTAGES else value, 3)
+
+
+def _unit(claim: Claim) -> str:
+    if claim.kind in _PERCENTAGES:
+        return " %"
+    known = METRICS.get(claim.metric)
+    return "x" if claim.kind == "ratio" else f" {known.unit}" if known else ""
+
+
+def print_foreign(console: Console, told: Told) -> None:
+    """Every metric of every case, then what did not end well, then where it all comes from."""
+    values: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for outcome in told.result.outcomes:
+        for metric, value in outcome.metrics.items():
+            values[outcome.case, outcome.environment, metric].append(value)
+    console.print(_foreign_table(told, values))
+    for outcome in told.result.outcomes:
+        if outcome.status != "ok":
+            line = printable(f"{outcome.case}: {outcome.status}: {outcome.reason}")
+            console.print(line, markup=False, soft_wrap=True)
+    counts = Counter(outcome.status for outcome in told.result.outcomes)
+    summary = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+    console.print(
+        f"run {told.result.run}: {summary or 'nothing measured'}, {came_from(told)}, "
+        f"begun {told.started_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        soft_wrap=True,
+    )
+
+
+def _interval(summary: Summary) -> str:
+    if summary.low is None or summary.high is None:
+        return "-"
+    return f"{figure(summary.low)} to {figure(summary.high)}"
+
+
+def _foreign_table(told: Told, values: dict[tuple[str, str, str], list[float]]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    summaries = {key: summarise(each) for key, each in values.items()}
+    sure = any(summary.low is not None for summary in summaries.values())
+    table.add_column("case")
+    table.add_column("metric", overflow="fold")
+    for heading in ("median", *(["95 % interval"] if sure else []), "smallest", "largest", "n"):
+        table.add_column(heading, justify="right")
+    table.add_column("unit")
+    table.add_column("better")
+    before = ("", "")
+    for (case, environment, metric), summary in sorted(summaries.items()):
+        known = METRICS.get(metric) or told.defined.get(metric)
+        numbers = [figure(summary.point), *([_interval(summary)] if sure else [])]
+        numbers += [figure(summary.smallest), figure(summary.largest)]
+        name = case if (case, environment) != before else ""
+        before = case, environment
+        title, unit, better = (known.title, known.unit, known.better) if known else (metric, "", "neither")
+        direction = better if better != "neither" else "-"
+        # Strangers' texts are no markup.
+        second, last = (Text(printable(text)) for text in (title, unit))
+        table.add_row(CaseName(printable(name)), second, *numbers, str(summary.n), last, direction)
+    return table
