@@ -25,9 +25,10 @@ from runner.suites.published_claims import claims_for
 from runner.suites.reference_cases import baselines
 from workflows.load_run import Told
 
+from .console import CaseName
 from .operator_tables import print_traces
 from .progress import duration
-from .wording import CaseName, figure, times
+from .wording import figure, times
 
 #: Columns of the table: metric and heading.
 _COLUMNS = (

@@ -54,7 +54,7 @@ def an_environment(torch_version: str = "2.13.0+cpu", name: str | None = None) -
 
 def a_preset(name: str = "quiet") -> Preset:
     """A measurement preset."""
-    return Preset(f"preset-{name}", name, {"OMP_WAIT_POLICY": "passive", "threads": 1})
+    return Preset(f"profile-{name}", name, {"OMP_WAIT_POLICY": "passive", "threads": 1})
 
 
 def a_run(
