@@ -15,7 +15,7 @@ from ..schema import queue_tables
 from ..schema.types import PlainText
 from .prometheus_counts import schedule_names
 
-_FIRE, _TASK, _ATTEMPT = queue_tables.Fire, queue_tables.Task, queue_tables.Attempt
+_FIRE, _TASK, _ATTEMPT = queue_tables.FireRow, queue_tables.TaskRow, queue_tables.AttemptRow
 
 #: How the timetable itself makes fires; the others say nothing about when it was looked at.
 BY_THE_TIMETABLE = ("timetable", "caught up", "missed", "first seen")
@@ -199,7 +199,7 @@ def attempts(database: Database, task_id: int) -> list[Attempt]:
 
 def schedulers(database: Database) -> list[SchedulerSeen]:
     """The schedulers that said they are there and did not say that they stop, by machine and owner."""
-    table = queue_tables.Scheduler
+    table = queue_tables.SchedulerRow
     # As text: a thousand schedulers may say the same, and that is read once.
     facts = type_coerce(table.facts, PlainText()).label("facts")
     columns = (table.owner, table.machine, table.labels, table.started_at, table.seen_at, table.beats)
