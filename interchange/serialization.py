@@ -12,7 +12,7 @@ from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_environment, kind_of_old_run, source_of_old_run
 from records.outcomes import Measurement, MetricDefinition, Outcome
-from records.runs import Profile, Run
+from records.runs import Run, RunProfile
 from records.telemetry import Recording
 
 from .errors import BadFile
@@ -197,8 +197,8 @@ def _environment(at: At, source: RunSource) -> Environment:
     )
 
 
-def _profile(at: At) -> Profile:
-    return Profile(at.need("fingerprint").text(), _text(at, "name"), _facts(at, "settings"))
+def _profile(at: At) -> RunProfile:
+    return RunProfile(at.need("fingerprint").text(), _text(at, "name"), _facts(at, "settings"))
 
 
 def _recording(at: At) -> Recording:

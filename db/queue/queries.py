@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, RowMapping, func, or_, select, tuple_, type_coerce
 
-from records.tasks import SUPERSEDED, Attempt, Fire, LastFire, SchedulerSeen, Task, machine_of
+from records.tasks import SUPERSEDED, Fire, LastFire, SchedulerSeen, Task, TaskAttempt, machine_of
 
 from ..connection.engine import Database
 from ..connection.statements import AnySelect, in_batches
@@ -190,11 +190,11 @@ def _last_begun(connection: Connection, job: str, since: datetime) -> dict[tuple
     return {(schedule, part): due_at for schedule, part, due_at in connection.execute(query)}
 
 
-def attempts(database: Database, task_id: int) -> list[Attempt]:
+def attempts(database: Database, task_id: int) -> list[TaskAttempt]:
     """The attempts at a task, first one first."""
     query = select(_ATTEMPT).where(_ATTEMPT.task_id == task_id).order_by(_ATTEMPT.number)
     with database.reading() as connection:
-        return [Attempt(**dict(row)) for row in connection.execute(query).mappings()]
+        return [TaskAttempt(**dict(row)) for row in connection.execute(query).mappings()]
 
 
 def schedulers(database: Database) -> list[SchedulerSeen]:

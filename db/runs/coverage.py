@@ -8,7 +8,7 @@ from sqlalchemy import exists, func, select
 
 from records.facts import Facts
 from records.kinds import RunKind, RunSource
-from records.series import Place
+from records.series import MeasurementConditions
 
 from ..connection.engine import Database
 from ..schema import core_tables as tables
@@ -16,7 +16,7 @@ from ..schema import queue_tables
 from .series_queries import ids_of, newest_run, series_of_metric, under_technique
 
 
-def places(database: Database, metric: str, *, techniques: bool = False) -> list[Place]:
+def places(database: Database, metric: str, *, techniques: bool = False) -> list[MeasurementConditions]:
     """Every hardware and profile with a point of `metric`, that of the newest run first.
 
     With `techniques` only cases under a technique count.
@@ -41,7 +41,7 @@ def places(database: Database, metric: str, *, techniques: bool = False) -> list
         profiles = {row.id: row[1:] for row in connection.execute(names)}
     newest_first = sorted(found.values(), key=lambda row: (row.started_at, row.number), reverse=True)
     return [
-        Place(
+        MeasurementConditions(
             *hardwares[row.hardware_id][1:3],
             *profiles[row.profile_id],
             row.id,

@@ -18,7 +18,7 @@ from records.environments import Environment
 from records.kinds import EnvironmentKind, RunSource
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, Outcome, OutcomeCount, Replicate
-from records.runs import ForeignRuns, Profile, Run, RunsOnly, RunSummary
+from records.runs import ForeignRuns, Run, RunProfile, RunsOnly, RunSummary
 
 from ..connection.engine import Database
 from ..connection.statements import AnySelect, in_batches, rows_among
@@ -150,7 +150,7 @@ def run_record(database: Database, run_id: str) -> Run | None:
             row.machine_facts,
         ),
         environments=environments,
-        profile=Profile(row.profile_fingerprint, row.profile_name, row.settings),
+        profile=RunProfile(row.profile_fingerprint, row.profile_name, row.settings),
         harness=row.harness,
         planned=row.planned,
         command=row.command,

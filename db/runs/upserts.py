@@ -7,7 +7,7 @@ from sqlalchemy import Connection, select
 
 from records.environments import Environment
 from records.machines import Hardware, Machine
-from records.runs import Profile
+from records.runs import RunProfile
 
 from ..connection.statements import Values, insert_missing, rows_among
 from ..schema import core_tables as tables
@@ -31,7 +31,7 @@ def hardware_id(connection: Connection, hardware: Hardware) -> int:
     ]
 
 
-def profile_id(connection: Connection, profile: Profile) -> int:
+def profile_id(connection: Connection, profile: RunProfile) -> int:
     """The id of `profile`, stored if need be; raises ValueError where other settings are stored for it."""
     # As it would come back: what is compared has been JSON.
     settings = json.loads(json.dumps(dict(profile.settings)))

@@ -21,7 +21,7 @@ from interchange.imported import ImportedRun
 from records.environments import Environment
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, Outcome
-from records.runs import Profile, Run
+from records.runs import Run, RunProfile
 from records.telemetry import Recording
 from support.builders.exports import SPEEDUP, a_whole_run, file_of, read, sentences
 from support.builders.run_records import a_run
@@ -101,7 +101,7 @@ runs = st.builds(
     state=st.sampled_from(STATES),
     machine=machines,
     environments=environments.map(lambda other: (Environment("one", "first", "2.13", "3.11"), other)),
-    profile=st.builds(Profile, names, texts, facts),
+    profile=st.builds(RunProfile, names, texts, facts),
     harness=texts,
     planned=counts,
     command=texts,
