@@ -11,8 +11,7 @@ from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_run, source_of_old_run
 from records.outcomes import Planned
-from records.runs import Profile as RunProfile
-from records.runs import Run
+from records.runs import Run, RunProfile
 from runner.environment import Environment
 from runner.errors import JournalError
 from runner.machine import MachineFacts
