@@ -22,55 +22,27 @@ FUNCTION_LINES = 60
 FOLDER_MODULES = 15
 
 #: Folders with more modules than that, each with how many it may have: the list only gets shorter.
-CROWDED = {}
+CROWDED: dict[str, int] = {}
 
 #: Public classes that several modules define; the list only gets shorter.
 NAMED_TWICE = {
-    "Asked",
-    "Attempt",
     "Block",
-    "Column",
-    "Crew",
-    "Due",
-    "End",
     "Ended",
-    "Ending",
-    "Engine",
     "Environment",
-    "Finding",
-    "Fire",
-    "Hardware",
     "Layer",
     "Line",
     "Log",
-    "Machine",
     "Measured",
-    "Measurement",
     "Message",
-    "Metric",
-    "Neighbours",
-    "Night",
     "Node",
-    "Notice",
-    "Order",
-    "Outcome",
     "Patience",
-    "Place",
     "Placement",
-    "Plan",
-    "Planned",
     "Queue",
     "Ready",
-    "Rows",
-    "Run",
-    "Seen",
     "Session",
     "Side",
     "Standing",
     "Target",
-    "Task",
-    "Telemetry",
-    "Told",
 }
 
 
