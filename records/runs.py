@@ -12,7 +12,7 @@ from .machines import Machine
 
 
 @dataclass(frozen=True, slots=True)
-class Preset:
+class RunPreset:
     """A measurement preset: the settings under which the worker ran."""
 
     fingerprint: str
@@ -34,7 +34,7 @@ class Run:
     state: str
     machine: Machine
     environments: tuple[Environment, ...]
-    preset: Preset
+    preset: RunPreset
     harness: str
     planned: int
     command: str

@@ -69,7 +69,7 @@ class ReleasePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MeasurementConditions:
     """A hardware and a preset under which a metric was measured, and the newest run that did.
 
     `hardware` and `preset` are fingerprints; `settings` are those of the preset. `gpus` is how many GPUs

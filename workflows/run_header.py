@@ -11,7 +11,7 @@ from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_run, source_of_old_run
 from records.outcomes import Planned
-from records.runs import Preset, Run
+from records.runs import Run, RunPreset
 from runner.environment import MeasuredEnvironment
 from runner.errors import JournalError
 from runner.machine import MachineFacts
@@ -152,7 +152,7 @@ class Header:
                 )
                 for e in (*self.environments, *((self.canary,) if self.canary else ()))
             ),
-            preset=Preset(self.preset["fingerprint"], self.preset["name"], self.preset["settings"]),
+            preset=RunPreset(self.preset["fingerprint"], self.preset["name"], self.preset["settings"]),
             harness=self.harness,
             planned=len(self.planned),
             command=self.command,

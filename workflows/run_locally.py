@@ -24,8 +24,8 @@ from .ingest import store_pending
 from .measure import RunResult, measure
 from .planning.plan_run import (
     Chosen,
-    Plan,
     Prepared,
+    RunPlan,
     ask,
     find_run,
     prepare,
@@ -146,7 +146,7 @@ def _prepare(app: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[
     if suite.name == CHOSEN and not (request.yes or request.budget or request.run_id):
         refuse_long(patterns, planned, timing)
     budget, device = request.budget or suite.budget_seconds, request.device or suite.device
-    return prepare(app, chosen, asked, Plan(planned, timing, budget, device), request.run_id, nodes)
+    return prepare(app, chosen, asked, RunPlan(planned, timing, budget, device), request.run_id, nodes)
 
 
 def _with_baselines(app: AppContext, cases: list[str]) -> list[str]:

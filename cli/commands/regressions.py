@@ -30,9 +30,8 @@ from workflows.errors import UsageError
 
 from ..context import context, in_one_sentence
 from ..options import LARGEST, Json
-from ..output.console import report_console, table
+from ..output.console import CaseName, report_console, table
 from ..output.finding_report import finding_lines
-from ..output.wording import CaseName
 
 app = typer.Typer(
     help="What the nights found: candidates, regressions, improvements, and their triage.",

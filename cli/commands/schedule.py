@@ -29,7 +29,7 @@ from db.runs.queries import run_record
 from fleet.hosts import FleetPlaces
 from fleet.slurm.hosts import SlurmPlaces
 from fleet.status import engine_of, recently_seen
-from records.tasks import Attempt, SchedulerSeen, Task
+from records.tasks import SchedulerSeen, Task, TaskAttempt
 from runner import journal
 from scheduled_jobs.jobs.context import THINKING
 from scheduled_jobs.jobs.detect import beyond_watching
@@ -382,7 +382,7 @@ def show(
 
 
 def _described(
-    task: Task, tried: Sequence[Attempt], logs: Sequence[str], place: tzinfo, *, begun: bool
+    task: Task, tried: Sequence[TaskAttempt], logs: Sequence[str], place: tzinfo, *, begun: bool
 ) -> Iterable[str]:
     def moment(when: datetime | None) -> str:
         return f"{when.astimezone(place):%Y-%m-%d %H:%M:%S %Z}" if when else "-"
@@ -477,7 +477,7 @@ def _body(task: Task) -> dict[str, Any]:
     }
 
 
-def _attempt_body(one: Attempt) -> dict[str, Any]:
+def _attempt_body(one: TaskAttempt) -> dict[str, Any]:
     return {
         "number": one.number,
         "owner": one.owner,

@@ -26,8 +26,7 @@ from workflows.planning.select_cases import all_suites, choose_preset, expanded,
 
 from ..context import context, in_one_sentence, say
 from ..options import CaseFiles, Json
-from ..output.console import report_console, table
-from ..output.wording import CaseName
+from ..output.console import CaseName, report_console, table
 
 #: Below this many columns a list of workloads leaves out what each is; `cases show` says it.
 _WIDE = 120

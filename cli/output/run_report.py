@@ -24,9 +24,10 @@ from reports import sentences
 from runner.suites.references import baselines, claims_for
 from workflows.load_run import Told
 
+from .console import CaseName
 from .operator_tables import print_traces
 from .progress import duration
-from .wording import CaseName, figure, times
+from .wording import figure, times
 
 #: Columns of the table: metric and heading.
 _COLUMNS = (

@@ -24,9 +24,9 @@ from workflows.load_run import judge_run
 from workflows.measure import RunResult
 from workflows.run_header import Header
 
+from .console import CaseName
 from .progress import JsonWatcher
 from .reporter import concluding, say
-from .wording import CaseName
 
 _STYLES: dict[Tone, str] = {"bad": "red", "odd": "yellow", "good": "green", "quiet": ""}
 _DECISIONS = {"go": "bold green", "no-go": "bold red", "unclear": "bold yellow"}

@@ -10,7 +10,7 @@ from statistics import median
 from analysis.replicates import Summary
 from records.machines import Machine
 from records.outcomes import Measurement, Outcome
-from records.runs import Preset
+from records.runs import RunPreset
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, digest
@@ -122,7 +122,7 @@ def restored(run: ImportedRun, ours: Ours) -> ImportedRun:
     return ImportedRun(restated, tuple(outcomes), measurements)
 
 
-def _preset(imported: Preset, measured: tuple[str, str]) -> Preset:
+def _preset(imported: RunPreset, measured: tuple[str, str]) -> RunPreset:
     """What was measured under two presets is never one series, here as little as where it comes from."""
     fingerprint, name = measured
     own = hashlib.sha256(f"{imported.fingerprint} {fingerprint}".encode(errors="replace")).hexdigest()[:16]

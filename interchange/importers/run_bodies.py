@@ -10,7 +10,7 @@ from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_environment, kind_of_old_run, source_of_old_run
 from records.outcomes import Measurement, MetricDefinition, Outcome, OutcomeStatus
-from records.runs import Preset, Run
+from records.runs import Run, RunPreset
 from records.telemetry import Recording
 
 from ..errors import BadFile
@@ -133,8 +133,8 @@ def _environment(at: At, source: RunSource) -> Environment:
     )
 
 
-def _preset(at: At) -> Preset:
-    return Preset(at.need("fingerprint").text(), _text(at, "name"), _facts(at, "settings"))
+def _preset(at: At) -> RunPreset:
+    return RunPreset(at.need("fingerprint").text(), _text(at, "name"), _facts(at, "settings"))
 
 
 def _recording(at: At) -> Recording:

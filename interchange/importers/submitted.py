@@ -11,7 +11,7 @@ from typing import Any, cast
 from analysis.metrics import METRICS, Better
 from records.machines import Machine
 from records.outcomes import MetricDefinition, Outcome
-from records.runs import Preset
+from records.runs import RunPreset
 
 from ..errors import BadFile
 from ..foreign_runs import SUBMITTED, Failure, ForeignOrigin, Point, assembled, case_key, plain
@@ -132,7 +132,7 @@ def _assembled(
     settings = {"submitted_as": first.preset}
     # Apart from a preset of ours by that name: who submits ran under settings that we do not know.
     fingerprint = hashlib.sha256(f"{NAME}/{first.preset}".encode()).hexdigest()[:16]
-    preset = Preset(fingerprint, first.preset, settings) if first.preset else made.run.preset
+    preset = RunPreset(fingerprint, first.preset, settings) if first.preset else made.run.preset
     run = replace(made.run, machine=machine, preset=preset, command="pyrometer submit")
     facts: dict[str, dict[str, Any]] = {}
     for each in own:

@@ -27,7 +27,7 @@ _CHOSEN = "chosen"
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class ConfirmationPlan:
     """A session that can be measured: what it judges, its two sides, and what its command takes.
 
     `options` are those that every command about these cases takes: the preset, the files of own cases, and
@@ -57,7 +57,9 @@ class Planned:
         return self.old.environment.torch_version, self.new.environment.torch_version
 
 
-def planned(database: Database, hands: Hands, found: Sequence[Finding], cases: Sequence[str]) -> Planned:
+def planned(
+    database: Database, hands: Hands, found: Sequence[Finding], cases: Sequence[str]
+) -> ConfirmationPlan:
     """The session that judges findings of one pair of environments; raises Gone where a side is missing."""
     first, sides = found[0], sides_of(found[0])
     before = queries.run_record(database, sides.old_run)
@@ -70,7 +72,7 @@ def planned(database: Database, hands: Hands, found: Sequence[Finding], cases: S
         _side(database, hands, store, first.machine, _environment(run, fingerprint))
         for run, fingerprint in ((before, sides.old), (after, sides.new))
     )
-    return Planned(
+    return ConfirmationPlan(
         findings=tuple(found),
         cases=tuple(cases),
         old=old,

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from analysis.detection.drift_followup import further
-from analysis.detection.nights import Night, Rules
+from analysis.detection.nights import NightValue, Rules
 from records.facts import Facts
 from records.findings import Finding
 
@@ -18,8 +18,8 @@ GOES_ON = "goes_on"
 def going_on(
     series: MachineSeries,
     known: Sequence[Finding],
-    nights: Sequence[Night],
-    control: Sequence[Night | None] | None,
+    nights: Sequence[NightValue],
+    control: Sequence[NightValue | None] | None,
     rules: Rules,
     now: datetime,
 ) -> dict[int, Facts]:
@@ -63,8 +63,8 @@ def _by_nights(
     one: Finding,
     series: MachineSeries,
     told: Mapping[str, Any],
-    nights: Sequence[Night],
-    control: Sequence[Night | None] | None,
+    nights: Sequence[NightValue],
+    control: Sequence[NightValue | None] | None,
     rules: Rules,
 ) -> dict[str, Any] | None:
     """How far the newest nights are off those right after the change, where that is more than was noted."""

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import datetime
 
 from analysis.detection.drift_followup import stays_off
-from analysis.detection.nights import Night, Rules, early
+from analysis.detection.nights import NightValue, Rules, early
 from analysis.metrics import METRICS
 from db.findings.store import Reopened
 from records.facts import Facts
@@ -22,8 +22,8 @@ _EXPLAINS = ("candidate", "confirming", "confirmed", "machine")
 def repeated(
     series: MachineSeries,
     known: Sequence[Finding],
-    nights: Sequence[Night],
-    control: Sequence[Night | None] | None,
+    nights: Sequence[NightValue],
+    control: Sequence[NightValue | None] | None,
     rules: Rules,
     now: datetime,
 ) -> dict[int, Reopened]:

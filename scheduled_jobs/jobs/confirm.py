@@ -19,7 +19,7 @@ from workflows.load_run import retell
 from workflows.measure import RunResult, new_run_id
 from workflows.run_header import Header
 
-from ..detection.confirmation_command import Planned, planned
+from ..detection.confirmation_command import ConfirmationPlan, planned
 from ..detection.confirmation_verdict import Ruling, compares_others, ruling
 from ..detection.evidence import bisect_offer, moved_with, operator_difference, verdict_body
 from ..detection.findings import OPEN, put_back, sides_of
@@ -121,7 +121,9 @@ def _unjudged(database: Database, hands: Hands, found: Sequence[Finding], why: s
     return Done("failed", {"run": run, "findings": [one.id for one in found]}, why)
 
 
-def _measured(hands: Hands, session: Planned, done: Measured) -> tuple[Header, RunResult, Comparison]:
+def _measured(
+    hands: Hands, session: ConfirmationPlan, done: Measured
+) -> tuple[Header, RunResult, Comparison]:
     """What was measured, once it is known to be what was meant; raises _Unjudged."""
     if not done.complete:
         sentence = done.ended.sentence if done.ended else ""
@@ -135,7 +137,7 @@ def _measured(hands: Hands, session: Planned, done: Measured) -> tuple[Header, R
     return told.header, told.result, comparison
 
 
-def _trace(hands: Hands, session: Planned, rulings: Sequence[Ruling]) -> None:
+def _trace(hands: Hands, session: ConfirmationPlan, rulings: Sequence[Ruling]) -> None:
     """Have both sides of what became worse traced, so that their operator tables can be subtracted."""
     worse = [one.finding for one in rulings if one.state == "confirmed" and one.finding.direction == "worse"]
     largest = sorted(worse, key=lambda one: -abs(one.change))
@@ -156,7 +158,7 @@ def _trace(hands: Hands, session: Planned, rulings: Sequence[Ruling]) -> None:
 
 
 def _evidence(
-    database: Database, session: Planned, found: Ruling, results: Sequence[CaseResult]
+    database: Database, session: ConfirmationPlan, found: Ruling, results: Sequence[CaseResult]
 ) -> dict[str, Any]:
     """What speaks for or against a finding beside its pairs."""
     one = found.finding

@@ -24,8 +24,7 @@ from runner.worker.case_key import CaseKey
 from ..app_context import AppContext
 from ..errors import NothingToMeasure, UsageError
 from ..session_queue import again, pairs_planned
-from .plan_run import Asked, Chosen, Prepared, ask, prepare, timing_of
-from .plan_run import Plan as RunPlan
+from .plan_run import Asked, Chosen, Prepared, RunPlan, ask, prepare, timing_of
 from .resolve_environment import make_ready
 from .select_cases import CHOSEN, choose_cases, refuse_too_many, spelled
 

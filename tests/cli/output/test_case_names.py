@@ -7,8 +7,9 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from cli.output.console import CaseName
 from cli.output.run_report import print_foreign
-from cli.output.wording import CaseName, figure
+from cli.output.wording import figure
 from interchange.errors import SourcePlace
 from interchange.foreign_runs import ForeignOrigin, Point, assembled
 from records.outcomes import Outcome

@@ -23,7 +23,7 @@ from records.environments import Environment
 from records.kinds import EnvironmentKind
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, Outcome
-from records.runs import Preset, Run
+from records.runs import Run, RunPreset
 from records.telemetry import Recording
 from support.builders.exports import SPEEDUP, a_whole_run, file_of, read, sentences
 from support.builders.run_records import MLP, a_run, an_outcome
@@ -103,7 +103,7 @@ runs = st.builds(
     state=st.sampled_from(STATES),
     machine=machines,
     environments=environments.map(lambda other: (Environment("one", "first", "2.13", "3.11"), other)),
-    preset=st.builds(Preset, names, texts, facts),
+    preset=st.builds(RunPreset, names, texts, facts),
     harness=texts,
     planned=counts,
     command=texts,

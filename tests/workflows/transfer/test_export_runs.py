@@ -133,8 +133,8 @@ def test_samples_that_cannot_be_read_back_keep_nothing_else_from_going_out(
     filled: Database, tmp_path: Path
 ) -> None:
     with filled.writing() as connection:
-        connection.execute(update(tables.Samples).values(blob=b"damaged"))
-        connection.execute(update(tables.Telemetry).values(codec=99))
+        connection.execute(update(tables.SamplesRow).values(blob=b"damaged"))
+        connection.execute(update(tables.TelemetryRow).values(codec=99))
     content, done, notes = exported(filled, ["20260901-020000-aaaa"])
     assert (done.outcomes, done.measurements) == (9, 12)
     # Of eight outcomes the samples, and the recordings of two devices.

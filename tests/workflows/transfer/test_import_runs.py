@@ -172,7 +172,7 @@ def test_every_run_of_an_export_brings_its_definitions(
     assert read(path, database).new == NOTHING
     # Of a store that forgot some, the same file is the mend.
     with database.writing() as connection:
-        connection.execute(delete(tables.Metric).where(tables.Metric.name != "tool.m3"))
+        connection.execute(delete(tables.MetricRow).where(tables.MetricRow.name != "tool.m3"))
     found = {each.name: each for each in check(database, tmp_path)}["metrics"]
     assert [problem.sentence for problem in found.problems] == [
         f"Metric {name} has 1 series, and nothing says its unit."
