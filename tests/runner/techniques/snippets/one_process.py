@@ -21,8 +21,8 @@ from runner.worker.case_key import CaseKey
 from runner.worker.correctness import compare
 from runner.worker.measurements import bounds, compiling, memory, timing
 from runner.worker.prepared_case import begin
-from runner.worker.single_process import Solo
-from runner.worker.techniques.apply import dress
+from runner.worker.single_process import SingleProcess
+from runner.worker.techniques.apply import apply_techniques
 from runner.worker.worker_loop import failure
 
 torch.set_num_threads(1)
@@ -33,7 +33,7 @@ def performed(text):
     torch._dynamo.reset()
     counters.clear()
     clear_compilation_metrics()
-    solo = Solo(CaseKey.parse(text), "cpu", 0)
+    solo = SingleProcess(CaseKey.parse(text), "cpu", 0)
     solo.first_call()
     solo.warm_up(0.0, 0.0)
     return solo
@@ -82,9 +82,9 @@ def inputs_kept(name, technique):
     """How many of a workload's inputs, later ones included, are alive when it is on stage."""
     made = getattr(small_cases, name)()
     given = [weakref.ref(tensor) for one in (made.inputs, *made.variants) for tensor in one]
-    stage = dress(begin(CaseKey.parse(f"{name}/infer/-/{technique}"), "cpu", made))
+    stage = apply_techniques(begin(CaseKey.parse(f"{name}/infer/-/{technique}"), "cpu", made))
     del made
-    memory.let_go("cpu")
+    memory.release_memory("cpu")
     stage.step()
     return [len(given), sum(tensor() is not None for tensor in given)]
 
