@@ -12,7 +12,7 @@ import torch
 
 from .variables import relevant_variables
 
-#: What `torch.__config__.show()` says only where a GPU is visible. Versions and architectures are recorded separately.
+#: What `torch.__config__.show()` says only where a GPU is visible. Versions are recorded separately.
 _WHERE_A_GPU_IS = (
     *("CUDA Runtime", "Built with CUDA Runtime", "NVCC architecture flags", "CuDNN", "Built with CuDNN"),
     *("Magma", "HIP Runtime", "MIOpen"),

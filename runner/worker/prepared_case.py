@@ -38,7 +38,7 @@ class Preparation:
 
     `called` is what a step calls with one of `inputs` (taken in turn), `context` makes the context manager
     around the call, `backward` takes the loss, `optimizer` makes the optimizer and `update` is its step.
-    `make_step` makes the step out of all this; a replacement calls `make_step` of this module with other inputs.
+    `make_step` makes the step out of all this; a replacement calls this module's with other inputs.
     `metrics` and `facts` come from preparing; `final_metrics` are computed at the end.
     """
 
@@ -140,7 +140,7 @@ def finish(prep: Preparation) -> PreparedCase:
         flops *= 3
     words = list(prep.final_metrics)
     if prep.workload.report is not None:
-        words.append(_own_words(prep.workload.report))
+        words.append(_reported_metrics(prep.workload.report))
     if prep.workload.ceiling:
         words.append(lambda: bounds.measure_matmul_peak(prep.key, prep.device, prep.facts))
     return PreparedCase(
@@ -158,8 +158,8 @@ def finish(prep: Preparation) -> PreparedCase:
     )
 
 
-def _own_words(report: FinalMetrics) -> FinalMetrics:
-    """What a workload reports of its own; raises ValueError for a measured metric and for a value that is not finite."""
+def _reported_metrics(report: FinalMetrics) -> FinalMetrics:
+    """Metrics that a workload reports; raises ValueError for a measured metric and a value not finite."""
 
     def words() -> Mapping[str, float]:
         reported = report()

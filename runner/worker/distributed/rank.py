@@ -98,7 +98,7 @@ class Rank(SingleProcess):
         return known
 
     def metrics(self) -> Mapping[str, float]:
-        """Metrics of the preparation, final metrics and compiler counters; nothing that takes steps of its own.
+        """Metrics of the preparation, final metrics, compiler counters; nothing that takes steps of its own.
 
         A step is a common one: ranks that took different numbers of them would wait for each other for ever.
         """

@@ -112,7 +112,7 @@ def unavailable(error: BaseException) -> str:
 
 
 def compiler_said(error: BaseException) -> str:
-    """The first error of a C++ compiler, which Inductor reports after its command; empty for any other one."""
+    """The first error of a C++ compiler, reported by Inductor after its command; empty for another error."""
     for seen in _passed_on(error):
         output = getattr(seen, "output", None)
         if type(seen).__name__ == "CppCompileError" and isinstance(output, str):
