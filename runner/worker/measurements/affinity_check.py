@@ -130,7 +130,7 @@ def allocator(maps: str | None = None) -> str:
 
 
 def check_start_conditions(key: CaseKey, threads: int) -> dict[str, Any]:
-    """Facts on how this process was started; raises NotAsAsked when it is not as `key` asks.
+    """Facts on how this process was started; raises StartConditionNotMet when it is not as `key` asks.
 
     The loader ignores a library that it cannot preload and says so only in the log; torch, whose number of
     `threads` is given, takes no more of them than there are CPUs.
