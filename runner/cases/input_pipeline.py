@@ -53,7 +53,7 @@ class Fed(nn.Module):
 
     An epoch is one step, because a step of one batch would find batches that were fetched ahead while
     nothing was measured. The worker processes live from the first step on. Returns the last batch's logits.
-    After every step, `tell` gets the share of it that went into waiting for the next batch.
+    After every step, `report_share` gets the share of it that went into waiting for the next batch.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class Fed(nn.Module):
         loader: "DataLoader[Tensor]",
         network: nn.Module,
         non_blocking: bool,
-        tell: Callable[[float], object],
+        report_share: Callable[[float], object],
     ) -> None:
         super().__init__()
         self.network = network
         self._loader = loader
         self._non_blocking = non_blocking
-        self._tell = tell
+        self._report_share = report_share
         # A loop over a loader makes no graph; Dynamo would lose itself in the decoding instead. Said here and
         # not at the method: there it would load all of Dynamo into every process, whatever it measures.
         self.forward = torch.compiler.disable(self.forward)  # pyright: ignore[reportAttributeAccessIssue]
@@ -86,7 +86,7 @@ class Fed(nn.Module):
             waited += time.perf_counter() - since
             logits = self._fed(batch, where)
             since = time.perf_counter()
-        self._tell(waited / (time.perf_counter() - started))
+        self._report_share(waited / (time.perf_counter() - started))
         return logits
 
     def _on_cuda(self, where: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ class Fed(nn.Module):
         marks[-1].synchronize()
         # Pairs of the end before and the start after.
         waited = sum(end.elapsed_time(start) for end, start in zip(marks[::2], marks[1::2], strict=False))
-        self._tell(waited / began.elapsed_time(marks[-1]))
+        self._report_share(waited / began.elapsed_time(marks[-1]))
         return logits
 
     def _fed(self, batch: Tensor, where: Tensor) -> Tensor:
@@ -149,7 +149,7 @@ def input_pipeline(batch: int, workers: int, prefetch: int, pin: bool, non_block
     `prefetch` batches are fetched ahead by each of the `workers` processes; without workers the step itself
     decodes, and nothing is fetched ahead. `pin` and `non_blocking` are about the copy to a CUDA device.
     """
-    # Told to the list, not kept in the model: a technique may measure a copy of that.
+    # Kept in this list, not in the model: a technique may measure a copy of that.
     shares: list[float] = []
     return Workload(
         Fed(_loader(batch, workers, prefetch, pin), _network(), non_blocking, shares.append),

@@ -214,7 +214,7 @@ def compose(name: str, table: Mapping[str, Any], known: Mapping[str, Suite]) -> 
 
 
 def _without_cases(name: str, table: Mapping[str, Any], known: Mapping[str, Suite]) -> BadSuite:
-    """Why there is nothing to measure: whoever mistyped a suite's name made a new one that is empty."""
+    """Why there is nothing to measure: a mistyped suite name makes a new, empty suite."""
     if "exclude" in table:
         return BadSuite(("exclude",), "exclude leaves no case")
     others = tuple(other for other in known if other != name)

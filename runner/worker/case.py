@@ -19,7 +19,7 @@ class Workload:
     `items` of `unit` are processed by one step (throughput = items / latency). `flops` is the analytic
     number of floating-point operations of one forward pass, a multiply-add counting as two; a training
     step is taken as three times that (backward costs twice the forward: Kaplan et al. 2020,
-    arXiv:2001.08361, section 2.1). None where nobody has counted. `loss` maps the model's output to a
+    arXiv:2001.08361, section 2.1). None where it is not counted. `loss` maps the model's output to a
     scalar and is needed for phase `train` only.
 
     `variants` are the inputs of later steps, taken in turn: step k calls the model with
@@ -94,7 +94,7 @@ def case(*, phases: Sequence[str] = ("infer",), **grid: Sequence[Value]) -> Call
     """Register the decorated function as a workload under its own name.
 
     The function's arguments are the workload's parameters; `grid` lists the values it is offered with
-    when nobody chooses others. Raises ValueError for a name used twice, a phase that does not exist, a
+    by default. Raises ValueError for a name used twice, a phase that does not exist, a
     grid that does not match the function's arguments, or a value that cannot be part of a case key.
     """
 

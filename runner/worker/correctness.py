@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .case_key import CaseKey
-from .prepared_case import Stage
+from .prepared_case import PreparedCase
 from .techniques import precision
 from .techniques.apply import build, lift_limit
 
@@ -79,38 +79,38 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """What the first training steps said: each one's loss and the norm of all its gradients."""
+class LossTrace:
+    """Trace of the first training steps: each one's loss and the norm of all its gradients."""
 
     losses: tuple[float, ...] = ()
     gradients: tuple[float, ...] = ()
 
 
-def course(stage: Stage, returned: Any, so_far: Course | None = None) -> Course | None:
+def record_step(prepared: PreparedCase, returned: Any, so_far: LossTrace | None = None) -> LossTrace | None:
     """`so_far` and the training step that has just `returned` its loss; None for inference."""
-    if stage.key.phase != "train" or stage.model is None:
+    if prepared.key.phase != "train" or prepared.model is None:
         return None
-    before = so_far or Course()
-    return Course((*before.losses, float(returned)), (*before.gradients, _gradient_norm(stage.model)))
+    before = so_far or LossTrace()
+    return LossTrace((*before.losses, float(returned)), (*before.gradients, _gradient_norm(prepared.model)))
 
 
-def check(stage: Stage, device: str, seed: int, first: Course | None) -> Check:
+def check(prepared: PreparedCase, device: str, seed: int, first: LossTrace | None) -> Check:
     """Compare the case's answer with an eager fp32 reference built from the same seed."""
-    allowed = tolerance(stage.key)
-    if stage.model is None:
+    allowed = tolerance(prepared.key)
+    if prepared.model is None:
         return Check(None, allowed, note="a closure has no reference to compare with")
-    lift_limit(stage.key, device)
+    lift_limit(prepared.key, device)
     with precision.exact_fp32():
-        reference = build(stage.key.eager, device, seed)
+        reference = build(prepared.key.eager, device, seed)
     if first is None:
-        return _compare_outputs(stage, reference, allowed)
-    if stage.key.axis("precision") not in _LOSES_UPDATES and not _moved(stage.model, reference.model):
+        return _compare_outputs(prepared, reference, allowed)
+    if prepared.key.axis("precision") not in _LOSES_UPDATES and not _moved(prepared.model, reference.model):
         return Check(None, allowed, wrong="no weight has changed in training")
-    right = Course()
+    right = LossTrace()
     with precision.exact_fp32():
         for _ in first.losses:
-            right = course(reference, reference.step(), right) or right
-    return _compare_courses(stage, first, right, allowed)
+            right = record_step(reference, reference.step(), right) or right
+    return _compare_traces(prepared, first, right, allowed)
 
 
 def _moved(model: torch.nn.Module, fresh: torch.nn.Module | None) -> bool:
@@ -121,25 +121,25 @@ def _moved(model: torch.nn.Module, fresh: torch.nn.Module | None) -> bool:
     return not pairs or any(not torch.equal(now.detach().to(was), was.detach()) for now, was in pairs)
 
 
-def _compare_outputs(stage: Stage, reference: Stage, allowed: float) -> Check:
+def _compare_outputs(prepared: PreparedCase, reference: PreparedCase, allowed: float) -> Check:
     """The outputs for the first inputs of each shape and the second of all; of several, the worst."""
-    stage.rewind()
-    firsts = {stage.shapes.index(shapes) for shapes in set(stage.shapes)}
+    prepared.rewind()
+    firsts = {prepared.shapes.index(shapes) for shapes in set(prepared.shapes)}
     # The second inputs too, for something made from the first ones may answer those only.
-    firsts |= {1} if len(stage.shapes) > 1 else set()
+    firsts |= {1} if len(prepared.shapes) > 1 else set()
     checks: list[Check] = []
     for index in range(max(firsts, default=0) + 1):
         with precision.exact_fp32():
             expected = reference.step()
-        got = stage.step()
+        got = prepared.step()
         if index in firsts or not firsts:
             checks.append(compare(got, expected, allowed))
     return max(checks, key=lambda one: (bool(one.wrong), one.error or 0.0))
 
 
-def _compare_courses(stage: Stage, ours: Course, right: Course, allowed: float) -> Check:
+def _compare_traces(prepared: PreparedCase, ours: LossTrace, right: LossTrace, allowed: float) -> Check:
     """The loss and gradients of the first step, and the loss after some."""
-    scaled = stage.key.axis("precision") == "amp-fp16"
+    scaled = prepared.key.axis("precision") == "amp-fp16"
     # A GradScaler tries its scale by letting gradients overflow: such a step changes no weight.
     taken = [index for index, norm in enumerate(ours.gradients) if math.isfinite(norm) or not scaled]
     pairs = [(ours.losses[0], right.losses[0])]
@@ -152,14 +152,14 @@ def _compare_courses(stage: Stage, ours: Course, right: Course, allowed: float) 
         return Check(None, allowed, wrong="the reference's loss or gradient is not finite, the case's is")
     error = max(relative(got, want) for got, want in pairs)
     skipped = len(ours.losses) - len(taken)
-    if skipped and len(stage.shapes) > 1:
+    if skipped and len(prepared.shapes) > 1:
         note = f"GradScaler skipped {skipped} of {len(ours.losses)} steps: the others had other inputs"
         return judged(relative(*pairs[0]), allowed, note=note)
     note = "" if taken else f"gradients not compared: GradScaler skipped the first {skipped} steps"
     updates = sum(1 for index in taken if index < len(ours.losses) - 1)
     drift = relative(ours.losses[-1], right.losses[updates])
     permitted = allowed
-    if stage.key.axis("precision") in _LOSES_UPDATES:
+    if prepared.key.axis("precision") in _LOSES_UPDATES:
         # As if it had not trained at all is as bad as the format alone can make it.
         permitted += relative(right.losses[0], right.losses[updates])
         if drift > allowed:

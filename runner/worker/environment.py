@@ -1,4 +1,4 @@
-"""What the measured environment says about itself."""
+"""Description of the measured environment: versions, build, devices, fingerprint."""
 
 import hashlib
 import importlib.metadata
@@ -12,7 +12,7 @@ import torch
 
 from .variables import relevant_variables
 
-#: What `torch.__config__.show()` says only where a GPU is visible. Versions, architectures are told beside.
+#: What `torch.__config__.show()` says only where a GPU is visible. Versions are recorded separately.
 _WHERE_A_GPU_IS = (
     *("CUDA Runtime", "Built with CUDA Runtime", "NVCC architecture flags", "CuDNN", "Built with CuDNN"),
     *("Magma", "HIP Runtime", "MIOpen"),
@@ -68,9 +68,9 @@ def _architectures() -> list[str]:
 
     torch.cuda.get_arch_list() asks for the same; that of an older PyTorch only where a GPU is visible.
     """
-    asked = getattr(torch._C, "_cuda_getArchFlags", None)
-    told = asked() if asked else None
-    return [told] if isinstance(told, str) else []
+    get_flags = getattr(torch._C, "_cuda_getArchFlags", None)
+    flags = get_flags() if get_flags else None
+    return [flags] if isinstance(flags, str) else []
 
 
 def _packages() -> list[str]:

@@ -83,7 +83,7 @@ def _be_member(arguments: argparse.Namespace, user_cases: list[str]) -> NoReturn
 
 
 def _leave() -> NoReturn:
-    # Everything is said. Taking an interpreter with torch in it down politely costs up to a second a
+    # All messages are sent. Shutting down an interpreter with torch loaded costs up to a second a
     # process and is no part of what is measured; the supervisor clears away what is left.
     sys.stdout.flush()
     sys.stderr.flush()

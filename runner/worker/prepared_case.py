@@ -1,4 +1,4 @@
-"""A case on stage: built from its key, under its technique, ready to be called."""
+"""A prepared case: built from its key, under its technique, ready to be called."""
 
 import contextlib
 import math
@@ -20,8 +20,8 @@ _OWN_METRICS = ("data_wait",)
 Inputs = tuple[torch.Tensor, ...]
 #: The shapes of one step's inputs.
 Shapes = tuple[tuple[int, ...], ...]
-#: Last words of whoever prepared something: metrics by catalogue name, asked for once, at the end.
-LastWords = Callable[[], Mapping[str, float]]
+#: Metrics by catalogue name that a technique or workload computes once, at the end.
+FinalMetrics = Callable[[], Mapping[str, float]]
 
 
 class UnknownCase(LookupError):
@@ -33,13 +33,13 @@ class Unsupported(Exception):
 
 
 @dataclass
-class Act:
+class Preparation:
     """A workload while techniques prepare it, one after the other; what each changes, the next one finds.
 
     `called` is what a step calls with one of `inputs` (taken in turn), `context` makes the context manager
     around the call, `backward` takes the loss, `optimizer` makes the optimizer and `update` is its step.
-    `perform` makes the step out of all this; who replaces it hands `perform` of this module other inputs.
-    `metrics` and `facts` are what preparing told; `last_words` are asked at the end.
+    `make_step` makes the step out of all this; a replacement calls this module's with other inputs.
+    `metrics` and `facts` come from preparing; `final_metrics` are computed at the end.
     """
 
     key: CaseKey
@@ -52,11 +52,13 @@ class Act:
     context: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
     backward: "Callable[[torch.Tensor], None]" = torch.Tensor.backward
     update: "Callable[[torch.optim.Optimizer], None]" = lambda optimizer: optimizer.step()
-    optimizer: "Callable[[Act], torch.optim.Optimizer]" = lambda act: make_optimizer(act)
-    perform: "Callable[[Act, Turn], Callable[[], Any]]" = lambda act, turn: perform(act, turn)
+    optimizer: "Callable[[Preparation], torch.optim.Optimizer]" = lambda prep: make_optimizer(prep)
+    make_step: "Callable[[Preparation, InputRotation], Callable[[], Any]]" = lambda prep, rotation: make_step(
+        prep, rotation
+    )
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
-    last_words: list[LastWords] = field(default_factory=list[LastWords])
+    final_metrics: list[FinalMetrics] = field(default_factory=list[FinalMetrics])
 
     @property
     def training(self) -> bool:
@@ -70,7 +72,7 @@ class Act:
 
 
 @dataclass
-class Stage:
+class PreparedCase:
     """The callable that is timed and what surrounds it.
 
     `step()` runs one inference (returning the model's output) or one training step (returning the loss,
@@ -87,7 +89,7 @@ class Stage:
     rewind: Callable[[], None] = lambda: None
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
-    last_words: list[LastWords] = field(default_factory=list[LastWords])
+    final_metrics: list[FinalMetrics] = field(default_factory=list[FinalMetrics])
     shapes: tuple[Shapes, ...] = ()
 
     @property
@@ -116,62 +118,64 @@ def make(key: CaseKey, seed: int) -> Any:
     return registered.build(**given)
 
 
-def begin(key: CaseKey, device: str, made: Workload) -> Act:
-    """An act without any technique yet: model and inputs moved to `device`, in training or eval mode.
+def begin(key: CaseKey, device: str, made: Workload) -> Preparation:
+    """A preparation without any technique yet: model and inputs moved to `device`, in training or eval mode.
 
-    The act's workload has no inputs any more: what a technique casts or lays out anew would stay in memory.
+    Its workload has no inputs any more: what a technique casts or lays out anew would stay in memory.
     """
     if key.phase == "train" and made.loss is None:
         raise UnknownCase(f"case {key.name} has no loss and cannot train")
     model = made.model.to(device)
     model.train(key.phase == "train")
     inputs = tuple(tuple(tensor.to(device) for tensor in one) for one in (made.inputs, *made.variants))
-    return Act(key, device, model, model, inputs, made.loss, replace(made, inputs=(), variants=()))
+    return Preparation(key, device, model, model, inputs, made.loss, replace(made, inputs=(), variants=()))
 
 
-def finish(act: Act) -> Stage:
-    """The stage of an act whose techniques are all applied."""
-    turn = Turn(act.inputs)
-    step = act.perform(act, turn)
-    flops = act.workload.flops
-    if flops is not None and act.training:
+def finish(prep: Preparation) -> PreparedCase:
+    """The prepared case of a preparation whose techniques are all applied."""
+    rotation = InputRotation(prep.inputs)
+    step = prep.make_step(prep, rotation)
+    flops = prep.workload.flops
+    if flops is not None and prep.training:
         flops *= 3
-    words = list(act.last_words)
-    if act.workload.report is not None:
-        words.append(_own_words(act.workload.report))
-    if act.workload.ceiling:
-        words.append(lambda: bounds.measure_matmul_peak(act.key, act.device, act.facts))
-    return Stage(
-        act.key,
+    words = list(prep.final_metrics)
+    if prep.workload.report is not None:
+        words.append(_reported_metrics(prep.workload.report))
+    if prep.workload.ceiling:
+        words.append(lambda: bounds.measure_matmul_peak(prep.key, prep.device, prep.facts))
+    return PreparedCase(
+        prep.key,
         step,
-        act.model,
-        act.workload.items,
-        act.workload.unit,
+        prep.model,
+        prep.workload.items,
+        prep.workload.unit,
         flops,
-        turn.rewind,
-        act.metrics,
-        act.facts,
+        rotation.rewind,
+        prep.metrics,
+        prep.facts,
         words,
-        act.shapes,
+        prep.shapes,
     )
 
 
-def _own_words(report: LastWords) -> LastWords:
-    """What a workload reports of its own; raises ValueError for what is measured, and for no number."""
+def _reported_metrics(report: FinalMetrics) -> FinalMetrics:
+    """Metrics that a workload reports; raises ValueError for a measured metric and a value not finite."""
 
     def words() -> Mapping[str, float]:
-        told = report()
-        for name, value in told.items():
+        reported = report()
+        for name, value in reported.items():
             if name not in _OWN_METRICS:
-                raise ValueError(f"report() tells {name!r}: a workload tells only {', '.join(_OWN_METRICS)}")
+                raise ValueError(
+                    f"report() returns {name!r}: a workload may return only {', '.join(_OWN_METRICS)}"
+                )
             if not math.isfinite(value):
-                raise ValueError(f"report() tells {name}={value}: not a number that can be kept")
-        return told
+                raise ValueError(f"report() returns {name}={value}: not a number that can be kept")
+        return reported
 
     return words
 
 
-class Turn:
+class InputRotation:
     """The inputs of one step after the other, round and round."""
 
     def __init__(self, inputs: tuple[Inputs, ...]) -> None:
@@ -189,60 +193,60 @@ class Turn:
         self._next = 0
 
 
-def perform(act: Act, turn: Turn) -> Callable[[], Any]:
-    """The step of the act's phase."""
-    return training_step(act, turn) if act.training else inference_step(act, turn)
+def make_step(prep: Preparation, rotation: InputRotation) -> Callable[[], Any]:
+    """The step of the preparation's phase."""
+    return training_step(prep, rotation) if prep.training else inference_step(prep, rotation)
 
 
-def inference_step(act: Act, turn: Turn) -> Callable[[], Any]:
+def inference_step(prep: Preparation, rotation: InputRotation) -> Callable[[], Any]:
     """One forward pass without gradients."""
 
     def step() -> Any:
-        with torch.no_grad(), act.context():
-            return act.called(*turn.take())
+        with torch.no_grad(), prep.context():
+            return prep.called(*rotation.take())
 
     return step
 
 
-def training_step(act: Act, turn: Turn) -> Callable[[], torch.Tensor]:
+def training_step(prep: Preparation, rotation: InputRotation) -> Callable[[], torch.Tensor]:
     """Forward, backward and update; gradients are left in place and cleared by the next step."""
-    loss_of = act.loss
+    loss_of = prep.loss
     assert loss_of is not None
-    optimizer = act.optimizer(act)
+    optimizer = prep.optimizer(prep)
 
     def step() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
-        with act.context():
-            loss = loss_of(act.called(*turn.take()))
-        act.backward(loss)
-        act.update(optimizer)
+        with prep.context():
+            loss = loss_of(prep.called(*rotation.take()))
+        prep.backward(loss)
+        prep.update(optimizer)
         return loss.detach()
 
     return step
 
 
-def make_optimizer(act: Act, capturable: bool = False) -> torch.optim.Optimizer:
-    """AdamW over the act's model in the implementation of axis `optimizer`.
+def make_optimizer(prep: Preparation, capturable: bool = False) -> torch.optim.Optimizer:
+    """AdamW over the preparation's model in the implementation of axis `optimizer`.
 
     `capturable` keeps the count of steps on the device, as a CUDA graph needs it.
     """
-    parameters = list(act.model.parameters())
-    return adamw(act, lambda **how: torch.optim.AdamW(parameters, capturable=capturable, **how))
+    parameters = list(prep.model.parameters())
+    return adamw(prep, lambda **how: torch.optim.AdamW(parameters, capturable=capturable, **how))
 
 
-def adamw(act: Act, make: Callable[..., torch.optim.Optimizer]) -> torch.optim.Optimizer:
+def adamw(prep: Preparation, make: Callable[..., torch.optim.Optimizer]) -> torch.optim.Optimizer:
     """What `make` makes with the options of axis `optimizer`; a fact says which implementation it is.
 
     Fused is the default; where this PyTorch has no fused AdamW for the device, its own choice is taken.
     """
-    taken = act.key.axis("optimizer")
+    taken = prep.key.axis("optimizer")
     if taken == "fused":
         try:
             made = make(lr=LEARNING_RATE, fused=True)
         except RuntimeError:
-            taken = "foreach" if act.device.startswith("cuda") else "loop"
+            taken = "foreach" if prep.device.startswith("cuda") else "loop"
         else:
-            act.facts["optimizer"] = taken
+            prep.facts["optimizer"] = taken
             return made
-    act.facts["optimizer"] = taken
+    prep.facts["optimizer"] = taken
     return make(lr=LEARNING_RATE, foreach=taken == "foreach", fused=False)

@@ -14,8 +14,8 @@ from .messages import Block, Window
 from .techniques.apply import build
 
 
-class Performer(Protocol):
-    """What stands on stage: one process, or a group of them."""
+class CaseRunner(Protocol):
+    """One process, or a group of them, that runs a case."""
 
     def first_call(self) -> int:
         """The first step, in nanoseconds."""
@@ -54,76 +54,76 @@ class Performer(Protocol):
         ...
 
 
-class Solo:
-    """One stage in this process; raises what building and running the case raises."""
+class SingleProcess:
+    """One prepared case in this process; raises what building and running the case raises."""
 
     def __init__(self, key: CaseKey, device: str, seed: int) -> None:
         if key.axis("compile") != "none":
             compiling.keep_headers_beside_the_cache()
         self._device = device
         self._seed = seed
-        self.stage = build(key, device, seed)
-        self._course: correctness.Course | None = None
+        self.prepared = build(key, device, seed)
+        self._trace: correctness.LossTrace | None = None
         self._calls_ns: list[int] = []
 
     def first_call(self) -> int:
         """The first step; of a training case, loss and gradients are kept for the answer's check."""
         returned = self._call()
-        self._course = correctness.course(self.stage, returned)
+        self._trace = correctness.record_step(self.prepared, returned)
         return self._calls_ns[0]
 
     def warm_up(self, min_seconds: float, max_seconds: float) -> timing.WarmUp:
-        """Steps until they are steady; the first ones tell the training's course and what new shapes cost."""
+        """Steps until they are steady; the first ones record the loss trace and the cost of new shapes."""
         self._early_steps()
-        memory.let_go(self._device)
-        return timing.warm_up(self.stage.step, self._device, min_seconds, max_seconds)
+        memory.release_memory(self._device)
+        return timing.warm_up(self.prepared.step, self._device, min_seconds, max_seconds)
 
     def block(self, iterations: int) -> Block:
         """Timed steps."""
-        return timing.block(self.stage.step, self._device, iterations)
+        return timing.block(self.prepared.step, self._device, iterations)
 
     def forget(self) -> None:
         """Nothing is counted here."""
 
     def observe(self, seconds: float) -> Window:
         """Free-running steps."""
-        return timing.observe(self.stage.step, self._device, seconds)
+        return timing.observe(self.prepared.step, self._device, seconds)
 
     def facts(self) -> dict[str, Any]:
         """What describes the case as it runs here; of a compiled one, what the compiler has done so far."""
-        stage = self.stage
+        prepared = self.prepared
         known: dict[str, Any] = {
-            "items": stage.items,
-            "unit": stage.unit,
-            "flops": stage.flops,
-            "parameters": stage.parameters,
-            "dtype": stage.dtype,
+            "items": prepared.items,
+            "unit": prepared.unit,
+            "flops": prepared.flops,
+            "parameters": prepared.parameters,
+            "dtype": prepared.dtype,
             "threads": torch.get_num_threads(),
             "shapes": self._shapes,
-            **stage.facts,
+            **prepared.facts,
         }
-        if stage.key.axis("compile") != "none":
+        if prepared.key.axis("compile") != "none":
             compiled = compiling.report()
             known |= {"compile": asdict(compiled), "not_compiled": compiled.ran_eager}
         return known
 
     def metrics(self) -> Mapping[str, float]:
-        """What preparing told, the last words of the techniques and of the case, the compiler's counts."""
-        told = dict(self.stage.metrics)
-        for words in self.stage.last_words:
-            told |= words()
-        if self.stage.key.axis("compile") != "none":
-            told |= compiling.report().metrics
-        return told | dict(bounds.measure_launch_bound(self.stage.step, self._device, self._shapes))
+        """Metrics of the preparation, final metrics of techniques and case, compiler counters."""
+        known = dict(self.prepared.metrics)
+        for words in self.prepared.final_metrics:
+            known |= words()
+        if self.prepared.key.axis("compile") != "none":
+            known |= compiling.report().metrics
+        return known | dict(bounds.measure_launch_bound(self.prepared.step, self._device, self._shapes))
 
     def check(self) -> correctness.Check:
         """Compare with the eager fp32 reference; what cannot be compared is a note."""
         try:
-            return correctness.check(self.stage, self._device, self._seed, self._course)
+            return correctness.check(self.prepared, self._device, self._seed, self._trace)
         except Exception as error:
             # Everything is measured; what the check cannot compare must not cost that.
             traceback.print_exc()
-            allowed = correctness.tolerance(self.stage.key)
+            allowed = correctness.tolerance(self.prepared.key)
             return correctness.Check(None, allowed, note=f"not compared: {error}"[:500])
 
     def close(self) -> None:
@@ -132,19 +132,19 @@ class Solo:
     @property
     def _shapes(self) -> int:
         """Inputs of how many shapes the steps take in turn; 1 where all are alike."""
-        return len(self.stage.shapes) if len(set(self.stage.shapes)) > 1 else 1
+        return len(self.prepared.shapes) if len(set(self.prepared.shapes)) > 1 else 1
 
     def _call(self) -> Any:
         returned: list[Any] = []
-        taken = timing.first_call(lambda: returned.append(self.stage.step()), self._device)
+        taken = timing.first_call(lambda: returned.append(self.prepared.step()), self._device)
         self._calls_ns.append(taken)
         return returned.pop()
 
     def _early_steps(self) -> None:
-        stage = self.stage
-        compared = 1 if self._course is None else correctness.STEPS
-        while len(self._calls_ns) < max(compared, compiling.calls_of_each_shape(stage.shapes)):
+        prepared = self.prepared
+        compared = 1 if self._trace is None else correctness.STEPS
+        while len(self._calls_ns) < max(compared, compiling.calls_of_each_shape(prepared.shapes)):
             returned = self._call()
             if len(self._calls_ns) <= compared:
-                self._course = correctness.course(stage, returned, self._course)
-        stage.metrics |= compiling.shape_costs(stage.shapes, self._calls_ns)
+                self._trace = correctness.record_step(prepared, returned, self._trace)
+        prepared.metrics |= compiling.shape_costs(prepared.shapes, self._calls_ns)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-#: Variables that change what PyTorch does; others are nobody's business and may hold secrets.
+#: Variables that change what PyTorch does; others are not recorded and may hold secrets.
 RELEVANT_VARIABLES = (
     "ATEN_",
     "BLIS_",

@@ -11,7 +11,7 @@ import torch
 
 from .case import REGISTER
 from .case_key import CaseKey
-from .distributed.cpu_partition import NoRoom
+from .distributed.cpu_partition import TooFewCpus
 from .distributed.members import GROUP_AXES, MemberFailed
 from .measurements import affinity_check, compiling, memory, timing, tracing
 from .messages import (
@@ -36,7 +36,7 @@ from .messages import (
     torch_build,
 )
 from .prepared_case import UnknownCase, Unsupported
-from .single_process import Performer, Solo
+from .single_process import CaseRunner, SingleProcess
 
 _ONE_NODE = Nodes(())
 
@@ -50,15 +50,15 @@ class Worker:
         self._phase = "hello"
         self._prepare: Prepare | None = None
         self._nodes = _ONE_NODE
-        self._performer: Performer | None = None
+        self._runner: CaseRunner | None = None
         self._metrics: dict[str, float] = {}
-        self._placement = affinity_check.Placement()
+        self._placement = affinity_check.ThreadPlacement()
         self._allocates_elsewhere = False
 
     def hello(self, harness: str, import_seconds: float) -> None:
-        """Say that torch is imported and the cases are registered."""
+        """Send that torch is imported and the cases are registered."""
         build = torch_build(torch.__version__, getattr(torch.version, "git_version", None))
-        self._say(Hello(PROTOCOL, harness, os.getpid(), import_seconds, torch.get_num_threads(), build))
+        self._send(Hello(PROTOCOL, harness, os.getpid(), import_seconds, torch.get_num_threads(), build))
 
     def serve(self, lines: TextIO) -> None:
         """Answer messages until `finish`, a failure, or the controller's end of the pipe is closed."""
@@ -66,39 +66,39 @@ class Worker:
             try:
                 self._do(parse(line))
             except BaseException as error:
-                self._say(failure(error, self._phase))
+                self._send(failure(error, self._phase))
                 return
             if self._phase == "finished":
                 return
 
     def _do(self, message: Message) -> None:
         if isinstance(message, Prepare):
-            self._say(self._prepared(message))
+            self._send(self._prepared(message))
         elif isinstance(message, Nodes):
             self._nodes = message
         elif isinstance(message, Measure):
             self._phase = "measure"
-            self._say(self._block(message.iterations))
+            self._send(self._block(message.iterations))
         elif isinstance(message, Forget):
             self._placement.forget()
-            self._staged.forget()
+            self._built.forget()
         elif isinstance(message, Observe):
             self._phase = "observe"
-            self._say(self._staged.observe(message.seconds))
+            self._send(self._built.observe(message.seconds))
         elif isinstance(message, Trace):
             self._enter("trace")
-            self._say(self._traced(message))
+            self._send(self._traced(message))
         elif isinstance(message, Finish):
-            self._say(self._finished())
+            self._send(self._finished())
             self._phase = "finished"
         else:
             raise ProtocolError(f"{type(message).__name__} is not for a worker")
 
     @property
-    def _staged(self) -> Performer:
-        if self._performer is None:
+    def _built(self) -> CaseRunner:
+        if self._runner is None:
             raise ProtocolError("nothing is prepared")
-        return self._performer
+        return self._runner
 
     @property
     def _device(self) -> str:
@@ -106,25 +106,25 @@ class Worker:
 
     def _enter(self, phase: str) -> None:
         self._phase = phase
-        self._say(Phase(phase))
+        self._send(Phase(phase))
 
     def _prepared(self, message: Prepare) -> Ready:
-        if self._performer is not None:
+        if self._runner is not None:
             raise ProtocolError("a worker prepares one case in its life")
         self._prepare = message
         key = CaseKey.parse(message.case)
         self._allocates_elsewhere = _allocates_elsewhere(key)
         self._enter("build")
-        started = affinity_check.as_asked(key, torch.get_num_threads())
+        started = affinity_check.check_start_conditions(key, torch.get_num_threads())
         if key.name not in REGISTER:
             self._load_user_cases()
         built = time.perf_counter_ns()
-        self._performer = staged = perform(key, message.device, message.seed, self._nodes)
+        self._runner = runner = start_runner(key, message.device, message.seed, self._nodes)
         build_seconds = (time.perf_counter_ns() - built) / 1e9
         self._enter("first_call")
-        first_ns = staged.first_call()
+        first_ns = runner.first_call()
         self._enter("warm_up")
-        warm = staged.warm_up(message.warm_up_min_seconds, message.warm_up_max_seconds)
+        warm = runner.warm_up(message.warm_up_min_seconds, message.warm_up_max_seconds)
         if not self._allocates_elsewhere:
             self._metrics |= memory.cuda_peaks(message.device, "_compile")
         before = memory.peak_rss_mib()
@@ -135,7 +135,7 @@ class Worker:
         facts = {
             **started,
             **affinity_check.in_use(message.device, torch.get_num_threads()),
-            **staged.facts(),
+            **runner.facts(),
         }
         facts["build_seconds"] = build_seconds
         steps = {
@@ -147,20 +147,20 @@ class Worker:
         return Ready(first_ns, warm.step_ns, steps, facts)
 
     def _block(self, iterations: int) -> Block:
-        staged = self._staged
+        runner = self._built
         self._placement.before()
-        block = staged.block(iterations)
+        block = runner.block(iterations)
         self._placement.after(block)
         return block
 
     def _traced(self, message: Trace) -> Traced:
-        performer = self._staged
-        if not isinstance(performer, Solo):
+        runner = self._built
+        if not isinstance(runner, SingleProcess):
             raise Unsupported("a case of several processes is not traced: a trace shows one process")
-        return tracing.trace(performer.stage.step, self._device, message.steps, message.path)
+        return tracing.trace(runner.prepared.step, self._device, message.steps, message.path)
 
     def _finished(self) -> Finished:
-        staged = self._staged
+        runner = self._built
         metrics = dict(self._metrics)
         after = memory.peak_rss_mib()
         if after is not None:
@@ -169,23 +169,23 @@ class Worker:
                 metrics["rss_peak_steady"] = after
         if not self._allocates_elsewhere:
             metrics |= memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
-        metrics |= {**self._placement.metrics(self._device), **staged.metrics()}
-        facts = {**self._placement.facts(), **staged.facts()}
+        metrics |= {**self._placement.metrics(self._device), **runner.metrics()}
+        facts = {**self._placement.facts(), **runner.facts()}
         if self._prepare is not None and self._prepare.check:
             self._enter("check")
-            checked = staged.check()
+            checked = runner.check()
             facts["check"] = asdict(checked)
             metrics |= checked.metrics
-        staged.close()
+        runner.close()
         return Finished(metrics, facts)
 
-    def _say(self, message: Message) -> None:
+    def _send(self, message: Message) -> None:
         self._out.write(message.to_json() + "\n")
         self._out.flush()
 
 
-def perform(key: CaseKey, device: str, seed: int, nodes: Nodes = _ONE_NODE) -> Performer:
-    """The case of `key` on stage, built and ready to be called: in this process, or in several it leads."""
+def start_runner(key: CaseKey, device: str, seed: int, nodes: Nodes = _ONE_NODE) -> CaseRunner:
+    """The case of `key` built and ready to be called: in this process, or in several it leads."""
     if any(axis in GROUP_AXES for axis, _ in key.technique):
         # Here, because torch.distributed is no part of what other cases import.
         from .distributed.leader import RankGroup
@@ -193,7 +193,7 @@ def perform(key: CaseKey, device: str, seed: int, nodes: Nodes = _ONE_NODE) -> P
 
         specs = tuple(NodeSpec(each["name"], each["address"], tuple(each["command"])) for each in nodes.nodes)
         return RankGroup(key, device, seed, specs, nodes.cpus)
-    return Solo(key, device, seed)
+    return SingleProcess(key, device, seed)
 
 
 def _allocates_elsewhere(key: CaseKey) -> bool:
@@ -211,7 +211,7 @@ def failure(error: BaseException, phase: str) -> Failed:
     status = "crashed"
     if isinstance(error, MemberFailed):
         return Failed(error.status, str(error), phase, error.traceback)
-    if isinstance(error, (UnknownCase, Unsupported, NoRoom, affinity_check.NotAsAsked)):
+    if isinstance(error, (UnknownCase, Unsupported, TooFewCpus, affinity_check.StartConditionNotMet)):
         status, reason = "unsupported", text
     elif isinstance(error, NotImplementedError):
         status = "unsupported"
@@ -219,7 +219,7 @@ def failure(error: BaseException, phase: str) -> Failed:
         status, reason = "unsupported", missing[:500]
     elif isinstance(error, SystemExit):
         reason = f"the case called sys.exit({error.code!r})"
-    elif memory.ran_out(error):
+    elif memory.is_out_of_memory(error):
         status = "oom"
         if isinstance(error, SystemError):
             reason = f"MemoryError, for which there was no memory either ({reason})"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from records.telemetry import HOST
-from runner.worker.measurements.affinity_check import cpus_in, pages_local
+from runner.worker.measurements.affinity_check import pages_local, parse_cpu_list
 
 from ..counters import HostCounters
 from ..sample_log import Spool
@@ -231,7 +231,7 @@ def _own_nodes(cpus: Sequence[int]) -> set[int]:
     own = {
         int(folder.name.removeprefix("node"))
         for folder in folders
-        if cpus_in(_text(folder / "cpulist")) & {*cpus}
+        if parse_cpu_list(_text(folder / "cpulist")) & {*cpus}
     }
     return own if len(folders) > 1 else set()
 

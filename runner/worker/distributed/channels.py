@@ -15,7 +15,7 @@ from typing import Any, cast
 _CREDENTIALS = struct.Struct("iII")
 
 
-class Line:
+class SocketChannel:
     """One end of a line; every message is one JSON object."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -26,17 +26,17 @@ class Line:
         """The descriptor, for a poll."""
         return self._connection.fileno()
 
-    def say(self, body: Mapping[str, Any]) -> None:
-        """Send one message; raises OSError when nobody listens any more."""
+    def send(self, body: Mapping[str, Any]) -> None:
+        """Send one message; raises OSError when the other end is closed."""
         self._connection.sendall(json.dumps(body, separators=(",", ":")).encode() + b"\n")
 
-    def hear(self) -> dict[str, Any] | None:
+    def receive(self) -> dict[str, Any] | None:
         """The next message, waited for; None when the other end is closed."""
         while (end := self._buffer.find(b"\n")) < 0:
             try:
                 data = self._connection.recv(1 << 20)
             except ConnectionError:
-                # One that dies with words unheard resets the line: that is an end like any other.
+                # A peer that dies with unread messages resets the connection: also an end.
                 return None
             if not data:
                 return None
@@ -46,18 +46,18 @@ class Line:
         return cast("dict[str, Any]", message)
 
     def waiting(self, seconds: float = 0.0) -> bool:
-        """Whether there is something to hear, be it the end; waits up to `seconds` for it."""
+        """Whether a message or the end can be read; waits up to `seconds`."""
         if b"\n" in self._buffer:
             return True
         return bool(select.select([self._connection], [], [], max(0.0, seconds))[0])
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._connection.close()
 
 
 class Listener:
-    """Where members come in: an address in the kernel's memory, so that no file is left behind."""
+    """Listener for members: an address in the kernel's memory, so that no file is left behind."""
 
     def __init__(self) -> None:
         self.name = f"pyrometer-{secrets.token_hex(16)}"
@@ -69,30 +69,30 @@ class Listener:
         """The descriptor, for a poll."""
         return self._socket.fileno()
 
-    def accept(self) -> Line | None:
-        """Who calls; None where that is no process of our own user."""
+    def accept(self) -> SocketChannel | None:
+        """The next connection; None if its process belongs to another user."""
         connection, _ = self._socket.accept()
-        told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        if _CREDENTIALS.unpack(told)[1] != os.getuid():
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        if _CREDENTIALS.unpack(credentials)[1] != os.getuid():
             connection.close()
             return None
-        return Line(connection)
+        return SocketChannel(connection)
 
     def close(self) -> None:
-        """Let nobody else in."""
+        """Close the listener."""
         self._socket.close()
 
 
-def join(leader: str, rank: int) -> Line:
-    """The end of a member: says which it is, takes its CPUs, and from then on dies when the leader does.
+def join(leader: str, rank: int) -> SocketChannel:
+    """Connect a member: send its rank, set its CPU affinity, and end this process when the leader ends.
 
     Called before torch is imported, which counts the CPUs it may use once.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(f"\0{leader}")
-    line = Line(connection)
-    line.say({"rank": rank, "pid": os.getpid()})
-    welcome = line.hear()
+    line = SocketChannel(connection)
+    line.send({"rank": rank, "pid": os.getpid()})
+    welcome = line.receive()
     if welcome is None:
         raise ConnectionError("the leader is gone")
     os.sched_setaffinity(0, welcome["cpus"])
@@ -100,8 +100,8 @@ def join(leader: str, rank: int) -> Line:
     return line
 
 
-def _end_with_leader(line: Line) -> None:
-    # A collective that waits for a dead rank reads no line: a thread has to see the leader go.
+def _end_with_leader(line: SocketChannel) -> None:
+    # A collective that waits for a dead rank reads no message: a thread has to detect the leader's end.
     poller = select.poll()
     poller.register(line, select.POLLRDHUP)
     poller.poll()
@@ -123,15 +123,15 @@ def client(host: str, port: int) -> Any:
     return tcp(host, port, None, False, _REACH, wait_for_workers=False)
 
 
-class Speaker:
-    """One that says something to the leader: a rank or a node, by its number."""
+class StoreSender:
+    """Sender of messages to the leader: a rank or a node, by its number."""
 
     def __init__(self, store: Any, kind: str, number: int) -> None:
         self._store = store
         self._name = f"{kind}/{number}"
         self._count = 0
 
-    def say(self, body: Mapping[str, Any]) -> None:
+    def send(self, body: Mapping[str, Any]) -> None:
         """Send one message."""
         self._store.set(f"{self._name}/{self._count}", json.dumps(body))
         self._count += 1
@@ -142,16 +142,16 @@ class StoreChannel:
 
     def __init__(self, store: Any, rank: int, world: int) -> None:
         self._store = store
-        self._speaker = Speaker(store, "rank", rank)
+        self._speaker = StoreSender(store, "rank", rank)
         self._rank, self._world = rank, world
         self._orders = self._starts = 0
-        self.say({"rank": rank, "pid": os.getpid()})
+        self.send({"rank": rank, "pid": os.getpid()})
 
-    def say(self, body: Mapping[str, Any]) -> None:
+    def send(self, body: Mapping[str, Any]) -> None:
         """Send one answer."""
-        self._speaker.say(body)
+        self._speaker.send(body)
 
-    def hear(self) -> dict[str, Any] | None:
+    def receive(self) -> dict[str, Any] | None:
         """The next order, waited for; None when the leader is gone."""
         key = f"order/{self._rank}/{self._orders}"
         self._orders += 1
@@ -167,7 +167,7 @@ class StoreChannel:
         """Whether an order has come."""
         return bool(self._store.check([f"order/{self._rank}/{self._orders}"]))
 
-    def meet(self) -> None:
+    def barrier(self) -> None:
         """Return when every rank has called it: a common start where no clock is common."""
         name = f"start/{self._starts}"
         self._starts += 1
@@ -179,7 +179,7 @@ class StoreChannel:
 def end_with_input() -> None:
     """End this process when its standard input does: the leader, or the command that reached us, is gone.
 
-    A collective that waits for a dead rank hears no order: a thread of its own has to see the leader go.
+    A collective that waits for a dead rank reads no order: a separate thread detects the end of the leader.
     """
     threading.Thread(target=_end_with_input, daemon=True).start()
 

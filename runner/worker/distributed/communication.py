@@ -37,14 +37,14 @@ class Ranks(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CommunicationCost:
     """Metrics by the catalogue's names, and facts beside them."""
 
     metrics: dict[str, float]
     facts: dict[str, Any]
 
 
-def measure(group: Ranks, key: CaseKey) -> Found:
+def measure(group: Ranks, key: CaseKey) -> CommunicationCost:
     """Blocks of steps with and without communication, taken A B B A, and all-reduces of several sizes.
 
     Exposed communication is the step less the same under `no_sync()`; skew compares the ranks' steps under
@@ -66,7 +66,7 @@ def measure(group: Ranks, key: CaseKey) -> Found:
         metrics["bus_bandwidth"] = bandwidths[0]
         facts["bus_bandwidth_gb_per_second"] = dict(zip(map(str, _TABLE), bandwidths[1:], strict=True))
         facts["gradient_mib"] = own / MIB
-    return Found(metrics, facts)
+    return CommunicationCost(metrics, facts)
 
 
 def bus_bandwidth(size: int, seconds: float, ranks: int) -> float:

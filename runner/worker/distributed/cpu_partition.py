@@ -1,4 +1,4 @@
-"""Who gets which CPUs: equal shares of the leader's CPUs for the members of a group, by whole cores."""
+"""CPU partition: equal shares of the leader's CPUs for the members of a group, by whole cores."""
 
 import os
 import shutil
@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..measurements.affinity_check import cpus_in, snapshot
+from ..measurements.affinity_check import parse_cpu_list, snapshot
 
 _CPU = Path("/sys/devices/system/cpu")
 _NUMACTL_SECONDS = 5.0
 Share = tuple[int, ...]
 
 
-class NoRoom(Exception):
+class TooFewCpus(Exception):
     """There are too few CPUs for so many members; the text says so in one sentence."""
 
 
@@ -33,7 +33,7 @@ def share_out(
     size = len(parts) // members if each is None else each
     if size < 1 or size * members > len(parts):
         kind = "CPUs" if each is None else "cores"
-        raise NoRoom(
+        raise TooFewCpus(
             f"{members} {word}s need {max(1, size) * members} {kind} and this process has {len(parts)}: "
             "cpus=all gives it every CPU"
         )
@@ -42,7 +42,7 @@ def share_out(
 
 
 def cores_of(cpus: Collection[int], root: Path = _CPU) -> list[Share]:
-    """`cpus` by the core they belong to; a CPU of which the kernel tells nothing is a core of its own."""
+    """`cpus` by the core they belong to; a CPU without topology in /sys is a core of its own."""
     cores: dict[frozenset[int], list[int]] = {}
     for cpu in sorted(cpus):
         cores.setdefault(_siblings(cpu, root), []).append(cpu)
@@ -72,10 +72,10 @@ def bind(share: Share) -> tuple[str, ...]:
     return command if tried.returncode == 0 else ()
 
 
-def seen(pid: int, share: Share) -> Mapping[str, Any]:
-    """What the kernel says of every thread of a member right now: where it may run, where it last ran."""
+def observed_threads(pid: int, share: Share) -> Mapping[str, Any]:
+    """Current affinity and last CPU of every thread of a member, from /proc."""
     threads = snapshot(Path(f"/proc/{pid}/task"))
-    allowed = {cpu for thread in threads.values() for cpu in cpus_in(thread.allowed)}
+    allowed = {cpu for thread in threads.values() for cpu in parse_cpu_list(thread.allowed)}
     return {
         "threads_seen": len(threads),
         "allowed": sorted({thread.allowed for thread in threads.values()}),
@@ -94,7 +94,7 @@ def _siblings(cpu: int, root: Path) -> frozenset[int]:
         text = (root / f"cpu{cpu}/topology/thread_siblings_list").read_text().strip()
     except OSError:
         return frozenset({cpu})
-    return frozenset({cpu, *cpus_in(text)})
+    return frozenset({cpu, *parse_cpu_list(text)})
 
 
 def _nodes_of(cpu: int) -> list[Path]:

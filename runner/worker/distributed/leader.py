@@ -19,7 +19,7 @@ from ..case_key import CaseKey
 from ..measurements import timing
 from ..messages import Block, Window
 from . import communication
-from .cpu_partition import cores_of, own_cpus, seen
+from .cpu_partition import cores_of, observed_threads, own_cpus
 from .members import GroupSpec, LocalMembers, Members
 from .parallel import BY_DDP, part_key, refuse, store
 from .rank import judge
@@ -77,7 +77,7 @@ class RankGroup:
         # Kept as long as the members need it to find each other.
         self._store = store(0, leads=True) if self._parallel and not self._torchrun else None
         self._samples: list[list[int]] = [[] for _ in range(self._count)]
-        self._courses: list[dict[str, Any]] = []
+        self._traces: list[dict[str, Any]] = []
         self._seen: dict[int, Mapping[str, Any]] = {}
         self._facts: dict[str, Any] = {}
         self._late_ns = 0
@@ -87,9 +87,9 @@ class RankGroup:
 
     def first_call(self) -> int:
         """The first step of all; of a training case, losses and gradients are kept for the answer's check."""
-        told = self._members.ask("first_call", start_ns=self._members.soon())
-        self._courses = [one["course"] for one in told if one["course"] is not None]
-        return max(one["ns"] for one in told)
+        reports = self._members.request("first_call", start_ns=self._members.soon())
+        self._traces = [one["trace"] for one in reports if one["trace"] is not None]
+        return max(one["ns"] for one in reports)
 
     def warm_up(self, min_seconds: float, max_seconds: float) -> timing.WarmUp:
         """Rounds of steps until they are steady, judged as one process's are."""
@@ -97,14 +97,14 @@ class RankGroup:
         started = time.perf_counter_ns()
         count = _FIRST_ROUND
         while True:
-            told = self._members.ask("steps", count=count, start_ns=self._members.soon())
-            steps += _slowest(told, ranks=self._parallel)
+            reports = self._members.request("steps", count=count, start_ns=self._members.soon())
+            steps += _slowest(reports, ranks=self._parallel)
             elapsed = (time.perf_counter_ns() - started) / 1e9
             ended = "steady" if elapsed >= min_seconds and timing.steady(steps) else ""
             ended = ended or ("cap" if elapsed >= max_seconds else "")
             last = round(median(steps[-3:]))
             if ended:
-                self._members.ask("settle")
+                self._members.request("settle")
                 return timing.WarmUp(len(steps), elapsed, ended, last, timing.reached(steps, elapsed))
             count = max(1, _ROUND_NS // max(1, last))
 
@@ -115,7 +115,7 @@ class RankGroup:
         for samples, own in zip(self._samples, blocks, strict=True):
             samples.extend(own.samples_ns)
         self._last_samples = iterations
-        common = together(blocks, ranks=self._parallel)
+        common = merge_blocks(blocks, ranks=self._parallel)
         self._late_ns = max(self._late_ns, max(own.started_ns for own in blocks) - common.started_ns)
         return common
 
@@ -124,7 +124,7 @@ class RankGroup:
         for samples in self._samples:
             del samples[len(samples) - self._last_samples :]
         self._last_samples = 0
-        self._members.ask("forget")
+        self._members.request("forget")
 
     def observe(self, seconds: float) -> Window:
         """Free-running steps for `seconds`; the iterations are those of each member, who all do as many.
@@ -136,26 +136,26 @@ class RankGroup:
         while (left := seconds * 1e9 - (ended - started)) > 0:
             if iterations:
                 count = max(1, ceil(left * iterations / (ended - started)))
-            self._members.ask("observe", count=count, start_ns=self._members.soon())
+            self._members.request("observe", count=count, start_ns=self._members.soon())
             iterations += count
             ended = time.monotonic_ns()
         return Window(started, ended, iterations)
 
     def facts(self) -> dict[str, Any]:
         """What describes the case as a whole; `members` says it of each, placement included."""
-        told: list[dict[str, Any]] = self._members.ask("facts")
-        known = {**told[0], **self._facts}
+        reports: list[dict[str, Any]] = self._members.request("facts")
+        known = {**reports[0], **self._facts}
         if not self._parallel:
-            known["items"] = sum(one["items"] for one in told)
-            known["flops"] = sum(one["flops"] for one in told) if told[0]["flops"] else None
+            known["items"] = sum(one["items"] for one in reports)
+            known["flops"] = sum(one["flops"] for one in reports) if reports[0]["flops"] else None
         # CPU 3 of another machine is not ours.
-        here = [told[number]["affinity"] for number in self._members.own]
+        here = [reports[number]["affinity"] for number in self._members.own]
         known["affinity"] = {
             "allowed": sorted({text for one in here for text in one["allowed"]}),
             "seen": sorted({cpu for one in here for cpu in one["seen"]}),
         }
-        known["members"] = [self._facts_of(number, one) for number, one in enumerate(told)]
-        if notes := [one["ceiling_note"] for one in told if "ceiling_note" in one]:
+        known["members"] = [self._facts_of(number, one) for number, one in enumerate(reports)]
+        if notes := [one["ceiling_note"] for one in reports if "ceiling_note" in one]:
             # What one of them lacks the case has not.
             known["ceiling_note"] = notes[0]
         known["members_pinned_by"] = self._members.pinned_by
@@ -165,17 +165,17 @@ class RankGroup:
         else:
             known["looked_at"] = "threads, counters and memory of this machine; of others what members report"
         if not self._device.startswith("cuda"):
-            known["cpus_in_use"] = self._cpus_in_use(told)
+            known["cpus_in_use"] = self._cpus_in_use(reports)
         return known
 
     def metrics(self) -> Mapping[str, float]:
         """Throughput of all members, peaks of the largest, and of ranks what their communication costs."""
         one_gpu = not self._parallel and self._device.startswith("cuda")
         if one_gpu:
-            told = [self._members.ask_one(number, "metrics") for number in range(self._count)]
+            reports = [self._members.request_one(number, "metrics") for number in range(self._count)]
         else:
-            told = self._members.ask("metrics")
-        known = of_all(told, one_gpu=one_gpu)
+            reports = self._members.request("metrics")
+        known = merge_metrics(reports, one_gpu=one_gpu)
         if not self._parallel:
             # Where no block counts there is none.
             known |= {"throughput": self._throughput()} if all(self._samples) else {}
@@ -188,8 +188,8 @@ class RankGroup:
     def check(self) -> correctness.Check:
         """Every member's answer; of a training over ranks, the first step of all against one process's."""
         if self._parallel and self._key.phase == "train":
-            return judge(self._key, self._courses, self._members.ask_one(0, "reference"))
-        checks = [correctness.Check(**one) for one in self._members.ask("check")]
+            return judge(self._key, self._traces, self._members.request_one(0, "reference"))
+        checks = [correctness.Check(**one) for one in self._members.request("check")]
         compared = [one for one in checks if one.error is not None or one.wrong] or checks
         wrong = [one for one in compared if one.wrong]
         return wrong[0] if wrong else max(compared, key=lambda one: one.error or 0.0)
@@ -207,19 +207,19 @@ class RankGroup:
 
     def common_steps(self) -> list[int]:
         """Nanoseconds of as many steps as the last block had, the slowest rank's each."""
-        return list(together(self._blocks(self._iterations), ranks=self._parallel).samples_ns)
+        return list(merge_blocks(self._blocks(self._iterations), ranks=self._parallel).samples_ns)
 
     def local_steps(self) -> list[list[int]]:
         """The same steps of every rank without communication."""
-        return self._members.ask("local", iterations=self._iterations, start_ns=self._members.soon())
+        return self._members.request("local", iterations=self._iterations, start_ns=self._members.soon())
 
     def all_reduce(self, sizes: list[int]) -> list[float]:
         """Seconds of an all-reduce of each size in bytes, the slowest rank's."""
-        return [max(own) for own in zip(*self._members.ask("all_reduce", sizes=sizes), strict=True)]
+        return [max(own) for own in zip(*self._members.request("all_reduce", sizes=sizes), strict=True)]
 
     def gradient_bytes(self) -> int:
         """The size of all gradients of one rank."""
-        return self._members.ask_one(0, "facts")["gradient_bytes"]
+        return self._members.request_one(0, "facts")["gradient_bytes"]
 
     # -- members --------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class RankGroup:
         time.sleep(max(0.0, (start_ns + _MOMENT_NS - time.monotonic_ns()) / 1e9))
         looked = time.monotonic_ns()
         pids, shares = self._members.pids, self._members.shares
-        self._seen = {number: seen(pids[number], shares[number]) for number in self._members.own}
+        self._seen = {number: observed_threads(pids[number], shares[number]) for number in self._members.own}
         return looked
 
     def _in_our_time(self, reports: list[dict[str, Any]]) -> list[Block]:
@@ -283,13 +283,13 @@ class RankGroup:
 
     def _throughput(self) -> float:
         """Items a second of all instances, each in its own time."""
-        items = [one["items"] for one in self._members.ask("facts")]
+        items = [one["items"] for one in self._members.request("facts")]
         latencies = [median(samples) / 1e9 for samples in self._samples]
         return sum(own / seconds for own, seconds in zip(items, latencies, strict=True))
 
-    def _cpus_in_use(self, told: list[dict[str, Any]]) -> int:
+    def _cpus_in_use(self, reports: list[dict[str, Any]]) -> int:
         """On how many CPUs the members compute at once, at most."""
-        pairs = zip(told, self._members.shares, strict=True)
+        pairs = zip(reports, self._members.shares, strict=True)
         return sum(min(one["threads"], len(share)) for one, share in pairs)
 
     def _facts_of(self, number: int, report: Mapping[str, Any]) -> dict[str, Any]:
@@ -305,26 +305,26 @@ class RankGroup:
         }
 
 
-def of_all(told: Sequence[Mapping[str, float]], *, one_gpu: bool) -> dict[str, float]:
-    """What all members told as one; `one_gpu` where they share it.
+def merge_metrics(reports: Sequence[Mapping[str, float]], *, one_gpu: bool) -> dict[str, float]:
+    """Metrics of all members merged into one set; `one_gpu`: the members share a GPU.
 
     Of what not all could tell, the worst is that of those who did, a sum is none; the rest is the first's.
     """
-    known = dict(told[0])
-    for name in dict.fromkeys(name for one in told for name in one):
-        values = [one[name] for one in told if name in one]
+    known = dict(reports[0])
+    for name in dict.fromkeys(name for one in reports for name in one):
+        values = [one[name] for one in reports if name in one]
         if name.startswith(_LARGEST) or (one_gpu and name in _OF_THE_GPU):
             known[name] = max(values)
         elif name in _SMALLEST:
             known[name] = min(values)
-        elif name in _ADDED and len(values) == len(told):
+        elif name in _ADDED and len(values) == len(reports):
             known[name] = sum(values)
         elif name in _ADDED:
             known.pop(name, None)
     return known
 
 
-def together(blocks: Sequence[Block], *, ranks: bool) -> Block:
+def merge_blocks(blocks: Sequence[Block], *, ranks: bool) -> Block:
     """The blocks of all members as one, in samples as long as those of the slowest; counts are sums.
 
     But CPU time of instances is what all of them would have had with the share of a core of the worst off:
@@ -344,6 +344,6 @@ def together(blocks: Sequence[Block], *, ranks: bool) -> Block:
     )
 
 
-def _slowest(told: Sequence[Sequence[int]], *, ranks: bool) -> Sequence[int]:
+def _slowest(reports: Sequence[Sequence[int]], *, ranks: bool) -> Sequence[int]:
     """Of ranks the slowest in each step, of instances the one whose steps were slowest."""
-    return [max(step) for step in zip(*told, strict=True)] if ranks else max(told, key=median)
+    return [max(step) for step in zip(*reports, strict=True)] if ranks else max(reports, key=median)

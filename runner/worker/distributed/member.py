@@ -8,12 +8,12 @@ from typing import Any
 from ..case import REGISTER
 from ..case_key import CaseKey
 from ..measurements import memory, timing
-from ..measurements.affinity_check import Placement
+from ..measurements.affinity_check import ThreadPlacement
 from ..messages import Block
 from ..prepared_case import Unsupported
-from ..single_process import Solo
+from ..single_process import SingleProcess
 from ..worker_loop import failure
-from .channels import Line, StoreChannel
+from .channels import SocketChannel, StoreChannel
 from .parallel import device_of
 from .rank import Rank
 
@@ -24,16 +24,16 @@ _LOOK_NS = 1_000_000
 class Member:
     """One instance or rank of a case; at most one is built in the life of a member."""
 
-    def __init__(self, line: Line | StoreChannel, load_user_cases: Callable[[], object]) -> None:
+    def __init__(self, line: SocketChannel | StoreChannel, load_user_cases: Callable[[], object]) -> None:
         self._line = line
         self._load_user_cases = load_user_cases
         self._device = "cpu"
-        self._part: Solo | None = None
-        self._placement = Placement()
+        self._part: SingleProcess | None = None
+        self._placement = ThreadPlacement()
         self._metrics: dict[str, float] = {}
 
     def serve(self) -> None:
-        """Do what is ordered until told to leave, a failure, or the leader's end."""
+        """Execute orders until the order to leave, a failure, or the end of the leader."""
         orders: dict[str, Callable[..., Any]] = {
             "build": self._build,
             "first_call": self._first_call,
@@ -49,16 +49,16 @@ class Member:
             "reference": self._reference,
             "check": self._check,
         }
-        while (order := self._line.hear()) is not None and order["do"] != "leave":
+        while (order := self._line.receive()) is not None and order["do"] != "leave":
             do = order.pop("do")
             try:
-                self._line.say({"done": orders[do](**order)})
+                self._line.send({"done": orders[do](**order)})
             except BaseException as error:
-                self._line.say({"failed": asdict(failure(error, do))})
+                self._line.send({"failed": asdict(failure(error, do))})
                 return
 
     @property
-    def _built(self) -> Solo:
+    def _built(self) -> SingleProcess:
         assert self._part is not None, "nothing is built"
         return self._part
 
@@ -76,8 +76,8 @@ class Member:
             self._load_user_cases()
         self._device = device
         if key.axis("parallel") == "none":
-            self._part = Solo(key.under(instances="1"), device, seed)
-            if len(set(self._part.stage.shapes)) > 1:
+            self._part = SingleProcess(key.under(instances="1"), device, seed)
+            if len(set(self._part.prepared.shapes)) > 1:
                 # One that is done goes on to keep the others company, and so leaves the turn of its shapes.
                 raise Unsupported("instances are not measured with inputs of several shapes")
         else:
@@ -86,13 +86,13 @@ class Member:
     def _first_call(self, start_ns: int) -> dict[str, Any]:
         self._await_start(start_ns)
         taken = self._built.first_call()
-        memory.let_go(self._device)
-        course = self._part.course if isinstance(self._part, Rank) else None
-        return {"ns": taken, "course": course}
+        memory.release_memory(self._device)
+        trace = self._part.trace if isinstance(self._part, Rank) else None
+        return {"ns": taken, "trace": trace}
 
     def _steps(self, count: int, start_ns: int) -> list[int]:
         self._await_start(start_ns)
-        return [timing.first_call(self._built.stage.step, self._device) for _ in range(count)]
+        return [timing.first_call(self._built.prepared.step, self._device) for _ in range(count)]
 
     def _settle(self) -> None:
         self._metrics |= memory.cuda_peaks(self._device, "_compile")
@@ -106,20 +106,20 @@ class Member:
         So the last to be done is timed beside the others and not alone.
         """
         self._placement.before()
-        block = self._timed(self._built.stage.step, iterations, start_ns)
+        block = self._timed(self._built.prepared.step, iterations, start_ns)
         self._placement.after(block)
         if on:
-            self._line.say({"done": True})
+            self._line.send({"done": True})
             while not self._line.waiting():
-                self._built.stage.step()
+                self._built.prepared.step()
             timing.synchronize(self._device)
-            self._line.hear()
+            self._line.receive()
         return asdict(block)
 
     def _observe(self, count: int, start_ns: int) -> None:
         self._await_start(start_ns)
         for _ in range(count):
-            self._built.stage.step()
+            self._built.prepared.step()
         timing.synchronize(self._device)
 
     def _local(self, iterations: int, start_ns: int) -> list[int]:
@@ -130,10 +130,10 @@ class Member:
 
     def _await_start(self, start_ns: int) -> None:
         """Return at `start_ns` of the machine's clock; with 0 as soon as every rank has come this far."""
-        if start_ns or isinstance(self._line, Line):
+        if start_ns or isinstance(self._line, SocketChannel):
             wait_until(start_ns)
         else:
-            self._line.meet()
+            self._line.barrier()
 
     def _all_reduce(self, sizes: list[int]) -> list[float]:
         return [self._rank.all_reduce_seconds(size) for size in sizes]

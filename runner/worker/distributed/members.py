@@ -1,4 +1,4 @@
-"""The member processes of a case as their leader holds them: started, ordered, heard, and ended.
+"""The member processes of a case as their leader holds them: started, given orders, read, and ended.
 
 `Members` is what both kinds share. `LocalMembers` are children of this process, each with a channel of its
 own; `torchrun.TorchrunMembers` are started by torch.distributed.run, on one node or several.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .channels import Line, Listener
+from .channels import Listener, SocketChannel
 from .cpu_partition import Share, bind, cores_of, own_cpus, share_out
 
 #: The axes that take several processes, or make sense for several only.
@@ -101,12 +101,12 @@ class Members(ABC):
         """One answer from every member, by number; raises MemberFailed as soon as one fails or dies."""
         return [answer for _, answer in sorted(self.receive({*range(self.spec.count)}).items())]
 
-    def ask(self, do: str, **details: Any) -> list[Any]:
+    def request(self, do: str, **details: Any) -> list[Any]:
         """`order` and `gather`."""
         self.order(do, **details)
         return self.gather()
 
-    def ask_one(self, number: int, do: str, **details: Any) -> Any:
+    def request_one(self, number: int, do: str, **details: Any) -> Any:
         """The answer of one member."""
         self.order_one(number, do, **details)
         return self.receive({number})[number]
@@ -117,7 +117,7 @@ class Members(ABC):
         return f"{self.spec.word} {number}" + (f" on {node}" if node else "")
 
     def reported(self, number: int, failed: Mapping[str, str]) -> MemberFailed:
-        """What a member said of its own failure."""
+        """The failure that a member reported."""
         reason = failed["reason"]
         if failed["status"] != "unsupported":
             reason = f"{self.name(number)}: {reason}"
@@ -143,7 +143,7 @@ class LocalMembers(Members):
         super().__init__(spec)
         self.shares = share_out(own_cpus(), spec.count, spec.word, spec.each)
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._lines: list[Line] = []
+        self._lines: list[SocketChannel] = []
         self._oom_kills = oom_kills()
         listener = Listener()
         try:
@@ -158,7 +158,7 @@ class LocalMembers(Members):
     def order_one(self, number: int, do: str, **details: Any) -> None:
         """Order one member to do something."""
         try:
-            self._lines[number].say({"do": do, **details})
+            self._lines[number].send({"do": do, **details})
         except OSError:
             raise self._cause(number, None) from None
 
@@ -173,14 +173,14 @@ class LocalMembers(Members):
             ready = poller.poll(LOOK_SECONDS * 1000)
             if not ready:
                 # A member may be dead while a process that it forked keeps its channel open.
-                for number in self._silenced({*numbers} - answers.keys()):
+                for number in self._ended_silently({*numbers} - answers.keys()):
                     raise self._death(number)
             for descriptor, _ in ready:
                 number = by_descriptor[descriptor]
-                heard = self._lines[number].hear()
-                if heard is None or "failed" in heard:
-                    raise self._cause(number, heard)
-                answers[number] = heard["done"]
+                received = self._lines[number].receive()
+                if received is None or "failed" in received:
+                    raise self._cause(number, received)
+                answers[number] = received["done"]
                 poller.unregister(descriptor)
         return answers
 
@@ -188,7 +188,7 @@ class LocalMembers(Members):
         """Have all members leave; one that does not is killed."""
         for line in self._lines:
             with contextlib.suppress(OSError):
-                line.say({"do": "leave"})
+                line.send({"do": "leave"})
         give_up = time.monotonic() + LEAVE_SECONDS
         for process in self._processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -205,17 +205,17 @@ class LocalMembers(Members):
             whole = (*prefix, *command, "--rank", str(number))
             self._processes.append(subprocess.Popen(whole, stdin=subprocess.DEVNULL, env=variables))
 
-    def _admit(self, listener: Listener) -> list[Line]:
-        lines: dict[int, Line] = {}
+    def _admit(self, listener: Listener) -> list[SocketChannel]:
+        lines: dict[int, SocketChannel] = {}
         while len(lines) < self.spec.count:
             callers, _, _ = select.select([listener], [], [], LOOK_SECONDS)
             line = listener.accept() if callers else None
-            hello = None if line is None else line.hear()
+            hello = None if line is None else line.receive()
             if line is not None and hello is not None and hello["rank"] not in lines:
                 number = hello["rank"]
                 self.pids[number] = hello["pid"]
                 with contextlib.suppress(OSError):
-                    line.say({"cpus": list(self.shares[number])})
+                    line.send({"cpus": list(self.shares[number])})
                 lines[number] = line
             if not callers:
                 missing = [number for number in range(self.spec.count) if number not in lines]
@@ -227,28 +227,28 @@ class LocalMembers(Members):
     def _ended(self, number: int) -> bool:
         return self._processes[number].poll() is not None
 
-    def _silenced(self, numbers: Collection[int]) -> list[int]:
+    def _ended_silently(self, numbers: Collection[int]) -> list[int]:
         """Members that have ended, with nothing left to hear from them."""
-        # In this order: what a member says, it says before it ends.
+        # In this order: a member sends its last message before it ends.
         ended = [number for number in numbers if self._ended(number)]
         return [number for number in ended if not self._lines[number].waiting()]
 
-    def _cause(self, number: int, heard: Mapping[str, Any] | None) -> MemberFailed:
+    def _cause(self, number: int, received: Mapping[str, Any] | None) -> MemberFailed:
         """The cause, once one member has failed: a dead member before what others make of its death."""
-        troubles = {number: heard}
+        failures = {number: received}
         others = {self._lines[n].fileno(): n for n in range(len(self._lines)) if n != number}
         give_up = time.monotonic() + _GRACE_SECONDS
-        while heard is not None and others and (left := give_up - time.monotonic()) > 0:
+        while received is not None and others and (left := give_up - time.monotonic()) > 0:
             ready, _, _ = select.select(list(others), [], [], left)
             for descriptor in ready:
                 other = others.pop(descriptor)
-                said = self._lines[other].hear()
-                if said is None or "failed" in said:
-                    troubles[other] = said
-        troubles |= dict.fromkeys(self._silenced(others.values()))
-        if dead := [n for n, said in troubles.items() if said is None]:
+                answer = self._lines[other].receive()
+                if answer is None or "failed" in answer:
+                    failures[other] = answer
+        failures |= dict.fromkeys(self._ended_silently(others.values()))
+        if dead := [n for n, answer in failures.items() if answer is None]:
             return self._death(dead[0])
-        return self.reported(number, (heard or {})["failed"])
+        return self.reported(number, (received or {})["failed"])
 
     def _death(self, number: int) -> MemberFailed:
         """How a member ended that speaks no more; waits a moment to learn it."""

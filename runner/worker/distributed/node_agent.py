@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .cpu_partition import NoRoom, Share, own_cpus, share_out
+from .cpu_partition import Share, TooFewCpus, own_cpus, share_out
 from .members import GLOO_INTERFACE, GroupSpec, ending, oom_kills, threads_of
 
 _BEAT_SECONDS = 1.0
@@ -27,36 +27,36 @@ def serve(text: str) -> None:
     except OSError:
         refused = f"the kernel refuses CPUs {order['cpus']} of the preset"
     # After the affinity: torch counts the CPUs it may use when it is imported.
-    from .channels import Speaker, client, end_with_input
+    from .channels import StoreSender, client, end_with_input
 
     end_with_input()
     store = client(order["host"], order["store"])
-    speaker, lock = Speaker(store, "node", order["node"]), threading.Lock()
+    speaker, lock = StoreSender(store, "node", order["node"]), threading.Lock()
 
-    def say(**body: Any) -> None:
+    def send(**body: Any) -> None:
         with lock:
-            speaker.say(body)
+            speaker.send(body)
 
     shares: tuple[Share, ...] = ()
     if not refused:
         try:
             shares = share_out(own_cpus(), order["count"], order["word"], order["each"])
-        except NoRoom as error:
+        except TooFewCpus as error:
             refused = str(error)
     if refused:
-        say(ended={"unsupported": refused})
+        send(ended={"unsupported": refused})
         return
     interface = "lo" if order["nodes"] == 1 else interface_to(order["host"])
-    say(started={"shares": shares, "interface": os.environ.get(GLOO_INTERFACE, interface)})
+    send(started={"shares": shares, "interface": os.environ.get(GLOO_INTERFACE, interface)})
 
     def beat() -> None:
         while True:
             time.sleep(_BEAT_SECONDS)
-            say(alive=True)
+            send(alive=True)
 
     if order["nodes"] > 1:
         threading.Thread(target=beat, daemon=True).start()
-    say(ended=_run(order, shares, interface))
+    send(ended=_run(order, shares, interface))
 
 
 def _run(order: dict[str, Any], shares: tuple[Share, ...], interface: str) -> dict[str, Any]:

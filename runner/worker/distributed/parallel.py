@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..case import Workload
 from ..case_key import AXES, CaseKey
-from ..prepared_case import Act, Inputs, Unsupported, adamw, make
+from ..prepared_case import Inputs, Preparation, Unsupported, adamw, make
 
 #: Every rank has the whole model, or shards of it, and its own part of the batch.
 DATA_PARALLEL = ("ddp", "zero1", "fsdp2")
@@ -203,35 +203,35 @@ _OTHER_BUCKET = 26
 _HOOKS = {"fp16": "default_hooks", "bf16": "default_hooks", "powersgd": "powerSGD_hook"}
 
 
-def ddp(act: Act) -> DistributedDataParallel:
-    """Wrap what the act calls by axes `bucket`, `ddp` and `hook`; answers the wrapper."""
-    _refuse_powersgd(act)
-    options, bucket = act.key.axis("ddp"), act.key.axis("bucket")
+def ddp(prep: Preparation) -> DistributedDataParallel:
+    """Wrap what the preparation calls by axes `bucket`, `ddp` and `hook`; answers the wrapper."""
+    _refuse_powersgd(prep)
+    options, bucket = prep.key.axis("ddp"), prep.key.axis("bucket")
     wrapped = DistributedDataParallel(
-        act.called,
-        device_ids=[torch.device(act.device).index] if act.device.startswith("cuda") else None,
-        # Told nothing, DDP makes the first bucket small; told its own default, it does not.
+        prep.called,
+        device_ids=[torch.device(prep.device).index] if prep.device.startswith("cuda") else None,
+        # With None DDP makes the first bucket small; with its own default as a number it does not.
         bucket_cap_mb=None if bucket == AXES["bucket"].default else int(bucket),
         gradient_as_bucket_view=options == "bucket-view",
         static_graph=options == "static-graph",
     )
-    _register_hook(act, wrapped)
-    act.called = wrapped
+    _register_hook(prep, wrapped)
+    prep.called = wrapped
     return wrapped
 
 
-def _refuse_powersgd(act: Act) -> None:
+def _refuse_powersgd(prep: Preparation) -> None:
     """Raise Unsupported where PowerSGD would hang: over gloo with more than one bucket.
 
     Its hook starts all-reduces from callbacks of others. NCCL runs these in the order of a stream; gloo runs
     them in its own threads, where the buckets' all-reduces meet in another order on each rank: they mismatch.
     """
-    if act.key.axis("hook") != "powersgd" or act.device.startswith("cuda"):
+    if prep.key.axis("hook") != "powersgd" or prep.device.startswith("cuda"):
         return
-    gradients = sum(p.numel() * p.element_size() for p in act.model.parameters() if p.requires_grad)
+    gradients = sum(p.numel() * p.element_size() for p in prep.model.parameters() if p.requires_grad)
     whole = ceil(gradients / 2**20)
-    bucket = act.key.axis("bucket")
-    # Told nothing, DDP makes a small first bucket whatever the rest would fit into.
+    bucket = prep.key.axis("bucket")
+    # With None DDP makes a small first bucket, whatever the size of the gradients.
     if bucket == AXES["bucket"].default or int(bucket) < whole:
         raise Unsupported(
             "hook=powersgd over gloo, which ranks on a CPU speak, mixes up the all-reduces of several "
@@ -239,8 +239,8 @@ def _refuse_powersgd(act: Act) -> None:
         )
 
 
-def _register_hook(act: Act, wrapped: DistributedDataParallel) -> None:
-    hook = act.key.axis("hook")
+def _register_hook(prep: Preparation, wrapped: DistributedDataParallel) -> None:
+    hook = prep.key.axis("hook")
     if hook == "none":
         return
     where = "torch.distributed.algorithms.ddp_comm_hooks"
@@ -251,50 +251,50 @@ def _register_hook(act: Act, wrapped: DistributedDataParallel) -> None:
     if hook == "powersgd":
         state = hooks.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=_POWERSGD_FROM)
         wrapped.register_comm_hook(state, hooks.powerSGD_hook)
-        act.facts["hook"] = (
+        prep.facts["hook"] = (
             f"rank 1, from step {_POWERSGD_FROM + 1} on; the answer's check sees the first step"
         )
         return
     wrapped.register_comm_hook(None, getattr(hooks, f"{hook}_compress_hook"))
 
 
-def zero1(act: Act) -> DistributedDataParallel:
+def zero1(prep: Preparation) -> DistributedDataParallel:
     """DDP whose optimizer keeps each rank's share of the state only (ZeRO stage 1)."""
-    act.optimizer = _sharded_optimizer
-    return ddp(act)
+    prep.optimizer = _sharded_optimizer
+    return ddp(prep)
 
 
-def _sharded_optimizer(act: Act) -> torch.optim.Optimizer:
+def _sharded_optimizer(prep: Preparation) -> torch.optim.Optimizer:
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
-    parameters = list(act.model.parameters())
-    return adamw(act, lambda **how: ZeroRedundancyOptimizer(parameters, torch.optim.AdamW, **how))
+    parameters = list(prep.model.parameters())
+    return adamw(prep, lambda **how: ZeroRedundancyOptimizer(parameters, torch.optim.AdamW, **how))
 
 
-def fsdp2(act: Act) -> None:
+def fsdp2(prep: Preparation) -> None:
     """Shard the parameters of each repeated block, then of what is left, over all ranks."""
     try:
         from torch.distributed.fsdp import fully_shard
     except ImportError as error:
         raise Unsupported(f"this PyTorch has no fully_shard: {error}") from error
-    mesh = mesh_of(act)
-    for name in act.workload.checkpointed:
-        fully_shard(act.model.get_submodule(name), mesh=mesh)
-    fully_shard(act.model, mesh=mesh)
-    act.facts["sharded_blocks"] = len(act.workload.checkpointed)
+    mesh = mesh_of(prep)
+    for name in prep.workload.checkpointed:
+        fully_shard(prep.model.get_submodule(name), mesh=mesh)
+    fully_shard(prep.model, mesh=mesh)
+    prep.facts["sharded_blocks"] = len(prep.workload.checkpointed)
 
 
-def mesh_of(act: Act) -> Any:
+def mesh_of(prep: Preparation) -> Any:
     """All ranks in a row."""
     from torch.distributed.device_mesh import init_device_mesh
 
-    return init_device_mesh(act.device.split(":")[0], (dist.get_world_size(),))
+    return init_device_mesh(prep.device.split(":")[0], (dist.get_world_size(),))
 
 
 Loss = Callable[[Any], torch.Tensor]
 
 
-def tensor_parallel(act: Act) -> None:
+def tensor_parallel(prep: Preparation) -> None:
     """Divide the feed-forward layers of a transformer: the first by columns, the second by rows.
 
     One all-reduce a block and direction (Shoeybi et al. 2019, arXiv:1909.08053, section 3). Attention,
@@ -303,16 +303,18 @@ def tensor_parallel(act: Act) -> None:
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
     ranks = dist.get_world_size()
-    found = _feed_forwards(act.model)
+    found = _feed_forwards(prep.model)
     if not found:
-        raise Unsupported(f"{act.key.name} has no feed-forward layers (linear, activation, linear) to divide")
-    if uneven := [name for name in found if _inner(act.model, name) % ranks]:
+        raise Unsupported(
+            f"{prep.key.name} has no feed-forward layers (linear, activation, linear) to divide"
+        )
+    if uneven := [name for name in found if _inner(prep.model, name) % ranks]:
         raise Unsupported(f"the width of {uneven[0]} cannot be divided by {ranks} ranks")
     plan: dict[str, Any] = {f"{name}.0": ColwiseParallel() for name in found}
     plan |= {f"{name}.2": RowwiseParallel() for name in found}
-    parallelize_module(act.model, mesh_of(act), plan)
-    act.optimizer = _grouped_optimizer
-    act.facts["tensor_parallel"] = f"feed-forward of {len(found)} blocks; the rest is whole on every rank"
+    parallelize_module(prep.model, mesh_of(prep), plan)
+    prep.optimizer = _grouped_optimizer
+    prep.facts["tensor_parallel"] = f"feed-forward of {len(found)} blocks; the rest is whole on every rank"
 
 
 def _feed_forwards(model: nn.Module) -> list[str]:
@@ -330,15 +332,15 @@ def _inner(model: nn.Module, name: str) -> int:
     return first.out_features
 
 
-def _grouped_optimizer(act: Act) -> torch.optim.Optimizer:
+def _grouped_optimizer(prep: Preparation) -> torch.optim.Optimizer:
     """AdamW with divided and whole parameters in groups of their own: one kernel cannot take both."""
     groups: dict[bool, list[nn.Parameter]] = {}
-    for parameter in act.model.parameters():
+    for parameter in prep.model.parameters():
         groups.setdefault(hasattr(parameter, "full_tensor"), []).append(parameter)
-    return adamw(act, lambda **how: torch.optim.AdamW([{"params": one} for one in groups.values()], **how))
+    return adamw(prep, lambda **how: torch.optim.AdamW([{"params": one} for one in groups.values()], **how))
 
 
-def pipeline_parallel(act: Act, micro: Inputs, losses: list[Loss]) -> None:
+def pipeline_parallel(prep: Preparation, micro: Inputs, losses: list[Loss]) -> None:
     """Divide the repeated blocks into as many stages as there are ranks, one micro-batch for each rank.
 
     `micro` are the inputs of one micro-batch, `losses` one loss for each. Training runs the schedule 1F1B
@@ -347,23 +349,23 @@ def pipeline_parallel(act: Act, micro: Inputs, losses: list[Loss]) -> None:
     """
     from torch.distributed import pipelining
 
-    if len(set(act.shapes)) > 1:
+    if len(set(prep.shapes)) > 1:
         raise Unsupported("parallel=pp traces one shape: it is not measured with inputs of several shapes")
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    blocks = act.workload.checkpointed
+    blocks = prep.workload.checkpointed
     if len(blocks) < ranks:
-        raise Unsupported(f"{act.key.name} has {len(blocks)} repeated blocks: too few for {ranks} stages")
+        raise Unsupported(f"{prep.key.name} has {len(blocks)} repeated blocks: too few for {ranks} stages")
     begins = {blocks[len(blocks) * number // ranks] for number in range(1, ranks)}
     spec = dict.fromkeys(begins, pipelining.SplitPoint.BEGINNING)
-    total = sum(parameter.numel() for parameter in act.model.parameters())
-    piped: Any = pipelining.pipeline(act.model, micro, split_spec=spec)
+    total = sum(parameter.numel() for parameter in prep.model.parameters())
+    piped: Any = pipelining.pipeline(prep.model, micro, split_spec=spec)
     modules: list[nn.Module] = [piped.get_stage_module(number) for number in range(ranks)]
     divided = sum(parameter.numel() for module in modules for parameter in module.parameters())
     if divided != total:
-        raise Unsupported(f"{act.key.name} has weights that two stages share")
-    stage = piped.build_stage(rank, torch.device(act.device))
+        raise Unsupported(f"{prep.key.name} has weights that two stages share")
+    stage = piped.build_stage(rank, torch.device(prep.device))
     first, last = rank == 0, rank == ranks - 1
-    if act.training:
+    if prep.training:
         schedule: Any = pipelining.Schedule1F1B(
             stage, ranks, loss_fn=lambda out, which: losses[int(which)](out)
         )
@@ -374,22 +376,22 @@ def pipeline_parallel(act: Act, micro: Inputs, losses: list[Loss]) -> None:
     def called(*inputs: torch.Tensor) -> Any:
         found: list[torch.Tensor] = []
         given = inputs if first else ()
-        if not act.training:
+        if not prep.training:
             return schedule.step(*given)
         schedule.step(*given, target=targets if last else None, losses=found)
         return found
 
-    act.called = called
-    act.model = modules[rank]
-    _let_go(modules, act.model)
-    act.workload = replace(act.workload, model=act.model, checkpointed=())
-    act.loss = lambda found: torch.stack(found).mean() if found else torch.zeros(())
+    prep.called = called
+    prep.model = modules[rank]
+    _release_memory(modules, prep.model)
+    prep.workload = replace(prep.workload, model=prep.model, checkpointed=())
+    prep.loss = lambda found: torch.stack(found).mean() if found else torch.zeros(())
     # The schedule has already gone backward.
-    act.backward = lambda loss: None
-    act.facts |= {"parameters": total, "stage_blocks": len(blocks) / ranks, "micro_batches": ranks}
+    prep.backward = lambda loss: None
+    prep.facts |= {"parameters": total, "stage_blocks": len(blocks) / ranks, "micro_batches": ranks}
 
 
-def _let_go(modules: list[nn.Module], own: nn.Module) -> None:
+def _release_memory(modules: list[nn.Module], own: nn.Module) -> None:
     """Free the weights and buffers of all stages but `own`, which the schedule would keep by its trace."""
     kept = {tensor.untyped_storage().data_ptr() for tensor in (*own.parameters(), *own.buffers())}
     for module in modules:

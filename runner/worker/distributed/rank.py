@@ -13,8 +13,8 @@ from .. import correctness
 from ..case import Workload
 from ..case_key import CaseKey
 from ..measurements import compiling, timing
-from ..prepared_case import Act, Stage, Unsupported, begin, finish
-from ..single_process import Solo
+from ..prepared_case import Preparation, PreparedCase, Unsupported, begin, finish
+from ..single_process import SingleProcess
 from ..techniques import compiled, precision
 from ..techniques.apply import apply_storage
 from .parallel import (
@@ -35,8 +35,8 @@ from .parallel import (
 _REDUCES = 3
 
 
-class Rank(Solo):
-    """One rank; `rank` of `world` on `device`. It meets the others as `meet` says.
+class Rank(SingleProcess):
+    """One rank; `rank` of `world` on `device`. It joins the process group as `barrier` describes.
 
     Where a loss or an output is only on some ranks, `speaks` tells whether it is on this one.
     """
@@ -52,18 +52,18 @@ class Rank(Solo):
         self._number = rank
         self._world = world
         self._ddp: DistributedDataParallel | None = None
-        self.course: dict[str, float | None] | None = None
+        self.trace: dict[str, float | None] | None = None
         self.speaks = key.axis("parallel") != "pp" or rank == world - 1
-        meet(device, rank, world, store_port)
-        self.stage = self._staged()
+        barrier(device, rank, world, store_port)
+        self.prepared = self._staged()
 
     def first_call(self) -> int:
         """The first step; of a training case, loss and gradients are kept for the answer's check."""
         returned: list[Any] = []
-        taken = timing.first_call(lambda: returned.append(self.stage.step()), self._device)
-        if self._key.phase == "train" and self.stage.model is not None:
+        taken = timing.first_call(lambda: returned.append(self.prepared.step()), self._device)
+        if self._key.phase == "train" and self.prepared.model is not None:
             loss = float(returned.pop()) if self.speaks else None
-            self.course = {"loss": loss, "squares": squares(self.stage.model)}
+            self.trace = {"loss": loss, "squares": squares(self.prepared.model)}
         return taken
 
     def local_step(self) -> Any:
@@ -71,7 +71,7 @@ class Rank(Solo):
         if self._ddp is None:
             raise Unsupported("only DDP can leave communication out")
         with self._ddp.no_sync():
-            return self.stage.step()
+            return self.prepared.step()
 
     def all_reduce_seconds(self, size: int) -> float:
         """Mean seconds of an all-reduce of `size` bytes in fp32."""
@@ -88,22 +88,24 @@ class Rank(Solo):
         """What describes the case as a whole: items and flops of all ranks."""
         known = super().facts()
         known["backend"] = dist.get_backend()
-        if self.stage.model is not None:
-            known["gradient_bytes"] = sum(p.numel() * p.element_size() for p in self.stage.model.parameters())
+        if self.prepared.model is not None:
+            known["gradient_bytes"] = sum(
+                p.numel() * p.element_size() for p in self.prepared.model.parameters()
+            )
         if self._key.axis("parallel") in DATA_PARALLEL:
             known["items"] *= self._world
             known["flops"] = None if known["flops"] is None else known["flops"] * self._world
         return known
 
     def metrics(self) -> Mapping[str, float]:
-        """What preparing told, the last words, the compiler's counts; nothing that takes steps of its own.
+        """Metrics of the preparation, final metrics, compiler counters; nothing that takes steps of its own.
 
         A step is a common one: ranks that took different numbers of them would wait for each other for ever.
         """
-        told = dict(self.stage.metrics)
-        for words in self.stage.last_words:
-            told |= words()
-        return told | (compiling.report().metrics if self._key.axis("compile") != "none" else {})
+        known = dict(self.prepared.metrics)
+        for words in self.prepared.final_metrics:
+            known |= words()
+        return known | (compiling.report().metrics if self._key.axis("compile") != "none" else {})
 
     def reference(self) -> dict[str, float]:
         """Loss and squared gradient norm of the same step, eager and in fp32 on this process alone.
@@ -115,12 +117,12 @@ class Rank(Solo):
         model: torch.nn.Module | None = None
         with precision.exact_fp32():
             for rank in range(self._world):
-                act = begin(eager, self._device, part(eager, self._seed, rank, model))
-                assert act.loss is not None
-                loss = act.loss(act.called(*act.inputs[0])) / self._world
+                prep = begin(eager, self._device, part(eager, self._seed, rank, model))
+                assert prep.loss is not None
+                loss = prep.loss(prep.called(*prep.inputs[0])) / self._world
                 loss.backward()
                 loss_of_all += float(loss.detach())
-                model = act.model
+                model = prep.model
         assert model is not None
         return {"loss": loss_of_all, "squares": squares(model)}
 
@@ -129,8 +131,8 @@ class Rank(Solo):
 
         All ranks have to take part, for their step is a common one.
         """
-        self.stage.rewind()
-        got = self.stage.step()
+        self.prepared.rewind()
+        got = self.prepared.step()
         allowed = correctness.tolerance(self._key)
         if not self.speaks:
             return correctness.Check(None, allowed, note="the output is on the last rank")
@@ -150,32 +152,32 @@ class Rank(Solo):
             return part(key, self._seed, self._number)
         return whole(key, self._seed, self._world)
 
-    def _staged(self) -> Stage:
+    def _staged(self) -> PreparedCase:
         parallel = self._key.axis("parallel")
-        act = begin(self._key, self._device, self._workload(self._key))
-        # What changes weights or their types comes before whoever divides or averages them.
-        apply_storage(act)
-        precision.apply(act)
+        prep = begin(self._key, self._device, self._workload(self._key))
+        # What changes weights or their types comes before what divides or averages them.
+        apply_storage(prep)
+        precision.apply(prep)
         # DDP goes around what is compiled: Dynamo knows of it all the same, and splits the graph at buckets.
-        compiled.apply(act)
+        compiled.apply(prep)
         if parallel in BY_DDP:
-            self._ddp = zero1(act) if parallel == "zero1" else ddp(act)
+            self._ddp = zero1(prep) if parallel == "zero1" else ddp(prep)
         elif parallel == "fsdp2":
-            fsdp2(act)
+            fsdp2(prep)
         elif parallel == "tp":
-            tensor_parallel(act)
+            tensor_parallel(prep)
         else:
-            self._pipeline(act)
-        return finish(act)
+            self._pipeline(prep)
+        return finish(prep)
 
-    def _pipeline(self, act: Act) -> None:
-        parts = [part(self._key, self._seed, rank, act.model) for rank in range(self._world)]
-        micro = tuple(tensor.to(act.device) for tensor in parts[0].inputs)
+    def _pipeline(self, prep: Preparation) -> None:
+        parts = [part(self._key, self._seed, rank, prep.model) for rank in range(self._world)]
+        micro = tuple(tensor.to(prep.device) for tensor in parts[0].inputs)
         losses = [one.loss for one in parts if one.loss is not None]
-        pipeline_parallel(act, micro, losses)
+        pipeline_parallel(prep, micro, losses)
 
 
-def meet(device: str, rank: int, world: int, store_port: int | None) -> None:
+def barrier(device: str, rank: int, world: int, store_port: int | None) -> None:
     """Form the process group: nccl on CUDA, else gloo.
 
     Without a port of the leader's store, the variables that torchrun sets say where.
@@ -206,12 +208,12 @@ def squares(model: torch.nn.Module) -> float:
     return total
 
 
-def judge(key: CaseKey, courses: list[dict[str, Any]], reference: dict[str, float]) -> correctness.Check:
+def judge(key: CaseKey, traces: list[dict[str, Any]], reference: dict[str, float]) -> correctness.Check:
     """The first step of all ranks against the reference; of a pipeline each has gradients of its own."""
     allowed = correctness.tolerance(key)
-    losses = [course["loss"] for course in courses if course["loss"] is not None]
+    losses = [trace["loss"] for trace in traces if trace["loss"] is not None]
     pairs = [(sum(losses) / len(losses), reference["loss"])]
-    own = [course["squares"] for course in courses]
+    own = [trace["squares"] for trace in traces]
     norm = math.sqrt(sum(own) if key.axis("parallel") == "pp" else own[0])
     # A GradScaler tries its scale by letting gradients overflow: such a step changes no weight.
     skipped = key.axis("precision") == "amp-fp16" and not math.isfinite(norm)

@@ -1,7 +1,7 @@
 """Members that torch.distributed.run starts, on this node or on several: a torchrun a node, a store for all.
 
 The leader serves a TCPStore. Orders and answers are its keys, members wait at it for a common start, and each
-node agent (`node_agent`) says there every second that it lives, and how its ranks ended. A node is reached by
+node agent (`node_agent`) writes a heartbeat there every second, and how its ranks ended. A node is reached by
 the command that the engine gave for it: when that ends, or is killed, so does all that it started.
 """
 
@@ -25,7 +25,7 @@ from ..variables import relevant_variables
 from .channels import FOREVER, client
 from .members import LEAVE_SECONDS, LOOK_SECONDS, GroupSpec, MemberFailed, Members
 
-#: A node that has said nothing for so long is lost.
+#: A node without a heartbeat for this long is lost.
 DEAD_SECONDS = 10.0
 #: How long a node may take to start Python and import torch.
 _START_SECONDS = 120.0
@@ -120,7 +120,7 @@ class TorchrunMembers(Members):
 
     def receive(self, numbers: Collection[int]) -> dict[int, Any]:
         """The next answer of each of these members."""
-        return {number: heard["done"] for number, heard in self._next(numbers).items()}
+        return {number: received["done"] for number, received in self._next(numbers).items()}
 
     def close(self) -> None:
         """Have all members leave; one that does not is killed."""
@@ -155,7 +155,7 @@ class TorchrunMembers(Members):
     # -- listening ------------------------------------------------------------------------
 
     def _listen(self, kind: str, number: int) -> None:
-        """Hand on what one rank or node says, in its order; a thread of its own, with a client of its own."""
+        """Forward the messages of one rank or node in order; runs in its own thread with its own client."""
         with contextlib.suppress(RuntimeError):
             store, count = client(self.host, self._store.port), 0
             while True:
@@ -192,7 +192,7 @@ class TorchrunMembers(Members):
         return not body.get("alive")
 
     def _check_nodes(self, waited_for: Collection[int]) -> None:
-        """Raise MemberFailed for a node whose torchrun or command has ended, or that says nothing more."""
+        """Raise MemberFailed for a node whose torchrun or command has ended, or without a heartbeat."""
         for number, process in enumerate(self._processes):
             ranks = [rank for rank in waited_for if rank // self._each == number]
             if number in self._ended or (ranks and process.poll() is not None):
@@ -211,7 +211,7 @@ class TorchrunMembers(Members):
             self._take(left)
 
     def _node_end(self, number: int) -> MemberFailed:
-        """How what ran on a node ended: as its agent said, or as the command that reached it did."""
+        """How what ran on a node ended: as its agent reported, or by the exit code of its command."""
         ended = self._ended.get(number)
         if ended is None:
             code = self._processes[number].poll()

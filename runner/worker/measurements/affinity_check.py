@@ -19,7 +19,7 @@ _STAT_USER, _STAT_SYSTEM, _STAT_PROCESSOR = 11, 12, 36
 _PRELOADED = ("tcmalloc", "jemalloc")
 
 
-class NotAsAsked(Exception):
+class StartConditionNotMet(Exception):
     """This process was not started as its case asks; the text says in one sentence what is different."""
 
 
@@ -53,7 +53,7 @@ def snapshot(tasks: Path = _SELF / "task") -> Snapshot:
     return threads
 
 
-class Placement:
+class ThreadPlacement:
     """What the blocks of one process saw; call `before` and `after` around each."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Placement:
             found["switches"] = self._switches / self._seconds
             if self._moves is not None:
                 found["migrations"] = self._moves / self._seconds
-        nodes = {int(f.name.removeprefix("node")): cpus_in(_read(f / "cpulist")) for f in _nodes()}
+        nodes = {int(f.name.removeprefix("node")): parse_cpu_list(_read(f / "cpulist")) for f in _nodes()}
         if len(nodes) > 1:
             # On a single node there is no other place for a page.
             own = {node for node, cpus in nodes.items() if cpus & self._permitted()}
@@ -111,7 +111,7 @@ class Placement:
         return facts | ({"huge_pages_mib": int(huge[1]) / 1024} if huge else {})
 
     def _permitted(self) -> set[int]:
-        return {cpu for text in self._allowed for cpu in cpus_in(text)}
+        return {cpu for text in self._allowed for cpu in parse_cpu_list(text)}
 
 
 def in_use(device: str, threads: int) -> dict[str, Any]:
@@ -129,20 +129,26 @@ def allocator(maps: str | None = None) -> str:
     return next((name for name in _PRELOADED if f"/lib{name}" in text), "libc")
 
 
-def as_asked(key: CaseKey, threads: int) -> dict[str, Any]:
-    """Facts on how this process was started; raises NotAsAsked when it is not as `key` asks.
+def check_start_conditions(key: CaseKey, threads: int) -> dict[str, Any]:
+    """Facts on how this process was started; raises StartConditionNotMet when it is not as `key` asks.
 
     The loader ignores a library that it cannot preload and says so only in the log; torch, whose number of
     `threads` is given, takes no more of them than there are CPUs.
     """
     if key.axis("threads") not in ("profile", str(threads)):
-        raise NotAsAsked(f"torch takes {threads} threads here, not the {key.axis('threads')} asked for")
+        raise StartConditionNotMet(
+            f"torch takes {threads} threads here, not the {key.axis('threads')} asked for"
+        )
     limit = os.environ.get("OMP_THREAD_LIMIT", "")
     if limit.isdecimal() and int(limit) < threads:
-        raise NotAsAsked(f"OMP_THREAD_LIMIT={limit} leaves fewer threads than the {threads} torch counts on")
-    asked, loaded = key.axis("allocator"), allocator()
-    if asked != "profile" and loaded != (asked if asked in _PRELOADED else "libc"):
-        raise NotAsAsked(f"malloc was to be {asked}, but {loaded} serves it: the preload did not work")
+        raise StartConditionNotMet(
+            f"OMP_THREAD_LIMIT={limit} leaves fewer threads than the {threads} torch counts on"
+        )
+    wanted, loaded = key.axis("allocator"), allocator()
+    if wanted != "profile" and loaded != (wanted if wanted in _PRELOADED else "libc"):
+        raise StartConditionNotMet(
+            f"malloc was to be {wanted}, but {loaded} serves it: the preload did not work"
+        )
     return {"allocator_loaded": loaded}
 
 
@@ -158,7 +164,7 @@ def pages_local(numa_maps: str, nodes: set[int]) -> float | None:
     return here / everywhere if everywhere else None
 
 
-def cpus_in(text: str) -> set[int]:
+def parse_cpu_list(text: str) -> set[int]:
     """The CPUs in a list as the kernel writes it: `0-3,8`."""
     parts = (part.partition("-") for part in text.strip().split(",") if part)
     return {cpu for first, _, last in parts for cpu in range(int(first), int(last or first) + 1)}

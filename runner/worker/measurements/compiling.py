@@ -18,12 +18,12 @@ from ..prepared_case import Shapes
 #: The folder of the precompiled headers, beside the cache folders of one environment.
 HEADERS = "precompiled_headers"
 
-#: Compilations of which Dynamo shall tell.
+#: Compilations whose metrics Dynamo keeps.
 _REMEMBERED = 4096
 
 #: Errors of torch._dynamo and torch._inductor that pass on what a backend raised.
 _FROM_BACKEND = ("BackendCompilerFailed", "InductorError")
-#: Errors by which Inductor says that what it generates code for is not here.
+#: Errors of Inductor for a missing compiler or device.
 _NO_COMPILER = ("InvalidCxxCompiler", "TritonMissing", "GPUTooOldForTriton")
 #: Texts by which oneDNN and ATen say that they have no kernel for a number format.
 _NO_KERNEL = ("could not create a primitive descriptor", "not implemented for '")
@@ -31,7 +31,7 @@ _NO_KERNEL = ("could not create a primitive descriptor", "not implemented for '"
 
 @dataclass(frozen=True, slots=True)
 class CompileReport:
-    """Counters since the process began; None where this PyTorch does not tell.
+    """Counters since the process began; None where this PyTorch has no such counter.
 
     `frames_ok` of `frames_total` frames were compiled: fewer means that a part silently runs eager, for the
     reasons in `fallbacks`. `cudagraph_skips` is None unless a graph was left out of CUDA graphs.
@@ -52,7 +52,7 @@ class CompileReport:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The counts that are metrics, as far as this PyTorch tells them."""
+        """The counts that are metrics, as far as this PyTorch has them."""
         counts = {
             "graph_breaks": self.graph_breaks,
             "recompiles": self.recompiles,
@@ -80,7 +80,7 @@ def keep_headers_beside_the_cache() -> None:
 
     Its own place for them is shared by all processes of a user, so that a cold compile would be several
     seconds cheaper once any other has run. Beside, not inside: they take 150 MB, and the cases of one run
-    can share them, for whoever compiles cold empties the place first.
+    can share them, because a cold compile empties the folder first.
     """
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     try:
@@ -92,8 +92,8 @@ def keep_headers_beside_the_cache() -> None:
         codecache._HEADER_LOCK_DIR = os.path.join(codecache._HEADER_DIR, "locks")
 
 
-def remember_all() -> None:
-    """Have Dynamo keep what it tells of more compilations than its own 64, dropping older ones."""
+def keep_all_compilations() -> None:
+    """Raise the number of compilations whose metrics Dynamo keeps from 64."""
     with contextlib.suppress(ImportError, AttributeError):
         from torch._dynamo import utils
 
@@ -112,7 +112,7 @@ def unavailable(error: BaseException) -> str:
 
 
 def compiler_said(error: BaseException) -> str:
-    """The first error of a C++ compiler, which Inductor tells after its command; empty for any other one."""
+    """The first error of a C++ compiler, reported by Inductor after its command; empty for another error."""
     for seen in _passed_on(error):
         output = getattr(seen, "output", None)
         if type(seen).__name__ == "CppCompileError" and isinstance(output, str):
@@ -142,19 +142,19 @@ def report() -> CompileReport:
     stats = counters.get("stats", {})
     breaks = counters.get("graph_break", {})
     inductor = counters.get("inductor", {})
-    told = _compilations()
+    compilations = _compilations()
     skips = inductor.get("cudagraph_skips")
     return CompileReport(
         graphs=int(stats.get("unique_graphs", 0)),
         graph_breaks=sum(breaks.values()),
         break_reasons=[str(reason)[:500] for reason in breaks],
-        recompiles=None if told is None else len(_told(told, "recompile_reason")),
-        recompile_reasons=_told(told or [], "recompile_reason"),
+        recompiles=None if compilations is None else len(_texts(compilations, "recompile_reason")),
+        recompile_reasons=_texts(compilations or [], "recompile_reason"),
         frames_ok=int(frames["ok"]) if "ok" in frames else (0 if frames else None),
         frames_total=int(frames["total"]) if "total" in frames else None,
-        fallbacks=_told(told or [], "fail_reason"),
+        fallbacks=_texts(compilations or [], "fail_reason"),
         cudagraph_skips=None if skips is None else int(skips),
-        cudagraph_skip_reasons=_told(told or [], "cudagraph_skip_reason"),
+        cudagraph_skip_reasons=_texts(compilations or [], "cudagraph_skip_reason"),
         cache_hits=int(inductor.get("fxgraph_cache_hit", 0)),
         cache_misses=int(inductor.get("fxgraph_cache_miss", 0)),
     )
@@ -169,7 +169,7 @@ def _counters() -> dict[str, Any] | None:
 
 
 def _compilations() -> list[Any] | None:
-    """What Dynamo tells of each compilation; None where it does not."""
+    """Dynamo's metrics of each compilation; None where it keeps none."""
     try:
         from torch._dynamo.utils import get_compilation_metrics
 
@@ -178,7 +178,7 @@ def _compilations() -> list[Any] | None:
         return None
 
 
-def _told(compilations: list[Any], field: str) -> list[str]:
+def _texts(compilations: list[Any], field: str) -> list[str]:
     texts = [getattr(one, field, None) for one in compilations]
     return [str(text)[:500] for text in texts if text]
 

@@ -32,7 +32,7 @@ def reset_peak_rss() -> bool:
     return True
 
 
-def let_go(device: str) -> None:
+def release_memory(device: str) -> None:
     """Return what preparing has freed, so that later peaks are those of the steps.
 
     The quiet preset has glibc keep freed memory: without this, a model that was cast or quantised seems to
@@ -97,7 +97,7 @@ def _peak_allocated(device: str) -> int:
     return torch.cuda.max_memory_allocated(device) + held
 
 
-def ran_out(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether the error says that the host's or the device's memory ran out."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True

@@ -7,19 +7,19 @@ import torch
 
 from ..case import Workload
 from ..case_key import CaseKey
-from ..prepared_case import Act, Stage, UnknownCase, Unsupported, begin, finish, make
+from ..prepared_case import Preparation, PreparedCase, UnknownCase, Unsupported, begin, finish, make
 from . import compiled, exported, graphs, precision
 
 #: The share of the device's memory that axis `memory` leaves to PyTorch's allocator.
 FRACTIONS = {"all": 1.0, "half": 0.5, "quarter": 0.25}
 
 
-def apply_storage(act: Act) -> None:
+def apply_storage(prep: Preparation) -> None:
     """Do what the axes `memory`, `layout`, `checkpoint` and `optimizer` say before anything is computed."""
-    limit(act.key, act.device)
-    _channels_last(act)
-    _checkpoint(act)
-    if (optimizer := act.key.axis("optimizer")) != "fused" and not act.training:
+    limit(prep.key, prep.device)
+    _channels_last(prep)
+    _checkpoint(prep)
+    if (optimizer := prep.key.axis("optimizer")) != "fused" and not prep.training:
         raise Unsupported(f"optimizer={optimizer} is for training: inference takes no optimizer's step")
 
 
@@ -42,34 +42,34 @@ def _index(device: str) -> int:
     return torch.device(device).index if ":" in device else torch.cuda.current_device()
 
 
-def _channels_last(act: Act) -> None:
-    if act.key.axis("layout") == "contiguous":
+def _channels_last(prep: Preparation) -> None:
+    if prep.key.axis("layout") == "contiguous":
         return
-    if not any(tensor.dim() == 4 for inputs in act.inputs for tensor in inputs):
+    if not any(tensor.dim() == 4 for inputs in prep.inputs for tensor in inputs):
         raise Unsupported("layout=channels-last is for images: no input of this workload has 4 dimensions")
     # Of the model, this changes parameters and buffers with 4 dimensions and no others.
-    act.model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-    act.inputs = tuple(tuple(_as_image(tensor) for tensor in inputs) for inputs in act.inputs)
+    prep.model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+    prep.inputs = tuple(tuple(_as_image(tensor) for tensor in inputs) for inputs in prep.inputs)
 
 
 def _as_image(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
 
 
-def _checkpoint(act: Act) -> None:
-    if act.key.axis("checkpoint") == "off":
+def _checkpoint(prep: Preparation) -> None:
+    if prep.key.axis("checkpoint") == "off":
         return
-    if not act.training:
+    if not prep.training:
         raise Unsupported("checkpoint=on is for training: inference keeps no activations")
-    if not act.workload.checkpointed:
+    if not prep.workload.checkpointed:
         raise Unsupported(
             "checkpoint=on needs a workload that names the blocks to wrap, and this one does not"
         )
-    for name in act.workload.checkpointed:
-        block = act.model.get_submodule(name)
+    for name in prep.workload.checkpointed:
+        block = prep.model.get_submodule(name)
         # Instead of a wrapping module, which would give every parameter of the model another name.
         block.forward = _recomputed(block.forward)
-    act.facts["checkpointed"] = len(act.workload.checkpointed)
+    prep.facts["checkpointed"] = len(prep.workload.checkpointed)
 
 
 def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,7 +81,7 @@ def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
     return recomputed
 
 
-#: Each changes the act for the axes it knows and leaves it alone where they have their defaults.
+#: Each changes the preparation for the axes it knows and leaves it alone where they have their defaults.
 IN_ORDER = (apply_storage, precision.apply, exported.apply, compiled.apply, graphs.apply)
 
 #: The axes a closure can be measured under: what surrounds or compiles the call.
@@ -91,25 +91,25 @@ _FOR_CLOSURES = ("compile", "dynamic", "precision", "cpus", "threads", "omp", "a
 _FORMATS_FOR_CLOSURES = ("fp32", "tf32", "amp-fp16", "amp-bf16")
 
 
-def build(key: CaseKey, device: str, seed: int) -> Stage:
+def build(key: CaseKey, device: str, seed: int) -> PreparedCase:
     """The case of `key` with seeded weights and inputs on `device`, under its technique, in this process.
 
     Raises UnknownCase for a key that fits no case, Unsupported for a technique that cannot be had here.
     """
     made = make(key, seed)
     if isinstance(made, Workload):
-        return dress(begin(key, device, made))
+        return apply_techniques(begin(key, device, made))
     return _closure(key, device, made)
 
 
-def dress(act: Act) -> Stage:
-    """Apply every technique of the act's key and make its stage."""
+def apply_techniques(prep: Preparation) -> PreparedCase:
+    """Apply every technique of the preparation's key and make its prepared case."""
     for apply in IN_ORDER:
-        apply(act)
-    return finish(act)
+        apply(prep)
+    return finish(prep)
 
 
-def _closure(key: CaseKey, device: str, function: Callable[[], object]) -> Stage:
+def _closure(key: CaseKey, device: str, function: Callable[[], object]) -> PreparedCase:
     if key.phase != "infer":
         raise UnknownCase(f"case {key.name} is a closure and has no phase {key.phase}")
     if beyond := [axis for axis, _ in key.technique if axis not in _FOR_CLOSURES]:
@@ -127,4 +127,4 @@ def _closure(key: CaseKey, device: str, function: Callable[[], object]) -> Stage
         with context():
             return called()
 
-    return Stage(key, step if key.axis("precision") != "fp32" else called, None, 1, "steps", None)
+    return PreparedCase(key, step if key.axis("precision") != "fp32" else called, None, 1, "steps", None)

@@ -10,23 +10,23 @@ import torch
 
 from ..case_key import CaseKey
 from ..measurements import compiling
-from ..prepared_case import Act, Unsupported
+from ..prepared_case import Preparation, Unsupported
 
 #: Formats in which the whole model is kept; autocast and quantisation are others' business.
 _XLA_PRECISIONS = ("fp32", "bf16", "fp16")
 
 
-def apply_xla(act: Act) -> None:
+def apply_xla(prep: Preparation) -> None:
     """Move model and inputs to XLA's device and let each call end when the device has ended.
 
     Without waiting a call takes the time of asking for it: `torch_xla.sync(wait=True)` sees nothing to
     wait for in what a compiled model has asked for, `wait_device_ops` does.
     """
-    _refuse_xla(act)
+    _refuse_xla(prep)
     runtime, device = _start_xla()
-    act.model.to(device)
-    act.inputs = tuple(tuple(tensor.to(device) for tensor in inputs) for inputs in act.inputs)
-    compiled = torch.compile(act.model, backend="openxla")
+    prep.model.to(device)
+    prep.inputs = tuple(tuple(tensor.to(device) for tensor in inputs) for inputs in prep.inputs)
+    compiled = torch.compile(prep.model, backend="openxla")
     wait = importlib.import_module("torch_xla.core.xla_model").wait_device_ops
 
     def called(*inputs: torch.Tensor) -> Any:
@@ -34,18 +34,18 @@ def apply_xla(act: Act) -> None:
         wait()
         return answer
 
-    act.called = called
-    act.facts["xla"] = {"version": runtime.__version__, "device": os.environ["PJRT_DEVICE"]}
+    prep.called = called
+    prep.facts["xla"] = {"version": runtime.__version__, "device": os.environ["PJRT_DEVICE"]}
 
 
-def _refuse_xla(act: Act) -> None:
-    if act.training:
+def _refuse_xla(prep: Preparation) -> None:
+    if prep.training:
         raise Unsupported("compile=openxla is measured for inference only")
-    if act.device != "cpu":
-        raise Unsupported(f"compile=openxla is measured on torch_xla's CPU runtime, not on {act.device}")
-    if (precision := act.key.axis("precision")) not in _XLA_PRECISIONS:
+    if prep.device != "cpu":
+        raise Unsupported(f"compile=openxla is measured on torch_xla's CPU runtime, not on {prep.device}")
+    if (precision := prep.key.axis("precision")) not in _XLA_PRECISIONS:
         raise Unsupported(f"precision={precision} is nothing that compile=openxla takes over")
-    if (dynamic := act.key.axis("dynamic")) != "auto":
+    if (dynamic := prep.key.axis("dynamic")) != "auto":
         raise Unsupported(f"dynamic={dynamic} means nothing to XLA, which compiles each shape for itself")
 
 
@@ -75,19 +75,19 @@ _PACKAGES = {"tensorrt": "torch_tensorrt", "onnxrt": "onnxruntime"}
 _DYNAMIC = {"auto": None, "off": False, "on": True, "mark": None}
 
 
-def apply(act: Act) -> None:
+def apply(prep: Preparation) -> None:
     """Compile what the step calls, as the axes `compile` and `dynamic` say."""
-    wanted = act.key.axis("compile")
+    wanted = prep.key.axis("compile")
     if wanted == "openxla":
-        apply_xla(act)
+        apply_xla(prep)
         return
-    if act.key.axis("dynamic") == "mark":
-        _mark(act)
-    if wanted in RECORDS_GRAPHS and not act.device.startswith("cuda"):
-        act.facts["cudagraphs"] = (
-            f"none: compile={wanted} records CUDA graphs, and this device is {act.device}"
+    if prep.key.axis("dynamic") == "mark":
+        _mark(prep)
+    if wanted in RECORDS_GRAPHS and not prep.device.startswith("cuda"):
+        prep.facts["cudagraphs"] = (
+            f"none: compile={wanted} records CUDA graphs, and this device is {prep.device}"
         )
-    act.called = compile_function(act.key, act.device, act.called)
+    prep.called = compile_function(prep.key, prep.device, prep.called)
 
 
 def compile_function(key: CaseKey, device: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -102,7 +102,7 @@ def compile_function(key: CaseKey, device: str, function: Callable[..., Any]) ->
         return function
     if wanted == "openxla":
         raise Unsupported("compile=openxla moves a model to XLA's device, and this case has none")
-    compiling.remember_all()
+    compiling.keep_all_compilations()
     if wanted in _BACKENDS:
         _require(wanted, device)
         return torch.compile(function, backend=wanted, dynamic=_DYNAMIC[dynamic])
@@ -122,17 +122,17 @@ def _require(backend: str, device: str) -> None:
         raise Unsupported(f"this version of PyTorch ({torch.__version__}) has no backend {backend}")
 
 
-def _mark(act: Act) -> None:
+def _mark(prep: Preparation) -> None:
     """Tell Dynamo beforehand which dimensions differ between the inputs of one step and another."""
-    if act.key.axis("compile") == "none":
+    if prep.key.axis("compile") == "none":
         return
     several = False
-    for position, shapes in enumerate(zip(*act.shapes, strict=True)):
+    for position, shapes in enumerate(zip(*prep.shapes, strict=True)):
         if len({len(shape) for shape in shapes}) > 1:
             raise Unsupported("dynamic=mark is for inputs whose number of dimensions stays the same")
         varying = [number for number, sizes in enumerate(zip(*shapes, strict=True)) if len(set(sizes)) > 1]
         several = several or bool(varying)
-        for inputs in act.inputs:
+        for inputs in prep.inputs:
             for number in varying:
                 torch._dynamo.mark_dynamic(inputs[position], number)
     if not several:

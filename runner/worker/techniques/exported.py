@@ -16,7 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..measurements import compiling, memory, timing
-from ..prepared_case import Act, Inputs, Unsupported
+from ..prepared_case import Inputs, Preparation, Unsupported
 
 _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 
@@ -35,39 +35,39 @@ _TYPES = {
 }
 
 
-def require_onnx(act: Act) -> None:
-    """Raise Unsupported unless ONNX Runtime is here and can run what the act's key asks for."""
+def require_onnx(prep: Preparation) -> None:
+    """Raise Unsupported unless ONNX Runtime is here and can run what the preparation's key asks for."""
     if missing := [name for name in _PACKAGES if importlib.util.find_spec(name) is None]:
         absent = (
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed in this environment"
         )
         raise Unsupported(f"{absent}: pip install {' '.join(_PACKAGES)}")
-    if (provider := _provider(act)) not in importlib.import_module("onnxruntime").get_available_providers():
+    if (provider := _provider(prep)) not in importlib.import_module("onnxruntime").get_available_providers():
         raise Unsupported(
             f"the onnxruntime of this environment has no {provider}: pip install onnxruntime-gpu"
         )
     for axis, default in (("layout", "contiguous"), ("graph", "none")):
-        if (value := act.key.axis(axis)) != default:
+        if (value := prep.key.axis(axis)) != default:
             raise Unsupported(f"{axis}={value} means nothing to ONNX Runtime, which does this its own way")
 
 
-def onnx_session(act: Act, file: Path) -> Callable[..., Any]:
-    """What calls the model in `file` on the act's device and answers in the structure of the eager model.
+def onnx_session(prep: Preparation, file: Path) -> Callable[..., Any]:
+    """What calls the model in `file` on the device and answers in the structure of the eager model.
 
     Inputs are read and outputs written in place, into tensors that each call uses again.
     """
     runtime: Any = importlib.import_module("onnxruntime")
-    made = runtime.InferenceSession(str(file), _options(runtime), providers=[(_provider(act), _tf32(act))])
-    if made.get_providers()[0] != _provider(act):
-        raise Unsupported(f"ONNX Runtime could not start its {_provider(act)} here")
+    made = runtime.InferenceSession(str(file), _options(runtime), providers=[(_provider(prep), _tf32(prep))])
+    if made.get_providers()[0] != _provider(prep):
+        raise Unsupported(f"ONNX Runtime could not start its {_provider(prep)} here")
     binding = made.io_binding()
-    leaves, structure = pytree.tree_flatten(act.model(*act.inputs[0]))
+    leaves, structure = pytree.tree_flatten(prep.model(*prep.inputs[0]))
     answers = [torch.empty_like(leaf, memory_format=torch.contiguous_format) for leaf in leaves]
     for node, answer in zip(made.get_outputs(), answers, strict=True):
         binding.bind_output(node.name, *_place(answer))
     names = [node.name for node in made.get_inputs()]
     answer = pytree.tree_unflatten(answers, structure)
-    act.facts["onnxruntime"] = {
+    prep.facts["onnxruntime"] = {
         "version": runtime.__version__,
         "providers": made.get_providers(),
         "threads": torch.get_num_threads(),
@@ -84,16 +84,16 @@ def onnx_session(act: Act, file: Path) -> Callable[..., Any]:
     return called
 
 
-def _provider(act: Act) -> str:
-    return "CUDAExecutionProvider" if act.device.startswith("cuda") else "CPUExecutionProvider"
+def _provider(prep: Preparation) -> str:
+    return "CUDAExecutionProvider" if prep.device.startswith("cuda") else "CPUExecutionProvider"
 
 
-def _tf32(act: Act) -> dict[str, str]:
-    """Options of the provider: on CUDA it would use TF32 unless told not to."""
-    if not act.device.startswith("cuda"):
+def _tf32(prep: Preparation) -> dict[str, str]:
+    """Options of the provider: on CUDA it uses TF32 unless configured otherwise."""
+    if not prep.device.startswith("cuda"):
         return {}
-    device = torch.device(act.device).index or 0
-    return {"device_id": str(device), "use_tf32": "1" if act.key.axis("precision") == "tf32" else "0"}
+    device = torch.device(prep.device).index or 0
+    return {"device_id": str(device), "use_tf32": "1" if prep.key.axis("precision") == "tf32" else "0"}
 
 
 def _options(runtime: Any) -> Any:
@@ -107,7 +107,7 @@ def _options(runtime: Any) -> Any:
 
 
 def _place(tensor: torch.Tensor) -> tuple[str, int, int, tuple[int, ...], int]:
-    """Where a contiguous tensor lies, as an I/O binding wants to hear it."""
+    """Where a contiguous tensor lies, as an I/O binding expects it."""
     device = tensor.device
     return device.type, device.index or 0, _TYPES[tensor.dtype], tuple(tensor.shape), tensor.data_ptr()
 
@@ -115,22 +115,22 @@ def _place(tensor: torch.Tensor) -> tuple[str, int, int, tuple[int, ...], int]:
 #: What stands for the model afterwards, and what writes it into a folder (nothing where it lies there).
 Exported = tuple[Callable[..., Any], Callable[[], object]]
 
-#: These hold weights of their own; the eager model's would be a second copy that nobody uses.
+#: These hold weights of their own; the eager model's would be an unused second copy.
 _OWN_WEIGHTS = ("aot-inductor", "onnxruntime")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def apply(act: Act) -> None:
+def apply(prep: Preparation) -> None:
     """Replace what the step calls by the exported model, as axis `export` says.
 
     Metrics: `export_time`, from the eager model to something that can be called, with every cache empty;
     `package_size`, what it takes on disk as its own tool saves it (torch.export keeps the example inputs
     too). Raises Unsupported for a model that the exporter refuses.
     """
-    way = act.key.axis("export")
+    way = prep.key.axis("export")
     if way == "none":
         return
-    _refuse(act, way)
+    _refuse(prep, way)
     with contextlib.ExitStack() as around:
         folder = Path(around.enter_context(tempfile.TemporaryDirectory(prefix="pyrometer-export-")))
         package = folder / "package"
@@ -140,15 +140,15 @@ def apply(act: Act) -> None:
         around.enter_context(warnings.catch_warnings())
         # That an old way is on its way out is no failure, not even where warnings are errors.
         warnings.simplefilter("ignore", DeprecationWarning)
-        timing.synchronize(act.device)
+        timing.synchronize(prep.device)
         started = time.perf_counter()
-        act.called, save = _WAYS[way](act, package)
-        timing.synchronize(act.device)
-        act.metrics["export_time"] = time.perf_counter() - started
+        prep.called, save = _WAYS[way](prep, package)
+        timing.synchronize(prep.device)
+        prep.metrics["export_time"] = time.perf_counter() - started
         save()
         if way in _OWN_WEIGHTS:
-            act.model.to("meta")
-        act.metrics["package_size"] = size_of(package) / memory.MIB
+            prep.model.to("meta")
+        prep.metrics["package_size"] = size_of(package) / memory.MIB
 
 
 def size_of(folder: Path) -> int:
@@ -156,32 +156,32 @@ def size_of(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def _refuse(act: Act, way: str) -> None:
-    if act.training:
+def _refuse(prep: Preparation, way: str) -> None:
+    if prep.training:
         raise Unsupported(f"export={way} is for inference: an exported model cannot train")
-    if act.key.axis("compile") != "none":
+    if prep.key.axis("compile") != "none":
         raise Unsupported(f"export={way} leaves nothing to compile: give either export or compile")
-    if act.key.axis("precision").startswith("amp-"):
+    if prep.key.axis("precision").startswith("amp-"):
         raise Unsupported(
             f"export={way} fixes number formats when exporting, and autocast chooses them when called: "
             "give the whole model a format, such as precision=bf16"
         )
-    if act.workload.report is not None:
+    if prep.workload.report is not None:
         # A trace would keep one batch as a constant, and load nothing any more.
         raise Unsupported(f"export={way} would leave behind what this workload measures by itself in Python")
-    shapes = {tuple((tensor.shape, tensor.dtype) for tensor in inputs) for inputs in act.inputs}
+    shapes = {tuple((tensor.shape, tensor.dtype) for tensor in inputs) for inputs in prep.inputs}
     if len(shapes) > 1 and way != "jit-script":
         raise Unsupported(f"export={way} is for inputs of one shape, and this workload brings several")
 
 
 @contextlib.contextmanager
 def _refusal_of(exporter: str) -> Generator[None]:
-    """What the exporter says about a model is an answer, not a crash; running out of something is neither."""
+    """Turn an error of the exporter into Unsupported; running out of memory or disk stays an error."""
     try:
         yield
     except Exception as error:
         out_of_something = isinstance(error, OSError) and error.errno is not None
-        if isinstance(error, Unsupported) or out_of_something or memory.ran_out(error):
+        if isinstance(error, Unsupported) or out_of_something or memory.is_out_of_memory(error):
             raise
         cause: BaseException = error
         while cause.__cause__ is not None:
@@ -205,9 +205,9 @@ def find(path: str) -> Callable[..., Any]:
 def _private_places(folder: Path) -> Generator[None]:
     """Have compilers begin cold and keep what they write inside `folder`.
 
-    The worker ends without tidying up, so nothing may lie where nobody takes it away. AOTInductor unpacks
+    The worker ends without tidying up, so no file may remain outside of it. AOTInductor unpacks
     into TMPDIR what it loads; on Linux, loaded code outlives its file. A cache that the shell has named is
-    left alone: whoever compiled this before has filled it.
+    left alone: an earlier compilation has filled it.
     """
     cache = str(folder / "cache")
     ours = {"TMPDIR": str(folder), "TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": cache}
@@ -223,42 +223,42 @@ def _private_places(folder: Path) -> Generator[None]:
                 os.environ[name] = value
 
 
-def _example(act: Act) -> tuple[torch.nn.Module, Inputs]:
-    return act.model, act.inputs[0]
+def _example(prep: Preparation) -> tuple[torch.nn.Module, Inputs]:
+    return prep.model, prep.inputs[0]
 
 
-def _jit_trace(act: Act, package: Path) -> Exported:
+def _jit_trace(prep: Preparation, package: Path) -> Exported:
     trace = find("jit.trace")
-    model, inputs = _example(act)
+    model, inputs = _example(prep)
     with _refusal_of("torch.jit.trace"):
         # Not strict, or a model that answers with a dict would be refused; the answer is checked anyway.
         traced = trace(model, inputs, strict=False)
     return traced, lambda: traced.save(str(package / "model.pt"))
 
 
-def _jit_script(act: Act, package: Path) -> Exported:
+def _jit_script(prep: Preparation, package: Path) -> Exported:
     script = find("jit.script")
     with _refusal_of("torch.jit.script"):
-        scripted = script(act.model)
+        scripted = script(prep.model)
     return scripted, lambda: scripted.save(str(package / "model.pt"))
 
 
-def _export(act: Act, package: Path) -> Exported:
-    program = _program(act)
+def _export(prep: Preparation, package: Path) -> Exported:
+    program = _program(prep)
     with _refusal_of("torch.export"):
         module = program.module()
     return module, lambda: find("export.save")(program, package / "model.pt2")
 
 
-def _program(act: Act) -> Any:
+def _program(prep: Preparation) -> Any:
     export = find("export.export")
-    model, inputs = _example(act)
+    model, inputs = _example(prep)
     with _refusal_of("torch.export"):
         return export(model, inputs)
 
 
-def _aot_inductor(act: Act, package: Path) -> Exported:
-    program = _program(act)
+def _aot_inductor(prep: Preparation, package: Path) -> Exported:
+    program = _program(prep)
     compile_package = find("_inductor.aoti_compile_and_package")
     load = find("_inductor.aoti_load_package")
     compiling.keep_headers_beside_the_cache()
@@ -267,18 +267,18 @@ def _aot_inductor(act: Act, package: Path) -> Exported:
     return load(path), lambda: None
 
 
-def _onnxruntime(act: Act, package: Path) -> Exported:
-    require_onnx(act)
+def _onnxruntime(prep: Preparation, package: Path) -> Exported:
+    require_onnx(prep)
     export = find("onnx.export")
-    model, inputs = _example(act)
+    model, inputs = _example(prep)
     file = package / "model.onnx"
     with _refusal_of("torch.onnx.export"):
         export(model, inputs, str(file), dynamo=True, verbose=False)
     with _refusal_of("ONNX Runtime"):
-        return onnx_session(act, file), lambda: None
+        return onnx_session(prep, file), lambda: None
 
 
-_WAYS: dict[str, Callable[[Act, Path], Exported]] = {
+_WAYS: dict[str, Callable[[Preparation, Path], Exported]] = {
     "jit-trace": _jit_trace,
     "jit-script": _jit_script,
     "export": _export,

@@ -8,105 +8,105 @@ from typing import Any
 import torch
 
 from ..measurements import memory, timing
-from ..prepared_case import Act, Turn, Unsupported, make_optimizer, perform
+from ..prepared_case import InputRotation, Preparation, Unsupported, make_optimizer, make_step
 from . import compiled
 
 #: Steps on a side stream before the capture, as PyTorch's notes on CUDA graphs ask for.
 _WARM_UP = 3
 
 
-def apply(act: Act) -> None:
+def apply(prep: Preparation) -> None:
     """Do what axis `graph` says; raises Unsupported where a step cannot be recorded."""
-    way = act.key.axis("graph")
+    way = prep.key.axis("graph")
     if way == "none":
         return
-    _refuse(act, way)
+    _refuse(prep, way)
     if way == "callables":
-        _graph_callables(act)
+        _graph_callables(prep)
         return
-    act.perform = _captured
+    prep.make_step = _captured
 
 
-def _refuse(act: Act, way: str) -> None:
-    if not act.device.startswith("cuda"):
-        raise Unsupported(f"graph={way} needs a CUDA device, and this one is {act.device}")
-    if len(set(act.shapes)) > 1:
+def _refuse(prep: Preparation, way: str) -> None:
+    if not prep.device.startswith("cuda"):
+        raise Unsupported(f"graph={way} needs a CUDA device, and this one is {prep.device}")
+    if len(set(prep.shapes)) > 1:
         raise Unsupported(f"graph={way} records fixed shapes, and this workload brings several")
-    how = act.key.axis("compile")
+    how = prep.key.axis("compile")
     if how in (*compiled.RECORDS_GRAPHS, "cudagraphs"):
         raise Unsupported(f"compile={how} records CUDA graphs itself: give either it or graph={way}")
-    if way == "callables" and act.called is not act.model:
+    if way == "callables" and prep.called is not prep.model:
         raise Unsupported("graph=callables records an eager module, and this case calls something else")
-    if way == "capture" and act.training and act.key.axis("precision") == "amp-fp16":
+    if way == "capture" and prep.training and prep.key.axis("precision") == "amp-fp16":
         raise Unsupported(
             "graph=capture records a whole training step, and a GradScaler decides on the CPU whether "
             "to take it"
         )
 
 
-def _captured(act: Act, turn: Turn) -> Callable[[], Any]:
+def _captured(prep: Preparation, rotation: InputRotation) -> Callable[[], Any]:
     """A step that copies its inputs to where the recorded one reads them, and replays it.
 
     Metrics: `capture`, `instantiate` and `first_replay` in ms, `graph_pool` in MiB. Source: PyTorch's notes
     on CUDA graphs, whole-network capture.
     """
-    static = tuple(tensor.clone() for tensor in act.inputs[0])
+    static = tuple(tensor.clone() for tensor in prep.inputs[0])
     optimizers: list[torch.optim.Optimizer] = []
 
-    def optimizer(act: Act) -> torch.optim.Optimizer:
-        optimizers.append(make_optimizer(act, capturable=True))
+    def optimizer(prep: Preparation) -> torch.optim.Optimizer:
+        optimizers.append(make_optimizer(prep, capturable=True))
         return optimizers[0]
 
-    act.optimizer = optimizer
-    step = perform(act, Turn((static,)))
-    weights = _copies(act)
+    prep.optimizer = optimizer
+    step = make_step(prep, InputRotation((static,)))
+    weights = _copies(prep)
     with _on_side_stream():
         for _ in range(_WARM_UP):
             step()
     graph, instantiates = _graph()
     # So that the backward pass allocates the gradients in the graph's pool.
-    act.model.zero_grad(set_to_none=True)
-    pool = _reserved(act)
+    prep.model.zero_grad(set_to_none=True)
+    pool = _reserved(prep)
     with torch.cuda.graph(graph):
         # Not before: on entering, garbage is collected and the allocator's caches are emptied.
         started = time.perf_counter_ns()
         answer = step()
     torch.cuda.synchronize()
-    act.metrics["capture"] = _ms_since(started)
+    prep.metrics["capture"] = _ms_since(started)
     if instantiates:
         started = time.perf_counter_ns()
         graph.instantiate()
-        act.metrics["instantiate"] = _ms_since(started)
-    act.metrics["graph_pool"] = (torch.cuda.memory_reserved(act.device) - pool) / memory.MIB
-    rotates = len(act.inputs) > 1
+        prep.metrics["instantiate"] = _ms_since(started)
+    prep.metrics["graph_pool"] = (torch.cuda.memory_reserved(prep.device) - pool) / memory.MIB
+    rotates = len(prep.inputs) > 1
 
     def replay() -> Any:
-        given = turn.take()
+        given = rotation.take()
         if rotates:
             for place, tensor in zip(static, given, strict=True):
                 place.copy_(tensor)
         graph.replay()
         return answer
 
-    act.metrics["first_replay"] = timing.first_call(replay, act.device) / 1e6
-    turn.rewind()
-    _restore(act, weights, optimizers)
+    prep.metrics["first_replay"] = timing.first_call(replay, prep.device) / 1e6
+    rotation.rewind()
+    _restore(prep, weights, optimizers)
     return replay
 
 
-def _graph_callables(act: Act) -> None:
+def _graph_callables(prep: Preparation) -> None:
     """Forward and backward of the model as two graphs; loss and optimizer stay outside.
 
     Metric `graph_pool` in MiB. The time is not split: warm-up and capture are one call.
     """
-    weights = _copies(act)
-    pool = _reserved(act)
-    sample = tuple(tensor.clone() for tensor in act.inputs[0])
-    grads = torch.enable_grad if act.training else torch.no_grad
-    with grads(), act.context(), _without_autocast_cache():
-        act.called = torch.cuda.make_graphed_callables(act.model, sample)
-    act.metrics["graph_pool"] = (_reserved(act) - pool) / memory.MIB
-    _restore(act, weights, [])
+    weights = _copies(prep)
+    pool = _reserved(prep)
+    sample = tuple(tensor.clone() for tensor in prep.inputs[0])
+    grads = torch.enable_grad if prep.training else torch.no_grad
+    with grads(), prep.context(), _without_autocast_cache():
+        prep.called = torch.cuda.make_graphed_callables(prep.model, sample)
+    prep.metrics["graph_pool"] = (_reserved(prep) - pool) / memory.MIB
+    _restore(prep, weights, [])
 
 
 def _graph() -> tuple[torch.cuda.CUDAGraph, bool]:
@@ -142,24 +142,24 @@ def _ms_since(started_ns: int) -> float:
     return (time.perf_counter_ns() - started_ns) / 1e6
 
 
-def _reserved(act: Act) -> int:
+def _reserved(prep: Preparation) -> int:
     """Bytes that the allocator holds and needs."""
     torch.cuda.empty_cache()
-    return torch.cuda.memory_reserved(act.device)
+    return torch.cuda.memory_reserved(prep.device)
 
 
-def _copies(act: Act) -> list[torch.Tensor]:
+def _copies(prep: Preparation) -> list[torch.Tensor]:
     """What steps of a training change; nothing of an inference."""
-    if not act.training:
+    if not prep.training:
         return []
-    return [tensor.detach().clone() for tensor in (*act.model.parameters(), *act.model.buffers())]
+    return [tensor.detach().clone() for tensor in (*prep.model.parameters(), *prep.model.buffers())]
 
 
-def _restore(act: Act, weights: list[torch.Tensor], optimizers: list[torch.optim.Optimizer]) -> None:
+def _restore(prep: Preparation, weights: list[torch.Tensor], optimizers: list[torch.optim.Optimizer]) -> None:
     """Undo the steps that preparing took, in place: the graph knows addresses."""
     with torch.no_grad():
         if weights:
-            for tensor, kept in zip((*act.model.parameters(), *act.model.buffers()), weights, strict=True):
+            for tensor, kept in zip((*prep.model.parameters(), *prep.model.buffers()), weights, strict=True):
                 tensor.copy_(kept)
         for optimizer in optimizers:
             for state in optimizer.state.values():

@@ -13,80 +13,80 @@ import torch
 
 from ..case_key import CaseKey
 from ..measurements import memory
-from ..prepared_case import Act, Unsupported
+from ..prepared_case import Preparation, Unsupported
 
 #: Where PyTorch keeps the modules that compute in int8.
 _INT8_MODULES = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")
 
 
-def quantise(act: Act) -> None:
-    """Replace the act's model by a quantised one, as axis `precision` says.
+def quantise(prep: Preparation) -> None:
+    """Replace the preparation's model by a quantised one, as axis `precision` says.
 
     Metric `model_size`: MiB of the saved state, because packed weights are no parameters. Fact
     `quantised`: the layers that now compute in int8, by kind. Raises Unsupported where there are none.
     """
-    precision = act.key.axis("precision")
-    if act.training:
+    precision = prep.key.axis("precision")
+    if prep.training:
         raise Unsupported(f"precision={precision} is for inference: int8 weights do not train")
-    act.facts["parameters"] = sum(one.numel() for one in act.model.parameters())
+    prep.facts["parameters"] = sum(one.numel() for one in prep.model.parameters())
     with _old_ways(), torch.no_grad():
         if precision == "int8-torchao":
-            act.facts["quantised"] = _torchao(act)
+            prep.facts["quantised"] = _torchao(prep)
         else:
-            act.model = _dynamic(act) if precision == "int8-dynamic" else _static(act)
-            act.facts["quantised"] = _kinds(act.model)
-    if not act.facts["quantised"]:
+            prep.model = _dynamic(prep) if precision == "int8-dynamic" else _static(prep)
+            prep.facts["quantised"] = _kinds(prep.model)
+    if not prep.facts["quantised"]:
         raise Unsupported(f"precision={precision} finds no layer that it can quantise in this model")
-    act.called = act.model
+    prep.called = prep.model
     # Or the step would keep the fp32 model alive beside it.
-    act.workload = replace(act.workload, model=act.model, checkpointed=())
-    act.facts["dtype"] = "torch.qint8"
-    act.metrics["model_size"] = _saved_bytes(act.model) / memory.MIB
+    prep.workload = replace(prep.workload, model=prep.model, checkpointed=())
+    prep.facts["dtype"] = "torch.qint8"
+    prep.metrics["model_size"] = _saved_bytes(prep.model) / memory.MIB
 
 
-def _dynamic(act: Act) -> torch.nn.Module:
+def _dynamic(prep: Preparation) -> torch.nn.Module:
     quantize = _find("torch.ao.quantization", "quantize_dynamic")
-    _require_cpu(act)
-    return quantize(act.model, {torch.nn.Linear, torch.nn.LSTM}, dtype=torch.qint8)
+    _require_cpu(prep)
+    return quantize(prep.model, {torch.nn.Linear, torch.nn.LSTM}, dtype=torch.qint8)
 
 
-def _static(act: Act) -> torch.nn.Module:
+def _static(prep: Preparation) -> torch.nn.Module:
     """Convolutions and linear layers with ranges fixed by running the case's own inputs once."""
     prepare = _find("torch.ao.quantization.quantize_fx", "prepare_fx")
     convert = _find("torch.ao.quantization.quantize_fx", "convert_fx")
     mapping = _find("torch.ao.quantization", "get_default_qconfig_mapping")
-    _require_cpu(act)
+    _require_cpu(prep)
     engine = torch.backends.quantized.engine
     if engine == "none":
         raise Unsupported("precision=int8-static: this PyTorch was built without int8 kernels")
-    act.facts["quantised_by"] = engine
+    prep.facts["quantised_by"] = engine
     try:
-        observed = prepare(act.model, mapping(engine), act.inputs[0])
+        observed = prepare(prep.model, mapping(engine), prep.inputs[0])
     except _find("torch.fx.proxy", "TraceError") as error:
         line = str(error).split(". ")[0]
         raise Unsupported(f"precision=int8-static cannot trace this model: {line}") from error
-    for inputs in act.inputs:
+    for inputs in prep.inputs:
         observed(*inputs)
     return convert(observed)
 
 
-def _torchao(act: Act) -> dict[str, int]:
+def _torchao(prep: Preparation) -> dict[str, int]:
     """torchao's int8 weights with activations quantised in each call, in place."""
     if importlib.util.find_spec("torchao") is None:
         raise Unsupported("torchao is not installed in this environment: pip install torchao")
     quantize = _find("torchao.quantization", "quantize_")
     way = _find("torchao.quantization", "Int8DynamicActivationInt8WeightConfig")
-    linear = [one for one in act.model.modules() if isinstance(one, torch.nn.Linear)]
+    linear = [one for one in prep.model.modules() if isinstance(one, torch.nn.Linear)]
     before = [id(one.weight) for one in linear]
-    quantize(act.model, way())
+    quantize(prep.model, way())
     changed = sum(1 for one, old in zip(linear, before, strict=True) if id(one.weight) != old)
     return {"Linear": changed} if changed else {}
 
 
-def _require_cpu(act: Act) -> None:
-    if act.device != "cpu":
+def _require_cpu(prep: Preparation) -> None:
+    if prep.device != "cpu":
         raise Unsupported(
-            f"precision={act.key.axis('precision')} computes on the CPU only, not on {act.device}"
+            f"precision={prep.key.axis('precision')} computes on the CPU only, not on {prep.device}"
         )
 
 
@@ -142,24 +142,24 @@ _AUTOCAST = {"amp-fp16": torch.float16, "amp-bf16": torch.bfloat16}
 _WHOLE = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
-def apply(act: Act) -> None:
-    """Put the act's model, inputs and surroundings into the precision of its key.
+def apply(prep: Preparation) -> None:
+    """Put the preparation's model, inputs and surroundings into the precision of its key.
 
     Metric `model_size`: parameters and buffers in MiB as they are kept, each shared one counted once.
     """
-    precision = act.key.axis("precision")
+    precision = prep.key.axis("precision")
     if precision == "fp32":
-        _require_fp32(act)
-    act.context = context(act.key, act.device)
+        _require_fp32(prep)
+    prep.context = context(prep.key, prep.device)
     if precision in _WHOLE:
-        _cast(act, _WHOLE[precision])
+        _cast(prep, _WHOLE[precision])
     if precision.startswith("int8-"):
-        quantise(act)
+        quantise(prep)
     else:
-        kept = (*act.model.parameters(), *act.model.buffers())
-        act.metrics["model_size"] = sum(one.numel() * one.element_size() for one in kept) / memory.MIB
-    if precision == "amp-fp16" and act.training:
-        _scale(act)
+        kept = (*prep.model.parameters(), *prep.model.buffers())
+        prep.metrics["model_size"] = sum(one.numel() * one.element_size() for one in kept) / memory.MIB
+    if precision == "amp-fp16" and prep.training:
+        _scale(prep)
 
 
 def context(key: CaseKey, device: str) -> Callable[[], contextlib.AbstractContextManager[Any]]:
@@ -197,9 +197,9 @@ def _allow_tf32(allowed: tuple[Any, Any]) -> None:
         torch.set_float32_matmul_precision("highest")
 
 
-def _require_fp32(act: Act) -> None:
+def _require_fp32(prep: Preparation) -> None:
     """Raise Unsupported for a case that was built in another number format, by whatever means."""
-    kept = (*act.model.parameters(), *act.model.buffers())
+    kept = (*prep.model.parameters(), *prep.model.buffers())
     others = {one.dtype for one in kept if one.is_floating_point()} - {torch.float32, torch.float64}
     if others:
         raise Unsupported(
@@ -222,19 +222,19 @@ def _require_autocast(device: str, dtype: torch.dtype) -> None:
             )
 
 
-def _cast(act: Act, dtype: torch.dtype) -> None:
-    act.model.to(dtype)
-    act.inputs = tuple(
+def _cast(prep: Preparation, dtype: torch.dtype) -> None:
+    prep.model.to(dtype)
+    prep.inputs = tuple(
         tuple(tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in inputs)
-        for inputs in act.inputs
+        for inputs in prep.inputs
     )
 
 
-def _scale(act: Act) -> None:
+def _scale(prep: Preparation) -> None:
     """Train under a GradScaler; metric `scaler_skips` counts the steps whose gradients overflowed."""
     if not hasattr(torch.amp, "GradScaler"):
         raise Unsupported(f"torch.amp.GradScaler is not in this version of PyTorch ({torch.__version__})")
-    scaler = torch.amp.GradScaler(act.device.split(":")[0])
+    scaler = torch.amp.GradScaler(prep.device.split(":")[0])
     steps = 0
     optimizers: list[torch.optim.Optimizer] = []
 
@@ -253,5 +253,5 @@ def _scale(act: Act) -> None:
         states = [state for optimizer in optimizers for state in optimizer.state.values()]
         return {"scaler_skips": float(steps - max((int(state["step"]) for state in states), default=0))}
 
-    act.backward, act.update = backward, update
-    act.last_words.append(skips)
+    prep.backward, prep.update = backward, update
+    prep.final_metrics.append(skips)

@@ -34,6 +34,9 @@ RIGHT = [
     ("several_shapes/train/-/compile=aot_eager", {"not_compiled": ""}),
     ("closure/infer/-/compile=aot_eager", {"not_compiled": ""}),
     ("closure/infer/-/precision=amp-bf16", {}),
+    ("honest/infer/-/precision=amp-bf16", {}),
+    ("honest/train/-/precision=amp-bf16", {}),
+    ("masks_its_logits/infer/-/eager", {}),
 ]
 
 #: Cases that are made to be wrong.
@@ -41,6 +44,15 @@ WRONG = [
     ("one_shape_is_wrong_when_compiled/infer/-/compile=aot_eager", "relative error 0.25 above"),
     ("is_wrong_channels_last/infer/-/layout=channels-last", "relative error 0.25 above"),
     ("goes_wrong_later/train/-/precision=bf16", "loss off by 0.5 after 2 updates, above the tolerance"),
+    ("has_another_shape_in_bf16/infer/-/precision=amp-bf16", "shape (1, 4) instead of (2, 4)"),
+    ("is_not_a_number/infer/-/eager", "the output holds NaN"),
+    (
+        "has_a_reference_that_is_not_a_number/infer/-/precision=amp-bf16",
+        "the reference holds NaN, the output does not",
+    ),
+    ("differs_in_imaginary_parts/infer/-/eager", "relative error "),
+    ("trains_otherwise_in_bf16/train/-/precision=amp-bf16", "relative error 1 above "),
+    ("trains_to_infinity/train/-/eager", "loss inf, gradient norm inf: not finite"),
 ]
 
 NO_CUDA = "needs a CUDA device, and this one is cpu"
@@ -72,6 +84,7 @@ UNSUPPORTED = [
     ("closure/infer/-/memory=half", "limits PyTorch's allocator for CUDA"),
     ("closure/infer/-/compile=aot_eager,dynamic=mark", "has no inputs to mark as dynamic"),
     ("closure/infer/-/compile=openxla", "this case has none"),
+    ("has_no_loss/train/-/eager", "case has_no_loss has no loss and cannot train"),
 ]
 
 #: What shapes do to a compiler: by default the second shape makes the graph dynamic, and the third fits it.

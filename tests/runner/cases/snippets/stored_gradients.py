@@ -30,13 +30,13 @@ def adamw(weight, gradient):
 
 def error_after_steps(implementation):
     """Largest relative error of the weights' way, over all tensors."""
-    stage = on_stage(implementation)
-    gradients = [buffer.clone() for buffer in stage.model.buffers()]
-    before = [weight.detach().clone() for weight in stage.model.parameters()]
+    prepared = on_stage(implementation)
+    gradients = [buffer.clone() for buffer in prepared.model.buffers()]
+    before = [weight.detach().clone() for weight in prepared.model.parameters()]
     for _ in range(STEPS):
-        stage.step()
+        prepared.step()
     worst = 0.0
-    for weight, start, gradient in zip(stage.model.parameters(), before, gradients, strict=True):
+    for weight, start, gradient in zip(prepared.model.parameters(), before, gradients, strict=True):
         # In double precision: the steps are small beside the weights.
         expected = adamw(start.double(), gradient.double())
         worst = max(worst, float((weight.detach() - expected).norm() / expected.norm()))
@@ -44,14 +44,14 @@ def error_after_steps(implementation):
 
 
 def handed_out():
-    stage = on_stage("fused")
-    buffers = list(stage.model.buffers())
+    prepared = on_stage("fused")
+    buffers = list(prepared.model.buffers())
     before = [buffer.clone() for buffer in buffers]
-    stage.step()
-    stage.step()
-    weights = list(stage.model.parameters())
+    prepared.step()
+    prepared.step()
+    weights = list(prepared.model.parameters())
     return {
-        "weights": stage.items,
+        "weights": prepared.items,
         "tensors": len(weights),
         "handed": sum(w.grad is b for w, b in zip(weights, buffers, strict=True)),
         "unchanged": all(torch.equal(a, b) for a, b in zip(before, buffers, strict=True)),

@@ -114,10 +114,10 @@ def files_in(folder):
 
 def saved():
     """Bytes of the traced model and of the exported program, written here without the harness."""
-    stage = staged("pair", "eager")
+    prepared = staged("pair", "eager")
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model, inputs = stage.model, words()
+        model, inputs = prepared.model, words()
         torch.jit.trace(model, inputs).save(f"{folder}/model.pt")
         torch.export.save(torch.export.export(model, inputs), f"{folder}/model.pt2")
         bytes_of = {file.name: file.stat().st_size for file in Path(folder).iterdir()}

@@ -1,10 +1,12 @@
 """Every technique of one process on small workloads, as the worker's loop takes them, and what came of it."""
 
 import functools
+import importlib
 import io
 import itertools
 import json
 import os
+import sys
 import tempfile
 import weakref
 from pathlib import Path
@@ -21,11 +23,14 @@ from runner.worker.case_key import CaseKey
 from runner.worker.correctness import compare
 from runner.worker.measurements import bounds, compiling, memory, timing
 from runner.worker.prepared_case import begin
-from runner.worker.single_process import Solo
-from runner.worker.techniques.apply import dress
+from runner.worker.single_process import SingleProcess
+from runner.worker.techniques.apply import apply_techniques
 from runner.worker.worker_loop import failure
 
 torch.set_num_threads(1)
+# Cases that answer rightly or wrongly, which other tests measure in processes of their own.
+sys.path.append(str(Path(__file__).parents[2] / "case_files"))
+importlib.import_module("answers")
 
 
 def performed(text):
@@ -33,7 +38,7 @@ def performed(text):
     torch._dynamo.reset()
     counters.clear()
     clear_compilation_metrics()
-    solo = Solo(CaseKey.parse(text), "cpu", 0)
+    solo = SingleProcess(CaseKey.parse(text), "cpu", 0)
     solo.first_call()
     solo.warm_up(0.0, 0.0)
     return solo
@@ -60,38 +65,38 @@ def saved_mib(model):
 
 def inside(text, look):
     """What `look` sees of a case on stage."""
-    return look(performed(text).stage)
+    return look(performed(text).prepared)
 
 
 def operators(text):
     """Names of all operators of one step."""
-    stage = performed(text).stage
+    prepared = performed(text).prepared
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
-        stage.step()
+        prepared.step()
     return sorted({event.name for event in profiler.events()})
 
 
 def calls_in_a_step(text):
-    stage = performed(text).stage
-    before = stage.model[2].calls
-    stage.step()
-    return stage.model[2].calls - before
+    prepared = performed(text).prepared
+    before = prepared.model[2].calls
+    prepared.step()
+    return prepared.model[2].calls - before
 
 
 def inputs_kept(name, technique):
     """How many of a workload's inputs, later ones included, are alive when it is on stage."""
     made = getattr(small_cases, name)()
     given = [weakref.ref(tensor) for one in (made.inputs, *made.variants) for tensor in one]
-    stage = dress(begin(CaseKey.parse(f"{name}/infer/-/{technique}"), "cpu", made))
+    prepared = apply_techniques(begin(CaseKey.parse(f"{name}/infer/-/{technique}"), "cpu", made))
     del made
-    memory.let_go("cpu")
-    stage.step()
+    memory.release_memory("cpu")
+    prepared.step()
     return [len(given), sum(tensor() is not None for tensor in given)]
 
 
 def error_by_hand(dtype):
     """Relative error of `layers` computed in `dtype` as a whole."""
-    reference = performed("layers/infer/-/eager").stage
+    reference = performed("layers/infer/-/eager").prepared
     torch.manual_seed(0)
     workload = small_cases.layers()
     with torch.no_grad():

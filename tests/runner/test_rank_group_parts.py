@@ -13,7 +13,7 @@ from runner.worker.distributed.communication import MIB, bus_bandwidth, measure
 from support.site import measured_python
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = Path(__file__).parent / "scripts/parts_of_gangs.py"
+SCRIPT = Path(__file__).parent / "scripts/rank_group_parts.py"
 KEY = CaseKey.parse("mlp_overhead/train/batch=64/parallel=ddp,ranks=2")
 
 

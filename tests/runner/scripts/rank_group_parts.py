@@ -14,8 +14,8 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from runner.cases import small_networks
 from runner.worker.case import REGISTER, Workload, case
 from runner.worker.case_key import CaseKey
-from runner.worker.distributed.cpu_partition import NoRoom, share_out
-from runner.worker.distributed.leader import of_all, together
+from runner.worker.distributed.cpu_partition import TooFewCpus, share_out
+from runner.worker.distributed.leader import merge_blocks, merge_metrics
 from runner.worker.distributed.parallel import ddp, part, part_key, pipeline_parallel, refuse, whole
 from runner.worker.distributed.rank import judge
 from runner.worker.messages import Block
@@ -78,7 +78,7 @@ def reason(of: Callable[[], object]) -> str:
     """Why something is unsupported; empty when it is not."""
     try:
         of()
-    except (Unsupported, UnknownCase, NoRoom) as error:
+    except (Unsupported, UnknownCase, TooFewCpus) as error:
         return str(error)
     return ""
 
@@ -182,8 +182,8 @@ def blocks() -> dict[str, Any]:
     first = Block((10, 30), 40, 100, minor_faults=1, involuntary_switches=2, cpu_ns=20)
     second = Block((20, 15), 35, 110, minor_faults=3, involuntary_switches=4, cpu_ns=20)
     return {
-        "ranks": asdict(together([first, second], ranks=True)),
-        "instances": asdict(together([first, second], ranks=False)),
+        "ranks": asdict(merge_blocks([first, second], ranks=True)),
+        "instances": asdict(merge_blocks([first, second], ranks=False)),
     }
 
 
@@ -196,11 +196,13 @@ def metrics() -> dict[str, Any]:
     better = {"pages_local": 1.0, "data_wait": 0.05, "launch_bound": 0.1, "export_time": 1.0, "capture": 1.0}
     worse = {"pages_local": 0.02, "data_wait": 0.95, "launch_bound": 0.9, "export_time": 9.0, "capture": 2.0}
     return {
-        "cpus": of_all(told, one_gpu=False),
-        "gpu": of_all(told, one_gpu=True),
+        "cpus": merge_metrics(told, one_gpu=False),
+        "gpu": merge_metrics(told, one_gpu=True),
         "worse": worse,
-        "worst": [of_all(both, one_gpu=False) for both in ([better, worse], [worse, better], [{}, worse])],
-        "half a sum": [of_all(both, one_gpu=False) for both in ([told[0], {}], [{}, told[0]])],
+        "worst": [
+            merge_metrics(both, one_gpu=False) for both in ([better, worse], [worse, better], [{}, worse])
+        ],
+        "half a sum": [merge_metrics(both, one_gpu=False) for both in ([told[0], {}], [{}, told[0]])],
     }
 
 

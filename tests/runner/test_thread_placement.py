@@ -11,12 +11,12 @@ import pytest
 from runner.worker.case_key import CaseKey
 from runner.worker.measurements import affinity_check
 from runner.worker.measurements.affinity_check import (
-    NotAsAsked,
-    Placement,
+    StartConditionNotMet,
+    ThreadPlacement,
     allocator,
-    as_asked,
-    cpus_in,
+    check_start_conditions,
     pages_local,
+    parse_cpu_list,
 )
 from runner.worker.messages import Block
 
@@ -52,7 +52,7 @@ def spin(seconds: float) -> None:
 
 def test_a_pinned_thread_is_seen_where_it_is_pinned() -> None:
     with one_cpu() as cpu:
-        place = Placement()
+        place = ThreadPlacement()
         place.before()
         spin(0.03)
         place.after(SECOND)
@@ -67,7 +67,7 @@ def test_switches_of_all_threads_are_counted_and_those_before_are_not() -> None:
             time.sleep(0.0001)
 
     sleeps_often()
-    place = Placement()
+    place = ThreadPlacement()
     place.before()
     stop = threading.Event()
     thread = threading.Thread(target=lambda: (sleeps_often(), stop.wait()))
@@ -86,7 +86,7 @@ def test_switches_of_all_threads_are_counted_and_those_before_are_not() -> None:
 
 def test_moves_between_cpus_are_counted_where_the_kernel_counts_them() -> None:
     allowed = sorted(os.sched_getaffinity(0))
-    place = Placement()
+    place = ThreadPlacement()
     place.before()
     try:
         for _ in range(10):
@@ -110,8 +110,8 @@ def test_pages_are_weighed_by_their_size() -> None:
 
 
 def test_lists_of_cpus_are_read() -> None:
-    assert cpus_in("0-2,8\n") == {0, 1, 2, 8}
-    assert cpus_in("") == set()
+    assert parse_cpu_list("0-2,8\n") == {0, 1, 2, 8}
+    assert parse_cpu_list("") == set()
 
 
 def test_threads_use_no_more_cpus_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,8 +135,10 @@ def test_the_allocator_is_known_by_its_mapping() -> None:
 
 def test_what_is_not_as_asked_is_refused() -> None:
     for fine in ("eager", "allocator=quiet", "allocator=hugetlb", "threads=3"):
-        assert as_asked(CaseKey.parse(f"x/infer/-/{fine}"), 3) == {"allocator_loaded": "libc"}
-    with pytest.raises(NotAsAsked, match=r"^malloc was to be jemalloc, but libc serves it: the preload did"):
-        as_asked(CaseKey.parse("x/infer/-/allocator=jemalloc"), 3)
-    with pytest.raises(NotAsAsked, match=r"^torch takes 2 threads here, not the 3 asked for$"):
-        as_asked(CaseKey.parse("x/infer/-/threads=3"), 2)
+        assert check_start_conditions(CaseKey.parse(f"x/infer/-/{fine}"), 3) == {"allocator_loaded": "libc"}
+    with pytest.raises(
+        StartConditionNotMet, match=r"^malloc was to be jemalloc, but libc serves it: the preload did"
+    ):
+        check_start_conditions(CaseKey.parse("x/infer/-/allocator=jemalloc"), 3)
+    with pytest.raises(StartConditionNotMet, match=r"^torch takes 2 threads here, not the 3 asked for$"):
+        check_start_conditions(CaseKey.parse("x/infer/-/threads=3"), 2)
