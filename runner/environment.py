@@ -9,7 +9,7 @@ from typing import Any
 
 from .errors import BrokenEnvironment
 from .execution.harness import Harness
-from .execution.process import Launch, WorkerGone, WorkerProcess, WorkerSilent
+from .execution.process import Launch, WorkerGone, WorkerProcess, WorkerTimeout
 from .profile import Profile
 from .worker.messages import Described, Failed, ProtocolError
 
@@ -68,7 +68,7 @@ def describe(name: str, python: Path, harness: Harness, profile: Profile) -> Env
         with WorkerProcess(launch, "describe") as worker:
             try:
                 answer = worker.receive(_DESCRIBE_SECONDS)
-            except WorkerSilent as error:
+            except WorkerTimeout as error:
                 raise BrokenEnvironment(
                     f"environment {name} ({python}) does not answer: nothing within {_DESCRIBE_SECONDS:g} s"
                 ) from error

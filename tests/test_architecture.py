@@ -71,7 +71,6 @@ NAMED_TWICE = {
     "Run",
     "Seen",
     "Session",
-    "Side",
     "Standing",
     "Target",
     "Task",

@@ -32,7 +32,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class BuildContext:
     """What all builds of a command share: where they go, who verifies, and whether the end was asked for."""
 
     store: Store
@@ -46,20 +46,20 @@ def check_offered(recipe: Recipe) -> None:
         raise BuildFailed(_sentence(recipe, why, None))
 
 
-def build(workshop: Workshop, recipe: Recipe, progress: Progress) -> Built:
+def build(context: BuildContext, recipe: Recipe, progress: Progress) -> Built:
     """The environment of a recipe, built unless it is there; a nightly without a day is the newest one.
 
     A killed build leaves a folder without a mark, which nobody uses and the next build removes. Raises
     BuildFailed with one sentence that names the log, and Cancelled; then nothing is left.
     """
-    store = workshop.store
+    store = context.store
     if not recipe.dated:
         try:
             recipe = package_index.dated(recipe, look_at(recipe.base_python))
         except IndexFailed as error:
             raise BuildFailed(_sentence(recipe, str(error), None)) from error
     waiting = "another process builds it: waiting"
-    with store.building(recipe, lambda: progress(waiting), workshop.cancelled.is_set) as held:
+    with store.building(recipe, lambda: progress(waiting), context.cancelled.is_set) as held:
         if not held:
             raise Cancelled
         if built := store.find(recipe):
@@ -67,7 +67,7 @@ def build(workshop: Workshop, recipe: Recipe, progress: Progress) -> Built:
         if store.path_of(recipe).exists():
             _clear(store, recipe)
         try:
-            return _Build(workshop, recipe, progress).run()
+            return _Build(context, recipe, progress).run()
         except BaseException:
             with suppress(OSError):
                 store.discard(store.path_of(recipe))
@@ -77,8 +77,8 @@ def build(workshop: Workshop, recipe: Recipe, progress: Progress) -> Built:
 class _Build:
     """One build, with the lock held and nothing in the way."""
 
-    def __init__(self, workshop: Workshop, recipe: Recipe, progress: Progress) -> None:
-        self._workshop, self._store = workshop, workshop.store
+    def __init__(self, context: BuildContext, recipe: Recipe, progress: Progress) -> None:
+        self._context, self._store = context, context.store
         self._recipe, self._progress = recipe, progress
         self._path = self._store.path_of(recipe)
         self._log = self._store.log_of(recipe)
@@ -130,7 +130,7 @@ class _Build:
         variables = {**pip.variables, "TMPDIR": str(self._path / "tmp")}
         log = self._store.log_of(self._recipe, part)
         ending = build_process.run(
-            command, log, variables, _DEADLINE_SECONDS, self._hear, self._workshop.cancelled
+            command, log, variables, _DEADLINE_SECONDS, self._hear, self._context.cancelled
         )
         if ending.code != 0:
             asked = partial(package_index.ask, pip, base)
@@ -144,7 +144,7 @@ class _Build:
 
     def _verified(self) -> Environment:
         try:
-            described = self._workshop.describe(self._recipe.label, self._path / "bin" / "python")
+            described = self._context.describe(self._recipe.label, self._path / "bin" / "python")
         except BrokenEnvironment as error:
             why = str(error).partition(") ")[2] or str(error)
             raise BuildFailed(_sentence(self._recipe, f"it is built, but {why}", self._log)) from error

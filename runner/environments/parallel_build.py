@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from ..errors import BuildFailed, IndexFailed
 from .build_process import Cancelled
-from .building import Workshop, build
+from .building import BuildContext, build
 from .recipe import Recipe
 from .store import Built
 
@@ -14,7 +14,7 @@ _AT_ONCE = 4
 
 
 def build_all(
-    workshop: Workshop, recipes: Mapping[str, Recipe], progress: Callable[[str, str], None]
+    context: BuildContext, recipes: Mapping[str, Recipe], progress: Callable[[str, str], None]
 ) -> dict[str, Built | BuildFailed]:
     """Build what is not built; answers by name the environment, or why there is none.
 
@@ -24,11 +24,11 @@ def build_all(
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="build") as pool:
         futures: dict[str, Future[Built]] = {}
         for name, recipe in recipes.items():
-            futures[name] = pool.submit(build, workshop, recipe, _told(name, progress))
+            futures[name] = pool.submit(build, context, recipe, _told(name, progress))
         try:
             wait(futures.values())
         except BaseException:
-            workshop.cancelled.set()
+            context.cancelled.set()
             for future in futures.values():
                 future.cancel()
             raise

@@ -60,7 +60,7 @@ class Canary:
             "facts": facts,
         }
 
-    def sing(self, boundary: int, token: str) -> tuple[Outcome, ...]:
+    def run(self, boundary: int, token: str) -> tuple[Outcome, ...]:
         """Run it once, now: one outcome per case, whose replicate is the number of the `boundary`."""
         started_at, started = datetime.now(UTC), time.monotonic()
         told, reason = self._told(token)

@@ -32,7 +32,7 @@ class WorkerGone(Exception):
     """The worker is dead; `WorkerProcess.close()` tells how."""
 
 
-class WorkerSilent(Exception):
+class WorkerTimeout(Exception):
     """No answer within the time allowed."""
 
 
@@ -106,7 +106,7 @@ class WorkerProcess:
             raise WorkerGone from error
 
     def receive(self, timeout: float) -> Message:
-        """The next message; raises WorkerGone, WorkerSilent after `timeout` seconds, or ProtocolError."""
+        """The next message; raises WorkerGone, WorkerTimeout after `timeout` seconds, or ProtocolError."""
         give_up = time.monotonic() + timeout
         searched = 0
         while (end := self._buffer.find(b"\n", searched)) < 0:
@@ -115,7 +115,7 @@ class WorkerProcess:
                 raise ProtocolError(f"a line longer than {_LINE_BYTES >> 20} MiB")
             left = give_up - time.monotonic()
             if left <= 0:
-                raise WorkerSilent
+                raise WorkerTimeout
             ready, _, _ = select.select([self._receive, self._process], [], [], left)
             if self._receive in ready:
                 data = os.read(self._receive, 1 << 20)

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 #: `samples` and `polling`: the share of time in
 #: which at least one kernel ran, from the driver's buffer or asked for again and again. Numbers of two
 #: rungs are never joined in one line.
-Rung = Literal["gpm", "dcgm", "samples", "polling", "none"]
+UtilisationSource = Literal["gpm", "dcgm", "samples", "polling", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class GpuCapabilities:
     index: int
     uuid: str
     name: str
-    rung: Rung
+    rung: UtilisationSource
     capabilities: tuple[Capability, ...]
     mig_of: str = ""
 

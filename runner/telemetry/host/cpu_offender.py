@@ -24,7 +24,7 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class Culprit:
+class Offender:
     """The process that took most, and how much of one CPU."""
 
     name: str
@@ -56,14 +56,14 @@ def cpu_times(proc: Path = Path("/proc")) -> CpuTimes:
 
 def busiest(
     before: CpuTimes, after: CpuTimes, seconds: float, cpus: tuple[int, ...], own: frozenset[int]
-) -> Culprit | None:
+) -> Offender | None:
     """Who used most of the measured `cpus` (none: all) in `seconds`, the processes of `own` left out.
 
     A process of one thread is taken to have run where it was seen; where several threads ran, nobody knows.
     """
     if seconds <= 0:
         return None
-    found: Culprit | None = None
+    found: Offender | None = None
     for (pid, started), used in after.items():
         then = before.get((pid, started))
         seen = {used.cpu, then.cpu} if then else {used.cpu}
@@ -71,7 +71,7 @@ def busiest(
             continue
         share = (used.seconds - (then.seconds if then else 0.0)) / seconds
         if share >= _NOTICED and (found is None or share > found.share):
-            found = Culprit(used.name, pid, share)
+            found = Offender(used.name, pid, share)
     return found
 
 

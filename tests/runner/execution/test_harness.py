@@ -60,8 +60,8 @@ def test_only_the_worker_and_the_cases_travel(tmp_path: Path) -> None:
     with zipfile.ZipFile(harness.build(tmp_path).path) as archive:
         names = archive.namelist()
     assert {"__main__.py", "runner/__init__.py", "runner/worker/main.py", "runner/cases/mlp.py"} <= set(names)
-    strangers = [n for n in names if not n.startswith(("runner/worker/", "runner/cases/"))]
-    assert sorted(strangers) == ["__main__.py", "runner/__init__.py"]
+    foreign_pids = [n for n in names if not n.startswith(("runner/worker/", "runner/cases/"))]
+    assert sorted(foreign_pids) == ["__main__.py", "runner/__init__.py"]
     assert all(name.endswith(".py") for name in names)
 
 
