@@ -1,11 +1,12 @@
 """A command of a build: under the supervisor, its output in a log that is read as it grows."""
 
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from common.processes import SupervisedProcess
 
@@ -85,7 +86,6 @@ class _Lines:
 
 def _free(folder: Path) -> int:
     try:
-        state = os.statvfs(folder)
+        return psutil.disk_usage(str(folder)).free
     except OSError:
         return 0
-    return state.f_bavail * state.f_frsize

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from common.file_lock import lock
 
 from ..errors import EnvironmentInUse
@@ -254,42 +256,40 @@ def size_mib(folder: Path) -> int:
 
 
 def _running(folder: Path) -> bool:
-    """Whether a process lives in the environment: people may use it by hand.
+    """Whether a process uses the environment: one started by hand counts, too.
 
-    Its interpreter is a link to another, so /proc/PID/exe does not tell. Of other users' processes only the
-    command line can be read.
+    The environment's interpreter is a link to another one, so a process's executable does not show it. Of
+    other users' processes only the command line is readable.
     """
-    processes = (entry for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    real = os.fsencode(folder.resolve())
-    return any(test(entry, real) for entry in processes for test in (_started, _activated, _maps))
+    tests = (_started_by, _activated, _maps)
+    return any(test(process, folder.resolve()) for process in psutil.process_iter() for test in tests)
 
 
-def _started(process: Path, folder: bytes) -> bool:
-    """By the environment's interpreter, by whatever path it was called."""
-    with suppress(OSError):
-        called = (process / "cmdline").read_bytes().partition(b"\0")[0]
-        if b"/" not in called:
+def _started_by(process: psutil.Process, folder: Path) -> bool:
+    """Whether the environment's interpreter started it, by whatever path."""
+    with suppress(psutil.Error, OSError):
+        program = next(iter(process.cmdline()), "")
+        if "/" not in program:
             return False
-        if not called.startswith(b"/"):
-            called = os.path.join(os.fsencode(os.readlink(process / "cwd")), called)
-        return os.path.realpath(os.path.dirname(called)) == folder + b"/bin"
+        if not program.startswith("/"):
+            program = os.path.join(process.cwd(), program)
+        return os.path.realpath(os.path.dirname(program)) == str(folder / "bin")
     return False
 
 
-def _activated(process: Path, folder: bytes) -> bool:
-    """In a shell that had activated the environment."""
-    with suppress(OSError):
-        for variable in (process / "environ").read_bytes().split(b"\0"):
-            name, _, value = variable.partition(b"=")
-            if name == b"VIRTUAL_ENV":
-                return bool(value) and os.path.realpath(value) == folder
+def _activated(process: psutil.Process, folder: Path) -> bool:
+    """Whether a shell started it in which the environment was activated."""
+    with suppress(psutil.Error, OSError):
+        activated = process.environ().get("VIRTUAL_ENV", "")
+        return bool(activated) and os.path.realpath(activated) == str(folder)
     return False
 
 
-def _maps(process: Path, folder: bytes) -> bool:
-    """A library of the environment, such as torch's, is mapped."""
+def _maps(process: psutil.Process, folder: Path) -> bool:
+    """Whether it maps a library of the environment, such as torch's."""
+    # Not `memory_maps`: psutil reads smaps, for which the kernel walks the page tables of what is measured.
     with suppress(OSError):
-        return b" " + folder + b"/" in (process / "maps").read_bytes()
+        return b" " + os.fsencode(folder) + b"/" in Path(f"/proc/{process.pid}/maps").read_bytes()
     return False
 
 

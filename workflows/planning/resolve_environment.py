@@ -11,8 +11,7 @@ from configuration.suggestions import unknown
 from configuration.tables.environments import EnvironmentSettings
 from runner import environment as environment_room
 from runner.environment import Environment
-from runner.environments.building import BuildContext, check_offered
-from runner.environments.parallel_build import build_all
+from runner.environments.building import BuildContext, build_all, check_offered
 from runner.environments.recipe import NIGHTLY, Recipe
 from runner.environments.spec import Wanted, parse_spec, which_torch
 from runner.environments.store import Built, Store

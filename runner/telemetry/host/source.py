@@ -199,7 +199,10 @@ class HostSource:
 
 
 def _stat() -> tuple[dict[int, _Times], int]:
-    """Every CPU's ticks, and how many tasks run or want to."""
+    """Every CPU's ticks by CPU number, and the number of runnable tasks.
+
+    psutil reports CPUs by position, which is not their number when some are offline, and no runnable tasks.
+    """
     cpus: dict[int, _Times] = {}
     running = 0
     for line in _text(Path("/proc/stat")).splitlines():
@@ -219,7 +222,10 @@ def _rate(before: int | None, now: int | None, per: float) -> float | None:
 
 
 def _frequencies(cpus: Sequence[int]) -> list[float]:
-    """MHz of the CPUs, of some of them where there are many; empty where the kernel does not tell."""
+    """MHz of the CPUs, at most `_FREQUENCIES` of them; empty if the kernel does not report it.
+
+    psutil reads the files of all CPUs each time, and each read may wake an idle CPU.
+    """
     some = cpus[:: max(1, -(-len(cpus) // _FREQUENCIES))]
     texts = (_text(_CPUS / f"cpu{cpu}/cpufreq/scaling_cur_freq").strip() for cpu in some)
     return [int(text) / 1000 for text in texts if text.isdigit()]

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from runner.environments import package_index
-from runner.environments.building import BuildContext, mismatch
+from runner.environments.building import BuildContext, build_all, mismatch
 from runner.environments.interpreter import look_at
-from runner.environments.parallel_build import build_all
 from runner.environments.recipe import Recipe
 from runner.environments.store import FREEZE, MARK, Built
 from runner.errors import BuildFailed, IndexFailed

@@ -6,9 +6,9 @@ import sys
 import time
 from dataclasses import replace
 
-from runner.telemetry.host.cpu_offender import Offender, Used, busiest, cpu_times, own_processes
+from runner.telemetry.host.cpu_offender import Offender, ProcessCpuTime, busiest, cpu_times, own_processes
 
-HOG = Used("hog", 0.5, 1, 1)
+HOG = ProcessCpuTime("hog", 0.5, 1, 1)
 
 
 def test_the_one_that_used_most_is_named_with_its_share() -> None:
