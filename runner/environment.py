@@ -1,4 +1,4 @@
-"""The environments to measure: found, asked who they are, refused with one sentence when broken."""
+"""Describes the environments to measure; a broken one is refused with one sentence."""
 
 import os
 import tempfile
@@ -49,7 +49,7 @@ def check_interpreter(name: str, python: Path) -> None:
 
 
 def describe(name: str, python: Path, harness: Harness, profile: Profile) -> Environment:
-    """Ask the interpreter at `python` who it is, under the profile it will be measured in.
+    """Describe the environment of the interpreter at `python`, under the profile it is measured in.
 
     Raises BrokenEnvironment when it is missing, cannot import torch, or does not answer in three minutes.
     """

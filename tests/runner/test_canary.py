@@ -66,7 +66,7 @@ def test_what_goes_wrong_is_an_outcome(monkeypatch: pytest.MonkeyPatch, tmp_path
     nowhere = Canary((100_000,)).run(0, "test:canary")
     assert [(o.status, o.metrics, o.blocks) for o in nowhere] == [("crashed", {}, ())] * 2
     assert nowhere[0].reason == "the canary ended with 1: OSError: [Errno 22] Invalid argument"
-    monkeypatch.setattr(canary_runner, "_PATIENCE_SECONDS", 0.001)
+    monkeypatch.setattr(canary_runner, "_TIMEOUT_SECONDS", 0.001)
     late = Canary(()).run(0, "test:canary")
     assert late[0].reason == late[1].reason == "the canary did not end within 0.001 s"
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))

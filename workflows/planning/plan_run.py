@@ -195,7 +195,7 @@ def reach(
 
 def machine_of(local: MachineFacts, others: NodeMachines) -> dict[str, Any]:
     """This machine, or all that take part as one, for a run's header."""
-    return machine_body(machine.together(local, others.machines), others.facts())
+    return machine_body(machine.combine(local, others.machines), others.facts())
 
 
 def gpus_in_use(environment: Environment, device: str) -> list[Mapping[str, Any]]:

@@ -75,7 +75,7 @@ def test_killed_within_a_watch_its_rows_are_kept_and_others_follow(samplers: Sam
 def test_a_silent_one_is_given_up_and_replaced(
     samplers: Samplers, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampler_client, "_PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(sampler_client, "_TIMEOUT_SECONDS", 0.3)
     sampler = samplers.start()
     assert sampler.read(tree.root).host
     stopped = samplers.pid(sampler)
