@@ -14,7 +14,7 @@ from verdict_simulation import Array, words
 
 from analysis.comparison.plan import Plan
 from analysis.comparison.thresholds import threshold_of
-from runner.execution.pair_precision import standard_error
+from runner.execution.blocks import standard_error
 
 TRIALS = 4_000
 #: What both sides of a pair take to start, and one round of both, in seconds.
@@ -60,7 +60,7 @@ KINDS: Mapping[str, Rounds] = {
 
 
 def errors(rounds: Array) -> Array:
-    """As `runner.execution.pair_precision.standard_error`, of the last axis."""
+    """As `runner.execution.blocks.standard_error`, of the last axis."""
     many = rounds.shape[-1]
     rank = max(1, round((many + 1) / 2 - 1.96 * math.sqrt(many / 4)))
     ordered = np.sort(rounds, axis=-1)

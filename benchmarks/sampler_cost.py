@@ -97,20 +97,20 @@ def _compared(worker: WorkerProcess, sampler: Sampler, case: str, rounds: int) -
         return median(_expect(worker, Block).samples_ns)
 
     def sampled() -> float:
-        sampler.watch(worker.root, HZ)
+        sampler.start(worker.root, HZ)
         try:
             return block()
         finally:
-            sampler.rest()
+            sampler.stop()
 
     def read() -> float:
-        sampler.mark(worker.root)
+        sampler.read(worker.root)
         try:
             return block()
         finally:
-            sampler.mark(worker.root)
+            sampler.read(worker.root)
 
-    sampler.mark(worker.root)
+    sampler.read(worker.root)
     logs: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
         for row, watched in zip(logs, (sampled, read), strict=True):

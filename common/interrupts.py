@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a closed terminal: an end that keeps what is measured."""
+"""Ctrl-C, SIGTERM and SIGHUP end a run so that its measurements are kept."""
 
 import signal
 import time
@@ -6,30 +6,30 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: Programs hand the same wish on in several ways: Slurm asks every process of a job, and so does its guard.
-_SAME_WISH_SECONDS = 2.0
+#: One request may arrive as several signals: Slurm signals every process of a job, and so does its guard.
+_REPEAT_SECONDS = 2.0
 
 
 class Interrupts:
-    """Whether somebody asked for the end.
+    """Turns signals into KeyboardInterrupt.
 
-    A signal raises KeyboardInterrupt, except that the first one within `deferred` is only remembered: it
-    must not cut through a line of the journal or a transaction. Who asks twice is obeyed at once: with
-    Ctrl-C at any time, with other signals when the second one comes later than what hands the first one on.
+    Within `deferred` the first signal is only recorded, so that it does not cut through a line of the journal
+    or a transaction. A second request interrupts at once: Ctrl-C at any time, other signals when they arrive
+    later than copies of the first one would.
     """
 
     def __init__(self) -> None:
         self._deferring = False
-        self._asked = False
-        self._heard = float("-inf")
+        self._requested = False
+        self._last_signal = float("-inf")
 
-    def asked(self) -> bool:
-        """Whether a signal came while deferring."""
-        return self._asked
+    def requested(self) -> bool:
+        """Whether a signal arrived while deferring."""
+        return self._requested
 
     @contextmanager
     def deferred(self) -> Generator[None]:
-        """Within the block, whoever works must look at `asked` now and then."""
+        """Record the first signal within the block; the caller has to check `requested` regularly."""
         self._deferring = True
         try:
             yield
@@ -37,20 +37,20 @@ class Interrupts:
             self._deferring = False
 
     def take(self, number: int, *_: object) -> None:
-        """The signals' handler."""
+        """The signal handler."""
         now = time.monotonic()
-        if number != signal.SIGINT and now < self._heard + _SAME_WISH_SECONDS:
+        if number != signal.SIGINT and now < self._last_signal + _REPEAT_SECONDS:
             return
-        self._heard = now
-        if self._deferring and not self._asked:
-            self._asked = True
+        self._last_signal = now
+        if self._deferring and not self._requested:
+            self._requested = True
             return
         raise KeyboardInterrupt
 
 
 @contextmanager
 def interruptible() -> Generator[Interrupts]:
-    """Handle the signals that ask for an end; those ignored from outside (nohup) stay ignored."""
+    """Handle SIGINT, SIGTERM and SIGHUP for the block; signals ignored by the parent (nohup) stay ignored."""
     interrupts = Interrupts()
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     for number, handler in before.items():

@@ -1,6 +1,6 @@
-"""Processes that leave nothing behind: a command under a supervisor of its own, and who descends from whom.
+"""Commands under a supervisor that leave no process behind, and the descendants of a process.
 
-Standard library only: `common.supervisor` imports this module and starts without site-packages.
+Standard library only, not psutil: `common.supervisor` imports this module and starts without site-packages.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""The environments to measure: found, asked who they are, refused with one sentence when broken."""
+"""Describes the environments to measure; a broken one is refused with one sentence."""
 
 import os
 import tempfile
@@ -9,7 +9,7 @@ from typing import Any
 
 from .errors import BrokenEnvironment
 from .execution.harness import Harness
-from .execution.process import Launch, WorkerGone, WorkerProcess, WorkerSilent
+from .execution.process import Launch, WorkerGone, WorkerProcess, WorkerTimeout
 from .preset import MachinePreset
 from .worker.messages import Described, Failed, ProtocolError
 
@@ -49,7 +49,7 @@ def check_interpreter(name: str, python: Path) -> None:
 
 
 def describe(name: str, python: Path, harness: Harness, preset: MachinePreset) -> MeasuredEnvironment:
-    """Ask the interpreter at `python` who it is, under the preset it will be measured in.
+    """Describe the environment of the interpreter at `python`, under the preset it is measured in.
 
     Raises BrokenEnvironment when it is missing, cannot import torch, or does not answer in three minutes.
     """
@@ -68,7 +68,7 @@ def describe(name: str, python: Path, harness: Harness, preset: MachinePreset) -
         with WorkerProcess(launch, "describe") as worker:
             try:
                 answer = worker.receive(_DESCRIBE_SECONDS)
-            except WorkerSilent as error:
+            except WorkerTimeout as error:
                 raise BrokenEnvironment(
                     f"environment {name} ({python}) does not answer: nothing within {_DESCRIBE_SECONDS:g} s"
                 ) from error

@@ -1,4 +1,4 @@
-"""The journal of a run: an append-only file in which nothing that was measured is ever lost.
+"""The journal of a run: an append-only file that loses no measurement.
 
 One JSON object per line: `{"v": 1, "kind": ..., "crc": ..., "body": ...}` (see `common.journal_lines`).
 Each line is flushed to the disk before anything else happens to it. A torn last line (the machine died
@@ -204,10 +204,10 @@ def in_use(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def left_alone(path: Path) -> Generator[bool]:
-    """Whether nobody holds the journal open for writing; then nobody begins to within the block.
+def locked_against_writers(path: Path) -> Generator[bool]:
+    """Lock the journal against writers for the block; yields False if a process has it open for writing.
 
-    For a moment only: who wants to write to it waits, and not for long. Raises OSError.
+    Keep the block short: a writer waits for the lock, but not for long. Raises OSError.
     """
     with path.open("rb") as file:
         yield lock(file.fileno())

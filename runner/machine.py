@@ -1,4 +1,4 @@
-"""What this machine is, and what it cannot measure."""
+"""Facts about this machine, and what it cannot measure."""
 
 import hashlib
 import json
@@ -92,15 +92,15 @@ def describe(gpus: list[Mapping[str, Any]], cpus: int | None = None) -> MachineF
     )
 
 
-def together(here: MachineFacts, others: Sequence[MachineFacts]) -> MachineFacts:
-    """Several machines that measure as one, `here` being whose controller leads.
+def combine(leader: MachineFacts, others: Sequence[MachineFacts]) -> MachineFacts:
+    """The facts of several machines that measure together; the controller runs on `leader`.
 
-    Their hardware is that of all of them, so that no number of theirs joins a series of one machine. Who
-    leads is part of it, as is the order: cases that take fewer machines take the first.
+    The hardware is that of all machines, so that their numbers never join a series of one machine. The
+    leader and the order are part of it: cases that need fewer machines use the first ones.
     """
     if not others:
-        return here
-    every = (here, *others)
+        return leader
+    every = (leader, *others)
     kinds = Counter(one.hardware_label for one in every)
     hardware: dict[str, Any] = {
         "machines": len(every),
@@ -111,15 +111,15 @@ def together(here: MachineFacts, others: Sequence[MachineFacts]) -> MachineFacts
         "gpu_memory_mib": sorted(mib for one in every for mib in one.hardware["gpu_memory_mib"]),
     }
     return replace(
-        here,
-        hardware_label=" + ".join(f"{many} x ({label})" for label, many in kinds.items()),
+        leader,
+        hardware_label=" + ".join(f"{count} x ({label})" for label, count in kinds.items()),
         hardware_fingerprint=_digest({"machines": [one.hardware_fingerprint for one in every]}),
         hardware=hardware,
     )
 
 
 def limits(gpus: list[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What this machine cannot measure, one sentence each with the reason."""
+    """What this machine cannot measure: one sentence each, with the reason."""
     found: list[str] = []
     if not gpus:
         found.append(
@@ -141,7 +141,7 @@ def limits(gpus: list[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def last_level_cache_mib() -> float | None:
-    """The largest cache of the first CPU in MiB, as the kernel tells it; a guest may be told its host's."""
+    """The largest cache of the first CPU in MiB, as the kernel reports it; a guest may see its host's."""
     sizes = [_read(path) or "" for path in (_CPU / "cpu0/cache").glob("index*/size")]
     known = [int(size[:-1]) / 1024 for size in sizes if size.endswith("K") and size[:-1].isdecimal()]
     return max(known, default=None)
@@ -178,23 +178,25 @@ def _cpu_info() -> dict[str, str]:
 
 
 def _arm_cores(text: str) -> list[str]:
-    """The kinds of cores that arm64's /proc/cpuinfo tells of, by number: it names no model."""
+    """The kinds of cores in arm64's /proc/cpuinfo, by number: it contains no model name."""
     found: list[str] = []
     for block in text.split("\n\n"):
         pairs = (line.partition(":") for line in block.splitlines())
-        told = {name.strip(): value.strip() for name, _, value in pairs}
-        if {"CPU implementer", "CPU part"} <= told.keys():
-            numbers = (told.get(f"CPU {word}", "") for word in ("implementer", "part", "variant", "revision"))
+        fields = {name.strip(): value.strip() for name, _, value in pairs}
+        if {"CPU implementer", "CPU part"} <= fields.keys():
+            numbers = (
+                fields.get(f"CPU {word}", "") for word in ("implementer", "part", "variant", "revision")
+            )
             found.append("ARM {} part {} variant {} revision {}".format(*numbers))
     return list(dict.fromkeys(found))
 
 
 def _core_name(core: str) -> str:
-    """A core for people: with the name of its numbers where that is known. Others as they are."""
-    told = re.fullmatch(r"ARM (\S+) part (\S+) variant (?:0x)?(\w*) revision (\w*)", core)
-    if told is None:
+    """The name of a core where its numbers are known; others unchanged."""
+    numbers = re.fullmatch(r"ARM (\S+) part (\S+) variant (?:0x)?(\w*) revision (\w*)", core)
+    if numbers is None:
         return core
-    implementer, part, variant, revision = told.groups()
+    implementer, part, variant, revision = numbers.groups()
     name = _ARM_CORES.get((implementer, part), f"ARM {implementer} part {part}")
     return f"{name} r{variant}p{revision}" if variant and revision else name
 

@@ -40,7 +40,6 @@ NAMED_TWICE = {
     "Queue",
     "Ready",
     "Session",
-    "Side",
     "Standing",
     "Target",
 }

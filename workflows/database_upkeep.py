@@ -89,7 +89,7 @@ def clear(data_dir: Path, now: datetime) -> Iterator[str]:
 def _put_aside(path: Path, before: float) -> list[Path]:
     """What may go of a run, under names that nobody looks for: who resumes it must not lose it half way."""
     found: list[Path] = []
-    with suppress(OSError), journal.left_alone(path) as is_left:
+    with suppress(OSError), journal.locked_against_writers(path) as is_left:
         if is_left and path.stat().st_mtime < before:
             for name in _LEFT:
                 going = path.with_name(name + _GOING)

@@ -158,7 +158,7 @@ class _Boundaries:
         """One boundary; nothing may be measured meanwhile."""
         if self._canary is None or (time.monotonic() < self._rests_until and not last):
             return
-        for outcome in self._canary.sing(self._next, f"{self._run}:canary:{self._next}"):
+        for outcome in self._canary.run(self._next, f"{self._run}:canary:{self._next}"):
             self._recorder.canary(outcome)
         self._next += 1
         self._rests_until = time.monotonic() + _CANARY_REST_SECONDS

@@ -222,7 +222,7 @@ def _watched(app: AppContext, prepared: Prepared, interrupts: Interrupts) -> Run
             prepared.known,
             app.open_database,
             watcher,
-            interrupts.asked,
+            interrupts.requested,
             Kept(app.settings.telemetry_days, app.settings.samples_days),
             prepared.nodes,
         )

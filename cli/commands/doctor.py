@@ -11,9 +11,8 @@ from runner import environment as environments
 from runner import machine
 from runner.errors import BrokenEnvironment
 from runner.execution import harness
-from runner.telemetry.capability import Capability, Probe
+from runner.telemetry.capability import Capability, Probe, host_capabilities
 from runner.telemetry.gpu import probe
-from runner.telemetry.host import capability as host
 from runner.telemetry.recording import MOST_HZ, NothingToRecord, record
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
@@ -30,7 +29,7 @@ def doctor(
     """What this machine can measure, what it cannot, and why."""
     with in_one_sentence():
         found = examine(context(noting=False))
-    gpus, cpu = probe.examine(), host.capabilities()
+    gpus, cpu = probe.examine(), host_capabilities()
     if as_json:
         typer.echo(json.dumps({**found, "telemetry": telemetry_body(gpus, cpu)}, indent=2, default=str))
         return

@@ -90,7 +90,7 @@ def live(
     before = signal.set_wakeup_fd(service.waker, warn_on_full_buffer=False)
     try:
         with interrupts.deferred():
-            service.run(lambda: interrupts.asked() or asked(), once=once)
+            service.run(lambda: interrupts.requested() or asked(), once=once)
     except KeyboardInterrupt:
         say("stopped at once; the next scheduler of this machine goes on with what ran")
         raise typer.Exit(INTERRUPTED) from None

@@ -10,7 +10,7 @@ from .versions import around, is_it
 
 #: So little room is none: what was being written did not fit.
 FULL_BYTES = 4 << 20
-_SHOWN = 200
+_MAX_ERROR_CHARACTERS = 200
 
 _MISSING = re.compile(
     r"Could not find a version that satisfies the requirement (\S+).*?\(from versions: (.*?)\)"
@@ -50,15 +50,15 @@ def unreachable(printed: str) -> str:
     """
     for address, why in _NOT_FETCHED.findall(printed):
         if not why.startswith("404 "):
-            said = next((words for mark, words in _WHY if mark in why), "the connection broke")
-            return f"the package index at {urlsplit(address).hostname} does not answer: {said}"
+            reason = next((words for mark, words in _WHY if mark in why), "the connection broke")
+            return f"the package index at {urlsplit(address).hostname} does not answer: {reason}"
     return ""
 
 
-def of_command(what: str, ending: Ending, wanted: str, python: str, ask_index: Callable[[str], str]) -> str:
+def of_command(what: str, ending: Ending, wanted: str, python: str, query_index: Callable[[str], str]) -> str:
     """Why a command of a build failed: `what` it did, the version that was `wanted`, the base's Python.
 
-    `ask_index` answers what `pip -vv index versions` prints about a package.
+    `query_index` answers what `pip -vv index versions` prints about a package.
     """
     if _NO_ROOM.search(ending.output) or ending.free_bytes < FULL_BYTES:
         return "the disk is full"
@@ -66,9 +66,9 @@ def of_command(what: str, ending: Ending, wanted: str, python: str, ask_index: C
         return f"{what} was killed"
     if missing := _MISSING.search(ending.output):
         project = re.match(r"[A-Za-z0-9._-]+", missing[1])
-        asked = ask_index(project[0] if project else missing[1])
+        printed = query_index(project[0] if project else missing[1])
         versions = [] if missing[2] == "none" else missing[2].split(", ")
-        return not_offered(missing[1], versions, asked, wanted, python)
+        return not_offered(missing[1], versions, printed, wanted, python)
     if wheel := re.search(r"(\S+\.whl) is not a supported wheel on this platform", ending.output):
         return f"{wheel[1]} is for another Python or platform than Python {python} here"
     if "ensurepip is not" in ending.output:
@@ -76,24 +76,24 @@ def of_command(what: str, ending: Ending, wanted: str, python: str, ask_index: C
     return f"{what} failed: {last_error(ending.output)}"
 
 
-def not_offered(requirement: str, offered: list[str], asked: str, wanted: str, python: str) -> str:
+def not_offered(requirement: str, offered: list[str], printed: str, wanted: str, python: str) -> str:
     """No version fits: because an index gave no answer, or offers others, or has it for other Pythons."""
-    if not offered and (trouble := unreachable(asked)):
+    if not offered and (trouble := unreachable(printed)):
         return trouble
     if not requirement.startswith("torch=="):
         return f"the package index offers no {requirement} for Python {python}"
     sentence = f"the package index offers no torch {wanted} for Python {python}"
-    if pythons := other_pythons(asked, wanted):
+    if pythons := other_pythons(printed, wanted):
         return f"{sentence}, but for {', '.join(pythons)}: `base_python` names another"
     near = ", ".join(around(wanted, offered))
     return f"{sentence}; the nearest are {near}" if near else sentence
 
 
-def other_pythons(asked: str, wanted: str) -> list[str]:
+def other_pythons(printed: str, wanted: str) -> list[str]:
     """The Pythons that an index has Linux wheels of this torch for, of those that pip passed over."""
     found = {
         (int(major), int(minor))
-        for version, major, minor, tags in _SKIPPED.findall(asked)
+        for version, major, minor, tags in _SKIPPED.findall(printed)
         if is_it(wanted, unquote(version)) and tags.endswith(platform.machine())
     }
     return [f"{major}.{minor}" for major, minor in sorted(found)]
@@ -103,5 +103,5 @@ def last_error(printed: str) -> str:
     """The line that says what went wrong: pip's last ERROR, else the last line."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
-    said = (errors or lines or ["it printed nothing"])[-1]
-    return said if len(said) <= _SHOWN else said[: _SHOWN - 3] + "..."
+    reason = (errors or lines or ["it printed nothing"])[-1]
+    return reason if len(reason) <= _MAX_ERROR_CHARACTERS else reason[: _MAX_ERROR_CHARACTERS - 3] + "..."

@@ -1,11 +1,12 @@
 """A command of a build: under the supervisor, its output in a log that is read as it grows."""
 
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from common.processes import SupervisedProcess
 
@@ -14,15 +15,15 @@ _PATIENCE_SECONDS = 30.0
 
 
 class Cancelled(Exception):
-    """Somebody asked for the end."""
+    """The build was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
     """How a command ended: its exit code (None when it was killed), what it printed, the least room left.
 
-    `free_bytes` is the smallest free space that was seen on the log's disk while it ran: a program that
-    fills a disk often clears away what it wrote before anybody can look.
+    `free_bytes` is the smallest free space seen on the log's disk while it ran: a program that fills a disk
+    often removes what it wrote when it fails.
     """
 
     code: int | None
@@ -40,7 +41,7 @@ def run(
 ) -> Ending:
     """Run a command to its end; when this process dies, the supervisor kills all of it.
 
-    `on_line` hears each line that is printed, as soon as it is. Raises Cancelled when `cancelled` is set.
+    `on_line` is called with each line of output as it is printed. Raises Cancelled when `cancelled` is set.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileNotFoundError):
@@ -64,19 +65,19 @@ class _Lines:
 
     def __init__(self, path: Path, on_line: Callable[[str], None]) -> None:
         self._path, self._on_line = path, on_line
-        self._told = 0
+        self._reported = 0
 
     def read(self) -> None:
-        """Tell what is new."""
+        """Report the lines that are new."""
         text = self.text
         whole = text[: text.rfind("\n") + 1]
-        for line in whole[self._told :].splitlines():
+        for line in whole[self._reported :].splitlines():
             self._on_line(line)
-        self._told = len(whole)
+        self._reported = len(whole)
 
     @property
     def text(self) -> str:
-        """All that was printed."""
+        """The whole output."""
         try:
             return self._path.read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -85,7 +86,6 @@ class _Lines:
 
 def _free(folder: Path) -> int:
     try:
-        state = os.statvfs(folder)
+        return psutil.disk_usage(str(folder)).free
     except OSError:
         return 0
-    return state.f_bavail * state.f_frsize

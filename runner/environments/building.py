@@ -1,10 +1,11 @@
-"""Building one environment: a virtual environment, pip, a look at what came, and only then the mark."""
+"""Builds environments: virtual environment, pip, verification, and only then the mark."""
 
 import re
 import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,19 +22,22 @@ from .recipe import NIGHTLY, Recipe
 from .store import FREEZE, RECIPE, Built, Store
 from .versions import date_of, is_it, parse
 
-#: No download of a few gigabytes takes longer, or else nobody waits for it.
+#: No useful download of a few gigabytes takes longer.
 _DEADLINE_SECONDS = 4 * 3600.0
 _DRIVER = Path("/proc/driver/nvidia/version")
 
-#: Asks the interpreter at a path who it is, under a name for people; raises BrokenEnvironment.
+#: Downloads share one line and unpacking shares one disk: more builds at once would each be slower.
+_PARALLEL_BUILDS = 4
+
+#: Describes the environment with this name and interpreter; raises BrokenEnvironment.
 Describe = Callable[[str, Path], MeasuredEnvironment]
-#: Hears what happens, a short phrase each.
+#: Called with a short phrase at each step.
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
-    """What all builds of a command share: where they go, who verifies, and whether the end was asked for."""
+class BuildContext:
+    """What all builds of a command share: the store, the verification, and the request to cancel."""
 
     store: Store
     describe: Describe
@@ -41,25 +45,25 @@ class Workshop:
 
 
 def check_offered(recipe: Recipe) -> None:
-    """Raise BuildFailed, a sentence, where the package index is known not to offer the torch of a recipe."""
+    """Raise BuildFailed if the package index is known not to offer the torch of a recipe."""
     if why := package_index.lacks(recipe, look_at(recipe.base_python)):
         raise BuildFailed(_sentence(recipe, why, None))
 
 
-def build(workshop: Workshop, recipe: Recipe, progress: Progress) -> Built:
-    """The environment of a recipe, built unless it is there; a nightly without a day is the newest one.
+def build(context: BuildContext, recipe: Recipe, progress: Progress) -> Built:
+    """The environment of a recipe, built unless it exists; a nightly without a day is the newest one.
 
-    A killed build leaves a folder without a mark, which nobody uses and the next build removes. Raises
-    BuildFailed with one sentence that names the log, and Cancelled; then nothing is left.
+    A killed build leaves a folder without a mark, which is never used and which the next build removes.
+    Raises BuildFailed with one sentence that names the log, and Cancelled; then nothing is left behind.
     """
-    store = workshop.store
+    store = context.store
     if not recipe.dated:
         try:
             recipe = package_index.dated(recipe, look_at(recipe.base_python))
         except IndexFailed as error:
             raise BuildFailed(_sentence(recipe, str(error), None)) from error
     waiting = "another process builds it: waiting"
-    with store.building(recipe, lambda: progress(waiting), workshop.cancelled.is_set) as held:
+    with store.building(recipe, lambda: progress(waiting), context.cancelled.is_set) as held:
         if not held:
             raise Cancelled
         if built := store.find(recipe):
@@ -67,18 +71,53 @@ def build(workshop: Workshop, recipe: Recipe, progress: Progress) -> Built:
         if store.path_of(recipe).exists():
             _clear(store, recipe)
         try:
-            return _Build(workshop, recipe, progress).run()
+            return _Build(context, recipe, progress).run()
         except BaseException:
             with suppress(OSError):
                 store.discard(store.path_of(recipe))
             raise
 
 
-class _Build:
-    """One build, with the lock held and nothing in the way."""
+def build_all(
+    context: BuildContext, recipes: Mapping[str, Recipe], progress: Callable[[str, str], None]
+) -> dict[str, Built | BuildFailed]:
+    """Build the environments that do not exist yet; returns each by name, or why it could not be built.
 
-    def __init__(self, workshop: Workshop, recipe: Recipe, progress: Progress) -> None:
-        self._workshop, self._store = workshop, workshop.store
+    `progress` is called with a name and a phrase, from several threads. An exception such as
+    KeyboardInterrupt ends all builds, leaves nothing half built, and is raised again.
+    """
+    with ThreadPoolExecutor(_PARALLEL_BUILDS, thread_name_prefix="build") as pool:
+        futures: dict[str, Future[Built]] = {}
+        for name, recipe in recipes.items():
+            futures[name] = pool.submit(build, context, recipe, partial(progress, name))
+        try:
+            wait(futures.values())
+        except BaseException:
+            context.cancelled.set()
+            for future in futures.values():
+                future.cancel()
+            raise
+    return {name: _result(future) for name, future in futures.items()}
+
+
+def _result(future: Future[Built]) -> Built | BuildFailed:
+    try:
+        return future.result()
+    except BuildFailed as error:
+        return error
+    except IndexFailed as error:
+        return BuildFailed(str(error))
+    except OSError as error:
+        return BuildFailed(f"an environment cannot be built: {error.strerror or error}")
+    except Cancelled:
+        return BuildFailed("the build was interrupted")
+
+
+class _Build:
+    """One build; the lock is held and the folder does not exist."""
+
+    def __init__(self, context: BuildContext, recipe: Recipe, progress: Progress) -> None:
+        self._context, self._store = context, context.store
         self._recipe, self._progress = recipe, progress
         self._path = self._store.path_of(recipe)
         self._log = self._store.log_of(recipe)
@@ -130,21 +169,21 @@ class _Build:
         variables = {**pip.variables, "TMPDIR": str(self._path / "tmp")}
         log = self._store.log_of(self._recipe, part)
         ending = build_process.run(
-            command, log, variables, _DEADLINE_SECONDS, self._hear, self._workshop.cancelled
+            command, log, variables, _DEADLINE_SECONDS, self._report_line, self._context.cancelled
         )
         if ending.code != 0:
-            asked = partial(package_index.ask, pip, base)
-            why = build_errors.of_command(what, ending, self._recipe.torch, base.version, asked)
+            versions = partial(package_index.query, pip, base)
+            why = build_errors.of_command(what, ending, self._recipe.torch, base.version, versions)
             raise BuildFailed(_sentence(self._recipe, why, log))
         return ending
 
-    def _hear(self, line: str) -> None:
-        if told := _told(line):
-            self._progress(told)
+    def _report_line(self, line: str) -> None:
+        if phrase := _progress_phrase(line):
+            self._progress(phrase)
 
     def _verified(self) -> MeasuredEnvironment:
         try:
-            described = self._workshop.describe(self._recipe.label, self._path / "bin" / "python")
+            described = self._context.describe(self._recipe.label, self._path / "bin" / "python")
         except BrokenEnvironment as error:
             why = str(error).partition(") ")[2] or str(error)
             raise BuildFailed(_sentence(self._recipe, f"it is built, but {why}", self._log)) from error
@@ -162,15 +201,15 @@ class _Build:
 
 
 def mismatch(recipe: Recipe, facts: Mapping[str, Any]) -> str:
-    """What came and is not what was wanted, in one sentence; empty when it is."""
+    """How the installed torch differs from the recipe, as a sentence; empty if it does not."""
     torch, cuda = str(facts["torch"]), facts.get("cuda") or facts.get("hip")
     if recipe.torch.startswith(NIGHTLY):
         version = parse(torch)
         day = date_of(version) if version else None
         if str(day) != recipe.torch.split()[1]:
-            return f"what came is torch {torch}, not the {recipe.torch}"
+            return f"the installed torch is {torch}, not the {recipe.torch}"
     elif recipe.torch and not is_it(recipe.torch, torch):
-        return f"what came is torch {torch}, not {recipe.torch}"
+        return f"the installed torch is {torch}, not {recipe.torch}"
     if recipe.device == "cuda" and not cuda:
         return f"torch {torch} is built without CUDA, and `device` is cuda"
     if recipe.device == "cuda" and not facts["devices"]:
@@ -179,7 +218,7 @@ def mismatch(recipe: Recipe, facts: Mapping[str, Any]) -> str:
 
 
 def _clear(store: Store, recipe: Recipe) -> None:
-    """Make way: a half-built folder is ours, anything else is not."""
+    """Remove a half-built folder; raises BuildFailed for any other folder."""
     path = store.path_of(recipe)
     if path.is_dir() and ((path / RECIPE).exists() or not any(path.iterdir())):
         store.discard(path)
@@ -192,8 +231,8 @@ def _sentence(recipe: Recipe, why: str, log: Path | None) -> str:
     return f"environment {recipe.label} cannot be built: {why}{where}"
 
 
-def _told(line: str) -> str:
-    """What a line of pip's is worth to people; empty for nothing."""
+def _progress_phrase(line: str) -> str:
+    """A progress phrase from a line of pip's output; empty for most lines."""
     if found := re.match(r"\s*Downloading (?:\S*/)?(\S+?)(?:\.metadata)? \(([\d.]+ [MG]B)\)", line):
         return f"downloading {found[1]} ({found[2]})"
     if found := re.match(r"Installing collected packages: (.+)", line):

@@ -14,7 +14,7 @@ from ..environment import check_interpreter
 from ..errors import BrokenEnvironment, BuildFailed
 from ..execution.process import inherited_variables
 
-_ASK_SECONDS = 60.0
+_QUERY_SECONDS = 60.0
 #: The first pip that installs into another interpreter's environment (`--python`).
 _PIP_FOR_OTHERS = Version("22.3")
 #: pip itself where it is installed, else the wheel of it that `ensurepip` carries: pip runs from a zip.
@@ -76,7 +76,7 @@ def minor_version(python: Path) -> str:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             env=inherited_variables(),
-            timeout=_ASK_SECONDS,
+            timeout=_QUERY_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
@@ -98,7 +98,7 @@ def installed_torch(name: str, python: Path) -> dict[str, Any]:
             env=inherited_variables(),
             # Where -c would look for modules first.
             cwd=python.parent,
-            timeout=_ASK_SECONDS,
+            timeout=_QUERY_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BrokenEnvironment(f"environment {name} ({python}) does not answer: {error}") from error
@@ -120,7 +120,7 @@ def look_at(path: str) -> BasePython:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             env=inherited_variables(),
-            timeout=_ASK_SECONDS,
+            timeout=_QUERY_SECONDS,
         )
         facts = json.loads(done.stdout)
         pip, version = tuple(map(str, facts["pip"])), Version(str(facts["version"]))
@@ -134,7 +134,7 @@ def look_at(path: str) -> BasePython:
     except OSError as error:
         raise BuildFailed(f"{what}: {os.strerror(error.errno or 0)}") from error
     except subprocess.TimeoutExpired as error:
-        raise BuildFailed(f"{what}: it does not answer within {_ASK_SECONDS:g} s") from error
+        raise BuildFailed(f"{what}: it does not answer within {_QUERY_SECONDS:g} s") from error
     except (ValueError, KeyError, TypeError) as error:
         raise BuildFailed(f"{what}: it is no Python 3.4 or newer") from error
     if not facts["venv"] or not (found.installs_elsewhere or found.ensurepip):

@@ -20,11 +20,11 @@ from .recipe import NIGHTLY, Recipe
 from .uv_settings import taken_over
 from .versions import around, date_of, is_it, nightlies, of_day, ordered, parse
 
-_ASK_SECONDS = 300.0
+_QUERY_SECONDS = 300.0
 #: Where the PyTorch project keeps its nightlies; no other index has them.
 NIGHTLIES = "https://download.pytorch.org/whl/nightly"
 #: What would put packages elsewhere, or have pip take others for those of the environment.
-_ASTRAY = (
+_REDIRECTING = (
     "PIP_TARGET",
     "PIP_PREFIX",
     "PIP_ROOT",
@@ -53,9 +53,9 @@ class Pip:
 
 def pip_for(recipe: Recipe, base: BasePython) -> Pip:
     """pip as its user configured it, told of uv's indexes where it knows none, with the recipe's on top."""
-    variables = {k: v for k, v in inherited_variables().items() if k not in _ASTRAY}
-    told, note = taken_over(os.environ, lambda: _configured(base, variables))
-    variables |= told
+    variables = {k: v for k, v in inherited_variables().items() if k not in _REDIRECTING}
+    indexes, note = taken_over(os.environ, lambda: _configured(base, variables))
+    variables |= indexes
     if recipe.index:
         # By variable, not by option: an address may hold a password, and options can be seen by everybody.
         variables["PIP_INDEX_URL"] = recipe.index
@@ -72,7 +72,7 @@ def offered(recipe: Recipe, base: BasePython, *, pre: bool = False) -> list[str]
     """
     if not base.pip:
         raise IndexFailed(f"{base.path} has no pip to ask the package index with")
-    printed = ask(pip_for(recipe, base), base, "torch", pre=pre)
+    printed = query(pip_for(recipe, base), base, "torch", pre=pre)
     if pre and (trouble := build_errors.unreachable(printed)):
         # What the others offer would pass for all there is, and an old nightly for the newest.
         raise IndexFailed(trouble)
@@ -81,8 +81,8 @@ def offered(recipe: Recipe, base: BasePython, *, pre: bool = False) -> list[str]
     raise IndexFailed(build_errors.of_index(printed, base.version))
 
 
-def ask(pip: Pip, base: BasePython, project: str, *, pre: bool = False) -> str:
-    """What pip prints about a package and all the links to it, told to be as wordy as it can."""
+def query(pip: Pip, base: BasePython, project: str, *, pre: bool = False) -> str:
+    """The verbose output of `pip index versions` for a package, with all its links."""
     options = (*pip.common, *pip.options, *(("--pre",) if pre else ()))
     try:
         done = subprocess.run(
@@ -93,10 +93,10 @@ def ask(pip: Pip, base: BasePython, project: str, *, pre: bool = False) -> str:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            timeout=_ASK_SECONDS,
+            timeout=_QUERY_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        raise IndexFailed(f"the package index does not answer within {_ASK_SECONDS:g} s") from None
+        raise IndexFailed(f"the package index does not answer within {_QUERY_SECONDS:g} s") from None
     return done.stdout
 
 
@@ -115,7 +115,7 @@ def lacks(recipe: Recipe, base: BasePython) -> str:
     if recipe.wheel or version is None or not base.pip:
         return ""
     try:
-        printed = ask(pip_for(recipe, base), base, "torch", pre=version.is_prerelease)
+        printed = query(pip_for(recipe, base), base, "torch", pre=version.is_prerelease)
     except IndexFailed:
         return ""
     found = re.search(r"^Available versions: (.+)$", printed, re.MULTILINE)
@@ -182,7 +182,7 @@ def _configured(base: BasePython, variables: Mapping[str, str]) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=_ASK_SECONDS,
+        timeout=_QUERY_SECONDS,
     )
     return done.stdout
 

@@ -1,4 +1,4 @@
-"""The environments that were built: their folders, marks and locks, what they may take of the disk."""
+"""The store of built environments: folders, marks, locks and the disk quota."""
 
 import json
 import os
@@ -11,13 +11,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from common.file_lock import lock
 
 from ..errors import EnvironmentInUse
 from .interpreter import minor_version
 from .recipe import Recipe
 
-#: Written last. A folder without it is half built, and nobody looks into it.
+#: Written last. A folder without it is half built and is not used.
 MARK = "built.json"
 #: Written first. A folder without it is not ours to remove.
 RECIPE = "recipe.json"
@@ -117,7 +119,7 @@ class Store:
             os.fsync(file.fileno())
         (path / _USED).touch()
         partial.replace(path / MARK)
-        # As everybody reads it from now on.
+        # As it is read from now on.
         return self._read(path) or built
 
     def discard(self, path: Path) -> None:
@@ -125,7 +127,7 @@ class Store:
         (path / MARK).unlink(missing_ok=True)
         shutil.rmtree(path, ignore_errors=True)
         if path.exists():
-            # Somebody wrote into it meanwhile.
+            # A process wrote into it meanwhile.
             shutil.rmtree(path)
 
     def remove(self, built: Built) -> None:
@@ -134,7 +136,7 @@ class Store:
         try:
             if not lock(descriptor) or _running(built.folder):
                 raise EnvironmentInUse(
-                    f"environment {built.name} is in use: it is measured, or somebody's process runs in it"
+                    f"environment {built.name} is in use: it is measured, or a process runs in it"
                 )
             self.discard(built.folder)
         finally:
@@ -156,17 +158,17 @@ class Store:
         return gone
 
     def make_room(self, quota_gib: float, keep: Collection[str]) -> list[str]:
-        """Delete the least recently used until the rest fits; answers sentences on what was done.
+        """Delete the least recently used environments until the rest fits; returns a sentence for each.
 
-        `keep` are names of folders that a configuration wants. They stay, and so does what is in use.
+        `keep` are names of folders that a configuration names. They stay, as do those in use.
         """
-        told: list[str] = []
+        removed: list[str] = []
         built = self.all()
         total = sum(each.size_mib for each in built)
         limit = quota_gib * _MIB_PER_GIB
         for each in reversed(built):
             if total <= limit:
-                return told
+                return removed
             if each.name in keep:
                 continue
             try:
@@ -174,24 +176,24 @@ class Store:
             except EnvironmentInUse:
                 continue
             total -= each.size_mib
-            told.append(
+            removed.append(
                 f"environment {each.name} ({each.size_mib / _MIB_PER_GIB:.1f} GiB, least recently used) is "
                 f"removed: together they may take {quota_gib:g} GiB (environments_gib)"
             )
         if total > limit:
-            told.append(
+            removed.append(
                 f"environments take {total / _MIB_PER_GIB:.1f} GiB of the {quota_gib:g} they may take "
                 "(environments_gib); all are named in pyrometer.toml or in use"
             )
-        return told
+        return removed
 
     @contextmanager
     def building(
         self, recipe: Recipe, on_wait: Callable[[], None], ended: Callable[[], bool]
     ) -> Generator[bool]:
-        """Hold an environment alone for the length of the block; waits for whoever builds or uses it.
+        """Hold an environment exclusively for the block; waits while it is built or used elsewhere.
 
-        Answers False if `ended` said True while waiting. The kernel gives the lock back when a process dies.
+        Yields False if `ended` returned True while waiting. The kernel releases the lock of a dead process.
         """
         descriptor = self._open(recipe.folder)
         try:
@@ -208,8 +210,8 @@ class Store:
         try:
             for name in dict.fromkeys(name for python in pythons if (name := self._name_of(python))):
                 descriptors.append(self._open(name))
-                # Never refused for long: whoever removes or builds it holds it alone for a moment, or for a
-                # build, after which it is there again.
+                # The exclusive lock is held for a removal or a build, after which the environment exists
+                # again.
                 lock(descriptors[-1], shared=True, wait_seconds=None)
                 with suppress(OSError):
                     (self.folder / name / _USED).touch()
@@ -237,7 +239,7 @@ class Store:
             return None
 
     def _open(self, name: str) -> int:
-        # Beside the folders, and never deleted: a lock on a deleted file holds nobody off.
+        # Never deleted: a lock on a deleted file excludes no process.
         locks = self.folder / "locks"
         locks.mkdir(parents=True, exist_ok=True)
         return os.open(locks / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -254,42 +256,40 @@ def size_mib(folder: Path) -> int:
 
 
 def _running(folder: Path) -> bool:
-    """Whether a process lives in the environment: people may use it by hand.
+    """Whether a process uses the environment: one started by hand counts, too.
 
-    Its interpreter is a link to another, so /proc/PID/exe does not tell. Of other users' processes only the
-    command line can be read.
+    The environment's interpreter is a link to another one, so a process's executable does not show it. Of
+    other users' processes only the command line is readable.
     """
-    processes = (entry for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    real = os.fsencode(folder.resolve())
-    return any(test(entry, real) for entry in processes for test in (_started, _activated, _maps))
+    tests = (_started_by, _activated, _maps)
+    return any(test(process, folder.resolve()) for process in psutil.process_iter() for test in tests)
 
 
-def _started(process: Path, folder: bytes) -> bool:
-    """By the environment's interpreter, by whatever path it was called."""
-    with suppress(OSError):
-        called = (process / "cmdline").read_bytes().partition(b"\0")[0]
-        if b"/" not in called:
+def _started_by(process: psutil.Process, folder: Path) -> bool:
+    """Whether the environment's interpreter started it, by whatever path."""
+    with suppress(psutil.Error, OSError):
+        program = next(iter(process.cmdline()), "")
+        if "/" not in program:
             return False
-        if not called.startswith(b"/"):
-            called = os.path.join(os.fsencode(os.readlink(process / "cwd")), called)
-        return os.path.realpath(os.path.dirname(called)) == folder + b"/bin"
+        if not program.startswith("/"):
+            program = os.path.join(process.cwd(), program)
+        return os.path.realpath(os.path.dirname(program)) == str(folder / "bin")
     return False
 
 
-def _activated(process: Path, folder: bytes) -> bool:
-    """In a shell that had activated the environment."""
-    with suppress(OSError):
-        for variable in (process / "environ").read_bytes().split(b"\0"):
-            name, _, value = variable.partition(b"=")
-            if name == b"VIRTUAL_ENV":
-                return bool(value) and os.path.realpath(value) == folder
+def _activated(process: psutil.Process, folder: Path) -> bool:
+    """Whether a shell started it in which the environment was activated."""
+    with suppress(psutil.Error, OSError):
+        activated = process.environ().get("VIRTUAL_ENV", "")
+        return bool(activated) and os.path.realpath(activated) == str(folder)
     return False
 
 
-def _maps(process: Path, folder: bytes) -> bool:
-    """A library of the environment, such as torch's, is mapped."""
+def _maps(process: psutil.Process, folder: Path) -> bool:
+    """Whether it maps a library of the environment, such as torch's."""
+    # Not `memory_maps`: psutil reads smaps, for which the kernel walks the page tables of what is measured.
     with suppress(OSError):
-        return b" " + folder + b"/" in (process / "maps").read_bytes()
+        return b" " + os.fsencode(folder) + b"/" in Path(f"/proc/{process.pid}/maps").read_bytes()
     return False
 
 

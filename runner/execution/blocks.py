@@ -1,88 +1,95 @@
-"""The blocks of one contender: how long each is, which of them count, and when there are enough."""
+"""The blocks of one contender: their length, which of them count, and when there are enough."""
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..session_plan import Timing
-from ..telemetry.interference import Taint
+from ..telemetry.interference import Interference
 from ..worker.messages import Block
 
-#: A step of nanoseconds is told apart by far fewer samples than fit into a second; all of them are kept.
+#: For a step of nanoseconds far fewer samples than fit into a second are enough; all of them are kept.
 _BLOCK_ITERATIONS = 10_000
 _ENOUGH_ITERATIONS = 100_000
-#: The fastest of one iteration is that iteration: beside a faster contender, whose blocks hold several, a
-#: slow one would look slower than it is. So blocks hold a few, unless that takes longer than this.
-_LEAST_ITERATIONS = 3
-_LEAST_NS = 1_500_000_000
-#: For the sake of precision up to so many times what has to be measured is: about where the next pair of
-#: processes, which has to start first, tells more than further rounds of this one.
-_MORE = 4
+#: The minimum over a single iteration is that iteration, so a slow contender would look slower than it is
+#: next to a faster one whose blocks hold several. Blocks hold a few, unless that takes longer than this.
+_MIN_ITERATIONS = 3
+_MIN_ITERATIONS_NS = 1_500_000_000
+#: For precision, up to this multiple of the required time is measured. Beyond it the next pair of
+#: processes, start-up included, adds more information than further rounds of this pair.
+_PRECISION_FACTOR = 4
+
+#: With fewer common rounds the spread is unknown.
+_MIN_ROUNDS = 4
+#: Of the normal distribution, both sides of 95 %.
+_Z = 1.96
 
 
 class Blocks:
-    """All blocks in the order taken. Tainted ones are kept and not counted: they are taken again.
+    """All blocks in the order taken. Disturbed blocks are kept, are not counted, and are taken again.
 
-    Steps take inputs of so many `shapes` in turn, and the turn goes on from block to block.
+    Steps take inputs of `shapes` different shapes in rotation; the rotation continues from block to block.
     """
 
     def __init__(self, timing: Timing) -> None:
         self.all: list[Block] = []
         self.shapes = 1
         self._timing = timing
-        self._taints: dict[int, Taint] = {}
+        self._disturbed: dict[int, Interference] = {}
         self._few = max(2, timing.min_blocks // 2)
 
     def iterations(self, step_ns: int) -> int:
-        """How many the next block has, where a warm step took `step_ns`."""
+        """The number of iterations of the next block; `step_ns` is the duration of a warm step."""
         if self.all:
             samples = sorted(self.all[-1].samples_ns)
             step_ns = samples[len(samples) // 2]
         step_ns = max(1, step_ns)
-        least = _LEAST_ITERATIONS if step_ns * _LEAST_ITERATIONS <= _LEAST_NS else 1
+        least = _MIN_ITERATIONS if step_ns * _MIN_ITERATIONS <= _MIN_ITERATIONS_NS else 1
         wanted = round(self._timing.block_seconds * 1e9 / step_ns)
         return min(max(least, wanted), _BLOCK_ITERATIONS)
 
-    def take(self, block: Block, taint: Taint | None) -> None:
-        """Keep a block."""
-        if taint:
-            self._taints[len(self.all)] = taint
+    def take(self, block: Block, interference: Interference | None) -> None:
+        """Add a block; `interference` is what disturbed it, None if nothing did."""
+        if interference:
+            self._disturbed[len(self.all)] = interference
         self.all.append(block)
 
     @property
     def clean(self) -> list[Block]:
-        """Those that count."""
-        return [block for number, block in enumerate(self.all) if number not in self._taints]
+        """The blocks that count."""
+        return [block for number, block in enumerate(self.all) if number not in self._disturbed]
 
     @property
     def left_out(self) -> frozenset[int]:
-        """The numbers, from 0, of those that do not."""
-        return frozenset(self._taints)
+        """The numbers, from 0, of the blocks that do not count."""
+        return frozenset(self._disturbed)
 
     @property
-    def last_is_tainted(self) -> bool:
-        """Whether the last block does not count."""
-        return len(self.all) - 1 in self._taints
+    def last_is_disturbed(self) -> bool:
+        """Whether the last block was disturbed and does not count."""
+        return len(self.all) - 1 in self._disturbed
 
     @property
     def untimed(self) -> int:
-        """How many of the shapes have no sample that counts; of one shape, 1 where no block does."""
+        """The number of shapes without a sample that counts."""
         timed: set[int] = set()
-        place = 0
+        position = 0
         for number, block in enumerate(self.all):
-            many = len(block.samples_ns)
-            if number not in self._taints:
-                timed |= {at % self.shapes for at in range(place, place + min(many, self.shapes))}
-            place += many
+            samples = len(block.samples_ns)
+            if number not in self._disturbed:
+                timed |= {at % self.shapes for at in range(position, position + min(samples, self.shapes))}
+            position += samples
         return self.shapes - len(timed)
 
     @property
     def satisfied(self) -> bool:
-        """Whether enough is measured, or the cap says stop.
+        """Whether enough is measured, or the cap is reached.
 
-        The cap is on all that was taken. A slow case may reach it before it could take a block again: of as
-        few blocks as are enough, each may be taken twice. Nor does it leave shapes out, for a mean over some
-        of them is not the case's: where nobody disturbs, that is half of the steps that warmed it up.
+        The cap applies to the time of all blocks. A slow case may reach it before a disturbed block is taken
+        again, so each of the fewest blocks that suffice may be taken twice. All shapes are measured even
+        beyond the cap, for a mean over some of them is not the case's; without disturbance that takes half
+        as many steps as the warm-up.
         """
         clean = self.clean
         seconds = sum(block.wall_ns for block in clean) / 1e9
@@ -96,11 +103,11 @@ class Blocks:
 
     @property
     def exhausted(self) -> bool:
-        """Whether no round more is taken for the sake of precision alone.
+        """Whether no further round is taken for precision alone.
 
-        Where inputs of several shapes take turns it is no block's floor that is compared.
+        With inputs of several shapes, block floors are not what is compared.
         """
-        most = min(self._timing.max_seconds, _MORE * self._timing.measure_seconds)
+        most = min(self._timing.max_seconds, _PRECISION_FACTOR * self._timing.measure_seconds)
         return self.shapes > 1 or self._spent >= most or self._taken >= _ENOUGH_ITERATIONS
 
     @property
@@ -115,36 +122,66 @@ class Blocks:
 
     @property
     def floors(self) -> Mapping[int, int]:
-        """The fastest iteration, in nanoseconds, of each block that counts, by its number from 0."""
+        """The fastest iteration, in nanoseconds, of each block that counts, by block number from 0."""
         return {
             number: min(block.samples_ns)
             for number, block in enumerate(self.all)
-            if number not in self._taints
+            if number not in self._disturbed
         }
 
-    def spoilt(self, blamed: str = "") -> tuple[str, str] | None:
-        """Status and reason where too few blocks or shapes count; `blamed` ends what is said of others."""
+    def invalid_reason(self, offender_text: str = "") -> tuple[str, str] | None:
+        """Status and reason where too few blocks or shapes count; `offender_text` ends the reason."""
         untimed = self.untimed
-        if not self._taints or (len(self.clean) >= self._few and not untimed):
+        if not self._disturbed or (len(self.clean) >= self._few and not untimed):
             return None
-        # Of several kinds the more frequent one; of these the worst.
-        status, many = Counter(taint.status for taint in self._taints.values()).most_common(1)[0]
+        # The more frequent status, and its worst block.
+        statuses = Counter(found.status for found in self._disturbed.values())
+        status, count = statuses.most_common(1)[0]
         worst = max(
-            (taint for taint in self._taints.values() if taint.status == status),
-            key=lambda taint: taint.share or 0.0,
+            (found for found in self._disturbed.values() if found.status == status),
+            key=lambda found: found.share or 0.0,
         )
         lost = (
             f", with all samples of {untimed} of {self.shapes} shapes" if self.shapes > 1 and untimed else ""
         )
-        reason = f"{many} of {len(self.all)} blocks{lost}, at worst: {worst.reason}"
-        return status, reason + (blamed if worst.cause == "cpu" else "")
+        reason = f"{count} of {len(self.all)} blocks{lost}, at worst: {worst.reason}"
+        return status, reason + (offender_text if worst.cause == "cpu" else "")
 
     def facts(self) -> Mapping[str, Any]:
-        """Each block's fastest iteration, and which blocks do not count, by their number from 0, and why.
+        """Facts of the outcome: each block's fastest iteration, and the disturbed blocks with the reason.
 
-        Contenders of a session take a block each in every round until they have enough: blocks of one number
-        are of one round.
+        Blocks are numbered from 0. In every round each contender of a session takes one block until it has
+        enough, so blocks with the same number belong to the same round.
         """
-        listed = [{"block": number, **taint.to_body()} for number, taint in self._taints.items()]
+        listed = [{"block": number, **found.to_body()} for number, found in self._disturbed.items()]
         floors = {"block_floors_ns": [min(block.samples_ns) for block in self.all]} if self.all else {}
         return {**floors, **({"tainted_blocks": listed} if listed else {})}
+
+
+def precise(one: Blocks, other: Blocks, error: float) -> bool:
+    """Whether the median over rounds of the log ratio of floors has a standard error of at most `error`.
+
+    Only the spread of the rounds decides, not their sign: exchanging the two gives the same answer, so
+    taking rounds until the answer is yes favours neither.
+    """
+    ours, theirs = one.floors, other.floors
+    return standard_error(_logs(ours, theirs)) <= error
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Of the median of values, by their order statistics (McKean and Schrader 1984); infinite for too few.
+
+    Half the width of the 95 % interval of a median by ranks, over 1.96: true for any distribution with a
+    density at its median, where the formula for normal values is misled by a few wild ones.
+    """
+    count = len(values)
+    if count < _MIN_ROUNDS:
+        return math.inf
+    ordered = sorted(values)
+    rank = max(1, round((count + 1) / 2 - _Z * math.sqrt(count / 4)))
+    return (ordered[count - rank] - ordered[rank - 1]) / (2 * _Z)
+
+
+def _logs(ours: Mapping[int, int], theirs: Mapping[int, int]) -> list[float]:
+    rounds = sorted(ours.keys() & theirs.keys())
+    return [math.log(theirs[n] / ours[n]) for n in rounds if ours[n] > 0 and theirs[n] > 0]

@@ -1,4 +1,4 @@
-"""The machine's own drift: the canary, run between sessions, and what became of it as outcomes."""
+"""Runs the canary between sessions: a fixed workload that shows the drift of the machine itself."""
 
 import hashlib
 import json
@@ -25,8 +25,8 @@ ENVIRONMENT = "canary"
 CASES = {"canary_compute/infer/-/eager": 0, "canary_bandwidth/infer/-/eager": 2 * (64 << 20)}
 
 _SCRIPT = Path(__file__).with_name("canary.py")
-#: It takes half a second; on a machine that is nearly standing still it ends as an outcome too.
-_PATIENCE_SECONDS = 30.0
+#: The canary takes half a second; a timeout on an overloaded machine is an outcome, too.
+_TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Canary:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What it is: the frozen script, the interpreter that runs it, its CPUs."""
+        """The hash of the frozen script, its interpreter and its CPUs."""
         return {
             "script": hashlib.sha256(_SCRIPT.read_bytes()).hexdigest()[:16],
             "python": platform.python_version(),
@@ -47,7 +47,7 @@ class Canary:
 
     @property
     def fingerprint(self) -> str:
-        """Identity over all of that. No PyTorch is part of it, so none can change it."""
+        """A hash of `facts`. PyTorch is not part of it, so no release changes it."""
         return hashlib.sha256(json.dumps(self.facts, sort_keys=True).encode()).hexdigest()[:16]
 
     def environment(self) -> dict[str, Any]:
@@ -60,37 +60,41 @@ class Canary:
             "facts": facts,
         }
 
-    def sing(self, boundary: int, token: str) -> tuple[Outcome, ...]:
-        """Run it once, now: one outcome per case, whose replicate is the number of the `boundary`."""
+    def run(self, boundary: int, token: str) -> tuple[Outcome, ...]:
+        """Run it once: one outcome per case; the replicate is the number of the session `boundary`."""
         started_at, started = datetime.now(UTC), time.monotonic()
-        told, reason = self._told(token)
+        results, reason = self._run_script(token)
         seconds = time.monotonic() - started
         outcomes: list[Outcome] = []
         for case, moved in CASES.items():
-            one = told.get(case.partition("/")[0])
+            result = results.get(case.partition("/")[0])
             about = (case, self.fingerprint, boundary)
-            if one is None:
+            if result is None:
                 outcomes.append(Outcome(*about, "crashed", reason, "measure", started_at, seconds))
                 continue
-            samples: list[int] = one["samples_ns"]
-            middle = median(samples)
-            facts = {"device": "cpu", "cpu_share": one["cpu_ns"] / one["wall_ns"], "cpus": list(self.cpus)}
-            facts |= {"gb_per_second": moved / middle} if moved else {}
+            samples: list[int] = result["samples_ns"]
+            center = median(samples)
+            facts = {
+                "device": "cpu",
+                "cpu_share": result["cpu_ns"] / result["wall_ns"],
+                "cpus": list(self.cpus),
+            }
+            facts |= {"gb_per_second": moved / center} if moved else {}
             outcomes.append(
                 Outcome(
                     *about,
                     status="ok",
                     started_at=started_at,
                     wall_seconds=seconds,
-                    metrics={"latency": middle / 1e6, "latency_min": min(samples) / 1e6},
+                    metrics={"latency": center / 1e6, "latency_min": min(samples) / 1e6},
                     facts=facts,
                     blocks=(tuple(samples),),
                 )
             )
         return tuple(outcomes)
 
-    def _told(self, token: str) -> tuple[Mapping[str, Any], str]:
-        """What the script told by case, and why it told nothing."""
+    def _run_script(self, token: str) -> tuple[Mapping[str, Any], str]:
+        """The script's results by case, and why there are none."""
         command = [sys.executable, "-I", "-S", str(_SCRIPT), "--cpus", ",".join(map(str, self.cpus))]
         variables = {**inherited_variables(), TOKEN_VARIABLE: token}
         try:
@@ -99,19 +103,19 @@ class Canary:
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 env=variables,
-                timeout=_PATIENCE_SECONDS,
+                timeout=_TIMEOUT_SECONDS,
                 start_new_session=True,
                 check=False,
             )
-            told: Mapping[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
+            results: Mapping[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
         except subprocess.TimeoutExpired:
-            return {}, f"the canary did not end within {_PATIENCE_SECONDS:g} s"
+            return {}, f"the canary did not end within {_TIMEOUT_SECONDS:g} s"
         except OSError as error:
             return {}, f"the canary cannot be started: {error.strerror or error}"
         except ValueError:
-            return {}, "what the canary told cannot be read"
+            return {}, "the output of the canary is not valid JSON"
         last = (done.stderr.decode(errors="replace").strip().splitlines() or [""])[-1]
-        return told, f"the canary ended with {done.returncode}: {last}"
+        return results, f"the canary ended with {done.returncode}: {last}"
 
 
 def canary_of(preset: MachinePreset) -> Canary:

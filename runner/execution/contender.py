@@ -1,4 +1,4 @@
-"""One contender: a case alive in one process, from its start to its outcome."""
+"""One contender: a case in one worker process, from its start to its outcome."""
 
 import contextlib
 import signal
@@ -36,15 +36,15 @@ from ..worker.messages import (
     Window,
 )
 from .blocks import Blocks
-from .interference_check import Gate, blamed
+from .interference_check import InterferenceCheck, offender_clause
 from .launch.compile_cache import prepare_cache
 from .launch.launch import affinity_held
 from .metrics import disturbance, replicate_metrics
-from .process import Launch, WorkerGone, WorkerProcess, WorkerSilent
+from .process import Launch, WorkerGone, WorkerProcess, WorkerTimeout
 from .tracing import Tracing
 
-#: How long after its pipe has closed a worker may take to be dead, its descendants included.
-_LAST_BREATH_SECONDS = 5.0
+#: Seconds from a closed pipe to the end of the worker and its descendants.
+_EXIT_SECONDS = 5.0
 
 #: The driver's own averages are no fresher than 1/6 s, and GPM wants 0.1 s between two samples.
 _OBSERVE_HZ = 5.0
@@ -54,7 +54,7 @@ M = TypeVar("M", bound=Message)
 #: Called with a contender's plan and the phase it enters.
 OnPhase = Callable[[Planned, str], None]
 
-#: Signals that say something about the case's own code; the sentence helps more than the number.
+#: Explanations of signals that a case's own code may cause.
 _SIGNALS = {
     signal.SIGILL: "illegal instruction: a kernel used an instruction that this machine refuses; on x86, "
     "ONEDNN_MAX_CPU_ISA in the preset's environment can cap what oneDNN uses",
@@ -66,14 +66,15 @@ _SIGNALS = {
 }
 
 
-class Over(Exception):
+class ContenderFinished(Exception):
     """This contender has ended; its outcome says how."""
 
 
 class Contender:
-    """Drives one worker. The first thing that goes wrong decides the outcome; nothing raises but Over.
+    """Drives one worker. Its methods raise nothing but ContenderFinished.
 
-    `build` is the torch that it must say it has (see `messages.torch_build`), empty for any.
+    The first failure decides the outcome. `build` is the torch that the worker must report (see
+    `messages.torch_build`), empty for any.
     """
 
     def __init__(
@@ -118,22 +119,24 @@ class Contender:
         self.lost_node = False
         self._worker = WorkerProcess(launch)
         limit = timing.contention_limit
-        self._gate = Gate(telemetry, self._worker.root, launch.cpus, launch.own_cpus, limit)
+        self._interference_check = InterferenceCheck(
+            telemetry, self._worker.root, launch.cpus, launch.own_cpus, limit
+        )
 
     # -- phases ---------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """From the interpreter's start to a warm case; raises Over."""
+        """Start the interpreter and warm up the case; raises ContenderFinished."""
         self._enter("import")
         self._hello = self._expect(Hello)
         if self._hello.protocol != PROTOCOL:
-            raise self._over("crashed", f"the worker speaks protocol {self._hello.protocol}, not {PROTOCOL}")
+            raise self._fail("crashed", f"the worker speaks protocol {self._hello.protocol}, not {PROTOCOL}")
         if self._build and self._hello.build and self._hello.build != self._build:
             changed = f"torch {self._hello.build}, not {self._build}"
-            raise self._over("lost", f"the environment has changed since the run began: {changed}")
+            raise self._fail("lost", f"the environment has changed since the run began: {changed}")
         if self._nodes:
             self._send(Nodes(tuple(asdict(node) for node in self._nodes), self._cpus))
-        self._ready = self._ask(
+        self._ready = self._request(
             Prepare(
                 case=self.planned.case,
                 device=self._device,
@@ -143,29 +146,29 @@ class Contender:
             Ready,
         )
         self._blocks.shapes = int(self._ready.facts.get("shapes", 1))
-        # From here on blocks are timed, ours or another contender's, and at the end the reference of the
-        # answer's check lives in this process too: neither belongs into the tree's sampled peak.
+        # From here on blocks are timed, and at the end this process also holds the reference of the
+        # correctness check: neither belongs into the sampled memory peak.
         self._worker.stop_sampling()
         self._enter("wait")
         warm_up = self._ready.warm_up
-        # The rest of the warm-up is proof that it is over, and takes the longer the noisier the machine.
+        # The last part of the warm-up only proves that it is over; it is longer on a noisier machine.
         proof = warm_up.get("seconds", 0.0) - warm_up.get("reached_seconds", 0.0)
         self._ready_seconds = sum(self._phases.values()) - proof
 
     def measure(self) -> None:
-        """One block; raises Over."""
+        """Measure one block; raises ContenderFinished."""
         assert self._ready is not None
         iterations = self._blocks.iterations(self._ready.step_ns)
-        self._forget_tainted()
-        self._gate.before()
+        self._discard_disturbed()
+        self._interference_check.before()
         self._enter("measure")
-        block = self._ask(Measure(iterations), Block)
+        block = self._request(Measure(iterations), Block)
         if len(block.samples_ns) != iterations:
-            raise self._over(
+            raise self._fail(
                 "crashed", f"the worker broke the protocol: {len(block.samples_ns)} samples of {iterations}"
             )
         self._enter("wait")
-        self._blocks.take(block, self._gate.after(block.wall_ns))
+        self._blocks.take(block, self._interference_check.after(block.wall_ns))
 
     @property
     def blocks(self) -> Blocks:
@@ -174,69 +177,66 @@ class Contender:
 
     @property
     def exhausted(self) -> bool:
-        """Whether no round more is taken for the sake of precision alone.
-
-        A case must not run into its deadline for that.
-        """
+        """Whether no further round is taken for precision alone: it must not cost the case its deadline."""
         return self._blocks.exhausted or self._budget < self._timing.deadline_seconds / 2
 
     @property
     def satisfied(self) -> bool:
-        """Whether enough is measured, or the cap says stop; whoever is traced is not measured at all."""
+        """Whether enough is measured or the cap is reached; a traced contender is not measured."""
         return self._tracing is not None or self._blocks.satisfied
 
     def finish(self) -> None:
-        """Telemetry window or trace if asked for, last words, and the outcome."""
-        self._forget_tainted()
-        others = blamed(self._gate.culprit())
-        # Once per case: what a window tells differs little from process to process.
+        """Take the telemetry window or the trace if requested, then the final report and the outcome."""
+        self._discard_disturbed()
+        offender = offender_clause(self._interference_check.offender())
+        # Once per case: telemetry windows differ little from process to process.
         if self._timing.observe_seconds > 0 and self.planned.replicate == 0:
             self._observe(self._timing.observe_seconds)
         if self._tracing is not None:
             self._enter("trace")
-            self._traced = self._ask(self._tracing.request, Traced)
+            self._traced = self._request(self._tracing.request, Traced)
         self._enter("finish")
-        finished = self._ask(Finish(), Finished)
+        finished = self._request(Finish(), Finished)
         self._enter("end")
         report = self._worker.close()
-        self._settle(finished, report, others)
+        self._complete(finished, report, offender)
 
     def _observe(self, seconds: float) -> None:
-        """The telemetry window: the case runs freely and is looked at."""
+        """The telemetry window: the case runs continuously while the sampler writes rows."""
         self._enter("observe")
         if self._telemetry is None:
-            self._window = self._ask(Observe(seconds), Window)
+            self._window = self._request(Observe(seconds), Window)
             return
-        self._telemetry.watch(self._worker.root, _OBSERVE_HZ, self._cpus)
+        self._telemetry.start(self._worker.root, _OBSERVE_HZ, self._cpus)
         recorded: tuple[Recording, ...] = ()
         try:
-            self._window = self._ask(Observe(seconds), Window)
+            self._window = self._request(Observe(seconds), Window)
         finally:
-            recorded = self._telemetry.rest()
+            recorded = self._telemetry.stop()
         self._recordings = rows_of(recorded, self._window)
 
-    def _forget_tainted(self) -> None:
-        """Have the worker leave out of what it counts itself the block that is to be taken again."""
-        if self._blocks.last_is_tainted:
+    def _discard_disturbed(self) -> None:
+        """Tell the worker to drop a disturbed block from its own counts; it is taken again."""
+        if self._blocks.last_is_disturbed:
             self._send(Forget())
 
     def abandon(self) -> None:
-        """Kill what still lives; the outcome, if there is none yet, stays None."""
+        """Kill the worker; an outcome that does not exist yet stays None."""
         self._worker.kill()
         self._worker.close()
 
     def kill(self) -> None:
-        """Have the worker killed from another thread; the session's thread then sees it gone."""
+        """Kill the worker from another thread; the session's thread then sees WorkerGone."""
         self._worker.kill()
 
     # -- how it ended ---------------------------------------------------------------------
 
-    def _settle(self, finished: Finished, report: Mapping[str, Any], others: str) -> None:
-        """The outcome after a worker's last words; `others` ends what is said of who disturbed it."""
+    def _complete(self, finished: Finished, report: Mapping[str, Any], offender: str) -> None:
+        """The outcome after the worker's final report; `offender` ends the reason of a disturbed outcome."""
         assert self._ready is not None
         metrics: dict[str, float] = {}
         if self._tracing is not None and self._traced is not None:
-            # The profiler slows and fills what it looks at: no number of this process is a measurement.
+            # The profiler costs time and memory: no number of this process is a measurement.
             found: dict[str, Any] = self._tracing.facts(self._traced)
         else:
             blocks = self._blocks
@@ -245,13 +245,13 @@ class Contender:
                 metrics = replicate_metrics(self._ready, blocks.all, *about)
             found = disturbance(blocks.clean or blocks.all) | {"waits_for_data": "data_wait" in metrics}
             if self._timing.contention_limit >= 1:
-                # Whoever said that others do not matter is not told that they did.
+                # The user chose to ignore interference, so it is not reported.
                 found["contention_ignored"] = True
-        told, notes = self._seen()
-        metrics |= told
+        observed, notes = self._window_metrics()
+        metrics |= observed
         found |= notes
         check = finished.facts.get("check") or {}
-        status, reason = self._blocks.spoilt(others) or ("ok", "")
+        status, reason = self._blocks.invalid_reason(offender) or ("ok", "")
         if finished.facts.get("not_compiled"):
             status, reason = "not_compiled", str(finished.facts["not_compiled"])
         if check.get("wrong"):
@@ -263,20 +263,20 @@ class Contender:
         facts = {**self._ready.facts, **finished.facts, **found}
         self._end(status, reason, metrics, facts, report)
 
-    def _seen(self) -> tuple[dict[str, float], dict[str, Any]]:
-        """Metrics of the telemetry window, and as facts what could not be told."""
-        facts = dict(self._gate.facts())
+    def _window_metrics(self) -> tuple[dict[str, float], dict[str, Any]]:
+        """Metrics of the telemetry window, and facts about what could not be measured."""
+        facts = dict(self._interference_check.facts())
         if self._window is None or self._telemetry is None or self._ready is None:
             return {}, facts
-        # Of other machines' GPUs nothing is read: with theirs left out there is no energy of an item.
+        # GPUs of other machines are not sampled; without them there is no energy per item.
         items = None if self._nodes else float(self._ready.facts["items"])
         metrics, notes = summarise(self._recordings, self._window, items)
         if notes := [*facts.get("telemetry_notes", ()), *notes]:
             facts["telemetry_notes"] = notes
         return metrics, facts
 
-    def _over(self, status: str, reason: str, traceback: str = "") -> Over:
-        """End this contender badly: kill, collect the report, write the outcome."""
+    def _fail(self, status: str, reason: str, traceback: str = "") -> ContenderFinished:
+        """End this contender with a failure: kill it, collect the report, make the outcome."""
         phase = self._phase
         self._worker.kill()
         report = self._worker.close()
@@ -284,7 +284,7 @@ class Contender:
         if traceback:
             facts["traceback"] = traceback
         self._end(status, reason, {}, facts, report, phase)
-        return Over()
+        return ContenderFinished()
 
     def _end(
         self,
@@ -326,9 +326,9 @@ class Contender:
             telemetry=self._recordings,
         )
 
-    # -- talking --------------------------------------------------------------------------
+    # -- messages -------------------------------------------------------------------------
 
-    def _ask(self, request: Message, kind: type[M]) -> M:
+    def _request(self, request: Message, kind: type[M]) -> M:
         self._send(request)
         return self._expect(kind)
 
@@ -340,39 +340,39 @@ class Contender:
 
     def _expect(self, kind: type[M]) -> M:
         while True:
-            asked = time.monotonic()
+            sent = time.monotonic()
             try:
                 message = self._worker.receive(self._budget)
             except WorkerGone:
                 raise self._died() from None
-            except WorkerSilent:
+            except WorkerTimeout:
                 limit = self._timing.deadline_seconds
-                raise self._over(
+                raise self._fail(
                     "timeout", f"no end within {limit:g} s, last seen in {self._phase}"
                 ) from None
             except ProtocolError as error:
-                raise self._over("crashed", f"the worker broke the protocol: {error}") from None
-            self._budget -= time.monotonic() - asked
+                raise self._fail("crashed", f"the worker broke the protocol: {error}") from None
+            self._budget -= time.monotonic() - sent
             if isinstance(message, Phase):
                 self._enter(message.name)
             elif isinstance(message, Failed):
                 self._phase = message.phase or self._phase
                 status = message.status if message.status in STATUSES else "crashed"
                 self.lost_node = status == "lost"
-                raise self._over(status, message.reason, message.traceback)
+                raise self._fail(status, message.reason, message.traceback)
             elif isinstance(message, kind):
                 return message
             else:
-                raise self._over(
+                raise self._fail(
                     "crashed", f"the worker answered {type(message).__name__}, not {kind.__name__}"
                 )
 
-    def _died(self) -> Over:
-        # The pipe closes a moment before the kernel is done with a dead process. Killing in that moment
-        # would pass for its cause.
-        if not self._worker.ends(_LAST_BREATH_SECONDS):
-            return self._over("crashed", f"the worker closed its pipe to the controller in {self._phase}")
-        return self._over(*explain(self._worker.close(), self._phase))
+    def _died(self) -> ContenderFinished:
+        # The pipe closes a moment before the process has ended. A kill in that moment would be reported as
+        # the cause.
+        if not self._worker.ends(_EXIT_SECONDS):
+            return self._fail("crashed", f"the worker closed its pipe to the controller in {self._phase}")
+        return self._fail(*explain(self._worker.close(), self._phase))
 
     def _enter(self, phase: str) -> None:
         now = time.monotonic()
@@ -383,7 +383,7 @@ class Contender:
 
 
 def explain(report: Mapping[str, Any], phase: str) -> tuple[str, str]:
-    """Status and reason for a worker that is dead, from the supervisor's report."""
+    """Status and reason of a dead worker, from the supervisor's report."""
     if report.get("failed"):
         return "lost", str(report["failed"])
     if report.get("killed_by") == "deadline":

@@ -1,22 +1,22 @@
-"""The gate: what others did to the blocks of one contender, told by counters right before and after each."""
+"""Detects what disturbed the blocks of one contender, from counters read right before and after each."""
 
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from ..telemetry.counters import Reading
-from ..telemetry.host.cpu_offender import CpuTimes, Culprit, busiest, cpu_times, own_processes
-from ..telemetry.interference import Taint, percent, tainted
+from ..telemetry.host.cpu_offender import CpuTimes, Offender, busiest, cpu_times, own_processes
+from ..telemetry.interference import Interference, find_interference, percent
 from ..telemetry.telemetry_interface import Telemetry
 
-#: A source that told nothing so often in a row is asked no more: each question may take seconds.
-_PATIENCE = 3
+#: After this many readings in a row without data the telemetry is not read again: each may take seconds.
+_MAX_EMPTY_READINGS = 3
 
 
-class Gate:
-    """Stands around the blocks of the contender whose supervisor is `root`; None: nothing can be told.
+class InterferenceCheck:
+    """Checks the blocks of the contender whose supervisor is `root`; without `telemetry` it detects nothing.
 
-    `cpus` are the contender's (none: all there are), `own_cpus` those of what measures.
+    `cpus` are the contender's CPUs (none: all), `own_cpus` those of the controller, supervisor and sampler.
     """
 
     def __init__(
@@ -34,61 +34,62 @@ class Gate:
         self._limit = limit
         self._before: Reading | None = None
         self._own: frozenset[int] = frozenset()
-        self._troubles: dict[str, None] = {}
-        self._silent = 0
+        self._problems: dict[str, None] = {}
+        self._empty_readings = 0
         self._first: tuple[float, CpuTimes] | None = None
 
     def before(self) -> None:
-        """Read the counters; nothing is timed yet."""
+        """Read the counters before a block."""
         self._before = self._read()
-        # A child of ours may be gone after the block: nobody could say then whose it was.
-        self._own = own_processes() if _company(self._before) else frozenset()
+        # A child process may have ended after the block, and could then not be recognised as our own.
+        self._own = own_processes() if _has_gpu_processes(self._before) else frozenset()
 
-    def after(self, wall_ns: int) -> Taint | None:
-        """Read them again, and say what disturbed the block of `wall_ns` between."""
+    def after(self, wall_ns: int) -> Interference | None:
+        """Read the counters after a block of `wall_ns`; returns what disturbed it, None if nothing did."""
         before, after = self._before, self._read()
         if before is None or after is None:
             return None
-        taint = tainted(
+        shared_gpu = _has_gpu_processes(before) or _has_gpu_processes(after)
+        interference = find_interference(
             before,
             after,
             wall_ns,
             self._cpus,
             self._limit,
             own_cpus=self._own_cpus,
-            own=self._own | own_processes() if _company(before) or _company(after) else (),
+            own=self._own | own_processes() if shared_gpu else (),
         )
-        if taint and taint.cause == "cpu" and self._first is None:
+        if interference and interference.cause == "cpu" and self._first is None:
             self._first = time.monotonic(), cpu_times()
-        return taint
+        return interference
 
-    def culprit(self) -> Culprit | None:
-        """Who used most of the CPUs since others first disturbed a block, as far as can be seen."""
+    def offender(self) -> Offender | None:
+        """The process that used the CPUs most since the first disturbed block; None if none is visible."""
         if self._first is None:
             return None
         since, before = self._first
         return busiest(before, cpu_times(), time.monotonic() - since, self._cpus, own_processes())
 
     def facts(self) -> Mapping[str, Any]:
-        """What the sources could not tell."""
-        return {"telemetry_notes": list(self._troubles)} if self._troubles else {}
+        """Facts of the outcome: problems of the telemetry sources."""
+        return {"telemetry_notes": list(self._problems)} if self._problems else {}
 
     def _read(self) -> Reading | None:
-        if self._telemetry is None or self._silent >= _PATIENCE:
+        if self._telemetry is None or self._empty_readings >= _MAX_EMPTY_READINGS:
             return None
-        reading = self._telemetry.mark(self._root)
+        reading = self._telemetry.read(self._root)
         if reading.trouble:
-            self._troubles[reading.trouble] = None
-        self._silent = 0 if reading.host or reading.gpus else self._silent + 1
+            self._problems[reading.trouble] = None
+        self._empty_readings = 0 if reading.host or reading.gpus else self._empty_readings + 1
         return reading
 
 
-def _company(reading: Reading | None) -> bool:
+def _has_gpu_processes(reading: Reading | None) -> bool:
     return reading is not None and any(gpu.processes for gpu in reading.gpus)
 
 
-def blamed(culprit: Culprit | None) -> str:
-    """The rest of a sentence about others; empty where nobody can be named."""
-    if culprit is None:
+def offender_clause(offender: Offender | None) -> str:
+    """The end of a sentence about interference; empty without an offender."""
+    if offender is None:
         return ""
-    return f"; {culprit.name} (pid {culprit.pid}) used {percent(culprit.share)} of one"
+    return f"; {offender.name} (pid {offender.pid}) used {percent(offender.share)} of one"

@@ -1,9 +1,11 @@
-"""One run at a time on a machine: two that measure together measure each other."""
+"""The lock of a machine: one run measures at a time, because two would disturb each other."""
 
 import os
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
+
+import psutil
 
 from common.file_lock import lock
 
@@ -11,18 +13,18 @@ from .. import journal
 from ..errors import MachineBusy
 
 _LOCK = "pyrometer-measuring.lock"
-#: Where it lies: in the one folder that all users of a machine share, whatever their TMPDIR says.
+#: The folder that all users of a machine share, whatever their TMPDIR is.
 _FOLDER = "/tmp"
-#: Names another folder, for tests that measure beside each other.
+#: Names another folder, for tests that measure in parallel.
 _FOLDER_VARIABLE = "PYROMETER_TEST_LOCK_FOLDER"
 
 
 @contextmanager
 def exclusive(on_wait: Callable[[], None], wait_seconds: float | None = None) -> Generator[None]:
-    """Hold this machine for the length of the block; waits while another run holds it.
+    """Hold the machine's lock for the block; waits while another run holds it.
 
-    `on_wait` is called once when waiting begins. Raises MachineBusy after `wait_seconds` (None: never).
-    The kernel gives the lock back when a process dies, however it dies.
+    `on_wait` is called once, when waiting begins. Raises MachineBusy after `wait_seconds` (None: never).
+    The kernel releases the lock when the process ends, however it ends.
     """
     descriptor = _open(lock_path())
     try:
@@ -34,36 +36,33 @@ def exclusive(on_wait: Callable[[], None], wait_seconds: float | None = None) ->
 
 
 def holder() -> str:
-    """Who measures this machine now, in a few words for people; empty where that cannot be seen from here."""
+    """The process and run that measure this machine now, as text; empty if that is not visible."""
     try:
         found = lock_path().stat()
         locks = Path("/proc/locks").read_text(encoding="ascii")
     except OSError:
         return ""
-    # 1: FLOCK  ADVISORY  WRITE 4711 fe:00:131 0 EOF; one that waits has an arrow before its kind.
+    # 1: FLOCK  ADVISORY  WRITE 4711 fe:00:131 0 EOF; a waiting one has an arrow before its kind. psutil does
+    # not report locks.
     place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     for fields in map(str.split, locks.splitlines()):
         if fields[1] == "FLOCK" and fields[5] == place and int(fields[4]) > 0:
-            return f"process {fields[4]}, {_about(int(fields[4]))}"
+            return f"process {fields[4]}, {_describe(int(fields[4]))}"
     return ""
 
 
-def _about(process: int) -> str:
+def _describe(process: int) -> str:
     run = _run_of(process)
     return f"run {run}" if run else "which has no run yet"
 
 
 def _run_of(process: int) -> str:
-    """The run whose journal a process holds open; empty where there is none, or it is somebody else's."""
+    """The run whose journal a process has open; empty if there is none or its files may not be read."""
     try:
-        for link in (Path("/proc") / str(process) / "fd").iterdir():
-            with suppress(FileNotFoundError):
-                target = link.readlink()
-                if target.name == journal.FILE:
-                    return target.parent.name
-    except OSError:
+        opened = [Path(file.path) for file in psutil.Process(process).open_files()]
+    except (psutil.Error, OSError):
         return ""
-    return ""
+    return next((path.parent.name for path in opened if path.name == journal.FILE), "")
 
 
 def lock_path() -> Path:
@@ -77,6 +76,6 @@ def _open(path: Path) -> int:
         return os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
-        # Whatever our umask: other users have to open it too.
+        # Independent of the umask: other users have to open it, too.
         os.fchmod(descriptor, 0o644)
         return descriptor

@@ -36,15 +36,15 @@ def replicate_metrics(
     `cache` is `cold` or `warm` for a compiled case and empty for an eager one. Latency comes from every
     timed iteration; `latency_floor` is the median over blocks of each block's fastest iteration. Where steps
     take inputs of several shapes in turn, both are means over the shapes, of each shape's median and fastest
-    iteration: whoever is faster fits more shapes into a block, and the fastest step is the shortest shape's.
+    iteration: a faster contender fits more shapes into a block, and the fastest step is the shortest shape's.
     Where no sample of a shape counts, there is neither, nor what follows from them.
-    `ready_seconds` is what the process took to become steady: its cold start, unless a cache was filled.
+    `ready_seconds` is the time until the process was steady: its cold start, unless a cache was filled.
     `left_out` are the numbers, from 0, of blocks of which no sample counts; one block at least does.
     """
     samples = sorted(ns for each in _counted(blocks, left_out) for ns in each)
     metrics = {"latency_min": samples[0] / 1e6} | _percentiles(samples)
-    if told := _middle_and_floor(blocks, int(ready.facts.get("shapes", 1)), left_out):
-        metrics |= _of_a_step(ready, *told, cache)
+    if step := _center_and_floor(blocks, int(ready.facts.get("shapes", 1)), left_out):
+        metrics |= _step_metrics(ready, *step, cache)
     if cache != "warm":
         metrics["first_call"] = ready.first_call_ns / 1e9
         if ready_seconds is not None:
@@ -63,11 +63,11 @@ def replicate_metrics(
     return metrics | _shares(metrics, ready.facts.get("cpus_in_use"))
 
 
-def _of_a_step(ready: Ready, middle_ns: float, floor_ns: float, cache: str) -> dict[str, float]:
+def _step_metrics(ready: Ready, center_ns: float, floor_ns: float, cache: str) -> dict[str, float]:
     """What follows from how long a step is."""
-    seconds = middle_ns / 1e9
+    seconds = center_ns / 1e9
     metrics = {
-        "latency": middle_ns / 1e6,
+        "latency": center_ns / 1e6,
         "latency_floor": floor_ns / 1e6,
         "throughput": ready.facts["items"] / seconds,
     }
@@ -100,7 +100,7 @@ def _counted(blocks: Sequence[Block], left_out: Collection[int]) -> list[tuple[i
     return [block.samples_ns for number, block in enumerate(blocks) if number not in left_out]
 
 
-def _middle_and_floor(
+def _center_and_floor(
     blocks: Sequence[Block], shapes: int, left_out: Collection[int]
 ) -> tuple[float, float] | None:
     """Latency and its floor in nanoseconds, for inputs of so many `shapes` in turn; None where one lacks."""

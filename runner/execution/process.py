@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from common.processes import SupervisedProcess
 
 from ..multi_node.nodes import Node
@@ -32,7 +34,7 @@ class WorkerGone(Exception):
     """The worker is dead; `WorkerProcess.close()` tells how."""
 
 
-class WorkerSilent(Exception):
+class WorkerTimeout(Exception):
     """No answer within the time allowed."""
 
 
@@ -106,7 +108,7 @@ class WorkerProcess:
             raise WorkerGone from error
 
     def receive(self, timeout: float) -> Message:
-        """The next message; raises WorkerGone, WorkerSilent after `timeout` seconds, or ProtocolError."""
+        """The next message; raises WorkerGone, WorkerTimeout after `timeout` seconds, or ProtocolError."""
         give_up = time.monotonic() + timeout
         searched = 0
         while (end := self._buffer.find(b"\n", searched)) < 0:
@@ -115,7 +117,7 @@ class WorkerProcess:
                 raise ProtocolError(f"a line longer than {_LINE_BYTES >> 20} MiB")
             left = give_up - time.monotonic()
             if left <= 0:
-                raise WorkerSilent
+                raise WorkerTimeout
             ready, _, _ = select.select([self._receive, self._process], [], [], left)
             if self._receive in ready:
                 data = os.read(self._receive, 1 << 20)
@@ -184,11 +186,10 @@ def sweep(token_prefix: str) -> list[int]:
 
     The second line of defence: it finds what outlived a supervisor that was itself killed.
     """
-    mark = f"{TOKEN_VARIABLE}={token_prefix}".encode()
     killed: set[int] = set()
     give_up = time.monotonic() + _SWEEP_SECONDS
     # Again until none is found: one of them may have forked while the others were being killed.
-    while (found := list(_marked(mark))) and time.monotonic() < give_up:
+    while (found := list(_processes_with_token(token_prefix))) and time.monotonic() < give_up:
         for pid in found:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -197,14 +198,12 @@ def sweep(token_prefix: str) -> list[int]:
     return sorted(killed)
 
 
-def _marked(mark: bytes) -> Iterator[int]:
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        with contextlib.suppress(OSError):
-            variables = (entry / "environ").read_bytes().split(b"\0")
-            if any(variable.startswith(mark) for variable in variables):
-                yield int(entry.name)
+def _processes_with_token(token_prefix: str) -> Iterator[int]:
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            token = process.environ().get(TOKEN_VARIABLE)
+            if token is not None and token.startswith(token_prefix) and process.pid != os.getpid():
+                yield process.pid
 
 
 def listed(cpus: tuple[int, ...]) -> str:

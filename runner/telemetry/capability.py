@@ -1,20 +1,22 @@
-"""What can be measured here, as values: each capability is present, or absent with a reason."""
+"""What can be measured on this machine: each capability is present, or absent with a reason."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal, cast
 
-#: Where SM utilisation or GPU busy time comes from, best first. `gpm`: hardware counters, true SM
-#: utilisation; `dcgm`: the same through a DCGM host engine, in recordings up to 0.1.0.
-#: `samples` and `polling`: the share of time in
-#: which at least one kernel ran, from the driver's buffer or asked for again and again. Numbers of two
-#: rungs are never joined in one line.
-Rung = Literal["gpm", "dcgm", "samples", "polling", "none"]
+#: The source of SM utilisation or GPU busy time, best first (stored as `rung`). `gpm`: hardware counters, the
+#: true SM utilisation; `dcgm`: the same through a DCGM host engine, in recordings up to 0.1.0. `samples` and
+#: `polling`: the share of time in which at least one kernel ran, from the driver's buffer or polled. Numbers
+#: of two sources are never joined in one line.
+UtilisationSource = Literal["gpm", "dcgm", "samples", "polling", "none"]
+
+_FREQUENCY = "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq"
 
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """One thing to be measured. `detail` says how it is read, or why it cannot be."""
+    """One quantity. `detail` says how it is read, or why it cannot be."""
 
     name: str
     present: bool
@@ -28,7 +30,7 @@ class GpuCapabilities:
     index: int
     uuid: str
     name: str
-    rung: Rung
+    rung: UtilisationSource
     capabilities: tuple[Capability, ...]
     mig_of: str = ""
 
@@ -57,3 +59,45 @@ def _gpu(body: Mapping[str, Any]) -> GpuCapabilities:
     values: dict[str, Any] = dict(body)
     values["capabilities"] = tuple(Capability(**each) for each in body["capabilities"])
     return GpuCapabilities(**values)
+
+
+def host_capabilities(root: Path = Path("/")) -> tuple[Capability, ...]:
+    """What can be measured of the host, in the order of the GPU's; `root` contains /proc and /sys."""
+    return (
+        _readable("core_busy", root / "proc/stat", "busy time of each CPU, in ticks of 10 ms"),
+        _steal(root / "proc/stat"),
+        _readable("run_queue", root / "proc/loadavg", "runnable tasks at the moment"),
+        _readable("pressure", root / "proc/pressure/cpu", "time that tasks waited for a CPU"),
+        _readable("frequency", root / _FREQUENCY, "of each CPU, at the moment"),
+        _readable("tree_memory", root / "proc/self/smaps_rollup", "proportional set size of each process"),
+        _readable("switches", root / "proc/self/status", "context switches of each thread"),
+        _readable("migrations", root / "proc/self/sched", "moves of each thread between CPUs"),
+        _readable("pages_local", root / "proc/self/numa_maps", "resident pages by NUMA node"),
+    )
+
+
+def _readable(name: str, path: Path, how: str) -> Capability:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return Capability(name, False, f"this kernel has no {_absolute(path)}")
+    except OSError as error:
+        return Capability(name, False, f"{_absolute(path)}: {(error.strerror or str(error)).lower()}")
+    return Capability(name, bool(content), how if content else f"{_absolute(path)} is empty")
+
+
+def _steal(path: Path) -> Capability:
+    """Time the hypervisor gave to other guests: the 8th number of the first line of /proc/stat (proc(5))."""
+    try:
+        numbers = path.read_text().split("\n", 1)[0].split()[1:]
+    except OSError as error:
+        return Capability("steal", False, f"{_absolute(path)}: {(error.strerror or str(error)).lower()}")
+    if len(numbers) < 8:
+        return Capability("steal", False, "this kernel does not count it")
+    return Capability("steal", True, "as reported by the hypervisor; some always report 0")
+
+
+def _absolute(path: Path) -> str:
+    parts = path.parts
+    start = next((i for i, part in enumerate(parts) if part in ("proc", "sys")), 0)
+    return "/" + "/".join(parts[start:])

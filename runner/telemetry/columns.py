@@ -22,7 +22,7 @@ class Column:
 
 
 _GPU = (
-    # Rung gpm: hardware counters over exactly the row.
+    # Source gpm: hardware counters over exactly the row.
     Column("sm_utilisation", "%", "sm_utilisation"),
     Column("sm_occupancy", "%", "sm_occupancy"),
     Column("tensor", "%", "tensor_active"),
@@ -34,12 +34,12 @@ _GPU = (
     Column("pcie_rx", "MiB/s", "pcie_rx"),
     Column("nvlink_tx", "MiB/s", "nvlink_tx"),
     Column("nvlink_rx", "MiB/s", "nvlink_rx"),
-    # Rung dcgm: the same counters through a DCGM host engine, multiplexed on older GPUs.
+    # Source dcgm: the same counters through a DCGM host engine, multiplexed on older GPUs.
     Column("dcgm_sm_utilisation", "%", "dcgm_sm_utilisation"),
     Column("dcgm_sm_occupancy", "%", "dcgm_sm_occupancy"),
     Column("dcgm_tensor", "%", "dcgm_tensor_active"),
     Column("dcgm_dram_bandwidth", "%", "dcgm_dram_active"),
-    # Rung samples: the driver's buffer, averaged over the row. Rung polling: at the row's end.
+    # Source samples: the driver's buffer, averaged over the row. Source polling: at the row's end.
     Column("gpu_busy", "%", "gpu_busy"),
     Column("gpu_busy_polled", "%", "gpu_busy_polled"),
     Column("power", "W", "power"),

@@ -13,12 +13,12 @@ from typing import Any, cast
 
 from records.telemetry import HOST, Recording
 
-from .capability import Rung
+from .capability import UtilisationSource
 
 Values = Mapping[str, float | None]
 
 
-class Spool:
+class SampleLog:
     """The end that writes. A full disk costs rows, which are counted, and never raises."""
 
     def __init__(self, path: Path) -> None:
@@ -28,7 +28,7 @@ class Spool:
         self._devices: list[str] = []
         self._lost = 0
 
-    def device(self, device: str, name: str, rung: Rung) -> None:
+    def device(self, device: str, name: str, rung: UtilisationSource) -> None:
         """What the rows to come of a device are about."""
         self._devices.append(device)
         self._put({"device": device, "name": name, "rung": rung})
@@ -75,7 +75,7 @@ class Spool:
 @dataclass(slots=True)
 class _Device:
     name: str = ""
-    rung: Rung = "none"
+    rung: UtilisationSource = "none"
     rows: list[tuple[int, int, Values]] = field(default_factory=list[tuple[int, int, Values]])
     samples: list[tuple[str, int, int, float]] = field(default_factory=list[tuple[str, int, int, float]])
     notes: list[str] = field(default_factory=list[str])

@@ -1,15 +1,15 @@
-"""The sampler: one process beside a session, which reads what CPUs and GPUs count and never measures.
+"""The sampler process: reads the counters of CPUs and GPUs for one session and never measures itself.
 
-As a program (`python -m runner.telemetry.sampler`) it takes an order a line on its standard input, as JSON
-with the members `id`, `order` and what that needs, and answers each with a line of the same `id`:
+The program (`python -m runner.telemetry.sampler`) reads orders from standard input, one JSON object a line
+with the members `id`, `order` and arguments, and writes one reply line with the same `id`:
 
-    mark    root                all counters now, as a Reading
-    watch   root, hz, cpus,     rows from now on, into files that begin with `spool`, the host's about `cpus`
-            spool               (none: the measured ones)
-    rest                        no more rows
+    read    root                 read all counters now; replies with a Reading
+    start   root, hz, cpus, log  write rows to files whose names begin with `log`; the host's rows cover
+                                 `cpus` (none: the measured ones)
+    stop                         stop writing rows
 
-The end of its input, that is of whoever started it, is its own. A parent-death signal would not do: it comes
-when the thread ends that started a process.
+The process ends at the end of its input, that is, when the controller ends. A parent-death signal would not
+do: the kernel sends it when the thread ends that started the process.
 """
 
 import argparse
@@ -30,92 +30,99 @@ from .gpu.processes import Pids
 from .gpu.source import GpuSource
 from .host.source import HostSource
 from .recording import MOST_HZ
-from .sample_log import Spool
-from .source_thread import Desk
+from .sample_log import SampleLog
+from .source_thread import SourceThread
 
-#: Whoever asks has an answer after this long, whatever hangs.
-_PATIENCE_SECONDS = 1.5
+#: An order is answered within this time, whichever source hangs.
+_TIMEOUT_SECONDS = 1.5
 #: Loading a driver for the first time takes seconds.
-_FIRST_PATIENCE_SECONDS = 20.0
-_NICER = 5
+_FIRST_TIMEOUT_SECONDS = 20.0
+_NICENESS = 5
 
 
-class Desks:
-    """The sources and what is asked of them."""
+class SamplerServer:
+    """Executes the controller's orders on the threads of the telemetry sources."""
 
     def __init__(self, uuids: tuple[str, ...], cpus: tuple[int, ...], allowed: tuple[int, ...]) -> None:
         controller = os.getppid()
         host = HostSource(cpus, allowed, controller)
         self._started = time.monotonic()
-        self._host = Desk("the kernel", host)
-        self._gpus = Desk("NVML", GpuSource(uuids, Pids(controller, lambda: host.members))) if uuids else None
+        self._host = SourceThread("the kernel", host)
+        self._gpus: SourceThread | None = None
+        if uuids:
+            self._gpus = SourceThread("NVML", GpuSource(uuids, Pids(controller, lambda: host.members)))
 
-    def answer(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Do what one line says; answers the members of the reply."""
+    def execute(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Execute one order; returns the members of the reply."""
         match order["order"]:
-            case "mark":
-                return {"reading": asdict(self._mark(int(order["root"])))}
-            case "watch":
-                return {"trouble": self._settle(self._watch(order), cancel=False)}
-            case "rest":
-                return {"trouble": self._settle({desk: desk.rest() for desk in self._desks()}, cancel=False)}
+            case "read":
+                return {"reading": asdict(self._read(int(order["root"])))}
+            case "start":
+                return {"trouble": self._collect_problems(self._start(order), cancel=False)}
+            case "stop":
+                stopped = {thread: thread.stop() for thread in self._responsive()}
+                return {"trouble": self._collect_problems(stopped, cancel=False)}
             case unknown:
-                return {"trouble": f"the sampler knows no order {unknown}"}
+                return {"trouble": f"unknown sampler order {unknown}"}
 
-    def _desks(self) -> list[Desk]:
-        return [desk for desk in (self._host, self._gpus) if desk is not None and not desk.silent]
+    def _threads(self) -> list[SourceThread]:
+        return [thread for thread in (self._host, self._gpus) if thread is not None]
 
-    def _watch(self, order: Mapping[str, Any]) -> "dict[Desk, Future[Any]]":
+    def _responsive(self) -> list[SourceThread]:
+        return [thread for thread in self._threads() if not thread.failure]
+
+    def _start(self, order: Mapping[str, Any]) -> "dict[SourceThread, Future[Any]]":
         about = int(order["root"]), min(MOST_HZ, float(order["hz"])), tuple(map(int, order["cpus"]))
         return {
-            desk: desk.watch(*about, Spool(Path(f"{order['spool']}-{number}.jsonl")))
-            for number, desk in enumerate(self._desks())
+            thread: thread.start(*about, SampleLog(Path(f"{order['log']}-{number}.jsonl")))
+            for number, thread in enumerate(self._responsive())
         }
 
-    def _mark(self, root: int) -> Reading:
+    def _read(self, root: int) -> Reading:
         before = time.monotonic_ns()
-        asked = {desk: desk.mark(root) for desk in self._desks()}
-        trouble = [self._settle(asked, cancel=True)]
-        host: HostCounters | None = _value(asked.get(self._host))
+        pending = {thread: thread.read(root) for thread in self._responsive()}
+        problems = [self._collect_problems(pending, cancel=True)]
+        host: HostCounters | None = _result(pending.get(self._host))
         gpus: tuple[GpuCounters, ...] = ()
-        if self._gpus is not None and (told := _value(asked.get(self._gpus))) is not None:
-            gpus, missing = told
-            trouble.append(missing)
-        text = "; ".join(part for part in trouble if part)
+        if self._gpus is not None and (answer := _result(pending.get(self._gpus))) is not None:
+            gpus, missing = answer
+            problems.append(missing)
+        text = "; ".join(part for part in problems if part)
         return Reading((before + time.monotonic_ns()) // 2, host, gpus, text)
 
-    def _settle(self, asked: Mapping[Desk, "Future[Any]"], cancel: bool) -> str:
-        """Wait for the answers, but not for ever; answers what has gone wrong, also before."""
-        wait(asked.values(), timeout=_PATIENCE_SECONDS)
-        trouble: list[str] = []
-        for desk, future in asked.items():
+    def _collect_problems(self, pending: Mapping[SourceThread, "Future[Any]"], cancel: bool) -> str:
+        """Wait for the results, at most `_TIMEOUT_SECONDS`; returns all problems, earlier ones included."""
+        wait(pending.values(), timeout=_TIMEOUT_SECONDS)
+        problems: list[str] = []
+        for thread, future in pending.items():
             if not future.done():
-                trouble.append(self._missed(desk))
+                problems.append(self._timed_out(thread))
                 if cancel:
                     future.cancel()
             elif (error := future.exception()) is not None:
-                trouble.append(f"{desk.name}: {type(error).__name__}: {error}")
-            elif isinstance(said := future.result(), str) and said:
-                trouble.append(said)
-        earlier = (desk for desk in (self._host, self._gpus) if desk is not None and desk not in asked)
-        return "; ".join([*trouble, *(desk.silent for desk in earlier)])
+                problems.append(f"{thread.name}: {type(error).__name__}: {error}")
+            elif isinstance(result := future.result(), str) and result:
+                problems.append(result)
+        earlier = (thread.failure for thread in self._threads() if thread not in pending)
+        return "; ".join([*problems, *earlier])
 
-    def _missed(self, desk: Desk) -> str:
-        if not desk.ready.is_set() and time.monotonic() - self._started < _FIRST_PATIENCE_SECONDS:
-            return f"{desk.name} is still being started"
-        desk.silent = f"{desk.name} does not answer: nothing within {_PATIENCE_SECONDS:g} s"
-        return desk.silent
-
-
-def _value(future: "Future[Any] | None") -> Any:
-    answered = future is not None and future.done() and not future.cancelled() and not future.exception()
-    return future.result() if future is not None and answered else None
+    def _timed_out(self, thread: SourceThread) -> str:
+        if not thread.ready.is_set() and time.monotonic() - self._started < _FIRST_TIMEOUT_SECONDS:
+            return f"{thread.name} is still being started"
+        thread.failure = f"{thread.name} does not answer: nothing within {_TIMEOUT_SECONDS:g} s"
+        return thread.failure
 
 
-def _serve(desks: Desks, lines: Iterable[str]) -> None:
+def _result(future: "Future[Any] | None") -> Any:
+    if future is None or not future.done() or future.cancelled() or future.exception():
+        return None
+    return future.result()
+
+
+def _serve(server: SamplerServer, lines: Iterable[str]) -> None:
     for line in lines:
         order: dict[str, Any] = json.loads(line)
-        reply = {"id": order["id"], **desks.answer(order)}
+        reply = {"id": order["id"], **server.execute(order)}
         sys.stdout.write(json.dumps(reply) + "\n")
         sys.stdout.flush()
 
@@ -129,7 +136,7 @@ def _numbers(value: str) -> tuple[int, ...]:
 
 
 def main() -> None:
-    """Take a place aside, then answer until the input ends."""
+    """Lower the priority, pin the process, and serve orders until the input ends."""
     parser = argparse.ArgumentParser(prog="sampler", description=__doc__)
     parser.add_argument("--uuids", type=_listed, default=(), help="GPUs to read")
     parser.add_argument("--cpus", type=_numbers, default=(), help="measured CPUs; none: all")
@@ -138,13 +145,13 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     allowed = tuple(sorted(os.sched_getaffinity(0)))
     with contextlib.suppress(OSError):
-        os.nice(_NICER)
+        os.nice(_NICENESS)
         if options.own_cpus:
             os.sched_setaffinity(0, options.own_cpus)
-    # Nobody reading any more is an end like any other.
+    # A closed output ends the process as a closed input does.
     with contextlib.suppress(BrokenPipeError):
-        _serve(Desks(options.uuids, options.cpus, allowed), sys.stdin)
-    # A thread may hang in a driver: nobody waits for it.
+        _serve(SamplerServer(options.uuids, options.cpus, allowed), sys.stdin)
+    # A thread may hang in a driver: do not wait for it.
     os._exit(0)
 
 

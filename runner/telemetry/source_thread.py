@@ -1,4 +1,4 @@
-"""A source of telemetry at work on a thread of its own, where it may hang without holding up the others."""
+"""A telemetry source on a thread of its own, where it may hang without delaying the other sources."""
 
 import queue
 import threading
@@ -7,74 +7,74 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from .sample_log import Spool
+from .sample_log import SampleLog
 
 
-class Source(Protocol):
-    """What is read: counters when asked for, rows in between."""
+class TelemetrySource(Protocol):
+    """Counters on request, and rows between requests."""
 
     def open(self) -> str:
-        """Get ready, which may take seconds; answers what is missing, or the empty string."""
+        """Prepare the source, which may take seconds; returns what is missing, or the empty string."""
         ...
 
-    def mark(self, root: int) -> Any:
+    def read(self, root: int) -> Any:
         """All counters now."""
         ...
 
-    def begin(self, root: int, hz: float, spool: Spool, cpus: tuple[int, ...] = ()) -> float:
-        """Start the first row, about `cpus` where it is about any; answers the seconds from row to row."""
+    def begin(self, root: int, hz: float, log: SampleLog, cpus: tuple[int, ...] = ()) -> float:
+        """Start the first row, about `cpus` where rows are about CPUs; returns the seconds between rows."""
         ...
 
-    def row(self, spool: Spool) -> None:
+    def row(self, log: SampleLog) -> None:
         """End a row and start the next."""
         ...
 
-    def end(self, spool: Spool) -> None:
-        """Write what is still to be written."""
+    def end(self, log: SampleLog) -> None:
+        """Write what is still buffered."""
         ...
 
 
-class Desk:
-    """One source and its thread. Once it is `silent` (the text says why) nothing asks it again."""
+class SourceThread:
+    """One source and its thread. Once `failure` is set (the reason), the source is not used again."""
 
-    def __init__(self, name: str, source: Source) -> None:
+    def __init__(self, name: str, source: TelemetrySource) -> None:
         self.name = name
-        self.silent = ""
+        self.failure = ""
         self.ready = threading.Event()
         self._source = source
         self._orders: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
-        self._spool: Spool | None = None
+        self._log: SampleLog | None = None
         self._seconds = 1.0
         self._due = 0.0
-        threading.Thread(target=self._work, name=name, daemon=True).start()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
 
-    def mark(self, root: int) -> Future[Any]:
-        """Have all counters read."""
-        return self._order(lambda: self._source.mark(root))
+    def read(self, root: int) -> Future[Any]:
+        """Read all counters."""
+        return self._submit(lambda: self._source.read(root))
 
-    def watch(self, root: int, hz: float, cpus: tuple[int, ...], spool: Spool) -> Future[Any]:
-        """Have rows written from now on."""
-        return self._order(lambda: self._begin(root, hz, cpus, spool))
+    def start(self, root: int, hz: float, cpus: tuple[int, ...], log: SampleLog) -> Future[Any]:
+        """Write rows from now on."""
+        return self._submit(lambda: self._begin(root, hz, cpus, log))
 
-    def rest(self) -> Future[Any]:
-        """Have no more rows written; the answer says how many could not be, or is empty."""
-        return self._order(self._end)
+    def stop(self) -> Future[Any]:
+        """Stop writing rows; the result says how many could not be written, or is empty."""
+        return self._submit(self._end)
 
-    def _order(self, order: Callable[[], Any]) -> "Future[Any]":
+    def _submit(self, order: Callable[[], Any]) -> "Future[Any]":
         future: Future[Any] = Future()
         self._orders.put((future, order))
         return future
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         try:
             self._source.open()
         except Exception as error:
-            self.silent = _defect(error)
+            self.failure = _defect(error)
             return
         self.ready.set()
-        while not self.silent:
+        while not self.failure:
             try:
-                future, order = self._orders.get(timeout=self._patience())
+                future, order = self._orders.get(timeout=self._seconds_to_row())
             except queue.Empty:
                 self._row()
                 continue
@@ -84,30 +84,30 @@ class Desk:
                 except Exception as error:
                     future.set_exception(error)
 
-    def _patience(self) -> float | None:
-        return None if self._spool is None else max(0.0, self._due - time.monotonic())
+    def _seconds_to_row(self) -> float | None:
+        return None if self._log is None else max(0.0, self._due - time.monotonic())
 
-    def _begin(self, root: int, hz: float, cpus: tuple[int, ...], spool: Spool) -> None:
+    def _begin(self, root: int, hz: float, cpus: tuple[int, ...], log: SampleLog) -> None:
         self._end()
-        self._seconds = self._source.begin(root, hz, spool, cpus)
-        self._spool, self._due = spool, time.monotonic() + self._seconds
+        self._seconds = self._source.begin(root, hz, log, cpus)
+        self._log, self._due = log, time.monotonic() + self._seconds
 
     def _end(self) -> str:
-        spool, self._spool = self._spool, None
-        if spool is None:
+        log, self._log = self._log, None
+        if log is None:
             return ""
-        self._source.end(spool)
-        return spool.close()
+        self._source.end(log)
+        return log.close()
 
     def _row(self) -> None:
-        if self._spool is None:
+        if self._log is None:
             return
         began = time.monotonic()
         try:
-            self._source.row(self._spool)
+            self._source.row(self._log)
         except Exception as error:
-            self._spool.note_all(_defect(error))
-        # A late row moves those after it: to catch up, rows would have to be too short to hold a sample.
+            self._log.note_all(_defect(error))
+        # A late row delays the next ones: to catch up, rows would become too short to hold a sample.
         self._due = max(began + self._seconds, time.monotonic() + self._seconds / 2)
 
 

@@ -17,15 +17,15 @@ class Telemetry(Protocol):
     `root` is a supervisor's process id: what lies below it is the measured tree.
     """
 
-    def mark(self, root: int) -> Reading:
+    def read(self, root: int) -> Reading:
         """All counters now; with `trouble` where a source does not answer."""
         ...
 
-    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None:
+    def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None:
         """Begin to sample; the host's rows are about `cpus` (none: the measured ones)."""
         ...
 
-    def rest(self) -> tuple[Recording, ...]:
+    def stop(self) -> tuple[Recording, ...]:
         """Stop sampling; every row since `watch`, a recording per device, the host first."""
         ...
 
@@ -39,7 +39,7 @@ class Telemetry(Protocol):
 StartTelemetry = Callable[[Path, tuple[str, ...], tuple[int, ...], tuple[int, ...], str], Telemetry]
 
 
-class OwnGpus:
+class FilteredTelemetry:
     """A session's telemetry as one of its contenders sees it: of the GPUs only those it computes on.
 
     The others are idle or somebody else's, and what they do is no matter of its own. `uuids` may lack NVML's
@@ -50,18 +50,18 @@ class OwnGpus:
         self._session = session
         self._own = {HOST, *map(bare, uuids)}
 
-    def mark(self, root: int) -> Reading:
+    def read(self, root: int) -> Reading:
         """All counters now, those of its own GPUs."""
-        reading = self._session.mark(root)
+        reading = self._session.read(root)
         return replace(reading, gpus=tuple(gpu for gpu in reading.gpus if bare(gpu.uuid) in self._own))
 
-    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None:
+    def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None:
         """Begin to sample."""
-        self._session.watch(root, hz, cpus)
+        self._session.start(root, hz, cpus)
 
-    def rest(self) -> tuple[Recording, ...]:
+    def stop(self) -> tuple[Recording, ...]:
         """Stop sampling; the recordings of the host and of its own GPUs."""
-        return tuple(one for one in self._session.rest() if bare(one.device) in self._own)
+        return tuple(one for one in self._session.stop() if bare(one.device) in self._own)
 
     def close(self) -> None:
         """Nothing: it is the session's to close."""

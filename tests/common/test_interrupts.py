@@ -31,7 +31,7 @@ def test_the_same_wish_handed_on_twice_cuts_through_nothing() -> None:
         ask(signal.SIGTERM)
         ask(signal.SIGTERM)
         ask(signal.SIGHUP)
-        assert interrupts.asked()
+        assert interrupts.requested()
 
 
 def test_what_follows_an_interruption_is_not_interrupted_by_the_same_wish() -> None:
@@ -49,7 +49,7 @@ def test_what_follows_an_interruption_is_not_interrupted_by_the_same_wish() -> N
 def test_who_asks_twice_is_obeyed_at_once(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with interruptible() as interrupts, interrupts.deferred():
         ask(number)
-        assert interrupts.asked()
+        assert interrupts.requested()
         now = time.monotonic()
         if number != signal.SIGINT:
             monkeypatch.setattr(time, "monotonic", lambda: now + 3)

@@ -30,7 +30,7 @@ def test_its_work_is_frozen() -> None:
 
 def test_it_sings_two_outcomes_with_all_their_samples() -> None:
     canary = Canary((CPU,))
-    compute, bandwidth = canary.sing(7, "test:canary")
+    compute, bandwidth = canary.run(7, "test:canary")
     for outcome, repetitions in ((compute, 24), (bandwidth, 8)):
         assert (outcome.status, outcome.reason) == ("ok", "")
         assert (outcome.replicate, outcome.environment) == (7, canary.fingerprint)
@@ -63,13 +63,13 @@ def test_it_is_known_by_script_interpreter_and_cpus_and_by_no_pytorch() -> None:
 
 
 def test_what_goes_wrong_is_an_outcome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    nowhere = Canary((100_000,)).sing(0, "test:canary")
+    nowhere = Canary((100_000,)).run(0, "test:canary")
     assert [(o.status, o.metrics, o.blocks) for o in nowhere] == [("crashed", {}, ())] * 2
     assert nowhere[0].reason == "the canary ended with 1: OSError: [Errno 22] Invalid argument"
-    monkeypatch.setattr(canary_runner, "_PATIENCE_SECONDS", 0.001)
-    late = Canary(()).sing(0, "test:canary")
+    monkeypatch.setattr(canary_runner, "_TIMEOUT_SECONDS", 0.001)
+    late = Canary(()).run(0, "test:canary")
     assert late[0].reason == late[1].reason == "the canary did not end within 0.001 s"
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
-    missing = Canary(()).sing(0, "test:canary")
+    missing = Canary(()).run(0, "test:canary")
     assert missing[0].reason == "the canary cannot be started: No such file or directory"
     assert replace(missing[0], case="") == replace(missing[1], case="")

@@ -118,8 +118,8 @@ def test_a_case_beside_hogs_is_contended_and_one_is_named(scratch: Scratch, hogs
     )
     tainted = outcome.facts["tainted_blocks"]
     assert len(outcome.blocks) - len(tainted) < 2
-    assert all(taint["share"] > LIMIT for taint in tainted)
-    assert {taint["status"] for taint in tainted} == {"contended"}
+    assert all(interference["share"] > LIMIT for interference in tainted)
+    assert {interference["status"] for interference in tainted} == {"contended"}
     scratch.nobody_left(happened.run)
     assert not (scratch.folder / "run/telemetry").exists()
 
@@ -181,7 +181,7 @@ def test_blocks_are_taken_again_when_the_hogs_have_left(scratch: Scratch, hogs: 
 
     outcome, _ = measured(shared, wake_and_end_them)
     assert outcome.status == "ok", outcome.reason
-    tainted = {taint["block"] for taint in outcome.facts["tainted_blocks"]}
+    tainted = {interference["block"] for interference in outcome.facts["tainted_blocks"]}
     assert 0 in tainted
     clean = [ns for number, block in enumerate(outcome.blocks) if number not in tainted for ns in block]
     assert len(outcome.blocks) - len(tainted) == outcome.facts["blocks"] >= 4
@@ -290,7 +290,7 @@ class ErrorsInTheFirstBlocks:
         self._slow = slow
         self._marks = 0
 
-    def mark(self, root: int) -> Reading:
+    def read(self, root: int) -> Reading:
         self._marks += 1
         if self._marks == 1:
             self._slow.touch()
@@ -299,9 +299,9 @@ class ErrorsInTheFirstBlocks:
         errors = min(self._marks // 2, self.BLOCKS)
         return Reading(self._marks, gpus=(GpuCounters(H200, ecc_uncorrected=errors),))
 
-    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
+    def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
 
-    def rest(self) -> tuple[Recording, ...]:
+    def stop(self) -> tuple[Recording, ...]:
         return ()
 
     def close(self) -> None: ...
@@ -313,14 +313,14 @@ class TwoGpus:
     def __init__(self) -> None:
         self._marks = 0
 
-    def mark(self, root: int) -> Reading:
+    def read(self, root: int) -> Reading:
         self._marks += 1
         second = GpuCounters("GPU-2", ecc_uncorrected=self._marks)
         return Reading(self._marks, gpus=(GpuCounters("GPU-1", ecc_uncorrected=0), second))
 
-    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
+    def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
 
-    def rest(self) -> tuple[Recording, ...]:
+    def stop(self) -> tuple[Recording, ...]:
         return tuple(Recording(device, "", "none", (), (), {}) for device in ("host", "GPU-1", "GPU-2"))
 
     def close(self) -> None: ...
@@ -369,7 +369,7 @@ def test_instances_forget_their_own_samples_of_a_block_that_does_not_count(scrat
     )
     outcome, _ = measured(shared, case="waits/infer/-/instances=2")
     assert outcome.status == "ok", outcome.reason
-    assert [taint["block"] for taint in outcome.facts["tainted_blocks"]] == [0, 1, 2]
+    assert [interference["block"] for interference in outcome.facts["tainted_blocks"]] == [0, 1, 2]
     assert [len(block) for block in outcome.blocks] == [3] * 5
     slow = min(ns for block in outcome.blocks[:3] for ns in block)
     assert slow >= 50e6

@@ -57,7 +57,7 @@ def test_a_new_driver_makes_no_other_hardware(name: str, told: tuple[int, ...]) 
     # CUDA has some MiB more or less of the same GPU with another driver.
     found = [machine.describe([{"name": name, "memory_mib": mib}] * 2) for mib in told]
     assert len({each.hardware_fingerprint for each in found}) == 1
-    assert len({machine.together(each, [each]).hardware_fingerprint for each in found}) == 1
+    assert len({machine.combine(each, [each]).hardware_fingerprint for each in found}) == 1
     assert [each.conditions["gpu_memory_mib"] for each in found] == [[mib, mib] for mib in told]
 
 

@@ -293,7 +293,7 @@ class Bisector:
             elif isinstance(asked, BisectionEnd):
                 return asked
             else:
-                step = None if self._interrupts.asked() else self._compared(asked)
+                step = None if self._interrupts.requested() else self._compared(asked)
             if step is None:
                 return None
             self._keep(replace(self.bisection, steps=(*self.bisection.steps, step), current=None))

@@ -26,8 +26,8 @@ from runner.multi_node.nodes import Node, NodeMachines, inspect
 from runner.preset import MachinePreset
 from runner.session_plan import Timing
 from runner.suites.suite import Suite
+from runner.telemetry.capability import host_capabilities
 from runner.telemetry.gpu import probe
-from runner.telemetry.host import capability as host
 from runner.worker.case_key import CaseKey
 
 from ..app_context import AppContext
@@ -93,7 +93,7 @@ def ask(chosen: Chosen, ready: Sequence[Ready]) -> Asked:
         described = _described(chosen, ready)
     for module, reason in described[0].broken_cases.items():
         raise NothingToMeasure(f"{module}.py cannot be loaded: {reason}")
-    return Asked(described, telemetry_body(asked.result(), host.capabilities()))
+    return Asked(described, telemetry_body(asked.result(), host_capabilities()))
 
 
 def _described(chosen: Chosen, ready: Sequence[Ready]) -> tuple[MeasuredEnvironment, ...]:
@@ -195,7 +195,7 @@ def reach(
 
 def machine_of(local: MachineFacts, others: NodeMachines) -> dict[str, Any]:
     """This machine, or all that take part as one, for a run's header."""
-    return machine_body(machine.together(local, others.machines), others.facts())
+    return machine_body(machine.combine(local, others.machines), others.facts())
 
 
 def gpus_in_use(environment: MeasuredEnvironment, device: str) -> list[Mapping[str, Any]]:

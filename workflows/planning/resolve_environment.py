@@ -18,8 +18,7 @@ from configuration.suggestions import unknown
 from configuration.tables.environments import EnvironmentSettings
 from runner import environment as environment_room
 from runner.environment import MeasuredEnvironment
-from runner.environments.building import Workshop, check_offered
-from runner.environments.parallel_build import build_all
+from runner.environments.building import BuildContext, build_all, check_offered
 from runner.environments.recipe import NIGHTLY, Recipe
 from runner.environments.spec import Wanted, parse_spec, which_torch
 from runner.environments.store import Built, Store
@@ -217,8 +216,8 @@ def _build(app: AppContext, recipes: Mapping[str, Recipe]) -> dict[str, Built | 
     missing = {name: recipe for name, recipe in recipes.items() if name not in there}
     made: dict[str, Built | BuildFailed] = {}
     if missing:
-        workshop = Workshop(store, describing(app), threading.Event())
-        made = build_all(workshop, missing, _Progress(app.reporter))
+        context = BuildContext(store, describing(app), threading.Event())
+        made = build_all(context, missing, _Progress(app.reporter))
         _report(app.reporter, made.values())
         kept = {built.name for built in (*there.values(), *made.values()) if isinstance(built, Built)}
         keep = kept | named_folders(app.settings, store)

@@ -29,7 +29,7 @@ _OMP = {
     "spread": {"OMP_PROC_BIND": "spread", "OMP_PLACES": "cores"},
 }
 #: Asked for NUMA nodes: the path of a numactl that can bind memory to them, and why there is none.
-AskNumactl = Callable[[tuple[int, ...]], tuple[str, str]]
+FindNumactl = Callable[[tuple[int, ...]], tuple[str, str]]
 
 _NUMACTL_SECONDS = 5.0
 #: How long after its turn a contender under `omp=spin` may keep CPUs busy.
@@ -61,7 +61,7 @@ def allowed_cpus(preset: MachinePreset) -> tuple[int, ...]:
     return tuple(sorted({*preset.cpus, *preset.housekeeping} or os.sched_getaffinity(0)))
 
 
-def start_of(key: CaseKey, preset: MachinePreset, machine: Topology, ask_numactl: AskNumactl) -> Start:
+def start_of(key: CaseKey, preset: MachinePreset, machine: Topology, find_numactl: FindNumactl) -> Start:
     """How a worker for `key` is started under `preset` on `machine`; raises CannotLaunch.
 
     Where numactl cannot bind memory (see `usable_numactl`), CPUs are pinned by affinity alone.
@@ -73,7 +73,7 @@ def start_of(key: CaseKey, preset: MachinePreset, machine: Topology, ask_numactl
         if both := sorted({*cpus} & {*preset.housekeeping}):
             facts["shared_with_controller"] = both
         nodes = machine.nodes_of(cpus)
-        numactl, problem = ask_numactl(nodes)
+        numactl, problem = find_numactl(nodes)
         if numactl:
             prefix = (numactl, f"--physcpubind={listed(cpus)}", f"--membind={listed(nodes)}", "--")
             facts |= {"pinned_by": "numactl", "memory_nodes": list(nodes)}

@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..capability import Rung
+from ..capability import UtilisationSource
 from ..counters import GpuCounters
-from ..sample_log import Spool
+from ..sample_log import SampleLog
 from .nvml import (
     GPM_METRICS,
     SHORTEST_WINDOW_SECONDS,
@@ -14,7 +14,7 @@ from .nvml import (
     Gpm,
     N,
     ask,
-    busy_rung,
+    busy_source,
     gpm_of,
     memory,
     processes,
@@ -63,7 +63,7 @@ class GpuDevice:
             self._refused(_SM, gpm)
         else:
             self._gpm = gpm
-        self.rung: Rung = "gpm" if self._gpm else busy_rung(handle)
+        self.rung: UtilisationSource = "gpm" if self._gpm else busy_source(handle)
         buffer = DriverBuffer(handle, N.NVML_GPU_UTILIZATION_SAMPLES)
         self._buffer = None if isinstance(buffer.start(), Absent) else buffer
         self._started_ns = 0
@@ -85,9 +85,9 @@ class GpuDevice:
             None if running is None else self._pids.told(running),
         )
 
-    def begin(self, hz: float, spool: Spool) -> float:
+    def begin(self, hz: float, log: SampleLog) -> float:
         """Start the first row; return the seconds from row to row that this device allows."""
-        spool.device(self.uuid, self.name, self.rung)
+        log.device(self.uuid, self.name, self.rung)
         seconds = 1 / hz
         if self._gpm:
             # A tenth more than the limit: a row that begins late must not end too early.
@@ -101,7 +101,7 @@ class GpuDevice:
         self._deltas(1.0)
         return seconds
 
-    def row(self, spool: Spool) -> None:
+    def row(self, log: SampleLog) -> None:
         """End a row and start the next; a row too short for the hardware counters goes on instead."""
         placed = self._counted()
         if placed is None:
@@ -110,13 +110,13 @@ class GpuDevice:
         ended = ended or time.monotonic_ns()
         values |= self._deltas((ended - self._started_ns) / 1e9)
         values |= self._now()
-        spool.row(self.uuid, self._started_ns, ended, values)
+        log.row(self.uuid, self._started_ns, ended, values)
         self._started_ns = ended
         if time.monotonic() >= self._next_fetch:
-            self.fetch(spool)
-        self.tell(spool)
+            self.fetch(log)
+        self.tell(log)
 
-    def fetch(self, spool: Spool) -> None:
+    def fetch(self, log: SampleLog) -> None:
         """Take over what the driver has buffered since the last time."""
         self._next_fetch = time.monotonic() + _FETCH_SECONDS
         if self._buffer is None or self.lost:
@@ -125,18 +125,18 @@ class GpuDevice:
         if isinstance(spans, Absent):
             self._refused("busy time", spans)
         elif spans is None:
-            spool.note(self.uuid, "the clock was set meanwhile: busy time of that moment cannot be placed")
+            log.note(self.uuid, "the clock was set meanwhile: busy time of that moment cannot be placed")
         else:
             for span in spans:
-                spool.sample(self.uuid, "gpu_busy", span.started_ns, span.ended_ns, span.value)
+                log.sample(self.uuid, "gpu_busy", span.started_ns, span.ended_ns, span.value)
 
-    def tell(self, spool: Spool) -> None:
+    def tell(self, log: SampleLog) -> None:
         """What is missing and why; the end of a device is all there is to say about it."""
         for what, reason in self._notes.items():
             if not self.lost:
-                spool.note(self.uuid, f"no {what}: {reason}")
+                log.note(self.uuid, f"no {what}: {reason}")
         if self.lost:
-            spool.note(self.uuid, self.lost)
+            log.note(self.uuid, self.lost)
 
     def _start_gpm(self) -> int:
         """Begin a window of the hardware counters; answers its moment, 0 if there is none."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import pynvml  # pyright: ignore[reportMissingTypeStubs]
 
-from ..capability import Rung
+from ..capability import UtilisationSource
 
 #: The binding is made of ctypes, of which type checkers know nothing.
 N: Any = pynvml
@@ -142,7 +142,7 @@ def gpm_of(handle: Any, parent: Any = None) -> "Gpm | Absent":
     return gpm if refused is None else refused
 
 
-def busy_rung(handle: Any) -> Rung:
+def busy_source(handle: Any) -> UtilisationSource:
     """Where busy time comes from on a device whose hardware counters cannot be had."""
     buffered = ask(N.nvmlDeviceGetSamples, handle, N.NVML_GPU_UTILIZATION_SAMPLES, 0)
     # An idle buffer is no missing one.

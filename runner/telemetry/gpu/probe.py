@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..capability import Capability, GpuCapabilities, Probe, Rung
+from ..capability import Capability, GpuCapabilities, Probe, UtilisationSource
 from .nvml import (
     Absent,
     N,
     ask,
-    busy_rung,
+    busy_source,
     gpm_of,
     gpus,
     library,
@@ -94,12 +94,12 @@ def _gpu(index: int, handle: Any, parent: Any = None) -> GpuCapabilities:
     )
 
 
-def _utilisation(handle: Any, parent: Any) -> tuple[Rung, Capability]:
+def _utilisation(handle: Any, parent: Any) -> tuple[UtilisationSource, Capability]:
     """The best rung, and whether SM utilisation is among what it gives."""
     name = "sm_utilisation"
     gpm = gpm_of(handle, parent)
     if isinstance(gpm, Absent):
-        return busy_rung(handle), Capability(name, False, gpm.reason)
+        return busy_source(handle), Capability(name, False, gpm.reason)
     gpm.close()
     return "gpm", Capability(name, True, "hardware counters (GPM)")
 

@@ -44,6 +44,7 @@ def _computes(pid: int) -> bool:
 
 
 def _opened(pid: int) -> Iterator[str]:
+    """The paths of its open files, devices included, which psutil's `open_files` leaves out."""
     try:
         entries = list(Path(f"/proc/{pid}/fd").iterdir())
     except OSError:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..counters import GpuCounters
-from ..sample_log import Spool, bare
+from ..sample_log import SampleLog, bare
 from .device import GpuDevice
 from .nvml import Absent, N, ask, gpus, mig_devices, text
 from .processes import Pids
@@ -39,31 +39,31 @@ class GpuSource:
         self._listen({bare(device.board) for device in self._devices}, known)
         return "; ".join(self._missing.values())
 
-    def mark(self, root: int) -> tuple[tuple[GpuCounters, ...], str]:
+    def read(self, root: int) -> tuple[tuple[GpuCounters, ...], str]:
         """All counters now, and which devices are lost."""
         self._drain()
         counters = tuple(device.counters() for device in self._devices)
         lost = [f"{device.uuid}: {device.lost}" for device in self._devices if device.lost]
         return counters, "; ".join([*self._missing.values(), *lost])
 
-    def begin(self, root: int, hz: float, spool: Spool, cpus: tuple[int, ...] = ()) -> float:
+    def begin(self, root: int, hz: float, log: SampleLog, cpus: tuple[int, ...] = ()) -> float:
         """Start the first rows; answers the seconds from row to row, those of the slowest device."""
         for uuid, reason in self._missing.items():
-            spool.device(uuid, "", "none")
-            spool.note(uuid, reason)
-        return max((device.begin(hz, spool) for device in self._devices), default=1 / hz)
+            log.device(uuid, "", "none")
+            log.note(uuid, reason)
+        return max((device.begin(hz, log) for device in self._devices), default=1 / hz)
 
-    def row(self, spool: Spool) -> None:
+    def row(self, log: SampleLog) -> None:
         """End each device's row and start the next."""
         for device in self._devices:
-            device.row(spool)
+            device.row(log)
 
-    def end(self, spool: Spool) -> None:
+    def end(self, log: SampleLog) -> None:
         """Take over what is still buffered elsewhere."""
         for device in self._devices:
-            device.fetch(spool)
+            device.fetch(log)
         for device in self._devices:
-            device.tell(spool)
+            device.tell(log)
 
     def _listen(self, boards: set[str], known: dict[str, tuple[Any, Any]]) -> None:
         """Have Xids of these GPUs kept for us; what does not offer that is silent."""

@@ -10,7 +10,7 @@ from records.telemetry import HOST
 from runner.worker.measurements.affinity_check import pages_local, parse_cpu_list
 
 from ..counters import HostCounters
-from ..sample_log import Spool
+from ..sample_log import SampleLog
 from .process_tree import Tree, TreeCounts, cpu_ns, proportional_kib, resident_kib
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -67,7 +67,7 @@ class HostSource:
         """Nothing has to be asked for: always the empty string."""
         return ""
 
-    def mark(self, root: int) -> HostCounters:
+    def read(self, root: int) -> HostCounters:
         """All counters now: of every CPU where some are measured, otherwise of those that are allowed."""
         now = self._read(root)
         ours = sum(cpu_ns(pid) for pid in self._ours(root))
@@ -80,20 +80,20 @@ class HostSource:
             ours,
         )
 
-    def begin(self, root: int, hz: float, spool: Spool, cpus: tuple[int, ...] = ()) -> float:
+    def begin(self, root: int, hz: float, log: SampleLog, cpus: tuple[int, ...] = ()) -> float:
         """Start the first row, about `cpus` (none: the measured ones); answers the seconds to the next."""
         self._watched, self._owed_ns, self._next_seldom = root, 0, None
         self._measured = tuple(sorted(cpus)) or self._all
         self._nodes = _own_nodes(self._measured)
-        spool.device(HOST, "CPU", "none")
+        log.device(HOST, "CPU", "none")
         self._last = self._read(root)
         if self._last.tree.waited_ns is None:
-            spool.note(HOST, "this kernel does not tell how long threads wait for a CPU")
+            log.note(HOST, "this kernel does not tell how long threads wait for a CPU")
         if not _frequencies(self._measured):
-            spool.note(HOST, "the CPU's frequency is not readable")
+            log.note(HOST, "the CPU's frequency is not readable")
         return 1 / hz
 
-    def row(self, spool: Spool) -> None:
+    def row(self, log: SampleLog) -> None:
         """End a row and start the next."""
         before, now = self._last, self._read(self._watched)
         self._last = now
@@ -106,10 +106,10 @@ class HostSource:
         values["switches"] = _rate(before.tree.slices, now.tree.slices, seconds)
         # The one that reads this is running too.
         values["run_queue"] = max(0, now.running - 1)
-        values |= self._seldom(now, spool)
-        spool.row(HOST, before.at_ns, now.at_ns, values)
+        values |= self._seldom(now, log)
+        log.row(HOST, before.at_ns, now.at_ns, values)
 
-    def end(self, spool: Spool) -> None:
+    def end(self, log: SampleLog) -> None:
         """End the watch; what is left of a row is not one."""
         self._last = None
 
@@ -165,7 +165,7 @@ class HostSource:
         self._owed_ns = max(-_TICK_NS * len(self._measured), min(0, left))
         return 100 * max(0, left) / (now.at_ns - before.at_ns)
 
-    def _seldom(self, now: _Moment, spool: Spool) -> dict[str, float | None]:
+    def _seldom(self, now: _Moment, log: SampleLog) -> dict[str, float | None]:
         started = time.monotonic()
         if self._next_seldom is None:
             # The first row begins before the window does and is never kept: what it told would be lost.
@@ -176,14 +176,14 @@ class HostSource:
         clocks = _frequencies(self._measured)
         values: dict[str, float | None] = {"frequency": sum(clocks) / len(clocks) if clocks else None}
         if sum(resident_kib(pid) for pid in now.tree.pids) > _MOST_KIB:
-            spool.note(
+            log.note(
                 HOST, f"more than {_MOST_KIB >> 20} GiB: going through it would disturb what is measured"
             )
         else:
             sizes = [proportional_kib(pid) for pid in now.tree.pids]
             known = [size for size in sizes if size is not None]
             if sizes and not known:
-                spool.note(HOST, "the memory of the measured processes is not readable")
+                log.note(HOST, "the memory of the measured processes is not readable")
             values["tree_memory"] = sum(known) / 1024 if known else None
             values["pages_local"] = self._local(now.tree.pids)
         took = time.monotonic() - started
@@ -199,7 +199,10 @@ class HostSource:
 
 
 def _stat() -> tuple[dict[int, _Times], int]:
-    """Every CPU's ticks, and how many tasks run or want to."""
+    """Every CPU's ticks by CPU number, and the number of runnable tasks.
+
+    psutil reports CPUs by position, which is not their number when some are offline, and no runnable tasks.
+    """
     cpus: dict[int, _Times] = {}
     running = 0
     for line in _text(Path("/proc/stat")).splitlines():
@@ -219,7 +222,10 @@ def _rate(before: int | None, now: int | None, per: float) -> float | None:
 
 
 def _frequencies(cpus: Sequence[int]) -> list[float]:
-    """MHz of the CPUs, of some of them where there are many; empty where the kernel does not tell."""
+    """MHz of the CPUs, at most `_FREQUENCIES` of them; empty if the kernel does not report it.
+
+    psutil reads the files of all CPUs each time, and each read may wake an idle CPU.
+    """
     some = cpus[:: max(1, -(-len(cpus) // _FREQUENCIES))]
     texts = (_text(_CPUS / f"cpu{cpu}/cpufreq/scaling_cur_freq").strip() for cpu in some)
     return [int(text) / 1000 for text in texts if text.isdigit()]

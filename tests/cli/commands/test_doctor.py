@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from cli.commands.doctor import cpus_line, telemetry_lines
-from runner.telemetry.capability import GpuCapabilities, Probe, Rung
+from runner.telemetry.capability import GpuCapabilities, Probe, UtilisationSource
 from support.command_line import typed
 from support.site import Site
 
@@ -26,7 +26,7 @@ def test_doctor_says_what_can_be_measured_what_cannot_and_why(site: Site) -> Non
 
 
 def test_doctor_has_words_for_every_rung() -> None:
-    gpus = tuple(GpuCapabilities(0, "GPU-1", "A100", rung, ()) for rung in get_args(Rung))
+    gpus = tuple(GpuCapabilities(0, "GPU-1", "A100", rung, ()) for rung in get_args(UtilisationSource))
     lines = telemetry_lines(Probe("580", "13.0", gpus), ())
     assert len({*lines}) == len(gpus) + 1
     assert any("through a DCGM host engine" in line for line in lines)

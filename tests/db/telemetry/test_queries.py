@@ -15,7 +15,7 @@ from db.runs import queries, store
 from db.schema import core_tables as tables
 from db.telemetry.queries import UTILISATION, recording, windows
 from records.telemetry import Recording, TelemetryWindow
-from runner.telemetry.capability import Rung
+from runner.telemetry.capability import UtilisationSource
 from runner.telemetry.columns import COLUMNS
 from support.builders.run_records import (
     MLP,
@@ -105,7 +105,7 @@ def test_each_rung_speaks_of_its_own_column(database: Database) -> None:
     assert {each.rung: each.utilisation for each in found} == {
         rung: float(place) for place, rung in enumerate(UTILISATION)
     }
-    assert tuple(UTILISATION) == get_args(Rung) and set(UTILISATION.values()) <= COLUMNS.keys()
+    assert tuple(UTILISATION) == get_args(UtilisationSource) and set(UTILISATION.values()) <= COLUMNS.keys()
 
 
 def test_what_no_row_has_is_none_and_not_zero(database: Database) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of building share: a folder of wheels that pip is told of, and a workshop."""
+"""What the tests of building share: a folder of wheels that pip is told of, and a context."""
 
 import threading
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import pytest
 
 from runner import environment
 from runner.environment import MeasuredEnvironment
-from runner.environments.building import Workshop
+from runner.environments.building import BuildContext
 from runner.environments.store import Store
 from runner.execution import harness
 from runner.preset import MachinePreset
@@ -50,6 +50,6 @@ def describe(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Path], 
 
 
 @pytest.fixture
-def workshop(tmp_path: Path, describe: Callable[[str, Path], MeasuredEnvironment]) -> Workshop:
-    """A workshop with a store of its own."""
-    return Workshop(Store(tmp_path / "environments"), describe, threading.Event())
+def context(tmp_path: Path, describe: Callable[[str, Path], MeasuredEnvironment]) -> BuildContext:
+    """A context with a store of its own."""
+    return BuildContext(Store(tmp_path / "environments"), describe, threading.Event())

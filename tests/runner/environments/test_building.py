@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from runner.environments import package_index
-from runner.environments.building import Workshop, mismatch
+from runner.environments.building import BuildContext, build_all, mismatch
 from runner.environments.interpreter import look_at
-from runner.environments.parallel_build import build_all
 from runner.environments.recipe import Recipe
 from runner.environments.store import FREEZE, MARK, Built
 from runner.errors import BuildFailed, IndexFailed
@@ -27,35 +26,35 @@ def bare(torch: str, **changes: object) -> Recipe:
     return Recipe(torch=torch, usual=False, **changes)  # type: ignore[arg-type]
 
 
-def built(workshop: Workshop, *recipes: Recipe) -> tuple[list[Built | BuildFailed], list[str]]:
+def built(context: BuildContext, *recipes: Recipe) -> tuple[list[Built | BuildFailed], list[str]]:
     """What came of recipes that are built together, and what was told meanwhile."""
     told: list[str] = []
     numbered = {str(number): recipe for number, recipe in enumerate(recipes)}
-    made = build_all(workshop, numbered, lambda name, phrase: told.append(f"{name}: {phrase}"))
+    made = build_all(context, numbered, lambda name, phrase: told.append(f"{name}: {phrase}"))
     return [made[name] for name in numbered], told
 
 
-def failure(workshop: Workshop, recipe: Recipe) -> str:
+def failure(context: BuildContext, recipe: Recipe) -> str:
     """Why a recipe cannot be built; nothing of it is left but its log."""
-    ((made,), _) = built(workshop, recipe)
+    ((made,), _) = built(context, recipe)
     assert isinstance(made, BuildFailed), made
     sentence = str(made)
     assert "\n" not in sentence and "Traceback" not in sentence
-    assert not workshop.store.path_of(recipe).exists()
+    assert not context.store.path_of(recipe).exists()
     if "(log: " in sentence:
         assert Path(sentence.partition("(log: ")[2].removesuffix(")")).read_text()
     return sentence
 
 
 def test_several_are_built_at_once_and_one_that_fails_takes_none_along(
-    workshop: Workshop, pip_told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: BuildContext, pip_told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What a user told pip for himself must not lead packages astray.
     monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("PIP_USER", "1")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     twice = bare("2.9.1", packages=("besides",))
-    (old, same, night, none), told = built(workshop, twice, twice, bare("nightly"), bare("2.13.7"))
+    (old, same, night, none), told = built(context, twice, twice, bare("nightly"), bare("2.13.7"))
     assert old == same and sum("another process builds it: waiting" in line for line in told) == 1
     assert isinstance(old, Built) and isinstance(night, Built) and isinstance(none, BuildFailed)
     assert (old.facts["torch"], night.facts["torch"]) == ("2.9.1", "2.16.0.dev20261120+cpu")
@@ -67,12 +66,12 @@ def test_several_are_built_at_once_and_one_that_fails_takes_none_along(
     )
     assert re.search(r"; the nearest are .*2\.10\.0, 2\.13\.0\+cpu, 2\.14\.0rc1.* \(log: ", str(none))
     assert not (tmp_path / "elsewhere").exists()
-    assert {each.name for each in workshop.store.all()} == {old.name, night.name}
-    described(workshop, old)
-    reused(workshop, old)
+    assert {each.name for each in context.store.all()} == {old.name, night.name}
+    described(context, old)
+    reused(context, old)
 
 
-def described(workshop: Workshop, old: Built) -> None:
+def described(context: BuildContext, old: Built) -> None:
     """What a build writes down about what it made."""
     frozen = (old.folder / FREEZE).read_text().splitlines()
     assert frozen == ["besides==1.0.0", "torch==2.9.1"]
@@ -80,34 +79,34 @@ def described(workshop: Workshop, old: Built) -> None:
     assert len(old.facts["fingerprint"]) == 16
     assert json.loads((old.folder / MARK).read_text())["facts"] == old.facts
     assert not (old.folder / "tmp").exists()
-    again = workshop.describe("2.9.1", old.python)
+    again = context.describe("2.9.1", old.python)
     assert again.fingerprint == old.facts["fingerprint"]
 
 
-def reused(workshop: Workshop, old: Built) -> None:
+def reused(context: BuildContext, old: Built) -> None:
     """The same recipe again builds nothing; another one beside torch is another environment."""
-    ((same,), told) = built(workshop, bare("2.9.1", packages=("besides",)))
+    ((same,), told) = built(context, bare("2.9.1", packages=("besides",)))
     assert isinstance(same, Built) and (same.folder, same.built_at) == (old.folder, old.built_at)
     assert told == []
-    assert workshop.store.find(bare("2.9.1")) is None
+    assert context.store.find(bare("2.9.1")) is None
 
 
 def test_what_another_version_of_its_python_made_is_built_again_in_its_folder(
-    workshop: Workshop, pip_told: Path, tmp_path: Path
+    context: BuildContext, pip_told: Path, tmp_path: Path
 ) -> None:
     base = tmp_path / "python3"
     base.symlink_to(sys.executable)
     recipe = bare("2.10.0", base_python=str(base))
-    ((first,), _) = built(workshop, recipe)
+    ((first,), _) = built(context, recipe)
     assert isinstance(first, Built)
     # As if the link had led to another one then.
     body = json.loads((first.folder / MARK).read_text())
     body["facts"]["python"] = "3.1.0"
     (first.folder / MARK).write_text(json.dumps(body))
-    ((second,), told) = built(workshop, recipe)
+    ((second,), told) = built(context, recipe)
     assert isinstance(second, Built) and "0: verifying" in told
     assert second.folder == first.folder and second.facts == first.facts
-    assert built(workshop, recipe) == ([second], [])
+    assert built(context, recipe) == ([second], [])
 
 
 @pytest.mark.parametrize(
@@ -131,44 +130,44 @@ def test_what_came_is_held_against_what_was_wanted(
 
 
 def test_what_cannot_be_imported_or_calls_itself_otherwise_is_thrown_away(
-    workshop: Workshop, pip_told: Path
+    context: BuildContext, pip_told: Path
 ) -> None:
     recipes = (bare("4.0.0"), bare("4.1.0"), bare("2.10.0", packages=("nobody-has-this",)))
-    made, _ = built(workshop, *recipes)
+    made, _ = built(context, *recipes)
     why = "cannot be built: it is built, but cannot import torch: ImportError: libcudart.so.13: no such file"
     assert why in str(made[0])
     assert "what came is torch 4.0.9, not 4.1.0" in str(made[1])
     assert "the package index offers no nobody-has-this for Python 3" in str(made[2])
-    assert workshop.store.all() == workshop.store.sweep() == []
+    assert context.store.all() == context.store.sweep() == []
 
 
-def test_a_python_that_the_version_is_not_made_for(workshop: Workshop, pip_told: Path) -> None:
-    sentence = failure(workshop, bare("3.0.0"))
+def test_a_python_that_the_version_is_not_made_for(context: BuildContext, pip_told: Path) -> None:
+    sentence = failure(context, bare("3.0.0"))
     assert "the package index offers no torch 3.0.0 for Python 3." in sentence
     assert ", but for 3.9: `base_python` names another" in sentence
     (wheel,) = pip_told.glob(f"torch-3.0.0-*{os.uname().machine}.whl")
-    sentence = failure(workshop, Recipe(wheel=str(wheel), usual=False))
+    sentence = failure(context, Recipe(wheel=str(wheel), usual=False))
     assert "is for another Python or platform" in sentence
 
 
-def test_a_day_without_a_nightly(workshop: Workshop, pip_told: Path) -> None:
-    sentence = failure(workshop, bare("nightly 2026-11-19"))
+def test_a_day_without_a_nightly(context: BuildContext, pip_told: Path) -> None:
+    sentence = failure(context, bare("nightly 2026-11-19"))
     near = "2.16.0.dev20261118+cpu, 2.16.0.dev20261120+cpu"
     assert f"offers no nightly of 2026-11-19; the nearest are {near}" in sentence
 
 
-def test_an_index_that_does_not_answer(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_does_not_answer(context: BuildContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_RETRIES", "0")
     for name in ("PIP_FIND_LINKS", "PIP_NO_INDEX"):
         monkeypatch.delenv(name, raising=False)
     # Port 9 is the discard service's, which nobody runs.
     dead = "http://me:secret@127.0.0.1:9/simple"
-    sentence = failure(workshop, bare("2.10.0", index=dead))
+    sentence = failure(context, bare("2.10.0", index=dead))
     assert "the package index at 127.0.0.1 does not answer: it refuses the connection" in sentence
     with pytest.raises(IndexFailed, match=r"127\.0\.0\.1 does not answer"):
         package_index.offered(bare("", index=dead), look_at(""))
-    for file in workshop.store.folder.rglob("*"):
+    for file in context.store.folder.rglob("*"):
         assert not file.is_file() or b"secret" not in file.read_bytes()
 
 
@@ -181,34 +180,36 @@ def test_an_index_that_does_not_answer(workshop: Workshop, monkeypatch: pytest.M
         ("/bin", "Permission denied"),
     ],
 )
-def test_an_interpreter_that_is_none(workshop: Workshop, python: str, why: str) -> None:
+def test_an_interpreter_that_is_none(context: BuildContext, python: str, why: str) -> None:
     with pytest.raises(BuildFailed, match=f"{python} cannot make an environment: ({why})"):
         look_at(python)
-    assert "cannot make an environment" in failure(workshop, bare("2.10.0", base_python=python))
+    assert "cannot make an environment" in failure(context, bare("2.10.0", base_python=python))
 
 
 def test_a_disk_that_is_too_small(
-    small_disk: Path, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pip_told: Path
+    small_disk: Path, context: BuildContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pip_told: Path
 ) -> None:
     wheel = write_wheel(tmp_path / "large", "2.10.0", ballast_mib=64)
-    there = Workshop(type(workshop.store)(small_disk / "environments"), workshop.describe, workshop.cancelled)
+    there = BuildContext(
+        type(context.store)(small_disk / "environments"), context.describe, context.cancelled
+    )
     recipe = Recipe(wheel=str(wheel), usual=False)
     assert "cannot be built: the disk is full" in failure(there, recipe)
     assert there.store.all() == []
 
 
-def test_what_lies_in_the_way_and_is_not_ours_stays(workshop: Workshop, pip_told: Path) -> None:
+def test_what_lies_in_the_way_and_is_not_ours_stays(context: BuildContext, pip_told: Path) -> None:
     recipe = bare("2.10.0")
-    path = workshop.store.path_of(recipe)
+    path = context.store.path_of(recipe)
     path.mkdir(parents=True)
     (path / "thesis.txt").write_text("years of work")
-    ((made,), _) = built(workshop, recipe)
+    ((made,), _) = built(context, recipe)
     assert isinstance(made, BuildFailed) and "is in the way" in str(made)
     assert (path / "thesis.txt").read_text() == "years of work"
 
 
 def test_uv_s_index_serves_where_pip_knows_none(
-    workshop: Workshop, pip_told: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    context: BuildContext, pip_told: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")

@@ -10,17 +10,19 @@ from hypothesis import strategies as st
 
 from records.telemetry import Recording
 from runner.execution.blocks import Blocks
-from runner.execution.interference_check import Gate
+from runner.execution.interference_check import InterferenceCheck
 from runner.execution.metrics import replicate_metrics
 from runner.session_plan import Timing
 from runner.telemetry.counters import GpuCounters, HostCounters, Reading
-from runner.telemetry.interference import Taint
+from runner.telemetry.interference import Interference
 from runner.worker.messages import Block, Finished, Ready
 
 MS = 1_000_000
 TIMING = Timing(measure_seconds=1.0, block_seconds=0.1, min_blocks=5, max_seconds=4.0)
-SLOW = Taint("contended", "cpu", "it waited 50 % of the time for a CPU, of which others used 50 %", 0.5)
-HOT = Taint("throttled", "gpu", "its GPU held the clock down for 12 % of the time (hw_thermal)", 0.12)
+SLOW = Interference(
+    "contended", "cpu", "it waited 50 % of the time for a CPU, of which others used 50 %", 0.5
+)
+HOT = Interference("throttled", "gpu", "its GPU held the clock down for 12 % of the time (hw_thermal)", 0.12)
 
 
 def block(ms: int = 100, samples: int = 10) -> Block:
@@ -28,11 +30,11 @@ def block(ms: int = 100, samples: int = 10) -> Block:
     return Block((ms * MS // samples,) * samples, ms * MS, 0)
 
 
-def taken(*taints: Taint | None, ms: int = 100) -> Blocks:
-    """Blocks of which each had that taint."""
+def taken(*taints: Interference | None, ms: int = 100) -> Blocks:
+    """Blocks of which each had that interference."""
     blocks = Blocks(TIMING)
-    for taint in taints:
-        blocks.take(block(ms), taint)
+    for interference in taints:
+        blocks.take(block(ms), interference)
     return blocks
 
 
@@ -45,7 +47,7 @@ def test_only_clean_blocks_are_enough() -> None:
 def test_the_cap_is_on_all_that_was_taken() -> None:
     assert not taken(*[SLOW] * 39).satisfied
     assert taken(*[SLOW] * 40).satisfied
-    assert taken(*[SLOW, None] * 20).spoilt() is None
+    assert taken(*[SLOW, None] * 20).invalid_reason() is None
     # So slow that the first block reached it: two are enough, and each may be taken twice.
     assert not taken(None, SLOW, SLOW, ms=5_000).satisfied
     assert taken(None, SLOW, SLOW, None, ms=5_000).satisfied
@@ -53,12 +55,12 @@ def test_the_cap_is_on_all_that_was_taken() -> None:
     assert taken(*[SLOW] * 4, ms=5_000).satisfied
 
 
-def turns(*taints: Taint | None, shapes: int, samples: int = 1, ms: int = 100) -> Blocks:
+def turns(*taints: Interference | None, shapes: int, samples: int = 1, ms: int = 100) -> Blocks:
     """Blocks of a case whose steps take inputs of so many shapes in turn."""
     blocks = taken()
     blocks.shapes = shapes
-    for taint in taints:
-        blocks.take(block(ms, samples), taint)
+    for interference in taints:
+        blocks.take(block(ms, samples), interference)
     return blocks
 
 
@@ -70,7 +72,10 @@ def test_every_shape_has_to_be_timed() -> None:
     # The turn goes on through a block that does not count: it takes another round.
     assert not turns(SLOW, *[None] * 5, shapes=16, samples=3, ms=300).satisfied
     assert turns(SLOW, *[None] * 6, shapes=16, samples=3, ms=300).satisfied
-    assert [turns(None, taint, shapes=16, samples=3).untimed for taint in (None, SLOW)] == [10, 13]
+    assert [turns(None, interference, shapes=16, samples=3).untimed for interference in (None, SLOW)] == [
+        10,
+        13,
+    ]
     assert turns(None, shapes=4, samples=9).untimed == 0
 
 
@@ -84,10 +89,10 @@ def test_the_cap_leaves_no_shape_out() -> None:
 
 
 def test_a_case_of_which_a_shape_was_never_timed_says_so() -> None:
-    status, reason = turns(SLOW, *[None] * 8, *[SLOW] * 9, shapes=9).spoilt() or ("", "")
+    status, reason = turns(SLOW, *[None] * 8, *[SLOW] * 9, shapes=9).invalid_reason() or ("", "")
     assert status == "contended"
     assert reason == f"10 of 18 blocks, with all samples of 1 of 9 shapes, at worst: {SLOW.reason}"
-    assert turns(SLOW, *[None] * 9, shapes=9).spoilt() is None
+    assert turns(SLOW, *[None] * 9, shapes=9).invalid_reason() is None
 
 
 def test_nobody_takes_rounds_of_several_shapes_for_the_sake_of_precision() -> None:
@@ -97,15 +102,15 @@ def test_nobody_takes_rounds_of_several_shapes_for_the_sake_of_precision() -> No
 
 def test_a_case_of_too_few_clean_blocks_says_how_many_and_who_it_was() -> None:
     few = taken(*[SLOW] * 30, *[HOT] * 9, None)
-    status, reason = few.spoilt("; hog (pid 7) used 50 % of one") or ("", "")
+    status, reason = few.invalid_reason("; hog (pid 7) used 50 % of one") or ("", "")
     assert status == "contended"
     assert reason == f"30 of 40 blocks, at worst: {SLOW.reason}; hog (pid 7) used 50 % of one"
-    assert taken(*[SLOW] * 9, *[HOT] * 30, None).spoilt("; hog") == (
+    assert taken(*[SLOW] * 9, *[HOT] * 30, None).invalid_reason("; hog") == (
         "throttled",
         f"30 of 40 blocks, at worst: {HOT.reason}",
     )
-    assert taken(*[None] * 2, *[SLOW] * 38).spoilt() is None
-    assert taken(None).spoilt() is None
+    assert taken(*[None] * 2, *[SLOW] * 38).invalid_reason() is None
+    assert taken(None).invalid_reason() is None
     facts = taken(None, SLOW).facts()
     assert facts == {
         "block_floors_ns": [10_000_000] * 2,
@@ -161,13 +166,13 @@ class Scripted:
         self._readings = list(readings)
         self.asked: list[int] = []
 
-    def mark(self, root: int) -> Reading:
+    def read(self, root: int) -> Reading:
         self.asked.append(root)
         return self._readings.pop(0) if self._readings else Reading(0, trouble="the sampler is dead")
 
-    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
+    def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
 
-    def rest(self) -> tuple[Recording, ...]:
+    def stop(self) -> tuple[Recording, ...]:
         return ()
 
     def close(self) -> None: ...
@@ -178,10 +183,10 @@ def test_the_gate_reads_around_a_block_and_judges_it_by_the_contenders_cpus() ->
     busy = HostCounters({0: 0, 1: 100 * MS}, {0: 0, 1: 0}, 50 * MS, 50 * MS, 0)
     for cpus, wanted in (((1,), "contended"), ((0,), "")):
         source = Scripted(Reading(0, quiet), Reading(100 * MS, busy))
-        gate = Gate(source, 7, cpus, (), 0.05)
+        gate = InterferenceCheck(source, 7, cpus, (), 0.05)
         gate.before()
-        taint = gate.after(100 * MS)
-        assert (taint.status if taint else "") == wanted
+        interference = gate.after(100 * MS)
+        assert (interference.status if interference else "") == wanted
         assert source.asked == [7, 7]
         assert gate.facts() == {}
 
@@ -190,25 +195,25 @@ def test_a_child_that_ended_during_its_block_is_no_stranger_on_its_gpu() -> None
     with subprocess.Popen(["sleep", "600"]) as child:
         busy = GpuCounters("GPU-1", processes=(child.pid,))
         source = Scripted(Reading(0, gpus=(busy,)), Reading(100 * MS, gpus=(replace(busy, processes=()),)))
-        gate = Gate(source, 7, (), (), 0.05)
+        gate = InterferenceCheck(source, 7, (), (), 0.05)
         gate.before()
         child.kill()
     assert gate.after(100 * MS) is None
     # Whoever is no child of ours is one.
     source = Scripted(Reading(0, gpus=(replace(busy, processes=(1,)),)), Reading(100 * MS))
-    gate = Gate(source, 7, (), (), 0.05)
+    gate = InterferenceCheck(source, 7, (), (), 0.05)
     gate.before()
-    taint = gate.after(100 * MS)
-    assert taint is not None and taint.cause == "company"
+    interference = gate.after(100 * MS)
+    assert interference is not None and interference.cause == "company"
 
 
 def test_a_source_that_tells_nothing_is_soon_asked_no_more_and_taints_nothing() -> None:
     source = Scripted()
-    gate = Gate(source, 7, (), (), 0.05)
+    gate = InterferenceCheck(source, 7, (), (), 0.05)
     for _ in range(10):
         gate.before()
         assert gate.after(MS) is None
     assert len(source.asked) == 3
     assert gate.facts() == {"telemetry_notes": ["the sampler is dead"]}
-    assert gate.culprit() is None
-    assert Gate(None, 7, (), (), 0.05).after(MS) is None
+    assert gate.offender() is None
+    assert InterferenceCheck(None, 7, (), (), 0.05).after(MS) is None

@@ -25,13 +25,13 @@ NODES = (Node("first", "10.0.0.1"), Node("second", "10.0.0.2", ("ssh", "second")
 class HundredWatts:
     """Tells of a GPU that took 100 W all the time."""
 
-    def mark(self, root: int) -> Reading:
+    def read(self, root: int) -> Reading:
         return Reading(time.monotonic_ns())
 
-    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None:
+    def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None:
         self._from = time.monotonic_ns()
 
-    def rest(self) -> tuple[Recording, ...]:
+    def stop(self) -> tuple[Recording, ...]:
         until = time.monotonic_ns()
         ends = [self._from + (until - self._from) * number // 20 for number in range(21)]
         seconds = (until - self._from) / 20e9
@@ -47,13 +47,13 @@ class ErrorsAfterSixSamples:
     def __init__(self) -> None:
         self._marks = 0
 
-    def mark(self, root: int) -> Reading:
+    def read(self, root: int) -> Reading:
         self._marks += 1
         return Reading(self._marks, gpus=(GpuCounters("GPU-1", ecc_uncorrected=max(4, self._marks)),))
 
-    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
+    def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
 
-    def rest(self) -> tuple[Recording, ...]:
+    def stop(self) -> tuple[Recording, ...]:
         return ()
 
     def close(self) -> None: ...

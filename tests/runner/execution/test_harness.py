@@ -65,8 +65,8 @@ def test_only_the_worker_and_the_cases_travel(tmp_path: Path) -> None:
         "runner/worker/main.py",
         "runner/cases/gpt2.py",
     } <= set(names)
-    strangers = [n for n in names if not n.startswith(("runner/worker/", "runner/cases/"))]
-    assert sorted(strangers) == ["__main__.py", "runner/__init__.py"]
+    others = [n for n in names if not n.startswith(("runner/worker/", "runner/cases/"))]
+    assert sorted(others) == ["__main__.py", "runner/__init__.py"]
     assert all(name.endswith(".py") for name in names)
 
 

@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from records.outcomes import Outcome, Planned
-from runner.execution.blocks import Blocks
-from runner.execution.pair_precision import hungry, precise, standard_error
+from runner.execution.blocks import Blocks, precise, standard_error
 from runner.execution.running_session import RunningSession
+from runner.execution.session import needs_more_blocks
 from runner.session_plan import SessionPlan, Timing
-from runner.telemetry.interference import Taint
+from runner.telemetry.interference import Interference
 from runner.worker.messages import Block
 from support.measuring import CASE_FILES, QUICK, Scratch, conditions, follow, key
 
 MS = 1_000_000
 TIMING = Timing(measure_seconds=1.0, min_blocks=5, max_seconds=10.0)
-SLOW = Taint("contended", "cpu", "others", 0.5)
+SLOW = Interference("contended", "cpu", "others", 0.5)
 
 
 def blocks(*floors: int, wall_ms: int = 100, tainted: int | None = None) -> Blocks:
@@ -96,25 +96,25 @@ class Told:
 def test_two_sides_take_their_rounds_together_until_they_are_precise() -> None:
     calm, wild = [100, 100, 100, 100, 100], [100, 140, 90, 200, 120]
     one, alike, other = Told(blocks(*calm)), Told(blocks(*calm)), Told(blocks(*wild))
-    assert hungry([one, alike], 0.01) == []
-    assert hungry([one, other], 0.01) == [one, other]
+    assert needs_more_blocks([one, alike], 0.01) == []
+    assert needs_more_blocks([one, other], 0.01) == [one, other]
     # Who is satisfied first goes on: blocks of one number are of one round.
     alike.satisfied = False
-    assert hungry([one, alike], 0.01) == [one, alike]
-    assert hungry([one, alike], 0.0) == [alike]
+    assert needs_more_blocks([one, alike], 0.01) == [one, alike]
+    assert needs_more_blocks([one, alike], 0.0) == [alike]
     # Nobody is kept for precision beyond what he can give.
     other.exhausted = True
-    assert hungry([one, other], 0.01) == []
+    assert needs_more_blocks([one, other], 0.01) == []
     alike.exhausted = True
-    assert hungry([one, alike], 0.01) == [alike]
+    assert needs_more_blocks([one, alike], 0.01) == [alike]
 
 
 def test_only_pairs_are_kept_for_precision() -> None:
     wild = [
         Told(blocks(*floors)) for floors in ([100] * 5, [100, 140, 90, 200, 120], [200, 90, 140, 100, 80])
     ]
-    assert hungry(wild, 0.01) == []
-    assert hungry(wild[1:2], 0.01) == []
+    assert needs_more_blocks(wild, 0.01) == []
+    assert needs_more_blocks(wild[1:2], 0.01) == []
 
 
 def pair(scratch: Scratch, timing: Timing) -> tuple[Outcome, Outcome]:

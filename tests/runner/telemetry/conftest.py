@@ -25,7 +25,7 @@ def tree() -> Iterator[Tree]:
 @pytest.fixture
 def samplers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Samplers]:
     """A starter of samplers, which are closed afterwards."""
-    made = Samplers(tmp_path / "spool", monkeypatch)
+    made = Samplers(tmp_path / "log", monkeypatch)
     yield made
     for sampler in made.started:
         sampler.close()

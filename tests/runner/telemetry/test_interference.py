@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.telemetry.counters import GpuCounters, HostCounters, Reading
-from runner.telemetry.interference import Taint, tainted
+from runner.telemetry.interference import Interference, find_interference
 
 MS = 1_000_000
 WALL = 100 * MS
@@ -27,7 +27,7 @@ def judged(
     ours: int = 0,
     own_cpus: tuple[int, ...] = (),
     wall: int = WALL,
-) -> Taint | None:
+) -> Interference | None:
     """What becomes of a block in which that much (in milliseconds) was counted."""
     after = HostCounters(
         {0: 0, 1: 0} | {cpu: ms * MS for cpu, ms in (busy or {}).items()},
@@ -36,7 +36,7 @@ def judged(
         None if delay is None else delay * MS,
         ours * MS,
     )
-    return tainted(Reading(0, QUIET), Reading(wall, after), WALL, cpus, limit, own_cpus=own_cpus)
+    return find_interference(Reading(0, QUIET), Reading(wall, after), WALL, cpus, limit, own_cpus=own_cpus)
 
 
 def test_a_block_of_its_own_is_clean() -> None:
@@ -46,10 +46,14 @@ def test_a_block_of_its_own_is_clean() -> None:
 
 
 def test_who_waits_while_others_use_its_cpu_is_contended() -> None:
-    taint = judged(busy={1: 100}, tree=52, delay=48)
-    assert taint is not None
-    assert (taint.status, taint.cause, taint.share) == ("contended", "cpu", pytest.approx(0.48))
-    assert taint.reason == "it waited 48 % of the time for a CPU, of which others used 48 %"
+    interference = judged(busy={1: 100}, tree=52, delay=48)
+    assert interference is not None
+    assert (interference.status, interference.cause, interference.share) == (
+        "contended",
+        "cpu",
+        pytest.approx(0.48),
+    )
+    assert interference.reason == "it waited 48 % of the time for a CPU, of which others used 48 %"
 
 
 def test_a_case_of_more_threads_than_cpus_waits_for_itself() -> None:
@@ -87,9 +91,9 @@ def test_what_measures_is_none_of_the_others() -> None:
 
 
 def test_a_hypervisor_that_takes_a_cpu_is_others() -> None:
-    taint = judged((0, 1), busy={0: 60, 1: 100}, steal={0: 40}, tree=160)
-    assert taint is not None
-    assert (taint.cause, taint.reason) == ("hypervisor", "the hypervisor took 40 % of CPU 0")
+    interference = judged((0, 1), busy={0: 60, 1: 100}, steal={0: 40}, tree=160)
+    assert interference is not None
+    assert (interference.cause, interference.reason) == ("hypervisor", "the hypervisor took 40 % of CPU 0")
     # A tick is what its counter may be off by.
     assert judged(steal={1: 10}) is None
     assert judged((1,), steal={0: 40}) is None
@@ -106,7 +110,7 @@ def test_a_limit_of_one_never_calls_anything_contended(
 ) -> None:
     assert judged(limit=1.0, busy={1: busy}, steal={1: steal}, tree=tree, delay=delay) is None
     company = replace(GPU, processes=(4242,))
-    assert tainted(Reading(0), Reading(1, gpus=(company,)), WALL, (), 1.0) is None
+    assert find_interference(Reading(0), Reading(1, gpus=(company,)), WALL, (), 1.0) is None
 
 
 counters = st.integers(0, 10**12)
@@ -140,36 +144,36 @@ readings = st.builds(
 def test_whatever_was_read_is_judged_without_an_exception(
     before: Reading, after: Reading, cpus: list[int]
 ) -> None:
-    taint = tainted(before, after, WALL, tuple(cpus), 0.05)
-    assert taint is None or (taint.share or 1.0) > 0.0
+    interference = find_interference(before, after, WALL, tuple(cpus), 0.05)
+    assert interference is None or (interference.share or 1.0) > 0.0
 
 
 @given(readings)
 def test_between_two_equal_readings_nothing_happened(reading: Reading) -> None:
-    assert tainted(reading, reading, WALL, (), 0.05) is None
+    assert find_interference(reading, reading, WALL, (), 0.05) is None
 
 
 @pytest.mark.parametrize("field", ["busy_ns", "tree_ns", "ours_ns", "delay_ns"])
 def test_a_counter_that_went_backwards_says_nothing(field: str) -> None:
     full = HostCounters({1: 100 * MS}, {1: 0}, 52 * MS, 48 * MS, 0)
     before = HostCounters({1: 0}, {1: 0}, 0, 0, 0)
-    assert tainted(Reading(0, before), Reading(WALL, full), WALL, (1,), 0.05)
+    assert find_interference(Reading(0, before), Reading(WALL, full), WALL, (1,), 0.05)
     larger = {1: 10**12} if field == "busy_ns" else 10**12
     earlier = replace(before, **{field: larger})
-    assert tainted(Reading(0, earlier), Reading(WALL, full), WALL, (1,), 0.05) is None
+    assert find_interference(Reading(0, earlier), Reading(WALL, full), WALL, (1,), 0.05) is None
 
 
-def on_gpu(after: GpuCounters, own: tuple[int, ...] = (), before: GpuCounters = GPU) -> Taint | None:
+def on_gpu(after: GpuCounters, own: tuple[int, ...] = (), before: GpuCounters = GPU) -> Interference | None:
     """What becomes of a block around which a GPU told that."""
     first, second = Reading(0, gpus=(before,)), Reading(WALL, gpus=(after,))
-    return tainted(first, second, WALL, (), 0.05, own=own)
+    return find_interference(first, second, WALL, (), 0.05, own=own)
 
 
 def test_a_process_on_its_gpu_that_is_not_ours_is_company() -> None:
-    taint = on_gpu(replace(GPU, processes=(10, 4242)), own=(10, 11))
-    assert taint is not None
-    assert (taint.status, taint.cause, taint.share) == ("contended", "company", None)
-    assert taint.reason == "on its GPU computes another process too (pid 4242)"
+    interference = on_gpu(replace(GPU, processes=(10, 4242)), own=(10, 11))
+    assert interference is not None
+    assert (interference.status, interference.cause, interference.share) == ("contended", "company", None)
+    assert interference.reason == "another process computes on its GPU (pid 4242)"
     assert on_gpu(replace(GPU, processes=(10,)), own=(10, 11)) is None
     assert on_gpu(replace(GPU, processes=None)) is None
 
@@ -177,10 +181,10 @@ def test_a_process_on_its_gpu_that_is_not_ours_is_company() -> None:
 @pytest.mark.parametrize("reason", ["hw_thermal", "hw_power_brake", "reliability", "board"])
 def test_a_gpu_that_held_its_clock_down_is_throttled(reason: str) -> None:
     before = replace(GPU, throttled_ns={reason: 5})
-    taint = on_gpu(replace(GPU, throttled_ns={reason: 5 + 12 * MS}), before=before)
-    assert taint is not None
-    assert (taint.status, taint.share) == ("throttled", pytest.approx(0.12))
-    assert taint.reason == f"its GPU held the clock down for 12 % of the time ({reason})"
+    interference = on_gpu(replace(GPU, throttled_ns={reason: 5 + 12 * MS}), before=before)
+    assert interference is not None
+    assert (interference.status, interference.share) == ("throttled", pytest.approx(0.12))
+    assert interference.reason == f"its GPU held the clock down for 12 % of the time ({reason})"
     assert on_gpu(replace(GPU, throttled_ns={reason: 5 + MS}), before=before) is None
     assert on_gpu(replace(GPU, throttled_ns={reason: 0}), before=before) is None
 
@@ -202,7 +206,7 @@ def test_how_a_gpu_runs_at_full_load_is_no_throttling(reason: str) -> None:
     ],
 )
 def test_an_error_of_the_gpu_taints(after: GpuCounters, reason: str) -> None:
-    taint = on_gpu(after)
-    assert taint is not None
-    assert (taint.status, taint.reason) == ("throttled", reason)
+    interference = on_gpu(after)
+    assert interference is not None
+    assert (interference.status, interference.reason) == ("throttled", reason)
     assert on_gpu(replace(after, uuid="GPU-2")) is None

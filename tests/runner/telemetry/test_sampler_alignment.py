@@ -46,11 +46,11 @@ def played(shim: Shim, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pla
         for name, script in scripts.items()
     }
     with pytest.MonkeyPatch.context() as patch, one_tree() as tree:
-        samplers = Samplers(folder / "spool", patch)
+        samplers = Samplers(folder / "log", patch)
         started = {name: samplers.start(GPU, variables=variables[name]) for name in scripts}
         for sampler in started.values():
-            assert not sampler.mark(tree.root).trouble
-            sampler.watch(tree.root, 10)
+            assert not sampler.read(tree.root).trouble
+            sampler.start(tree.root, 10)
         for sampler in started.values():
             samplers.rows(sampler, 2)
         now = time.monotonic()
@@ -64,9 +64,9 @@ def played(shim: Shim, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pla
                 script.write(f"{moment} 0 gpm_2 20\n{moment} 0 gpu_busy 30\n")
         os.kill(samplers.pid(started["killed"]), signal.SIGKILL)
         killed = time.monotonic_ns()
-        until(lambda: started["killed"].mark(tree.root).host)
+        until(lambda: started["killed"].read(tree.root).host)
         until(lambda: time.monotonic() > end)
-        found = {name: sampler.rest()[1] for name, sampler in started.items()}
+        found = {name: sampler.stop()[1] for name, sampler in started.items()}
         for sampler in started.values():
             sampler.close()
         yield Played(round(step * 1e9), killed, round(clock_set * 1e9), time.monotonic_ns(), found)

@@ -33,10 +33,10 @@ def add(variables: Mapping[str, str], line: str) -> None:
 def watched(samplers: Samplers, root: int, rows: int, *uuids: str, **variables: str) -> dict[str, Recording]:
     """What was recorded of some devices, by device; `variables` are the sampler's."""
     sampler = samplers.start(*uuids, variables=variables)
-    sampler.watch(root, 10)
+    sampler.start(root, 10)
     for uuid in uuids:
         samplers.rows(sampler, rows, uuid)
-    return {recording.device: recording for recording in sampler.rest()}
+    return {recording.device: recording for recording in sampler.stop()}
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_two_gpus_are_told_apart_also_without_the_prefix(samplers: Samplers, shi
     sampler = samplers.start(
         SECOND.removeprefix("GPU-"), "GPU-none", variables=shim.variables("two", RUNNING)
     )
-    sampler.watch(tree.root, 10)
+    sampler.start(tree.root, 10)
     samplers.rows(sampler, 2, SECOND)
-    host, unknown, second = sampler.rest()
+    host, unknown, second = sampler.stop()
     assert (host.device, unknown.device, second.device) == ("host", "GPU-none", SECOND)
     assert second.values["sm_utilisation"] == pytest.approx([10.0] * len(second.started_ns))
     assert (unknown.rung, unknown.started_ns, unknown.notes) == (
@@ -105,7 +105,7 @@ def test_two_gpus_are_told_apart_also_without_the_prefix(samplers: Samplers, shi
         (),
         ("NVML lists no device GPU-none",),
     )
-    reading = sampler.mark(tree.root)
+    reading = sampler.read(tree.root)
     assert [gpu.uuid for gpu in reading.gpus] == [SECOND]
     assert reading.trouble == "NVML lists no device GPU-none"
 
@@ -115,12 +115,12 @@ def test_without_a_driver_the_host_is_told_and_the_reason(
 ) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_bytes(b"no library")
     sampler = samplers.start(GPU, variables={"LD_LIBRARY_PATH": str(tmp_path)})
-    reading = sampler.mark(tree.root)
+    reading = sampler.read(tree.root)
     assert reading.host is not None
     assert (reading.gpus, reading.trouble) == ((), "no NVIDIA driver is installed")
-    sampler.watch(tree.root, 10)
+    sampler.start(tree.root, 10)
     samplers.rows(sampler, 1, "host")
-    host, gpu = sampler.rest()
+    host, gpu = sampler.stop()
     assert host.values and (gpu.device, gpu.notes) == (GPU, ("no NVIDIA driver is installed",))
 
 
@@ -129,7 +129,7 @@ def test_counters_of_a_mark(samplers: Samplers, shim: Shim, tree: Tree) -> None:
     mine = f"0 0 processes {tree.child}:1048576"
     more = (RUNNING, "0 0 throttle_74 0.5", "0 0 ecc_uncorrected 2", mine, "0 0 xid 79")
     sampler = samplers.start(GPU, variables=shim.variables("h200", *more))
-    first, second = sampler.mark(tree.root), sampler.mark(tree.root)
+    first, second = sampler.read(tree.root), sampler.read(tree.root)
     (before,), (after,) = first.gpus, second.gpus
     held = after.throttled_ns["power"] - before.throttled_ns["power"]
     assert 0 < held < second.at_ns - before.throttled_ns["power"]
@@ -174,13 +174,13 @@ def test_a_gpu_that_falls_off_the_bus_leaves_rows_without_values(
 ) -> None:
     variables = shim.variables("h200", RUNNING)
     sampler = samplers.start(GPU, variables=variables)
-    sampler.watch(tree.root, 10)
+    sampler.start(tree.root, 10)
     samplers.rows(sampler, 2)
     add(variables, "0 - fail * 15")
     lost = time.monotonic()
     samplers.rows(sampler, 6)
-    reading = sampler.mark(tree.root)
-    _, gpu = sampler.rest()
+    reading = sampler.read(tree.root)
+    _, gpu = sampler.stop()
     assert gpu.values["power"][0] == 400 and gpu.values["power"][-1] is None
     assert gpu.values["sm_utilisation"][-1] is None and gpu.ended_ns[-1] > lost * 1e9
     assert [note for note in gpu.notes if "bus" in note] == ["the GPU has fallen off the bus"]
@@ -193,11 +193,11 @@ def test_a_call_that_hangs_holds_nothing_up_and_is_never_made_again(
 ) -> None:
     variables = shim.variables("h200", RUNNING)
     sampler = samplers.start(GPU, variables=variables)
-    sampler.watch(tree.root, 10)
+    sampler.start(tree.root, 10)
     samplers.rows(sampler, 2)
     add(variables, "0 - block nvmlDeviceGetTotalEccErrors 600000")
-    first, second = sampler.mark(tree.root), sampler.mark(tree.root)
-    host, gpu = sampler.rest()
+    first, second = sampler.read(tree.root), sampler.read(tree.root)
+    host, gpu = sampler.stop()
     told = "NVML does not answer: nothing within 1.5 s"
     assert (first.trouble, second.trouble, first.gpus, second.gpus) == (told, told, (), ())
     assert first.host and second.host and second.host.tree_ns >= first.host.tree_ns
@@ -210,13 +210,13 @@ def test_a_driver_that_takes_seconds_to_load_is_waited_for(
 ) -> None:
     variables = shim.variables("h200", RUNNING, "0 - block nvmlInitWithFlags 2500")
     sampler = samplers.start(GPU, variables=variables)
-    reading = sampler.mark(tree.root)
+    reading = sampler.read(tree.root)
     assert reading.host is not None
     assert (reading.gpus, reading.trouble) == ((), "NVML is still being started")
-    sampler.watch(tree.root, 10)
+    sampler.start(tree.root, 10)
     samplers.rows(sampler, 2)
-    assert [gpu.uuid for gpu in sampler.mark(tree.root).gpus] == [GPU]
-    assert sampler.rest()[1].rung == "gpm"
+    assert [gpu.uuid for gpu in sampler.read(tree.root).gpus] == [GPU]
+    assert sampler.stop()[1].rung == "gpm"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from runner.telemetry.counters import HostCounters, Reading
 from runner.telemetry.host import source as host_source
 from runner.telemetry.host.process_tree import Tree as ReadTree
 from runner.telemetry.host.source import HostSource
-from runner.telemetry.sample_log import Spool, recordings
+from runner.telemetry.sample_log import SampleLog, recordings
 from support.fakes.samplers import Samplers, Tree, one_tree
 
 pytestmark = pytest.mark.slow
@@ -33,9 +33,9 @@ def total_ns(recording: Recording, column: str) -> float:
 
 def test_a_child_s_work_is_the_tree_s_and_the_root_s_is_not(samplers: Samplers, tree: Tree) -> None:
     sampler = samplers.start()
-    before = host(sampler.mark(tree.root))
+    before = host(sampler.read(tree.root))
     tree.use(0.3)
-    after = host(sampler.mark(tree.root))
+    after = host(sampler.read(tree.root))
     assert WORK_NS <= after.tree_ns - before.tree_ns < 1.5 * WORK_NS
     assert after.ours_ns - before.ours_ns < WORK_NS / 2
     assert sum(after.busy_ns.values()) - sum(before.busy_ns.values()) >= 0.8 * WORK_NS
@@ -44,20 +44,20 @@ def test_a_child_s_work_is_the_tree_s_and_the_root_s_is_not(samplers: Samplers, 
 def test_what_a_child_used_stays_when_it_was_collected(samplers: Samplers, tree: Tree) -> None:
     sampler = samplers.start()
     tree.use(0.3)
-    alive = host(sampler.mark(tree.root))
+    alive = host(sampler.read(tree.root))
     tree.end_child()
-    collected = host(sampler.mark(tree.root))
+    collected = host(sampler.read(tree.root))
     assert collected.tree_ns >= alive.tree_ns - 20_000_000
     assert (collected.delay_ns or 0) >= (alive.delay_ns or 0)
 
 
 def test_the_controller_s_work_is_ours(samplers: Samplers, tree: Tree) -> None:
     sampler = samplers.start()
-    before = host(sampler.mark(tree.root))
+    before = host(sampler.read(tree.root))
     until = time.process_time() + 0.3
     while time.process_time() < until:
         pass
-    after = host(sampler.mark(tree.root))
+    after = host(sampler.read(tree.root))
     assert after.ours_ns - before.ours_ns >= WORK_NS
     assert after.tree_ns - before.tree_ns < WORK_NS / 2
 
@@ -65,12 +65,12 @@ def test_the_controller_s_work_is_ours(samplers: Samplers, tree: Tree) -> None:
 def test_a_stranger_s_work_is_foreign_and_the_tree_s_is_not(samplers: Samplers, tree: Tree) -> None:
     sampler = samplers.start()
     with one_tree() as stranger:
-        sampler.watch(tree.root, 10)
+        sampler.start(tree.root, 10)
         samplers.rows(sampler, 1, HOST)
         tree.use(0.4)
         stranger.use(0.4)
         samplers.rows(sampler, 12, HOST)
-        (recording,) = sampler.rest()
+        (recording,) = sampler.stop()
     busy = total_ns(recording, "cpu_busy") * len(os.sched_getaffinity(0))
     foreign = total_ns(recording, "foreign")
     assert 0.3e9 <= foreign <= busy - 0.3e9
@@ -80,19 +80,19 @@ def test_rows_are_about_the_cpus_of_the_case_that_is_looked_at(samplers: Sampler
     sampler = samplers.start()
     allowed = sorted(os.sched_getaffinity(0))
     for cpus, wanted in (((allowed[-1],), allowed[-1:]), ((), allowed)):
-        sampler.watch(tree.root, 10, cpus)
+        sampler.start(tree.root, 10, cpus)
         samplers.rows(sampler, 2, HOST)
-        (recording,) = sampler.rest()
+        (recording,) = sampler.stop()
         assert [int(name[3:]) for name in recording.values if name[3:].isdigit()] == wanted
         # Counters are of all, whatever rows were about.
-        assert sorted(host(sampler.mark(tree.root)).busy_ns) == allowed
+        assert sorted(host(sampler.read(tree.root)).busy_ns) == allowed
 
 
 def test_rows_follow_each_other_without_a_gap(samplers: Samplers, tree: Tree) -> None:
     sampler = samplers.start()
-    sampler.watch(tree.root, 10)
+    sampler.start(tree.root, 10)
     samplers.rows(sampler, 5, HOST)
-    (recording,) = sampler.rest()
+    (recording,) = sampler.stop()
     assert (recording.device, recording.rung) == (HOST, "none")
     assert recording.started_ns[1:] == recording.ended_ns[:-1]
     assert all(start < end for start, end in zip(recording.started_ns, recording.ended_ns, strict=True))
@@ -103,13 +103,13 @@ def test_rows_follow_each_other_without_a_gap(samplers: Samplers, tree: Tree) ->
     assert all(0 <= share <= 100 for share in shares)
     readable = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq").exists()
     assert ("the CPU's frequency is not readable" in recording.notes) is not readable
-    assert sampler.rest() == ()
+    assert sampler.stop() == ()
 
 
 def test_a_tree_that_is_gone_has_nothing(samplers: Samplers) -> None:
     with one_tree() as gone:
         root = gone.root
-    counters = host(samplers.start().mark(root))
+    counters = host(samplers.start().read(root))
     assert (counters.tree_ns, counters.delay_ns) == (0, 0)
 
 
@@ -145,10 +145,10 @@ def owed_foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: list[int
     source = HostSource((0,), (0,), os.getpid())
     monkeypatch.setattr(source, "_read", lambda root: next(moments))
     file = tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl"
-    spool = Spool(file)
-    source.begin(0, 10, spool)
+    log = SampleLog(file)
+    source.begin(0, 10, log)
     for _ in busy[1:]:
-        source.row(spool)
-    spool.close()
+        source.row(log)
+    log.close()
     (recording,) = recordings([file])
     return total_ns(recording, "foreign")

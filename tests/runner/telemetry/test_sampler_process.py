@@ -23,7 +23,7 @@ from pathlib import Path
 import psutil
 from runner.telemetry.sampler_client import Sampler
 sampler = Sampler(Path(sys.argv[1]), (), (), (), "test-deserted")
-assert sampler.mark(1).host
+assert sampler.read(1).host
 print(psutil.Process().children()[0].pid, flush=True)
 time.sleep(600)
 """
@@ -35,15 +35,15 @@ def test_killed_before_it_was_asked_it_is_started_again_three_times(samplers: Sa
     for _ in range(3):
         os.kill(samplers.pid(sampler), signal.SIGKILL)
         until(lambda: not dead_is_unseen(sampler))
-        reading = sampler.mark(tree.root)
+        reading = sampler.read(tree.root)
         assert reading.host is not None and reading.trouble == again
-        assert sampler.mark(tree.root).trouble == ""
+        assert sampler.read(tree.root).trouble == ""
     os.kill(samplers.pid(sampler), signal.SIGKILL)
-    reading = sampler.mark(tree.root)
+    reading = sampler.read(tree.root)
     assert reading.host is None and reading.trouble.startswith("the sampler was killed by signal 9")
-    assert "is not started again" in sampler.mark(tree.root).trouble
-    sampler.watch(tree.root, 5)
-    (recording,) = sampler.rest()
+    assert "is not started again" in sampler.read(tree.root).trouble
+    sampler.start(tree.root, 5)
+    (recording,) = sampler.stop()
     assert recording.device == HOST and not recording.started_ns and recording.notes
 
 
@@ -55,17 +55,17 @@ def dead_is_unseen(sampler: sampler_client.Sampler) -> bool:
 
 def test_killed_within_a_watch_its_rows_are_kept_and_others_follow(samplers: Samplers, tree: Tree) -> None:
     sampler = samplers.start()
-    sampler.watch(tree.root, 10)
+    sampler.start(tree.root, 10)
     samplers.rows(sampler, 3, HOST)
     os.kill(samplers.pid(sampler), signal.SIGKILL)
     # Half a line, as a full disk or a kill may leave it.
     (file,) = samplers.folder.glob("0/*-0.jsonl")
-    with file.open("a") as spool:
-        spool.write('{"row":"ho')
-    until(lambda: sampler.mark(tree.root).host)
-    assert sampler.mark(tree.root).trouble == ""
+    with file.open("a") as log:
+        log.write('{"row":"ho')
+    until(lambda: sampler.read(tree.root).host)
+    assert sampler.read(tree.root).trouble == ""
     samplers.rows(sampler, 6, HOST)
-    (recording,) = sampler.rest()
+    (recording,) = sampler.stop()
     gaps = [start - end for start, end in zip(recording.started_ns[1:], recording.ended_ns[:-1], strict=True)]
     assert len(recording.started_ns) >= 6 and sum(gap > 0 for gap in gaps) == 1 and min(gaps) == 0
     assert "the sampler was killed by signal 9: rows are missing from there on" in recording.notes
@@ -75,23 +75,23 @@ def test_killed_within_a_watch_its_rows_are_kept_and_others_follow(samplers: Sam
 def test_a_silent_one_is_given_up_and_replaced(
     samplers: Samplers, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampler_client, "_PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(sampler_client, "_TIMEOUT_SECONDS", 0.3)
     sampler = samplers.start()
-    assert sampler.mark(tree.root).host
+    assert sampler.read(tree.root).host
     stopped = samplers.pid(sampler)
     os.kill(stopped, signal.SIGSTOP)
-    reading = sampler.mark(tree.root)
+    reading = sampler.read(tree.root)
     assert (reading.host, reading.trouble) == (None, "the sampler does not answer: nothing within 0.3 s")
     assert not psutil.pid_exists(stopped)
-    assert sampler.mark(tree.root).host
+    assert sampler.read(tree.root).host
 
 
 def test_ctrl_c_is_not_for_it_and_a_sweep_is(samplers: Samplers, tree: Tree) -> None:
     sampler = samplers.start()
-    assert sampler.mark(tree.root).host
+    assert sampler.read(tree.root).host
     pid = samplers.pid(sampler)
     os.kill(pid, signal.SIGINT)
-    assert sampler.mark(tree.root).trouble == ""
+    assert sampler.read(tree.root).trouble == ""
     assert sweep(samplers.tokens[0]) == [pid]
 
 
@@ -104,11 +104,11 @@ def test_it_keeps_to_its_cpus_and_reads_the_measured_ones(tmp_path: Path, tree: 
     first, *_, last = (*sorted(os.sched_getaffinity(0)),) * 2
     sampler = sampler_client.Sampler(tmp_path, (), (first,), (last,), "test-place")
     try:
-        sampler.watch(tree.root, 10)
+        sampler.start(tree.root, 10)
         (process,) = samplers_of_this_process()
         assert (process.cpu_affinity(), process.nice()) == ([last], psutil.Process().nice() + 5)
         until(lambda: '"row"' in "".join(file.read_text() for file in tmp_path.glob("*.jsonl")))
-        (recording,) = sampler.rest()
+        (recording,) = sampler.stop()
         assert {name for name in recording.values if name.startswith("cpu")} == {"cpu_busy", f"cpu{first}"}
     finally:
         sampler.close()
@@ -126,12 +126,12 @@ def test_it_goes_when_its_controller_is_killed(tmp_path: Path) -> None:
 
 def test_closed_it_is_gone_and_says_so(samplers: Samplers, tree: Tree) -> None:
     sampler = samplers.start()
-    sampler.watch(tree.root, 10)
+    sampler.start(tree.root, 10)
     samplers.rows(sampler, 1, HOST)
     pid = samplers.pid(sampler)
     sampler.close()
     assert not psutil.pid_exists(pid) and not list(samplers.folder.glob("0/*"))
-    assert sampler.mark(tree.root).trouble == "the sampler is closed"
+    assert sampler.read(tree.root).trouble == "the sampler is closed"
     sampler.close()
 
 
@@ -139,9 +139,9 @@ def test_rows_that_find_no_place_are_counted(samplers: Samplers, tree: Tree) -> 
     samplers.folder.mkdir()
     (samplers.folder / "0").write_text("no folder")
     sampler = samplers.start()
-    sampler.watch(tree.root, 10)
-    assert sampler.mark(tree.root).host
-    (recording,) = sampler.rest()
+    sampler.start(tree.root, 10)
+    assert sampler.read(tree.root).host
+    (recording,) = sampler.stop()
     assert not recording.started_ns
     assert any(note.endswith("rows or notes could not be written") for note in recording.notes)
 
@@ -151,6 +151,6 @@ def test_one_that_cannot_be_started_is_a_sentence(
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     sampler = samplers.start()
-    assert "could not be started: No such file" in sampler.mark(tree.root).trouble
-    sampler.watch(tree.root, 5)
-    assert sampler.rest()[0].device == HOST
+    assert "could not be started: No such file" in sampler.read(tree.root).trouble
+    sampler.start(tree.root, 5)
+    assert sampler.stop()[0].device == HOST

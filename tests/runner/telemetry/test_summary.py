@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from analysis.metrics import METRICS
 from records.telemetry import HOST, Recording
-from runner.telemetry.capability import Rung
+from runner.telemetry.capability import UtilisationSource
 from runner.telemetry.columns import COLUMNS
 from runner.telemetry.summary import rows_of, summarise
 from runner.worker.messages import Window
@@ -16,7 +16,11 @@ WINDOW = Window(1_000 * MS, 4_000 * MS, 60)
 
 
 def recorded(
-    device: str = HOST, rung: Rung = "none", *, first: int = 800, **values: tuple[float | None, ...]
+    device: str = HOST,
+    rung: UtilisationSource = "none",
+    *,
+    first: int = 800,
+    **values: tuple[float | None, ...],
 ) -> Recording:
     """Rows of 200 ms from `first` on, in milliseconds."""
     length = len(next(iter(values.values()), ()))

@@ -178,7 +178,7 @@ def with_telemetry(outcome: Outcome, *recordings: Recording) -> Outcome:
 def disturbed_blocks() -> dict[str, Any]:
     """Three blocks of twenty samples, the second of which took twice as long and does not count."""
     quiet = tuple(2_000_000 + 1_000 * place for place in range(20))
-    taint = {
+    interference = {
         "block": 1,
         "status": "contended",
         "cause": "cpu",
@@ -187,7 +187,7 @@ def disturbed_blocks() -> dict[str, Any]:
     }
     return {
         "blocks": (quiet, tuple(2 * each for each in quiet), quiet),
-        "facts": {"threads": 1, "tainted_blocks": [taint]},
+        "facts": {"threads": 1, "tainted_blocks": [interference]},
     }
 
 

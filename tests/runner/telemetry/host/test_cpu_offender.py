@@ -6,20 +6,20 @@ import sys
 import time
 from dataclasses import replace
 
-from runner.telemetry.host.cpu_offender import Culprit, Used, busiest, cpu_times, own_processes
+from runner.telemetry.host.cpu_offender import Offender, ProcessCpuTime, busiest, cpu_times, own_processes
 
-HOG = Used("hog", 0.5, 1, 1)
+HOG = ProcessCpuTime("hog", 0.5, 1, 1)
 
 
 def test_the_one_that_used_most_is_named_with_its_share() -> None:
     before = {(7, 1): HOG, (8, 1): replace(HOG, name="other")}
     after = {(7, 1): replace(HOG, seconds=2.0), (8, 1): replace(HOG, name="other", seconds=1.0)}
     found = busiest(before, after, 3.0, (1,), frozenset())
-    assert found == Culprit("hog", 7, 0.5)
-    assert busiest(before, after, 3.0, (1,), frozenset({7})) == Culprit("other", 8, 0.5 / 3)
+    assert found == Offender("hog", 7, 0.5)
+    assert busiest(before, after, 3.0, (1,), frozenset({7})) == Offender("other", 8, 0.5 / 3)
     assert busiest(before, after, 3.0, (1,), frozenset({7, 8})) is None
     # An id that is used again is another process.
-    assert busiest(before, {(7, 2): HOG}, 1.0, (), frozenset()) == Culprit("hog", 7, 0.5)
+    assert busiest(before, {(7, 2): HOG}, 1.0, (), frozenset()) == Offender("hog", 7, 0.5)
 
 
 def test_who_ran_elsewhere_or_hardly_is_not_to_blame() -> None:
