@@ -11,13 +11,13 @@ from .importers import (
     action_benchmark,
     asv,
     dynamo_csv,
+    optimum,
     oss_v3,
     pyrometer,
     pytest_benchmark,
     timm_csv,
     torchbench,
 )
-from .importers.optimum import optimum
 
 
 class Importer(Protocol):

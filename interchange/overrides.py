@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from .errors import BadFile, SourcePlace
-from .files import NO_TIME
 from .foreign_runs import digest, is_undated, machine_called, run_id
 from .imported import Imported, ImportedRun
 from .importers import pyrometer
+from .reading import NO_TIME
 
 #: A run of ours on its way between machines, which is no format of this room.
 JOURNAL = "journal"

@@ -1,14 +1,16 @@
-"""Files of strangers: bounded, never run, and wrong in one sentence that names file, line and field."""
+"""Files of other tools: bounded, never executed; an error names file, line and field."""
 
 import csv
 import io
 import json
 import math
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast, overload
 
@@ -20,6 +22,10 @@ MAX_BYTES = 256 << 20
 MAX_JSON = 64 << 20
 #: Longer texts in an error are cut.
 _SHOWN = 60
+
+
+#: No benchmark is older; seconds that are taken for milliseconds are.
+_FIRST_YEAR = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,3 +237,100 @@ def number_in(cell: At) -> float:
         return At(float(cell.value), cell.place).number()
     except ValueError:
         raise cell.wrong("a number") from None
+
+
+#: What is said of a run whose file tells no time.
+NO_TIME = "no time is told: the file's modification time stands for it"
+#: What is read of a file to tell its format.
+_HEAD = 1 << 16
+#: Digits that may be a date, with two hyphens or none, and a time behind it.
+_TIME = re.compile(
+    r"(?<![0-9A-Za-z])(20\d\d)(-?)([01]\d)\2([0-3]\d)"
+    r"(?:[-_T]?([01]\d|2[0-3])([-:]?)([0-5]\d)\6([0-5]\d))?(?![0-9A-Za-z])"
+)
+#: A name tells the time of some place, and it is read as UTC: no place on Earth is further ahead.
+_AHEAD = timedelta(hours=14)
+
+
+def head(path: Path) -> str:
+    """The beginning of a file as text; empty where there is none to read. Never raises."""
+    try:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            return file.read(_HEAD).decode("utf-8-sig", errors="replace")
+    except (OSError, ValueError):
+        return ""
+
+
+def times_in(text: str, now: datetime | None = None) -> Iterator[tuple[tuple[int, int], datetime]]:
+    """Where in a name a date stands, perhaps with a time, and which moment that is, as UTC; in order.
+
+    What is on no calendar, and what is still to come, is no date but a size or a number. `now` is the clock's
+    time where it is None.
+    """
+    latest = (now or datetime.now(UTC)) + _AHEAD
+    start = 0
+    while match := _TIME.search(text, start):
+        moment = _moment(match)
+        if moment is None or moment > latest:
+            start = match.start() + 1
+        else:
+            yield match.span(), moment
+            start = match.end()
+
+
+def _moment(match: re.Match[str]) -> datetime | None:
+    numbers = (int(match[group] or 0) for group in (1, 3, 4, 5, 7, 8))
+    try:
+        return datetime(*numbers, tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def made_at(path: Path, now: datetime | None = None) -> tuple[datetime, str, bool]:
+    """When a file was made, by its name or else by its modification time; which, in a sentence; whether told.
+
+    A modification time is not told: every copy of the file has another. Raises BadFile where there is none.
+    `now` is that of `times_in`.
+    """
+    for _, moment in times_in(path.stem, now):
+        return moment, "the time is that of the file's name, as UTC", True
+    try:
+        modified = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
+    except (OSError, OverflowError, ValueError) as error:
+        raise BadFile(SourcePlace(path.name), f"has no time: {error}") from None
+    return modified, NO_TIME, False
+
+
+def moment(at: At, seconds: float) -> datetime:
+    """The time that many seconds after 1970 began, in UTC; raises BadFile for none on the calendar."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        raise at.wrong("a time since 1970") from None
+
+
+def moment_in_milliseconds(at: At) -> datetime:
+    """The time that many milliseconds after 1970 began; raises BadFile for one before the year 2000."""
+    found = moment(at, at.number() / 1e3)
+    if found.year < _FIRST_YEAR:
+        raise BadFile(at.place, f"is in the year {found.year}: seconds, not milliseconds?")
+    return found
+
+
+def in_utc(text: str) -> datetime:
+    """The time of an ISO 8601 text, in UTC, in which it is where it has no zone.
+
+    Raises ValueError or OverflowError for what is none.
+    """
+    found = datetime.fromisoformat(text)
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def moment_in(at: At) -> datetime:
+    """The time of an ISO 8601 text, in UTC; without a zone it is read as UTC. Raises BadFile."""
+    try:
+        return in_utc(at.text())
+    except (ValueError, OverflowError):
+        raise at.wrong("a time such as 2026-11-21T20:15:00+00:00") from None

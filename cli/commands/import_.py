@@ -18,13 +18,12 @@ from rich.progress import SpinnerColumn, TextColumn
 from common.text import plural, printable
 from configuration.database_url import sqlite_file
 from db.connection.engine import Database, open_database
-from interchange.accumulator import in_utc
 from interchange.errors import BadFile, ExchangeError, SourcePlace, UnknownFormat
-from interchange.files import NO_TIME
 from interchange.foreign_runs import is_undated
 from interchange.formats import FORMATS, chosen
 from interchange.imported import Imported, ImportProblem
 from interchange.overrides import JOURNAL, restated
+from interchange.reading import NO_TIME, in_utc
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.transfer.import_runs import Amount, Arrived, Progress, arrive, files

@@ -29,7 +29,7 @@ def lines_of(
 
     A fact that is not finite is written as null: JSON has no such numbers.
     """
-    counts = dict.fromkeys(("header", "metric", "outcome", "canary", "measurement"), 0)
+    counts: dict[str, int] = dict.fromkeys(("header", "metric", "outcome", "canary", "measurement"), 0)
     total = 0
     defined: set[str] = set()
     for exported in runs:

@@ -8,12 +8,10 @@ from typing import Any
 
 from analysis.metrics import Better
 
-from ..accumulator import Gathered, moment_in, moment_in_milliseconds
 from ..errors import BadFile, SourcePlace
-from ..files import head
-from ..foreign_runs import ForeignOrigin, Point, case_key
+from ..foreign_runs import ForeignOrigin, Gathered, Point, case_key
 from ..imported import Imported
-from ..reading import At, json_of, text_of
+from ..reading import At, head, json_of, moment_in, moment_in_milliseconds, text_of
 from ..units import unit_slug
 
 NAME = "action-benchmark"

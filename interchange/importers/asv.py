@@ -11,11 +11,10 @@ from pathlib import Path
 
 from analysis.metrics import Better
 
-from ..accumulator import Gathered, moment_in_milliseconds
 from ..errors import BadFile, SourcePlace
-from ..foreign_runs import Failure, ForeignOrigin, Point, case_key
+from ..foreign_runs import Failure, ForeignOrigin, Gathered, Point, case_key
 from ..imported import Imported
-from ..reading import At, json_of, text_of
+from ..reading import At, json_of, moment_in_milliseconds, text_of
 from ..units import unit_slug
 
 NAME = "asv"

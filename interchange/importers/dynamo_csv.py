@@ -9,14 +9,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..accumulator import Gathered
 from ..errors import BadFile, SourcePlace
-from ..files import head, made_at
-from ..foreign_runs import Failure, ForeignOrigin, Point, case_key, slug
+from ..foreign_runs import Failure, ForeignOrigin, Gathered, Point, case_key
 from ..imported import Imported, ImportProblem
-from ..reading import At, number_in, text_of
-from .dynamo_table import ABOUT, TARGET, DynamoRow, DynamoTable, Name, is_target, kind_of, table_of
-from .dynamo_words import AS_GIVEN, COLUMNS, DynamoColumn, status_of
+from ..reading import At, head, made_at, number_in, text_of
+from ..units import slug
+from .dynamo_table import (
+    ABOUT,
+    AS_GIVEN,
+    COLUMNS,
+    TARGET,
+    DynamoColumn,
+    DynamoRow,
+    DynamoTable,
+    Name,
+    is_target,
+    kind_of,
+    status_of,
+    table_of,
+)
 
 NAME = "dynamo-csv"
 TITLE = "tables of PyTorch's benchmarks/dynamo (CSV)"

@@ -10,12 +10,11 @@ from typing import Any
 
 from analysis.metrics import Better
 
-from ..accumulator import moment, moment_in
 from ..errors import BadFile, SourcePlace
-from ..foreign_runs import ForeignOrigin, case_key, plain, slug
-from ..reading import At
-from ..units import slug_apart
-from .dynamo_words import AS_GIVEN, COLUMNS
+from ..foreign_runs import ForeignOrigin, case_key, plain
+from ..reading import At, moment, moment_in
+from ..units import slug, slug_apart
+from .dynamo_table import AS_GIVEN, COLUMNS
 
 NAME = "oss-v3"
 

@@ -17,7 +17,7 @@ from ..errors import BadFile
 from ..foreign_runs import SUBMITTED, Failure, ForeignOrigin, Point, assembled, case_key, plain
 from ..imported import Imported, ImportedRun, ImportProblem
 from ..reading import At
-from ..value_checks import objection
+from ..units import objection
 
 NAME = SUBMITTED
 

@@ -9,12 +9,10 @@ from typing import Any, Literal
 
 from analysis.metrics import Better
 
-from ..accumulator import Gathered
 from ..errors import BadFile, SourcePlace
-from ..files import head, made_at
-from ..foreign_runs import Failure, ForeignOrigin, Point, case_key
+from ..foreign_runs import Failure, ForeignOrigin, Gathered, Point, case_key
 from ..imported import Imported
-from ..reading import At, csv_rows, number_in, text_of
+from ..reading import At, csv_rows, head, made_at, number_in, text_of
 
 NAME = "timm-csv"
 TITLE = "timm benchmark results (CSV)"

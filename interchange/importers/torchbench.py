@@ -8,13 +8,12 @@ from typing import Any
 
 from analysis.metrics import Better
 
-from ..accumulator import Gathered
 from ..errors import BadFile, SourcePlace
-from ..files import head, made_at
-from ..foreign_runs import Failure, ForeignOrigin, Point, case_key, plain, slug
+from ..foreign_runs import Failure, ForeignOrigin, Gathered, Point, case_key, plain
 from ..imported import Imported
-from ..reading import At, json_of, text_of
-from .dynamo_words import AS_GIVEN, status_of
+from ..reading import At, head, json_of, made_at, text_of
+from ..units import slug
+from .dynamo_table import AS_GIVEN, status_of
 
 NAME = "torchbench"
 TITLE = "TorchBench user benchmark"

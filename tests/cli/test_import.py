@@ -14,7 +14,7 @@ import cli
 from cli.registry import app
 from db.connection.engine import Database, open_database
 from db.runs import queries
-from interchange.files import NO_TIME
+from interchange.reading import NO_TIME
 from runner import machine
 from support.builders.foreign_files import SAMPLES, SUBMITTED, TORCHBENCH, of_json, one_file, written
 from support.site import measured_python

@@ -7,9 +7,9 @@ import pytest
 
 from interchange import formats
 from interchange.errors import BadFile, SourcePlace
-from interchange.files import NO_TIME
 from interchange.imported import Imported
 from interchange.overrides import restated
+from interchange.reading import NO_TIME
 from support.builders.foreign_files import SAMPLES, written
 
 DATE = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)

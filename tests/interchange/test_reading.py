@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from interchange import reading
-from interchange.accumulator import MOST_PROBLEMS, Gathered
 from interchange.errors import BadFile, SourcePlace
-from interchange.foreign_runs import ForeignOrigin
+from interchange.foreign_runs import MOST_PROBLEMS, ForeignOrigin, Gathered
 from interchange.importers import action_benchmark, pytest_benchmark
 from interchange.reading import At, bytes_of, csv_rows, json_of, number_in
 

@@ -1,20 +1,19 @@
 """optimum-benchmark: the JSON of its later versions, the folders and reports of 2023, or a tree of them."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from interchange.accumulator import Gathered
-from interchange.errors import BadFile, SourcePlace
-from interchange.files import head, made_at
-from interchange.foreign_runs import Failure
-from interchange.imported import Imported, ImportProblem
-from interchange.reading import At, csv_rows, json_of, text_of
+from analysis.metrics import Better
 
-from . import points as optimum_points
-from .hydra_yaml import settings as hydra_settings
-from .settings import OptimumSettings, flattened
+from ..errors import BadFile, SourcePlace
+from ..foreign_runs import Failure, Gathered, Point
+from ..imported import Imported, ImportProblem
+from ..reading import At, csv_rows, head, json_of, made_at, number_in, text_of
+from ..units import slug, unit_slug
+from .optimum_settings import OptimumSettings, flattened, yaml_settings
 
 NAME = "optimum"
 TITLE = "optimum-benchmark reports"
@@ -139,7 +138,7 @@ def _compare(gathered: Gathered, tables: Iterable[_File]) -> None:
                 continue
             scratch = Gathered(NAME)
             rows = [
-                {(each.metric, *each.values) for each in optimum_points.of_row(scratch, "-", row)}
+                {(each.metric, *each.values) for each in of_row(scratch, "-", row)}
                 for row in csv_rows(table.text(), table.name, gathered.aside)
             ]
         except BadFile as error:
@@ -185,9 +184,9 @@ def _read_report(gathered: Gathered, file: _File) -> None:
     config.need("backend").object()
     settings = OptimumSettings.of(flattened(config))
     case = settings.case()
-    points = list(optimum_points.of_report(gathered, case, report))
+    points = list(of_report(gathered, case, report))
     origin = settings.origin(NAME, made_at(file.path), points)
-    facts = {**origin.facts, "iterations": optimum_points.iterations(report)}
+    facts = {**origin.facts, "iterations": iterations(report)}
     gathered.add(replace(origin, facts=facts), report.place, points)
 
 
@@ -196,7 +195,7 @@ def _read_2023(gathered: Gathered, file: _File) -> None:
     hydra = file.beside(_HYDRA)
     if not hydra.path.is_file():
         raise BadFile(SourcePlace(file.name), f"has no {_HYDRA} beside it, which holds the settings")
-    values = hydra_settings(hydra.text(), hydra.name)
+    values = yaml_settings(hydra.text(), hydra.name)
     settings = OptimumSettings.of({path: at.value for path, at in values.items()})
     if not settings.first("backend.name"):
         raise BadFile(SourcePlace(hydra.name), "holds no backend.name")
@@ -229,7 +228,148 @@ def _read_summary(gathered: Gathered, file: _File) -> None:
 
 
 def _add_row(gathered: Gathered, file: _File, settings: OptimumSettings, row: Mapping[str, At]) -> None:
-    points = list(optimum_points.of_row(gathered, settings.case(), row))
+    points = list(of_row(gathered, settings.case(), row))
     place = next(iter(row.values())).place
     origin = settings.origin(NAME, made_at(file.path), points)
     gathered.add(origin, SourcePlace(file.name, place.line), points)
+
+
+#: Targets that are the step itself: their median is the latency of the case.
+_STEPS = ("forward", "call", "train")
+#: The statistics of a latency block. Its total is its mean by its count, which is no metric: time sets it.
+_LATENCIES = ("mean", "p50", "p90", "p95", "p99", "stdev")
+#: Those that our catalogue knows under a name of its own.
+_OF_A_STEP = {"p50": "latency", "p90": "latency_p90"}
+#: The unit that a block must have, for the unit is not part of its metrics' names.
+_UNITS = {"latency": "s", "memory": "MB", "energy": "kWh"}
+
+_COLUMN = re.compile(r"(\w+)\.(\w+)\(([^()]+)\)")
+#: Units as 2023 spelled them.
+_SPELLED = {"samles/s": "samples/s", "tok/s": "tokens/s"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A number with the metric it is one of."""
+
+    at: At
+    metric: str
+    unit: str
+    title: str
+    better: Better = "lower"
+    factor: float = 1.0
+
+
+def of_report(gathered: Gathered, case: str, report: At) -> Iterator[Point]:
+    """The points of a report's targets; a number that is none, or in an unknown unit, is set aside."""
+    for target, blocks in report.object().items():
+        if blocks.value is None:
+            continue
+        try:
+            members = blocks.object()
+        except BadFile as error:
+            gathered.refuse(error)
+            continue
+        for name, block in members.items():
+            if block.value is None:
+                continue
+            try:
+                values = list(_values(target, name, block))
+            except BadFile as error:
+                gathered.refuse(error)
+                continue
+            for value in values:
+                yield from _points(gathered, case, value)
+
+
+def iterations(report: At) -> dict[str, int]:
+    """How many values each target's statistics are of."""
+    found: dict[str, int] = {}
+    for target, blocks in report.object().items():
+        latency = blocks.get("latency") if isinstance(blocks.value, dict) else None
+        count = latency.get("count") if latency and isinstance(latency.value, dict) else None
+        if count and isinstance(count.value, int):
+            found[target] = count.value
+    return found
+
+
+def of_row(gathered: Gathered, case: str, row: Mapping[str, At]) -> Iterator[Point]:
+    """The points of a row: its columns such as `forward.latency(s)`."""
+    for column, cell in row.items():
+        match = _COLUMN.fullmatch(column)
+        if match is None:
+            continue
+        try:
+            at = At(number_in(cell), cell.place)
+        except BadFile as error:
+            gathered.refuse(error)
+            continue
+        target, quantity, unit = match[1], match[2], _SPELLED.get(match[3], match[3])
+        if unit not in ("s", "MB") and quantity != "throughput":
+            # Such as the speed-up in % that tables for charts have beside what was measured.
+            gathered.aside(cell.place, f"is in {unit}: what these tables measure is in s, MB or per second")
+            continue
+        yield from _points(gathered, case, _of_column(at, target, quantity, unit))
+
+
+def _of_column(at: At, target: str, quantity: str, unit: str) -> _Value:
+    if quantity == "throughput":
+        return _Value(at, _metric(target, unit_slug(unit)), unit, f"{target}: {unit} of the mean", "higher")
+    if unit == "MB":
+        return _Value(at, _metric(target, quantity), unit, _memory(target, quantity))
+    # A latency is a mean, which these tables give in three digits.
+    name, title = ("latency_mean", "latency, mean") if quantity == "latency" else (quantity, quantity)
+    return _Value(at, _metric(target, name), unit, f"{target}: {title}")
+
+
+def _values(target: str, name: str, block: At) -> Iterator[_Value]:
+    if name not in ("latency", "memory", "throughput", "energy", "efficiency"):
+        raise BadFile(block.place, "is no block of a report that is known")
+    unit = block.need("unit").text()
+    if unit != _UNITS.get(name, unit):
+        raise block.need("unit").wrong(f'"{_UNITS[name]}"')
+    if name in ("throughput", "efficiency"):
+        title = f"{target}: {unit} of the mean" if name == "throughput" else f"{target}: {unit}"
+        yield _Value(block.need("value"), _metric(target, unit_slug(unit)), unit, title, "higher")
+        return
+    for field, at in block.object().items():
+        if at.value is None:
+            continue
+        if name == "latency" and field in _LATENCIES:
+            yield _latency(at, target, field)
+        elif name == "memory" and field.startswith("max_"):
+            yield _Value(at, _metric(target, field), unit, _memory(target, field))
+        elif name == "energy" and field != "unit":
+            yield _Value(at, _metric(target, f"energy_{field}"), unit, f"{target}: energy, {field}")
+
+
+def _latency(at: At, target: str, field: str) -> _Value:
+    if target in _STEPS and field in _OF_A_STEP:
+        return _Value(at, _OF_A_STEP[field], "ms", "", factor=1e3)
+    return _Value(at, _metric(target, f"latency_{field}"), "s", f"{target}: latency, {field}")
+
+
+def _memory(target: str, field: str) -> str:
+    return f"{target}: {field.replace('_', ' ')} (1 MB = 1e6 bytes)"
+
+
+def _metric(target: str, name: str) -> str:
+    return f"optimum.{slug(target)}.{slug(name)}"
+
+
+def _points(gathered: Gathered, case: str, value: _Value) -> Iterator[Point]:
+    try:
+        # What is finite in seconds need not be so in milliseconds.
+        number = At(value.at.number() * value.factor, value.at.place).number()
+    except BadFile as error:
+        gathered.refuse(error)
+        return
+    yield Point(
+        case=case,
+        metric=value.metric,
+        unit=value.unit,
+        better=value.better,
+        values=(number,),
+        place=value.at.place,
+        title=value.title,
+    )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from interchange.errors import BadFile
 from interchange.imported import Imported
-from interchange.importers.optimum import optimum
+from interchange.importers import optimum
 
 CONFIG: dict[str, Any] = {
     "name": "tiny_on_two",
