@@ -18,10 +18,10 @@ from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import Profile, Run
 
 from .errors import BadFile, SourcePlace
-from .imported import Imported, ImportedRun, ImportProblem
+from .runs import Imported, ImportedRun, ImportProblem
 from .units import objection, slug
 
-#: How the name of a run begins whose time nobody tells.
+#: How the name of a run begins whose time is unknown.
 _UNDATED = "undated"
 #: The format of runs that scripts submit.
 SUBMITTED = "submitted"
@@ -33,12 +33,12 @@ _PLAIN = frozenset(string.ascii_letters + string.digits + "._-+:()[]{}<>@#*!~|^$
 class ForeignOrigin:
     """What all points of one foreign run share.
 
-    `identity` tells the run apart from others of its format, suite, machine and time: a commit, a job. The
+    `identity` distinguishes the run from others of its format, suite, machine and time: a commit, a job. The
     same origin is the same run, so that what is imported twice is stored once. `hardware` is a label, and
     machines that share it are compared.
 
-    Where nobody tells the time, `dated` is False and `started_at` a stand-in: each copy of the file has
-    another, so that it tells no runs apart, and `identity` holds a digest of all that was measured.
+    If the time is unknown, `dated` is False and `started_at` a substitute: each copy of the file has
+    another, so that it identifies no run, and `identity` holds a digest of all that was measured.
     """
 
     format: str
@@ -61,7 +61,7 @@ class Point:
 
     `case` is made by `case_key`. A metric of our own catalogue must be the same statistic in the same unit;
     any other has a name that no other format uses for something else. Its values are those that its unit lets
-    stand (see `plausible`), unless `unbound`: who measured it says what it may be.
+    stand (see `units.objection`), unless `unbound`: who measured it says what it may be.
     """
 
     case: str
@@ -184,10 +184,10 @@ def machine_called(name: str, hardware: str, facts: Mapping[str, Any] | None = N
 
 
 def run_id(started_at: datetime | None, format: str, own: str) -> str:
-    """The name of a foreign run, by the digest `own`; None for one that nobody dates."""
+    """The name of a foreign run, by the digest `own`; `started_at` is None if the time is unknown."""
     name = format_name(format)
     if started_at is None:
-        # Without a time nothing else tells two runs apart.
+        # Without a time nothing else distinguishes two runs.
         return f"{_UNDATED}-{name}-{own[:16]}"
     at = started_at.astimezone(UTC)
     # Not %Y, which leaves out the zeros of early years.
@@ -278,8 +278,8 @@ MOST_PROBLEMS = 1000
 
 
 @dataclass(slots=True)
-class Gathered:
-    """Fills up while a file is read; `imported` is what came of it."""
+class RunAccumulator:
+    """Collects runs while a file is read; `imported` returns them."""
 
     format: str
     runs: dict[str, ImportedRun] = field(default_factory=dict[str, ImportedRun])
@@ -321,7 +321,7 @@ class Gathered:
             if _results(known) == _results(run):
                 self.repeats.append(ImportProblem(place, f"repeats run {run.run.id}"))
             else:
-                self.aside(place, f"tells run {run.run.id} otherwise; the first counts")
+                self.aside(place, f"has other values of run {run.run.id}; the first counts")
         else:
             self.runs[run.run.id] = run
             self.metrics |= {metric.name: metric for metric in metrics}
@@ -340,7 +340,7 @@ class Gathered:
                 yield point
 
     def imported(self, place: SourcePlace) -> Imported:
-        """All that was gathered; raises BadFile where no run was, with the first reason there is."""
+        """All runs; raises BadFile if there is none, with the first reason."""
         if not self.runs:
             if self.set_aside:
                 raise BadFile(self.set_aside[0].place, self.set_aside[0].sentence)

@@ -5,7 +5,7 @@ import re
 
 from analysis.metrics import Better
 
-#: What only capitals tell from another unit: bits from bytes, mega from milli.
+#: Units that differ from others only in capitals: bits and bytes, mega and milli.
 _CAPITALS = re.compile(r"(?<![A-Za-z])(?:[KMGTPE]i?b|[kKMGTPE]i?Bps|M[AJVW])(?![A-Za-z])")
 
 
@@ -65,7 +65,7 @@ def objection(name: str, unit: str, better: Better, value: float, *, nought: boo
 
     A time is above 0, and so is a rate of which more is better; an amount and a rate of which less is better
     are 0 or above. A spread or a wait may be 0, which `nought` says of anything; a difference may be below.
-    Shares, ratios, losses, units that nobody knows, and what is neither better nor worse may be anything.
+    Shares, ratios, losses, unknown units, and metrics without a direction may be anything.
     """
     words = frozenset(re.split(r"[^a-z]+", name.lower()))
     if better == "neither" or words & _HAS_A_SIGN:

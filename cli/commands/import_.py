@@ -21,12 +21,12 @@ from db.connection.engine import Database, open_database
 from interchange.errors import BadFile, ExchangeError, SourcePlace, UnknownFormat
 from interchange.foreign_runs import is_undated
 from interchange.formats import FORMATS, chosen
-from interchange.imported import Imported, ImportProblem
 from interchange.overrides import JOURNAL, restated
-from interchange.reading import NO_TIME, in_utc
+from interchange.runs import Imported, ImportProblem
+from interchange.source_file import NO_TIME, in_utc
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
-from workflows.transfer.import_runs import Amount, Arrived, Progress, arrive, files
+from workflows.transfer.import_runs import Amount, ImportSummary, Progress, files, import_path
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, say
 from ..options import named_file
@@ -167,7 +167,7 @@ def _import(
             for path in files(given, None if name == JOURNAL else name):
                 told = _Told(stated)
                 try:
-                    arrived = arrive(path, name, database, bar(path), dry_run=dry_run, restate=told)
+                    arrived = import_path(path, name, database, bar(path), dry_run=dry_run, restate=told)
                 except ExchangeError as error:
                     # What lies beside the results in a folder was never meant.
                     if isinstance(error, UnknownFormat) and path != given:
@@ -213,7 +213,7 @@ def _progress() -> Generator[Callable[[Path], Progress]]:
 class _Teller(Protocol):
     """Tells what comes of the files."""
 
-    def read(self, path: Path, arrived: Arrived, told: _Told) -> None:
+    def read(self, path: Path, arrived: ImportSummary, told: _Told) -> None:
         """A file is in."""
         ...
 
@@ -233,7 +233,7 @@ class _Plain:
         self._verbose = verbose
         self._new = "would be new" if dry_run else "new"
 
-    def read(self, path: Path, arrived: Arrived, told: _Told) -> None:
+    def read(self, path: Path, arrived: ImportSummary, told: _Told) -> None:
         """What it holds, what of it is new, what is to be known of it, and what was set aside."""
         new = f"{self._new}: {described(arrived.new)}" if arrived.new != Amount() else "nothing is new"
         _echo(f"{path}: {arrived.format}, {described(arrived.held)}; {new}")
@@ -272,7 +272,7 @@ class _Plain:
 class _Json:
     """One JSON object per line, for machines."""
 
-    def read(self, path: Path, arrived: Arrived, told: _Told) -> None:
+    def read(self, path: Path, arrived: ImportSummary, told: _Told) -> None:
         """Event `file`."""
         aside = [_problem(each) for each in arrived.set_aside]
         repeats = [_problem(each) for each in told.repeats]

@@ -13,7 +13,7 @@ import typer
 from common.text import printable
 from interchange.errors import BadFile, SourcePlace
 from interchange.importers.submitted import Gpu
-from interchange.reading import MAX_BYTES, text_of
+from interchange.source_file import MAX_BYTES, text_of
 from records.machines import Machine
 from workflows.errors import UsageError
 from workflows.transfer.import_runs import Amount

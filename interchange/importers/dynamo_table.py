@@ -11,8 +11,8 @@ from analysis.metrics import Better
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import case_key, plain
-from ..imported import ImportProblem
-from ..reading import At, number_in, refuse_twice, times_in
+from ..runs import ImportProblem
+from ..source_file import Value, number_in, refuse_twice, times_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class DynamoColumn:
     positive: bool = False
 
 
-#: The unit of what no source tells the unit of.
+#: The unit of a column whose unit no source states.
 AS_GIVEN = "as given"
 
 #: The columns of a performance table. Latency is the median over pairs of eager and compiled.
@@ -100,10 +100,10 @@ _TABLE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
-    """What a file's name tells, such as `inductor_torchbench_amp_training_cuda_h100_performance.csv`.
+class TableFileName:
+    """What a file's name states, such as `inductor_torchbench_amp_training_cuda_h100_performance.csv`.
 
-    `hardware` follows the device. `file` are the words that nothing here knows: what they tell apart is never
+    `hardware` follows the device. `file` are the unknown words: files that differ in them are never
     one series. In a name without suite and precision those are all words, and then the folder's name as well.
     """
 
@@ -118,7 +118,7 @@ class Name:
     folder: str | None
 
     @staticmethod
-    def of(path: Path) -> "Name":
+    def of(path: Path) -> "TableFileName":
         stem = path.stem
         left = list(_unmarked(stem))
         after_device = len(left)
@@ -149,7 +149,7 @@ class Name:
         stop = next((table.start() for table in tables if table.start() >= start), len(left))
         hardware, others = _words(left[start:stop]), _words([*left[:start], "_", *left[stop:]])
         nameless = suite is None and precision is None
-        return Name(
+        return TableFileName(
             suite=suite,
             compiler=compiler.strip("_") or None,
             precision=precision,
@@ -166,7 +166,7 @@ class Name:
         return " ".join(filter(None, (machine if machine != "unknown" else "", self.hardware))) or "unknown"
 
     def others(self) -> dict[str, str | None]:
-        """The parameters of a case for what the name tells and no rule knows."""
+        """The parameters of a case for the words of the name that no rule knows."""
         return {"file": self.file, "folder": self.folder}
 
     def case(self, row: "DynamoRow") -> str:
@@ -212,7 +212,7 @@ class DynamoRow:
     """The cells of a row that are not empty, by column; `disabled` by a `#` before it."""
 
     place: SourcePlace
-    cells: Mapping[str, At]
+    cells: Mapping[str, Value]
     disabled: bool = False
 
     def text(self, column: str) -> str | None:
@@ -257,7 +257,7 @@ def kind_of(header: tuple[str, ...], stem: str) -> str | None:
 
 def _is_number(text: str) -> bool:
     try:
-        number_in(At(text, SourcePlace("")))
+        number_in(Value(text, SourcePlace("")))
     except BadFile:
         return False
     return True
@@ -322,10 +322,12 @@ def _row(cells: tuple[str, ...], header: tuple[str, ...], place: SourcePlace) ->
     disabled = cells[0].startswith("#")
     cells = (cells[0].lstrip("# "), *cells[1:])
     named = zip(header, cells, strict=False)
-    return DynamoRow(place, {column: At(cell, place.at(column)) for column, cell in named if cell}, disabled)
+    return DynamoRow(
+        place, {column: Value(cell, place.at(column)) for column, cell in named if cell}, disabled
+    )
 
 
-def is_target(table: DynamoTable, name: Name) -> bool:
+def is_target(table: DynamoTable, name: TableFileName) -> bool:
     """Whether the numbers are hand-kept expectations: those are never one series with what was measured."""
     never = table.kind in ("graph_breaks", "compilation")
     always = table.kind in ("targets", "instructions") or (

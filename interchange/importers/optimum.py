@@ -9,9 +9,9 @@ from pathlib import Path
 from analysis.metrics import Better
 
 from ..errors import BadFile, SourcePlace
-from ..foreign_runs import Failure, Gathered, Point
-from ..imported import Imported, ImportProblem
-from ..reading import At, csv_rows, head, json_of, made_at, number_in, text_of
+from ..foreign_runs import Failure, Point, RunAccumulator
+from ..runs import Imported, ImportProblem
+from ..source_file import Value, csv_rows, head, json_of, made_at, number_in, text_of
 from ..units import slug, unit_slug
 from .optimum_settings import OptimumSettings, flattened, yaml_settings
 
@@ -26,13 +26,13 @@ _SUMMARIES = ("full_report.csv", "inference_report.csv", "training_report.csv")
 _SHORT = "short_report.csv"
 _NO_SETTINGS = "holds no settings, which make the case: only a full_report.csv can be read"
 _KNOWN = frozenset((_BENCHMARK, _REPORT, _CONFIG, _HYDRA, *_RESULTS, *_SUMMARIES))
-#: A tree with more folders is refused; so many are looked through to tell the format.
+#: A tree with more folders is refused; and the number of folders searched to recognise the format.
 _MOST_FOLDERS, _LOOKED_THROUGH = 20_000, 50
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file with its name as errors tell it: in a tree many share one."""
+    """A file and its name in errors, which is relative to the tree: many files share a name."""
 
     path: Path
     name: str
@@ -46,7 +46,7 @@ class _File:
         except BadFile as error:
             raise BadFile(SourcePlace(self.name), error.sentence) from None
 
-    def json(self) -> At:
+    def json(self) -> Value:
         return json_of(self.text(), SourcePlace(self.name))
 
 
@@ -72,22 +72,22 @@ def knows(path: Path) -> bool:
 
 def read(path: Path) -> Imported:
     """One run for each report, folder or row; in a tree a bad folder is set aside."""
-    gathered = Gathered(NAME)
+    accumulator = RunAccumulator(NAME)
     if path.is_dir():
         tables: list[_File] = []
-        for folder, names in _folders(gathered, path):
-            _read_folder(gathered, folder, names, path)
+        for folder, names in _folders(accumulator, path):
+            _read_folder(accumulator, folder, names, path)
             found = sorted(names.intersection((*_SUMMARIES, _SHORT)))
             tables += [_File(folder / name, str((folder / name).relative_to(path))) for name in found]
-        _compare(gathered, tables)
+        _compare(accumulator, tables)
     else:
-        _read_file(gathered, _File(path, path.name))
-    return gathered.imported(SourcePlace(path.name))
+        _read_file(accumulator, _File(path, path.name))
+    return accumulator.imported(SourcePlace(path.name))
 
 
-def _folders(gathered: Gathered, path: Path) -> Iterator[tuple[Path, set[str]]]:
+def _folders(accumulator: RunAccumulator, path: Path) -> Iterator[tuple[Path, set[str]]]:
     def unreadable(error: OSError) -> None:
-        gathered.aside(SourcePlace(os.path.relpath(error.filename, path)), error.strerror or str(error))
+        accumulator.aside(SourcePlace(os.path.relpath(error.filename, path)), error.strerror or str(error))
 
     for number, (folder, folders, files) in enumerate(os.walk(path, onerror=unreadable)):
         if number >= _MOST_FOLDERS:
@@ -96,15 +96,15 @@ def _folders(gathered: Gathered, path: Path) -> Iterator[tuple[Path, set[str]]]:
         yield Path(folder), set(files)
 
 
-def _read_folder(gathered: Gathered, folder: Path, names: set[str], root: Path) -> None:
+def _read_folder(accumulator: RunAccumulator, folder: Path, names: set[str], root: Path) -> None:
     def file(name: str) -> _File:
         return _File(folder / name, str((folder / name).relative_to(root)))
 
     def is_read(name: str) -> bool:
         try:
-            _read_file(gathered, file(name))
+            _read_file(accumulator, file(name))
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
             return False
         return True
 
@@ -112,66 +112,68 @@ def _read_folder(gathered: Gathered, folder: Path, names: set[str], root: Path) 
     if _BENCHMARK in names and is_read(_BENCHMARK):
         if _REPORT in names:
             repeat = ImportProblem(SourcePlace(file(_REPORT).name), f"{_BENCHMARK} beside it holds the run")
-            gathered.repeats.append(repeat)
+            accumulator.repeats.append(repeat)
     elif _REPORT in names:
         is_read(_REPORT)
     elif _CONFIG in names:
-        gathered.aside(SourcePlace(file(_CONFIG).name), f"has no {_REPORT} beside it")
+        accumulator.aside(SourcePlace(file(_CONFIG).name), f"has no {_REPORT} beside it")
     results = [name for name in _RESULTS if name in names]
     for name in results or [_HYDRA] * (_HYDRA in names):
         is_read(name)
 
 
-def _compare(gathered: Gathered, tables: Iterable[_File]) -> None:
+def _compare(accumulator: RunAccumulator, tables: Iterable[_File]) -> None:
     """Say of tables made of runs' folders how many of their rows are in none of those that were read."""
-    runs = [{(each.metric, each.point) for each in run.measurements} for run in gathered.runs.values()]
+    runs = [{(each.metric, each.point) for each in run.measurements} for run in accumulator.runs.values()]
     for table in tables:
         place = SourcePlace(table.name)
         try:
             if table.path.name == _SHORT:
                 if _names(table) - _names(table.beside(_SUMMARIES[0])):
-                    gathered.aside(place, _NO_SETTINGS)
+                    accumulator.aside(place, _NO_SETTINGS)
                 else:
-                    gathered.repeats.append(
+                    accumulator.repeats.append(
                         ImportProblem(place, f"{_SUMMARIES[0]} beside it has the same rows")
                     )
                 continue
-            scratch = Gathered(NAME)
+            scratch = RunAccumulator(NAME)
             rows = [
                 {(each.metric, *each.values) for each in of_row(scratch, "-", row)}
-                for row in csv_rows(table.text(), table.name, gathered.aside)
+                for row in csv_rows(table.text(), table.name, accumulator.aside)
             ]
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
             continue
         missing = sum(not any(row and row <= run for run in runs) for row in rows)
         if missing:
-            gathered.aside(place, f"has {missing} of {len(rows)} rows in no folder here: import it by itself")
+            accumulator.aside(
+                place, f"has {missing} of {len(rows)} rows in no folder here: import it by itself"
+            )
         else:
-            gathered.repeats.append(ImportProblem(place, "repeats what the runs' folders hold"))
+            accumulator.repeats.append(ImportProblem(place, "repeats what the runs' folders hold"))
 
 
 def _names(table: _File) -> set[str]:
     """The experiments that a table is about; none where there is no such table."""
     if not table.path.is_file():
         return set()
-    unheard = Gathered(NAME)
-    rows = csv_rows(table.text(), table.name, unheard.aside)
+    ignored = RunAccumulator(NAME)
+    rows = csv_rows(table.text(), table.name, ignored.aside)
     return {row["experiment_name"].text() if "experiment_name" in row else "" for row in rows}
 
 
-def _read_file(gathered: Gathered, file: _File) -> None:
+def _read_file(accumulator: RunAccumulator, file: _File) -> None:
     if file.path.name == _SHORT:
         raise BadFile(SourcePlace(file.name), _NO_SETTINGS)
     if file.path.name == _HYDRA or file.path.name in _RESULTS:
-        _read_2023(gathered, file)
+        _read_2023(accumulator, file)
     elif file.path.suffix == ".csv":
-        _read_summary(gathered, file)
+        _read_summary(accumulator, file)
     else:
-        _read_report(gathered, file)
+        _read_report(accumulator, file)
 
 
-def _read_report(gathered: Gathered, file: _File) -> None:
+def _read_report(accumulator: RunAccumulator, file: _File) -> None:
     document = file.json()
     if document.get("config") and document.get("report"):
         config, report = document.need("config"), document.need("report")
@@ -184,13 +186,13 @@ def _read_report(gathered: Gathered, file: _File) -> None:
     config.need("backend").object()
     settings = OptimumSettings.of(flattened(config))
     case = settings.case()
-    points = list(of_report(gathered, case, report))
+    points = list(of_report(accumulator, case, report))
     origin = settings.origin(NAME, made_at(file.path), points)
     facts = {**origin.facts, "iterations": iterations(report)}
-    gathered.add(replace(origin, facts=facts), report.place, points)
+    accumulator.add(replace(origin, facts=facts), report.place, points)
 
 
-def _read_2023(gathered: Gathered, file: _File) -> None:
+def _read_2023(accumulator: RunAccumulator, file: _File) -> None:
     """The settings of a folder with its results; a folder without results is a case that was lost."""
     hydra = file.beside(_HYDRA)
     if not hydra.path.is_file():
@@ -202,19 +204,21 @@ def _read_2023(gathered: Gathered, file: _File) -> None:
     tables = [file] if file.path != hydra.path else [file.beside(name) for name in _RESULTS]
     tables = [table for table in tables if table.path.is_file()]
     for table in tables:
-        for row in csv_rows(table.text(), table.name, gathered.aside):
-            _add_row(gathered, table, settings, row)
+        for row in csv_rows(table.text(), table.name, accumulator.aside):
+            _add_row(accumulator, table, settings, row)
     if not tables:
         reason = f"there is no {' or '.join(_RESULTS)} beside {_HYDRA}"
         failure = Failure(settings.case(), "lost", reason)
-        gathered.add(settings.origin(NAME, made_at(hydra.path), ()), SourcePlace(hydra.name), (), [failure])
+        accumulator.add(
+            settings.origin(NAME, made_at(hydra.path), ()), SourcePlace(hydra.name), (), [failure]
+        )
 
 
-def _read_summary(gathered: Gathered, file: _File) -> None:
-    for row in csv_rows(file.text(), file.name, gathered.aside):
+def _read_summary(accumulator: RunAccumulator, file: _File) -> None:
+    for row in csv_rows(file.text(), file.name, accumulator.aside):
         # Hydra's settings of itself, and what the table's author derived, are no settings of the run.
         values = {
-            column: At(str(cell.value), cell.place).text()
+            column: Value(str(cell.value), cell.place).text()
             for column, cell in row.items()
             if column.startswith(("backend.", "benchmark.", "launcher.", "environment."))
             or column in ("experiment_name", "model", "device", "task")
@@ -222,16 +226,18 @@ def _read_summary(gathered: Gathered, file: _File) -> None:
         settings = OptimumSettings.of(values)
         if not settings.first("backend.name"):
             place = next(iter(row.values())).place
-            gathered.aside(SourcePlace(place.file, place.line, "backend.name"), "is missing")
+            accumulator.aside(SourcePlace(place.file, place.line, "backend.name"), "is missing")
             continue
-        _add_row(gathered, file, settings, row)
+        _add_row(accumulator, file, settings, row)
 
 
-def _add_row(gathered: Gathered, file: _File, settings: OptimumSettings, row: Mapping[str, At]) -> None:
-    points = list(of_row(gathered, settings.case(), row))
+def _add_row(
+    accumulator: RunAccumulator, file: _File, settings: OptimumSettings, row: Mapping[str, Value]
+) -> None:
+    points = list(of_row(accumulator, settings.case(), row))
     place = next(iter(row.values())).place
     origin = settings.origin(NAME, made_at(file.path), points)
-    gathered.add(origin, SourcePlace(file.name, place.line), points)
+    accumulator.add(origin, SourcePlace(file.name, place.line), points)
 
 
 #: Targets that are the step itself: their median is the latency of the case.
@@ -252,7 +258,7 @@ _SPELLED = {"samles/s": "samples/s", "tok/s": "tokens/s"}
 class _Value:
     """A number with the metric it is one of."""
 
-    at: At
+    at: Value
     metric: str
     unit: str
     title: str
@@ -260,7 +266,7 @@ class _Value:
     factor: float = 1.0
 
 
-def of_report(gathered: Gathered, case: str, report: At) -> Iterator[Point]:
+def of_report(accumulator: RunAccumulator, case: str, report: Value) -> Iterator[Point]:
     """The points of a report's targets; a number that is none, or in an unknown unit, is set aside."""
     for target, blocks in report.object().items():
         if blocks.value is None:
@@ -268,7 +274,7 @@ def of_report(gathered: Gathered, case: str, report: At) -> Iterator[Point]:
         try:
             members = blocks.object()
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
             continue
         for name, block in members.items():
             if block.value is None:
@@ -276,13 +282,13 @@ def of_report(gathered: Gathered, case: str, report: At) -> Iterator[Point]:
             try:
                 values = list(_values(target, name, block))
             except BadFile as error:
-                gathered.refuse(error)
+                accumulator.refuse(error)
                 continue
             for value in values:
-                yield from _points(gathered, case, value)
+                yield from _points(accumulator, case, value)
 
 
-def iterations(report: At) -> dict[str, int]:
+def iterations(report: Value) -> dict[str, int]:
     """How many values each target's statistics are of."""
     found: dict[str, int] = {}
     for target, blocks in report.object().items():
@@ -293,26 +299,28 @@ def iterations(report: At) -> dict[str, int]:
     return found
 
 
-def of_row(gathered: Gathered, case: str, row: Mapping[str, At]) -> Iterator[Point]:
+def of_row(accumulator: RunAccumulator, case: str, row: Mapping[str, Value]) -> Iterator[Point]:
     """The points of a row: its columns such as `forward.latency(s)`."""
     for column, cell in row.items():
         match = _COLUMN.fullmatch(column)
         if match is None:
             continue
         try:
-            at = At(number_in(cell), cell.place)
+            at = Value(number_in(cell), cell.place)
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
             continue
         target, quantity, unit = match[1], match[2], _SPELLED.get(match[3], match[3])
         if unit not in ("s", "MB") and quantity != "throughput":
             # Such as the speed-up in % that tables for charts have beside what was measured.
-            gathered.aside(cell.place, f"is in {unit}: what these tables measure is in s, MB or per second")
+            accumulator.aside(
+                cell.place, f"is in {unit}: what these tables measure is in s, MB or per second"
+            )
             continue
-        yield from _points(gathered, case, _of_column(at, target, quantity, unit))
+        yield from _points(accumulator, case, _of_column(at, target, quantity, unit))
 
 
-def _of_column(at: At, target: str, quantity: str, unit: str) -> _Value:
+def _of_column(at: Value, target: str, quantity: str, unit: str) -> _Value:
     if quantity == "throughput":
         return _Value(at, _metric(target, unit_slug(unit)), unit, f"{target}: {unit} of the mean", "higher")
     if unit == "MB":
@@ -322,7 +330,7 @@ def _of_column(at: At, target: str, quantity: str, unit: str) -> _Value:
     return _Value(at, _metric(target, name), unit, f"{target}: {title}")
 
 
-def _values(target: str, name: str, block: At) -> Iterator[_Value]:
+def _values(target: str, name: str, block: Value) -> Iterator[_Value]:
     if name not in ("latency", "memory", "throughput", "energy", "efficiency"):
         raise BadFile(block.place, "is no block of a report that is known")
     unit = block.need("unit").text()
@@ -343,7 +351,7 @@ def _values(target: str, name: str, block: At) -> Iterator[_Value]:
             yield _Value(at, _metric(target, f"energy_{field}"), unit, f"{target}: energy, {field}")
 
 
-def _latency(at: At, target: str, field: str) -> _Value:
+def _latency(at: Value, target: str, field: str) -> _Value:
     if target in _STEPS and field in _OF_A_STEP:
         return _Value(at, _OF_A_STEP[field], "ms", "", factor=1e3)
     return _Value(at, _metric(target, f"latency_{field}"), "s", f"{target}: latency, {field}")
@@ -357,12 +365,12 @@ def _metric(target: str, name: str) -> str:
     return f"optimum.{slug(target)}.{slug(name)}"
 
 
-def _points(gathered: Gathered, case: str, value: _Value) -> Iterator[Point]:
+def _points(accumulator: RunAccumulator, case: str, value: _Value) -> Iterator[Point]:
     try:
         # What is finite in seconds need not be so in milliseconds.
-        number = At(value.at.number() * value.factor, value.at.place).number()
+        number = Value(value.at.number() * value.factor, value.at.place).number()
     except BadFile as error:
-        gathered.refuse(error)
+        accumulator.refuse(error)
         return
     yield Point(
         case=case,

@@ -13,7 +13,7 @@ import yaml
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import ForeignOrigin, Point, case_key
-from ..reading import At
+from ..source_file import Value
 
 #: Deeper settings are refused.
 MOST_LEVELS = 32
@@ -39,7 +39,7 @@ class _Collection:
         return f"{self.path}.{key}" if self.path else key
 
 
-def yaml_settings(text: str, name: str) -> dict[str, At]:
+def yaml_settings(text: str, name: str) -> dict[str, Value]:
     """The scalars of a YAML mapping by path, `a.b` or `a.b[0]`, as they are written; null is left out.
 
     Raises BadFile for malformed YAML, more than one document, an alias or a tag, a key that is given twice, a
@@ -54,8 +54,8 @@ def yaml_settings(text: str, name: str) -> dict[str, At]:
         raise BadFile(SourcePlace(name), f"is not YAML: {' '.join(str(error).split())}") from None
 
 
-def _scalars(text: str, name: str) -> dict[str, At]:
-    found: dict[str, At] = {}
+def _scalars(text: str, name: str) -> dict[str, Value]:
+    found: dict[str, Value] = {}
     keys: set[str] = set()
     stack: list[_Collection] = []
     documents = 0
@@ -79,7 +79,7 @@ def _scalars(text: str, name: str) -> dict[str, At]:
             if not isinstance(event, yaml.ScalarEvent):
                 stack.append(_Collection(path, isinstance(event, yaml.MappingStartEvent)))
             elif event.style or event.value not in _NULL:
-                found[path] = At(event.value, place)
+                found[path] = Value(event.value, place)
     return found
 
 
@@ -184,7 +184,7 @@ class OptimumSettings:
         return _PHASES.get(self.first("scenario.name"), "call")
 
     def origin(self, format: str, made: tuple[datetime, str, bool], points: Iterable[Point]) -> ForeignOrigin:
-        """The run these settings are of; it is told apart by all of them and by what was measured.
+        """The run these settings are of; its identity covers all settings and all measurements.
 
         `made` is when its file was, see `files.made_at`.
         """
@@ -245,13 +245,13 @@ class OptimumSettings:
 
 
 def _used(gpus: list[str], ids: list[str]) -> list[str]:
-    """Of a machine's GPUs those with these ids; all where it is not told which they are."""
+    """The GPUs of a machine with these ids; all if the ids are unknown."""
     if ids and all(re.fullmatch(r"[0-9]{1,4}", each) and int(each) < len(gpus) for each in ids):
         return [gpus[int(each)] for each in ids]
     return gpus[:1] * len(ids) if ids and len(set(gpus)) == 1 else gpus
 
 
-def flattened(at: At, path: str = "", levels: int = MOST_LEVELS) -> dict[str, str]:
+def flattened(at: Value, path: str = "", levels: int = MOST_LEVELS) -> dict[str, str]:
     """The texts of a JSON object by dotted path; raises BadFile for one that is nested too deep."""
     value = at.value
     if value is None:

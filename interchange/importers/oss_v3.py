@@ -18,17 +18,23 @@ from records.outcomes import Measurement, Outcome
 from records.runs import Profile
 
 from ..errors import BadFile, SourcePlace
-from ..foreign_runs import Failure, ForeignOrigin, Gathered, Point, digest, plain
-from ..imported import Imported, ImportedRun
-from ..reading import At, head, json_of, made_at, text_of
+from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, digest, plain
+from ..runs import Imported, ImportedRun
+from ..source_file import Value, head, json_of, made_at, text_of
 from ..units import slug
 from .dynamo_table import status_of
-from .oss_v3_record import NAME, FileTime, Meaning, Record, extra, extra_text
+from .oss_v3_record import NAME, FileTime, MetricMeaning, OssRecord, extra, extra_text
 from .run_bodies import STATUSES
 
 TITLE = "PyTorch OSS benchmark database, version 3 (JSON)"
 
 __all__ = ["NAME", "TITLE", "knows", "read"]
+
+
+#: The database keeps values as 32-bit floats, and what describes them as text.
+_AGREEING = 1e-6
+_PROCESSES = "one per fresh process"
+_STATUSES = "status of each fresh process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ class _Ending:
 
 
 @dataclass(slots=True)
-class Ours:
+class ExporterExtras:
     """What is known of a run's measurements, by case and metric, and of its processes, by case."""
 
     measurements: dict[tuple[str, str], Summary] = field(default_factory=dict[tuple[str, str], Summary])
@@ -53,14 +59,14 @@ class Ours:
     hardware: str = ""
     """The fingerprint of what it was measured on."""
 
-    def under(self, record: Record) -> None:
+    def under(self, record: OssRecord) -> None:
         """Keep the profile and the hardware that a record of ours names."""
         fingerprint = extra_text(record.benchmark, "profile_fingerprint")
         if record.is_ours and fingerprint:
             self.profile = fingerprint, extra_text(record.benchmark, "profile")
         self.hardware = record.hardware_fingerprint or self.hardware
 
-    def stated(self, record: Record, case: str, metric: str, values: Sequence[float]) -> bool:
+    def stated(self, record: OssRecord, case: str, metric: str, values: Sequence[float]) -> bool:
         """Keep what a record of ours says of its measurement; whether its values are those of processes.
 
         Raises BadFile where that contradicts itself or the values.
@@ -85,10 +91,10 @@ class Ours:
             self.replicates.setdefault(case, {}).setdefault(metric, numbers)
         return processes
 
-    def ended(self, record: Record, case: str) -> list[Failure]:
+    def ended(self, record: OssRecord, case: str) -> list[Failure]:
         """Keep how the processes of a case ended, and return the first that did not end well.
 
-        Raises BadFile where that is not told as our exporter does.
+        Raises BadFile where that is not written as our exporter writes it.
         """
         about = extra(record.metric)
         columns = [_list(about, name) for name in ("benchmark_values", "reasons", "replicates")]
@@ -96,9 +102,9 @@ class Ours:
             raise BadFile(record.place.at("metric").at("extra_info"), "has lists of different lengths")
         endings = [_ending(*row) for row in zip(*columns, strict=True)]
         if case in self.endings:
-            raise BadFile(record.place, f"tells a second time how the processes of {case} ended")
+            raise BadFile(record.place, f"states a second time how the processes of {case} ended")
         if len({each.replicate for each in endings}) != len(endings):
-            raise BadFile(record.place, f"tells twice how a process of {case} ended")
+            raise BadFile(record.place, f"states twice how a process of {case} ended")
         for numbers in self.replicates.get(case, {}).values():
             _ended_well(numbers, endings, record.place)
         self.endings[case] = endings
@@ -115,7 +121,7 @@ class _Group:
     points: list[Point] = field(default_factory=list[Point])
     failures: list[Failure] = field(default_factory=list[Failure])
     ended: set[str] = field(default_factory=set[str])
-    ours: Ours = field(default_factory=Ours)
+    ours: ExporterExtras = field(default_factory=ExporterExtras)
     values: list[float] = field(default_factory=list[float])
 
 
@@ -133,21 +139,21 @@ def read(path: Path) -> Imported:
 
     A record whose metric is missing, or is none, is set aside. Raises BadFile where no record is usable.
     """
-    gathered = Gathered(NAME)
+    accumulator = RunAccumulator(NAME)
     text = text_of(path)
     file = FileTime(*made_at(path), hashlib.sha256(text.encode()).hexdigest())
     groups: dict[str, _Group] = {}
-    for at in _records(text, path.name, gathered):
+    for at in _records(text, path.name, accumulator):
         try:
-            _take(Record.of(at), file, groups)
+            _take(OssRecord.of(at), file, groups)
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
     for group in groups.values():
-        _add(group, gathered)
-    return gathered.imported(SourcePlace(path.name))
+        _add(group, accumulator)
+    return accumulator.imported(SourcePlace(path.name))
 
 
-def _records(text: str, name: str, gathered: Gathered) -> Iterator[At]:
+def _records(text: str, name: str, accumulator: RunAccumulator) -> Iterator[Value]:
     """The elements of a list, a single object, or on each line an object or a list of them.
 
     A line that is no JSON is set aside.
@@ -158,7 +164,7 @@ def _records(text: str, name: str, gathered: Gathered) -> Iterator[At]:
             try:
                 yield from _elements(json_of(line, SourcePlace(name, number)))
             except BadFile as error:
-                gathered.refuse(error)
+                accumulator.refuse(error)
         return
     yield from _elements(json_of(text, SourcePlace(name)))
 
@@ -172,11 +178,11 @@ def _is_whole(line: str) -> bool:
     return True
 
 
-def _elements(at: At) -> Sequence[At]:
+def _elements(at: Value) -> Sequence[Value]:
     return at.list() if isinstance(at.value, list) else [at]
 
 
-def _take(record: Record, file: FileTime, groups: dict[str, _Group]) -> None:
+def _take(record: OssRecord, file: FileTime, groups: dict[str, _Group]) -> None:
     origin, case = record.origin(file), record.case()
     about = (origin.suite, origin.identity, origin.machine, origin.hardware)
     key = json.dumps([origin.started_at.isoformat(), *about])
@@ -189,7 +195,7 @@ def _take(record: Record, file: FileTime, groups: dict[str, _Group]) -> None:
     groups[key] = group
 
 
-def _take_values(record: Record, case: str, group: _Group) -> None:
+def _take_values(record: OssRecord, case: str, group: _Group) -> None:
     meaning = record.meaning()
     found = record.metric.get("benchmark_values")
     place = record.place.at("metric").at("benchmark_values")
@@ -213,7 +219,9 @@ def _take_values(record: Record, case: str, group: _Group) -> None:
     group.values += values
 
 
-def _points(record: Record, case: str, meaning: Meaning, values: list[float], ours: Ours) -> list[Point]:
+def _points(
+    record: OssRecord, case: str, meaning: MetricMeaning, values: list[float], ours: ExporterExtras
+) -> list[Point]:
     """The point of a record, and one for its target where it has one.
 
     Only our own exporter says whether a value is that of a fresh process; of others the median is one.
@@ -245,7 +253,7 @@ def _points(record: Record, case: str, meaning: Meaning, values: list[float], ou
     ]
 
 
-def _texts(record: Record) -> Sequence[At]:
+def _texts(record: OssRecord) -> Sequence[Value]:
     """The results that are texts: a list, the same as JSON, or one text."""
     at = extra(record.metric).get("benchmark_values")
     if at is None:
@@ -255,7 +263,7 @@ def _texts(record: Record) -> Sequence[At]:
     return _elements(at)
 
 
-def _failure(texts: Sequence[At], case: str, meaning: Meaning) -> Failure:
+def _failure(texts: Sequence[Value], case: str, meaning: MetricMeaning) -> Failure:
     """The outcome of a result that is a text; a case of its own, beside that of the numbers.
 
     A check that fails would else be hidden by a speed-up of the same model.
@@ -274,15 +282,15 @@ def _failure(texts: Sequence[At], case: str, meaning: Meaning) -> Failure:
     return Failure(key, statuses[worst] or "crashed", words[worst])
 
 
-def _add(group: _Group, gathered: Gathered) -> None:
+def _add(group: _Group, accumulator: RunAccumulator) -> None:
     notes = group.origin.facts["notes"]
     if group.values and all(_is_single(value) for value in group.values):
         notes.append("every value is a 32-bit float: digits after the seventh may have been lost")
-    before = len(gathered.runs)
-    gathered.add(group.origin, group.place, group.points, group.failures)
-    if len(gathered.runs) > before:
-        run = list(gathered.runs)[-1]
-        gathered.runs[run] = restored(gathered.runs[run], group.ours)
+    before = len(accumulator.runs)
+    accumulator.add(group.origin, group.place, group.points, group.failures)
+    if len(accumulator.runs) > before:
+        run = list(accumulator.runs)[-1]
+        accumulator.runs[run] = restored(accumulator.runs[run], group.ours)
 
 
 def _is_single(value: float) -> bool:
@@ -292,18 +300,12 @@ def _is_single(value: float) -> bool:
         return False
 
 
-#: The database keeps values as 32-bit floats, and what is said of them as text.
-_AGREEING = 1e-6
-_PROCESSES = "one per fresh process"
-_STATUSES = "status of each fresh process"
-
-
-def is_status(record: Record) -> bool:
-    """Whether a record of ours tells how processes ended, and no number."""
+def is_status(record: OssRecord) -> bool:
+    """Whether a record of ours states how processes ended, and no number."""
     return record.is_ours and extra_text(record.metric, "value_kind") == _STATUSES
 
 
-def restored(run: ImportedRun, ours: Ours) -> ImportedRun:
+def restored(run: ImportedRun, ours: ExporterExtras) -> ImportedRun:
     """The run with what our exporter said: the summaries in full, and the processes that did not end well."""
     measurements = tuple(_measurement(each, ours.measurements) for each in run.measurements)
     found: dict[str, list[Outcome]] = {}
@@ -384,7 +386,7 @@ def _ended_well(numbers: Iterable[int], endings: Sequence[_Ending] | None, place
             raise BadFile(place, f"has a value of process {number}, which is none of those that ended well")
 
 
-def _stated(about: Mapping[str, At]) -> Summary:
+def _stated(about: Mapping[str, Value]) -> Summary:
     numbers = {
         name: _value(about[name]).number()
         for name in ("point", "low", "high", "smallest", "largest", "spread_log", "n")
@@ -403,26 +405,26 @@ def _stated(about: Mapping[str, At]) -> Summary:
     return Summary(point, low, high, smallest, largest, numbers.get("spread_log"), int(n))
 
 
-def _ending(status: At, reason: At, replicate: At) -> _Ending:
+def _ending(status: Value, reason: Value, replicate: Value) -> _Ending:
     if status.value not in STATUSES:
         raise status.wrong(f"one of {', '.join(STATUSES)}")
     return _Ending(str(status.value), "" if reason.value == "" else reason.text(), _process(replicate))
 
 
-def _process(at: At) -> int:
+def _process(at: Value) -> int:
     number = at.value
     if type(number) is not int or not 0 <= number < 2**31:
         raise at.wrong("the number of a process")
     return number
 
 
-def _list(about: Mapping[str, At], name: str) -> Sequence[At]:
+def _list(about: Mapping[str, Value], name: str) -> Sequence[Value]:
     if name not in about:
         return []
     return _value(about[name]).list()
 
 
-def _value(at: At) -> At:
+def _value(at: Value) -> Value:
     """A value that stands as JSON in a text, or as it is."""
     return json_of(at.value, at.place) if isinstance(at.value, str) else at
 

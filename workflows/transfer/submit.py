@@ -8,11 +8,11 @@ from interchange.errors import SourcePlace
 from interchange.foreign_runs import digest, machine_called
 from interchange.importers import submitted
 from interchange.importers.submitted import Gpu
-from interchange.reading import json_of
+from interchange.source_file import json_of
 from records.machines import Hardware, Machine
 from runner import machine
 
-from .import_runs import Arrived, keep
+from .import_runs import ImportSummary, keep
 
 
 def submit(
@@ -21,7 +21,7 @@ def submit(
     written_at: datetime | None,
     database: Database,
     named: Callable[[Sequence[Gpu]], Machine],
-) -> tuple[tuple[str, ...], Arrived]:
+) -> tuple[tuple[str, ...], ImportSummary]:
     """Store the JSON in `text`, which came from `place`; answers the runs' ids and what came of it.
 
     `written_at` is when what does not say so was measured; None: it has to say. `named` gives the machine
@@ -29,8 +29,8 @@ def submit(
     """
     parts = submitted.submissions(json_of(text, place), written_at)
     imported = submitted.imported(parts, named)
-    arrived = keep(submitted.NAME, [imported], place, database, _unwatched)
-    return tuple(one.run.id for one in imported.runs), arrived
+    summary = keep(submitted.NAME, [imported], place, database, _unwatched)
+    return tuple(one.run.id for one in imported.runs), summary
 
 
 def machine_of(gpus: Sequence[Gpu], name: str | None = None, hardware: str | None = None) -> Machine:

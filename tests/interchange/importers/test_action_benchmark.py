@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
 from interchange.importers import action_benchmark
+from interchange.runs import Imported
 
 NOON = 1_777_636_800_000
 SUITE = "GPU Benchmark"

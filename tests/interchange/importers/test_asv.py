@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
 from interchange.importers import asv
+from interchange.runs import Imported
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 HASH = "a" * 64

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
 from interchange.importers import dynamo_csv
 from interchange.importers.dynamo_table import status_of
+from interchange.runs import Imported
 
 PERFORMANCE = "inductor_cudagraphs_torchbench_amp_training_cuda_performance_20260903.csv"
 CASE = "batch=4,device=cuda,precision=amp,suite=torchbench/compile=inductor_cudagraphs"

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
 from interchange.importers import oss_v3
+from interchange.runs import Imported
 
 
 def a_record(metric: Any = "speed(ms)", values: Any = (2.5,), **more: Any) -> dict[str, Any]:

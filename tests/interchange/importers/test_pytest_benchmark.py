@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
 from interchange.importers import pytest_benchmark
+from interchange.runs import Imported
 
 STATS = {
     **{"min": 0.001, "max": 0.004, "mean": 0.0021, "stddev": 0.0002, "median": 0.002, "iqr": 0.0001},

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
 from interchange.importers import timm_csv
+from interchange.runs import Imported
 
 NAME = "benchmark-infer-amp-nchw-pt240-cu124-rtx4090-dynamo.csv"
 HEADER = "model,infer_img_size,infer_samples_per_sec,infer_step_time,infer_batch_size,param_count"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
 from interchange.importers import torchbench
+from interchange.runs import Imported
 
 KEY = "model=tiny_net, test=eval, device=cuda, bs=8, extra_args=--precision bf16 --channels-last, metric="
 CASE = "tiny_net/infer/batch=8,benchmark=group_bench,device=cuda/channels-last=on,precision=bf16"
