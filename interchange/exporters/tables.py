@@ -18,7 +18,7 @@ Row = tuple[Any, ...]
 
 #: A spreadsheet takes a text that begins so for a formula. The apostrophe is among them so that what was
 #: put in front can be told from what was there.
-_FORMULA = ("=", "+", "-", "", "\t", "\r", "\n", "'", "＝", "＋", "－", "＠")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "'", "＝", "＋", "－", "＠")
 
 
 @dataclass(frozen=True, slots=True)
