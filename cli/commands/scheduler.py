@@ -18,6 +18,7 @@ from configuration.settings import Settings, load_settings
 from db.errors import DatabaseUnavailable
 from fleet.hosts import FleetPlaces
 from fleet.slurm.hosts import SlurmPlaces
+from fleet.status import engine_of
 from scheduled_jobs.jobs.context import THINKING
 from scheduled_jobs.jobs.detect import beyond_watching
 from scheduled_jobs.jobs.environment_aliases import LATEST
@@ -32,7 +33,6 @@ from workflows.planning.resolve_environment import wanted
 from workflows.planning.select_cases import choose_profile, choose_suite
 
 from ..context import INTERRUPTED, context, in_one_sentence, say
-from ..engines import engine_of
 
 HELP = """Do by itself, night by night, what the timetable in pyrometer.toml says ([schedules.NAME]).
 

@@ -12,10 +12,7 @@ from dashboard.components import links, markup, wording
 from dashboard.overview.load import OverviewData
 from records.tasks import Task
 from reports.text.staleness_text import in_its_turn, in_words, some
-from workflows.fleet_status import MEASURING, fleet_status, machine_of
-
-#: Those for which somebody has to do something first.
-_ORDER = ("no such label", "nobody", "running", "busy", "not yet", "next")
+from workflows.fleet_status import MEASURING, URGENCY, fleet_status, machine_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +26,7 @@ class Open:
     @property
     def seriousness(self) -> tuple[int, datetime, int]:
         """What sorts tasks: those that nobody can do first, the oldest first."""
-        return _ORDER.index(self.why), self.task.due_at, self.task.id
+        return URGENCY.index(self.why), self.task.due_at, self.task.id
 
 
 def opened(

@@ -15,8 +15,6 @@ from records.deliveries import Delivery, DeliveryState
 from records.findings import Notice
 from workflows.errors import TargetsUnreadable
 
-from .bounded import bound_answers
-
 if TYPE_CHECKING:
     from apprise import AppriseAsset, NotifyBase
 
@@ -29,7 +27,7 @@ MOST_TRIES = 1 + len(WAITS)
 
 #: Whoever took a notice and did not say what became of it within this time is dead.
 _ABANDONED = timedelta(minutes=10)
-#: Seconds that one target may take; each of its sockets waits less.
+#: Seconds that Apprise waits for one target; its URL sets shorter socket timeouts (`cto`, `rto`).
 _PATIENCE = 90
 
 #: What of a host name is surely one, and no token where other services have their host.
@@ -97,7 +95,6 @@ def post(target: Target, message: Message) -> str:
     formats = service.notify_format if isinstance(service.notify_format, tuple) else (service.notify_format,)
     # Mail shows all of HTML. A chat's own markup is a dialect each, and the plain text reads well in all.
     rich = formats[0] == NotifyFormat.HTML and NotifyFormat.MARKDOWN not in formats
-    bound_answers()
     teller = Apprise(asset=_asset())
     teller.add(service)
     room = service.body_maxlen or len(message.markdown) + len(message.text)

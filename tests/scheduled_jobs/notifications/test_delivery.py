@@ -14,7 +14,6 @@ from db.connection.engine import Database, open_database
 from db.findings.notices import notice, save_notice
 from records.deliveries import Delivery, DeliveryState
 from records.findings import Notice
-from scheduled_jobs.notifications import bounded
 from scheduled_jobs.notifications.delivery import (
     MOST_TRIES,
     WAITS,
@@ -172,21 +171,6 @@ def test_what_failed_once_may_arrive_later(database: Database, web: WebSink) -> 
 def test_a_redirect_is_no_message_that_arrived(web: WebSink) -> None:
     web.status = 301
     assert "301" in post(only(web.url), MESSAGE)
-
-
-@pytest.mark.parametrize("limit", ["MOST_BYTES", "MOST_SECONDS"])
-@pytest.mark.parametrize(("status", "why"), [(200, ""), (500, "500")])
-def test_of_a_flood_only_the_beginning_is_read(
-    web: WebSink, status: int, why: str, limit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    unlimited = {"MOST_BYTES": "MOST_SECONDS", "MOST_SECONDS": "MOST_BYTES"}[limit]
-    monkeypatch.setattr(bounded, unlimited, 1 << 40)
-    monkeypatch.setattr(bounded, limit, 0)
-    web.status, web.flood = status, 1 << 28
-    said = post(only(web.url), MESSAGE)
-    assert why in said and bool(said) == bool(why)
-    # What sockets hold is a few of these.
-    assert web.flooded < 1 << 25
 
 
 def test_behind_targets_that_hang_each_is_taken_at_its_own_time(database: Database, web: WebSink) -> None:

@@ -4,15 +4,12 @@ import json
 import socketserver
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from email import message_from_bytes
 from email.message import Message
 from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-
-#: Bytes of a flood that are written at once.
-_BLOCK = 1 << 16
 
 
 class MailSink(socketserver.ThreadingTCPServer):
@@ -63,10 +60,7 @@ class _Mail(socketserver.StreamRequestHandler):
 
 
 class WebSink(ThreadingHTTPServer):
-    """Takes JSON by POST; answers `status`, which may be an error.
-
-    With `flood` so many bytes follow, for as long as anybody reads them; `flooded` counts them.
-    """
+    """Takes JSON by POST; answers `status`, which may be an error."""
 
     daemon_threads = True
     block_on_close = False
@@ -75,7 +69,6 @@ class WebSink(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Web)
         self.posts: list[dict[str, Any]] = []
         self.status = 200
-        self.flood = self.flooded = 0
 
     @property
     def url(self) -> str:
@@ -94,10 +87,6 @@ class _Web(BaseHTTPRequestHandler):
         if 300 <= server.status < 400:
             self.send_header("Location", "/elsewhere")
         self.end_headers()
-        with suppress(OSError):
-            while server.flooded < server.flood:
-                self.wfile.write(b" " * _BLOCK)
-                server.flooded += _BLOCK
 
     def do_GET(self) -> None:
         """Answer as a page would that is no webhook."""
