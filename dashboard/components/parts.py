@@ -136,7 +136,7 @@ def pinned(address: str) -> None:
 def plain(text: str) -> str:
     """Anybody's text, as an address or a device's name is, for where Streamlit expects Markdown."""
     # Addresses become links even where their signs are escaped: a sign of no width keeps them apart.
-    unlinked = re.sub(r"(?i)www(?=\.)|:(?=//)|", "\\g<0>\u2060", printable(text))
+    unlinked = re.sub(r"(?i)www(?=\.)|:(?=//)|@", "\\g<0>\u2060", printable(text))
     return re.sub(r"([\\`*_\[\]$:~<>#&|])", r"\\\1", unlinked)
 
 
