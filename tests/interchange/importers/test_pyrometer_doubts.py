@@ -1,7 +1,6 @@
 """Our own format, where a file leaves out, contradicts itself or has no end."""
 
 import gzip
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,14 +62,6 @@ def test_the_last_line_counts_each_kind() -> None:
     said = sentences(read(b"\n".join(lines)))
     assert "other lines were written than are here: " in said[-1]
     assert "3 outcome, 2 here" in said[-1]
-
-
-def test_a_pipe_is_neither_known_nor_read(tmp_path: Path) -> None:
-    path = tmp_path / "pipe.jsonl"
-    os.mkfifo(path)
-    assert not pyrometer.knows(path)
-    with pytest.raises(BadFile, match="is a pipe or a device"):
-        pyrometer.read(path)
 
 
 def test_blank_lines_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
