@@ -1,12 +1,11 @@
-"""From points of a foreign file to runs of ours."""
+"""Runs made of the points of other tools' files, and what was set aside on the way."""
 
 import hashlib
 import json
-import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,11 +17,11 @@ from records.machines import Hardware, Machine
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import Run, RunPreset
 
-from .errors import SourcePlace
-from .imported import ImportedRun, ImportProblem
-from .value_checks import objection
+from .errors import BadFile, SourcePlace
+from .runs import Imported, ImportedRun, ImportProblem
+from .units import objection, slug
 
-#: How the name of a run begins whose time nobody tells.
+#: How the name of a run begins whose time is unknown.
 _UNDATED = "undated"
 #: The format of runs that scripts submit.
 SUBMITTED = "submitted"
@@ -34,12 +33,12 @@ _PLAIN = frozenset(string.ascii_letters + string.digits + "._-+:()[]{}<>@#*!~|^$
 class ForeignOrigin:
     """What all points of one foreign run share.
 
-    `identity` tells the run apart from others of its format, suite, machine and time: a commit, a job. The
+    `identity` distinguishes the run from others of its format, suite, machine and time: a commit, a job. The
     same origin is the same run, so that what is imported twice is stored once. `hardware` is a label, and
     machines that share it are compared.
 
-    Where nobody tells the time, `dated` is False and `started_at` a stand-in: each copy of the file has
-    another, so that it tells no runs apart, and `identity` holds a digest of all that was measured.
+    If the time is unknown, `dated` is False and `started_at` a substitute: each copy of the file has
+    another, so that it identifies no run, and `identity` holds a digest of all that was measured.
     """
 
     format: str
@@ -62,7 +61,7 @@ class Point:
 
     `case` is made by `case_key`. A metric of our own catalogue must be the same statistic in the same unit;
     any other has a name that no other format uses for something else. Its values are those that its unit lets
-    stand (see `plausible`), unless `unbound`: who measured it says what it may be.
+    stand (see `units.objection`), unless `unbound`: who measured it says what it may be.
     """
 
     case: str
@@ -105,11 +104,6 @@ def plain(text: str) -> str:
         each if each in _PLAIN else "".join(f"%{byte:02X}" for byte in each.encode(errors="replace"))
         for each in text
     )
-
-
-def slug(text: str) -> str:
-    """A metric's name out of a foreign one: lower-case letters, digits, dots and underscores."""
-    return re.sub(r"[^a-z0-9.]+", "_", text.lower()).strip("_.")
 
 
 def assembled(
@@ -190,10 +184,10 @@ def machine_called(name: str, hardware: str, facts: Mapping[str, Any] | None = N
 
 
 def run_id(started_at: datetime | None, format: str, own: str) -> str:
-    """The name of a foreign run, by the digest `own`; None for one that nobody dates."""
+    """The name of a foreign run, by the digest `own`; `started_at` is None if the time is unknown."""
     name = format_name(format)
     if started_at is None:
-        # Without a time nothing else tells two runs apart.
+        # Without a time nothing else distinguishes two runs.
         return f"{_UNDATED}-{name}-{own[:16]}"
     at = started_at.astimezone(UTC)
     # Not %Y, which leaves out the zeros of early years.
@@ -277,3 +271,91 @@ def _measurement(point: Point, environment: Environment) -> Measurement:
 def digest(*parts: str) -> str:
     """Sixteen hexadecimal digits for these texts."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+#: What was set aside beyond that many things is counted and not kept.
+MOST_PROBLEMS = 1000
+
+
+@dataclass(slots=True)
+class RunAccumulator:
+    """Collects runs while a file is read; `imported` returns them."""
+
+    format: str
+    runs: dict[str, ImportedRun] = field(default_factory=dict[str, ImportedRun])
+    metrics: dict[str, MetricDefinition] = field(default_factory=dict[str, MetricDefinition])
+    set_aside: list[ImportProblem] = field(default_factory=list[ImportProblem])
+    repeats: list[ImportProblem] = field(default_factory=list[ImportProblem])
+    #: How many more were set aside than are kept.
+    more: int = 0
+
+    def aside(self, place: SourcePlace, sentence: str) -> None:
+        """Set something aside."""
+        self.keep(ImportProblem(place, sentence))
+
+    def keep(self, problem: ImportProblem) -> None:
+        """Set something aside, or only count it where that is enough."""
+        if len(self.set_aside) < MOST_PROBLEMS:
+            self.set_aside.append(problem)
+        else:
+            self.more += 1
+
+    def refuse(self, error: BadFile) -> None:
+        """Set aside what an error is about."""
+        self.aside(error.place, error.sentence)
+
+    def add(
+        self,
+        origin: ForeignOrigin,
+        place: SourcePlace,
+        points: Iterable[Point],
+        failures: Iterable[Failure] = (),
+    ) -> None:
+        """A run from its points; one that holds nothing, or that is there otherwise already, is set aside."""
+        run, metrics, problems = assembled(origin, list(self._agreeing(points)), failures)
+        for problem in problems:
+            self.keep(problem)
+        if not run.outcomes:
+            self.aside(place, "holds no result")
+        elif known := self.runs.get(run.run.id):
+            if _results(known) == _results(run):
+                self.repeats.append(ImportProblem(place, f"repeats run {run.run.id}"))
+            else:
+                self.aside(place, f"has other values of run {run.run.id}; the first counts")
+        else:
+            self.runs[run.run.id] = run
+            self.metrics |= {metric.name: metric for metric in metrics}
+
+    def _agreeing(self, points: Iterable[Point]) -> Iterable[Point]:
+        """The points whose metric means what it meant in the runs before."""
+        for point in points:
+            known = self.metrics.get(point.metric)
+            if known is not None and (known.unit, known.better) != (point.unit, point.better):
+                self.aside(
+                    point.place,
+                    f"{point.metric} is in {known.unit} and {known.better} is better, "
+                    f"not in {point.unit} and {point.better}",
+                )
+            else:
+                yield point
+
+    def imported(self, place: SourcePlace) -> Imported:
+        """All runs; raises BadFile if there is none, with the first reason."""
+        if not self.runs:
+            if self.set_aside:
+                raise BadFile(self.set_aside[0].place, self.set_aside[0].sentence)
+            raise BadFile(place, "holds no result")
+        more = [ImportProblem(SourcePlace(place.file), f"and {self.more} more")] if self.more else []
+        return Imported(
+            self.format,
+            tuple(self.runs.values()),
+            tuple(self.metrics.values()),
+            (*self.set_aside, *more),
+            tuple(self.repeats[:MOST_PROBLEMS]),
+        )
+
+
+def _results(one: ImportedRun) -> tuple[object, ...]:
+    """All that was measured: of a run without a time of its own each file has another."""
+    started = one.run.started_at
+    return tuple(replace(each, started_at=started) for each in one.outcomes), one.measurements

@@ -6,18 +6,18 @@ from typing import Protocol
 from records.kinds import RunSource
 
 from .errors import UnknownFormat
-from .imported import Imported
 from .importers import (
     action_benchmark,
     asv,
     dynamo_csv,
+    optimum,
     oss_v3,
     pyrometer,
     pytest_benchmark,
     timm_csv,
     torchbench,
 )
-from .importers.optimum import optimum
+from .runs import Imported
 
 
 class Importer(Protocol):
@@ -46,7 +46,7 @@ class Importer(Protocol):
         ...
 
 
-#: In the order in which they are asked: what is told by its content comes before what is told by its name.
+#: In the order in which they are tried: formats recognised by content come before those recognised by name.
 FORMATS: tuple[Importer, ...] = (
     pyrometer,
     oss_v3,

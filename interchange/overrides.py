@@ -1,4 +1,4 @@
-"""What whoever imports a file knows better than the file: when it was measured, and on what."""
+"""Statements of the user that override a file: when it was measured, and on what hardware."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from .errors import BadFile, SourcePlace
-from .files import NO_TIME
 from .foreign_runs import digest, is_undated, machine_called, run_id
-from .imported import Imported, ImportedRun
 from .importers import pyrometer
+from .runs import Imported, ImportedRun
+from .source_file import NO_TIME
 
 #: A run of ours on its way between machines, which is no format of this room.
 JOURNAL = "journal"
@@ -21,18 +21,18 @@ def restated(
     """The same runs measured at `date` on hardware called `hardware`; None leaves what the file says.
 
     They are other runs than those without, and the same whenever they are said again. Raises BadFile for runs
-    of our own, and for a date where the file tells the time itself.
+    of our own, and for a date where the file states the time itself.
     """
     if date is None and hardware is None:
         return imported
     if imported.format in (pyrometer.NAME, JOURNAL):
         raise BadFile(
-            place, "holds runs of Pyrometer's, which know their time and hardware: neither is changed"
+            place, "holds runs of Pyrometer, which state their time and hardware: neither can be changed"
         )
     dated = sum(not is_undated(each.run.id) for each in imported.runs)
     if date is not None and dated:
         of = "" if dated == len(imported.runs) else f" of {dated} of its {len(imported.runs)} runs"
-        raise BadFile(place, f"tells the time{of} itself; --date is for files that tell none")
+        raise BadFile(place, f"states the time{of} itself; --date is for files that state none")
     return replace(imported, runs=tuple(_restated(each, date, hardware) for each in imported.runs))
 
 

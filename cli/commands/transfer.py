@@ -19,19 +19,18 @@ from common.interrupts import interruptible
 from common.text import plural, printable
 from configuration.database_url import sqlite_file
 from db.connection.engine import Database, open_database
-from interchange.accumulator import in_utc
 from interchange.errors import BadFile, ExchangeError, SourcePlace, UnknownFormat
 from interchange.formats import FORMATS, chosen
 from interchange.importers.submitted import Gpu
 from interchange.overrides import JOURNAL
-from interchange.reading import MAX_BYTES, text_of
+from interchange.source_file import MAX_BYTES, text_of
 from records.machines import Machine
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.ingest import store_pending
 from workflows.transfer import export_runs
 from workflows.transfer.export_runs import OF_TABLES, Exported, Format
-from workflows.transfer.import_runs import Amount, arrive, files, machine_of, submit
+from workflows.transfer.import_runs import Amount, import_path, files, machine_of, submit
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, say
 from ..options import named_file
@@ -301,7 +300,7 @@ def _import(
             for path in files(given, None if name == JOURNAL else name):
                 told = ReadFile(stated)
                 try:
-                    arrived = arrive(path, name, database, bar(path), dry_run=dry_run, restate=told)
+                    arrived = import_path(path, name, database, bar(path), dry_run=dry_run, restate=told)
                 except ExchangeError as error:
                     # What lies beside the results in a folder was never meant.
                     if isinstance(error, UnknownFormat) and path != given:

@@ -17,11 +17,11 @@ from rich.progress import SpinnerColumn, TextColumn
 
 from common.text import plural, printable
 from interchange.errors import BadFile, ExchangeError, SourcePlace, UnknownFormat
-from interchange.files import NO_TIME
 from interchange.foreign_runs import is_undated
-from interchange.imported import Imported, ImportProblem
+from interchange.runs import Imported, ImportProblem
+from interchange.source_file import NO_TIME
 from interchange.overrides import restated
-from workflows.transfer.import_runs import Amount, Arrived, Progress
+from workflows.transfer.import_runs import Amount, ImportSummary, Progress
 
 #: How many of what was set aside are shown without --verbose, of each file.
 _SHOWN = 10
@@ -82,7 +82,7 @@ def import_progress() -> Generator[Callable[[Path], Progress]]:
 class ImportReport(Protocol):
     """Tells what comes of the files."""
 
-    def read(self, path: Path, arrived: Arrived, told: ReadFile) -> None:
+    def read(self, path: Path, arrived: ImportSummary, told: ReadFile) -> None:
         """A file is in."""
         ...
 
@@ -102,7 +102,7 @@ class PlainImportReport:
         self._verbose = verbose
         self._new = "would be new" if dry_run else "new"
 
-    def read(self, path: Path, arrived: Arrived, told: ReadFile) -> None:
+    def read(self, path: Path, arrived: ImportSummary, told: ReadFile) -> None:
         """What it holds, what of it is new, what is to be known of it, and what was set aside."""
         new = f"{self._new}: {described(arrived.new)}" if arrived.new != Amount() else "nothing is new"
         _echo(f"{path}: {arrived.format}, {described(arrived.held)}; {new}")
@@ -141,7 +141,7 @@ class PlainImportReport:
 class JsonImportReport:
     """One JSON object per line, for machines."""
 
-    def read(self, path: Path, arrived: Arrived, told: ReadFile) -> None:
+    def read(self, path: Path, arrived: ImportSummary, told: ReadFile) -> None:
         """Event `file`."""
         aside = [_problem(each) for each in arrived.set_aside]
         repeats = [_problem(each) for each in told.repeats]

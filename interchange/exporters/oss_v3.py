@@ -15,9 +15,9 @@ from records.environments import Environment
 from records.outcomes import Measurement, Outcome
 from records.runs import Run
 
-from .exported import Catalogue, ExportedRun
+from .runs import Catalogue, ExportedRun
 
-Record = dict[str, Any]
+OssRecord = dict[str, Any]
 
 _MODES = {"infer": "inference", "train": "training"}
 #: Parts of a case key that say in which type of numbers it computes.
@@ -34,7 +34,7 @@ def write_oss_v3(runs: Iterable[ExportedRun], catalogue: Catalogue, sink: Binary
     sink.write(b"[]\n" if before == b"[\n" else b"\n]\n")
 
 
-def records_of(exported: ExportedRun, catalogue: Catalogue) -> Iterator[Record]:
+def records_of(exported: ExportedRun, catalogue: Catalogue) -> Iterator[OssRecord]:
     """A record per measurement, and one per case and environment of which not every outcome is ok.
 
     `benchmark_values` are one value per fresh process, in float64; the database itself keeps float32. Of
@@ -53,7 +53,7 @@ def records_of(exported: ExportedRun, catalogue: Catalogue) -> Iterator[Record]:
             yield _record(exported.run, environments[environment], case, _statuses(own))
 
 
-def _metric(measurement: Measurement, outcomes: Iterable[Outcome], catalogue: Catalogue) -> Record:
+def _metric(measurement: Measurement, outcomes: Iterable[Outcome], catalogue: Catalogue) -> OssRecord:
     name = measurement.metric
     metric = catalogue.metric(name)
     good = [each for each in outcomes if each.status == "ok" and isfinite(each.metrics.get(name, nan))]
@@ -83,7 +83,7 @@ def _metric(measurement: Measurement, outcomes: Iterable[Outcome], catalogue: Ca
     }
 
 
-def _statuses(outcomes: Iterable[Outcome]) -> Record:
+def _statuses(outcomes: Iterable[Outcome]) -> OssRecord:
     own = list(outcomes)
     about = {
         "benchmark_values": [outcome.status for outcome in own],
@@ -94,10 +94,10 @@ def _statuses(outcomes: Iterable[Outcome]) -> Record:
     return {"name": "status", "benchmark_values": [], "extra_info": _texts(about)}
 
 
-def _record(run: Run, environment: Environment, case: str, metric: Record) -> Record:
+def _record(run: Run, environment: Environment, case: str, metric: OssRecord) -> OssRecord:
     name, phase, parameters, technique = _parts(case)
     seconds = int(run.started_at.timestamp())
-    record: Record = {
+    record: OssRecord = {
         **({"timestamp": seconds} if seconds >= 0 else {}),
         "schema_version": "v3",
         "name": run.suite,
@@ -142,7 +142,7 @@ def _about_run(run: Run) -> Mapping[str, Any]:
     }
 
 
-def _runner(run: Run, environment: Environment) -> Record:
+def _runner(run: Run, environment: Environment) -> OssRecord:
     hardware = run.machine.hardware
     conditions = run.facts.get("conditions")
     conditions = conditions if isinstance(conditions, Mapping) else {}
@@ -184,7 +184,7 @@ def _device(run: Run, environment: Environment) -> str:
     return "rocm" if device == "cuda" and environment.facts.get("hip") else device or "unknown"
 
 
-def _torch(environment: Environment) -> Record:
+def _torch(environment: Environment) -> OssRecord:
     facts = environment.facts
     about = {
         "environment": environment.name,

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Literal
 
 from records.outcomes import Outcome
 
-from .exported import Catalogue, ExportedRun
+from .runs import Catalogue, ExportedRun
 
 #: Of each, None is "there is none". `json` is a text that holds a JSON document.
 Kind = Literal["text", "json", "int64", "float64", "time"]
@@ -50,7 +50,7 @@ def write_csv(table: ExportTable, runs: Iterable[ExportedRun], catalogue: Catalo
     Times are ISO 8601 in UTC, floats come back as they were, an empty cell is None or an empty text. A text
     that a spreadsheet might run as a formula gets an apostrophe in front; numbers never do.
     """
-    # Detached at the end: closing the sink is for whoever opened it.
+    # Detached at the end: the caller closes the sink.
     text = io.TextIOWrapper(sink, encoding="utf-8", errors="backslashreplace", newline="")
     try:
         writer = csv.writer(text)

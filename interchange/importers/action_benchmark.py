@@ -8,12 +8,10 @@ from typing import Any
 
 from analysis.metrics import Better
 
-from ..accumulator import Gathered, moment_in, moment_in_milliseconds
 from ..errors import BadFile, SourcePlace
-from ..files import head
-from ..foreign_runs import ForeignOrigin, Point, case_key
-from ..imported import Imported
-from ..reading import At, json_of, text_of
+from ..foreign_runs import ForeignOrigin, Point, RunAccumulator, case_key
+from ..runs import Imported
+from ..source_file import Value, head, json_of, moment_in, moment_in_milliseconds, text_of
 from ..units import unit_slug
 
 NAME = "action-benchmark"
@@ -56,22 +54,22 @@ def read(path: Path) -> Imported:
     blanks = re.sub(r"[^\n]", " ", script[0])
     document = json_of(blanks + text[script.end() :].rstrip().removesuffix(";"), place)
     repository = _repository(document)
-    gathered = Gathered(NAME)
+    accumulator = RunAccumulator(NAME)
     for suite, entries in document.need("entries").object().items():
         try:
             runs = entries.list()
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
             continue
         for entry in runs:
             try:
-                _add(gathered, entry, suite, repository)
+                _add(accumulator, entry, suite, repository)
             except BadFile as error:
-                gathered.refuse(error)
-    return gathered.imported(place.at("entries"))
+                accumulator.refuse(error)
+    return accumulator.imported(place.at("entries"))
 
 
-def _add(gathered: Gathered, entry: At, suite: str, repository: str) -> None:
+def _add(accumulator: RunAccumulator, entry: Value, suite: str, repository: str) -> None:
     members = entry.object()
     commit = entry.get("commit")
     tool = _text(members.get("tool"))
@@ -88,7 +86,7 @@ def _add(gathered: Gathered, entry: At, suite: str, repository: str) -> None:
         try:
             point = _point(bench, suite, repository, tool)
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
             continue
         points.append(point)
         beside = {name: _text(bench.get(name)) for name in ("range", "extra")}
@@ -101,10 +99,10 @@ def _add(gathered: Gathered, entry: At, suite: str, repository: str) -> None:
         identity=f"{repository} {_text(commit.get('id')) if commit else ''}",
         facts={**facts, "benches": about},
     )
-    gathered.add(origin, entry.place, points)
+    accumulator.add(origin, entry.place, points)
 
 
-def _point(bench: At, suite: str, repository: str, tool: str) -> Point:
+def _point(bench: Value, suite: str, repository: str, tool: str) -> Point:
     name = bench.need("name").text()
     unit = _text(bench.get("unit"))
     better = _better(tool, unit)
@@ -128,7 +126,7 @@ def _better(tool: str, unit: str) -> Better:
     return _BETTER.get(tool, "neither")
 
 
-def _time(entry: At, commit: At | None) -> datetime:
+def _time(entry: Value, commit: Value | None) -> datetime:
     """When the action ran; of old entries without that, when the commit was made."""
     date = entry.get("date")
     if date is not None:
@@ -138,11 +136,11 @@ def _time(entry: At, commit: At | None) -> datetime:
     raise BadFile(entry.place.at("date"), "is missing")
 
 
-def _repository(document: At) -> str:
+def _repository(document: Value) -> str:
     """Owner and name out of the address, or the address itself."""
     address = _text(document.get("repoUrl"))
     return "/".join(address.rstrip("/").split("/")[-2:]) if "://" in address else address
 
 
-def _text(at: At | None) -> str:
+def _text(at: Value | None) -> str:
     return at.value if at and isinstance(at.value, str) else ""

@@ -11,11 +11,10 @@ from pathlib import Path
 
 from analysis.metrics import Better
 
-from ..accumulator import Gathered, moment_in_milliseconds
 from ..errors import BadFile, SourcePlace
-from ..foreign_runs import Failure, ForeignOrigin, Point, case_key
-from ..imported import Imported
-from ..reading import At, json_of, text_of
+from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key
+from ..runs import Imported
+from ..source_file import Value, json_of, moment_in_milliseconds, text_of
 from ..units import unit_slug
 
 NAME = "asv"
@@ -54,8 +53,8 @@ class _Benchmark:
 class _Result:
     """What a result file says of one: a value for each combination of parameters, or one for none."""
 
-    at: At
-    values: At | None
+    at: Value
+    values: Value | None
     parameters: tuple[tuple[str, ...], ...]
     version: str
 
@@ -73,15 +72,15 @@ def knows(path: Path) -> bool:
 def read(path: Path) -> Imported:
     """One run for each result file, which is one commit in one environment; a bad file is set aside."""
     catalogue = _catalogue_of(path)
-    gathered = Gathered(NAME)
-    benchmarks = dict(_benchmarks(gathered, _document(catalogue, catalogue.name)))
+    accumulator = RunAccumulator(NAME)
+    benchmarks = dict(_benchmarks(accumulator, _document(catalogue, catalogue.name)))
     for file in _result_files(path, catalogue.parent):
         name = f"{file.parent.name}/{file.name}"
         try:
-            _add(gathered, _document(file, name), benchmarks)
+            _add(accumulator, _document(file, name), benchmarks)
         except BadFile as error:
-            gathered.refuse(error)
-    return gathered.imported(SourcePlace(path.name))
+            accumulator.refuse(error)
+    return accumulator.imported(SourcePlace(path.name))
 
 
 def _catalogue_of(path: Path) -> Path:
@@ -108,7 +107,7 @@ def _result_files(path: Path, results: Path) -> list[Path]:
     return sorted(file for file in found if file.name not in (_CATALOGUE, _MACHINE))
 
 
-def _document(path: Path, name: str) -> At:
+def _document(path: Path, name: str) -> Value:
     try:
         text = text_of(path)
     except BadFile as error:
@@ -117,7 +116,7 @@ def _document(path: Path, name: str) -> At:
     return json_of(text, SourcePlace(name))
 
 
-def _benchmarks(gathered: Gathered, document: At) -> Iterator[tuple[str, _Benchmark]]:
+def _benchmarks(accumulator: RunAccumulator, document: Value) -> Iterator[tuple[str, _Benchmark]]:
     for name, about in document.object().items():
         if name == "version":
             continue
@@ -133,31 +132,31 @@ def _benchmarks(gathered: Gathered, document: At) -> Iterator[tuple[str, _Benchm
                 ),
             )
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
 
 
-def _add(gathered: Gathered, document: At, benchmarks: Mapping[str, _Benchmark]) -> None:
+def _add(accumulator: RunAccumulator, document: Value, benchmarks: Mapping[str, _Benchmark]) -> None:
     points: list[Point] = []
     failures: list[Failure] = []
     shared = _environment(document)
-    for name, result in _results(gathered, document):
+    for name, result in _results(accumulator, document):
         benchmark = benchmarks.get(name)
         if benchmark is None:
-            gathered.aside(result.at.place, f"{_CATALOGUE} does not know it, and so its unit is unknown")
+            accumulator.aside(result.at.place, f"{_CATALOGUE} does not know it, and so its unit is unknown")
             continue
         try:
             cases = list(_cases(name, benchmark, result, shared))
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
             continue
         failures += [value for _, value in cases if isinstance(value, Failure)]
         for case, value in cases:
-            if isinstance(value, At):
-                points += _points(gathered, case, benchmark, value)
-    gathered.add(_origin(document), document.place, points, failures)
+            if isinstance(value, Value):
+                points += _points(accumulator, case, benchmark, value)
+    accumulator.add(_origin(document), document.place, points, failures)
 
 
-def _results(gathered: Gathered, document: At) -> Iterator[tuple[str, _Result]]:
+def _results(accumulator: RunAccumulator, document: Value) -> Iterator[tuple[str, _Result]]:
     """The results of a file: of format 2 by `result_columns`, of format 1 a value or an object."""
     version = document.get("version")
     if version is not None and version.value not in (1, 2):
@@ -179,30 +178,32 @@ def _results(gathered: Gathered, document: At) -> Iterator[tuple[str, _Result]]:
                 ),
             )
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
 
 
-def _of_format_1(at: At, columns: Sequence[str]) -> dict[str, At]:
+def _of_format_1(at: Value, columns: Sequence[str]) -> dict[str, Value]:
     members = at.object() if isinstance(at.value, dict) else {"result": at}
     return {name: member for name, member in members.items() if member.value is not None}
 
 
-def _of_format_2(at: At, columns: Sequence[str]) -> dict[str, At]:
+def _of_format_2(at: Value, columns: Sequence[str]) -> dict[str, Value]:
     """Columns that are missing at the end of a row are null."""
     row = at.list()
     if len(row) > len(columns):
         raise BadFile(at.place, f"has {len(row)} columns, result_columns has {len(columns)}")
     named = zip(columns, row, strict=False)
-    return {name: At(member.value, at.place.at(name)) for name, member in named if member.value is not None}
+    return {
+        name: Value(member.value, at.place.at(name)) for name, member in named if member.value is not None
+    }
 
 
-def _lists(at: At | None) -> tuple[tuple[str, ...], ...]:
+def _lists(at: Value | None) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(each.text() for each in values.list()) for values in at.list()) if at else ()
 
 
 def _cases(
     name: str, benchmark: _Benchmark, result: _Result, shared: Mapping[str, str]
-) -> Iterator[tuple[str, At | Failure]]:
+) -> Iterator[tuple[str, Value | Failure]]:
     """Each combination of parameters, the last varying fastest, with its value or how it failed."""
     count = math.prod(len(values) for values in result.parameters)
     if count > _MOST_COMBINATIONS:
@@ -229,7 +230,7 @@ def _cases(
             yield case, value
 
 
-def _values(at: At | None, count: int) -> Sequence[At]:
+def _values(at: Value | None, count: int) -> Sequence[Value]:
     """A value for each combination; none where all failed."""
     if at is None:
         return []
@@ -239,7 +240,7 @@ def _values(at: At | None, count: int) -> Sequence[At]:
     return values
 
 
-def _points(gathered: Gathered, case: str, benchmark: _Benchmark, value: At) -> Iterator[Point]:
+def _points(accumulator: RunAccumulator, case: str, benchmark: _Benchmark, value: Value) -> Iterator[Point]:
     kind, unit = benchmark.kind, benchmark.unit
     try:
         yield Point(
@@ -252,10 +253,10 @@ def _points(gathered: Gathered, case: str, benchmark: _Benchmark, value: At) -> 
             title=f"asv {kind}, {unit or 'without a unit'}",
         )
     except BadFile as error:
-        gathered.refuse(error)
+        accumulator.refuse(error)
 
 
-def _environment(document: At) -> dict[str, str]:
+def _environment(document: Value) -> dict[str, str]:
     """Of the environment what keeps series apart: all but the PyTorch, which is what changes along one."""
     found = {"env.python": _text(document, "python")}
     for prefix, field in (("env.", "requirements"), ("var.", "env_vars")):
@@ -267,11 +268,11 @@ def _environment(document: At) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _origin(document: At) -> ForeignOrigin:
-    params = document.get("params") or At({}, document.place)
+def _origin(document: Value) -> ForeignOrigin:
+    params = document.get("params") or Value({}, document.place)
     commit = document.need("commit_hash").text()
     environment = _text(document, "env_name")
-    requirements = document.get("requirements") or At({}, document.place)
+    requirements = document.get("requirements") or Value({}, document.place)
     return ForeignOrigin(
         format=NAME,
         suite=NAME,
@@ -292,11 +293,11 @@ def _origin(document: At) -> ForeignOrigin:
     )
 
 
-def _date(at: At) -> datetime:
+def _date(at: Value) -> datetime:
     return moment_in_milliseconds(at)
 
 
-def _hardware(params: At) -> str:
+def _hardware(params: Value) -> str:
     """Processor and number of CPUs as asv's machine file has them; else the machine's name."""
     cpu, count = _text(params, "cpu"), _text(params, "num_cpu")
     if not cpu:
@@ -304,7 +305,7 @@ def _hardware(params: At) -> str:
     return f"{cpu}, {count} CPUs" if count else cpu
 
 
-def _text(at: At, name: str) -> str:
+def _text(at: Value, name: str) -> str:
     """A text that may be missing, empty, or something else."""
     member = at.get(name)
     return member.value if member and isinstance(member.value, str) else ""

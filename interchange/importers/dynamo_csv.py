@@ -9,14 +9,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..accumulator import Gathered
 from ..errors import BadFile, SourcePlace
-from ..files import head, made_at
-from ..foreign_runs import Failure, ForeignOrigin, Point, case_key, slug
-from ..imported import Imported, ImportProblem
-from ..reading import At, number_in, text_of
-from .dynamo_table import ABOUT, TARGET, DynamoRow, DynamoTable, Name, is_target, kind_of, table_of
-from .dynamo_words import AS_GIVEN, COLUMNS, DynamoColumn, status_of
+from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key
+from ..runs import Imported, ImportProblem
+from ..source_file import Value, head, made_at, number_in, text_of
+from ..units import slug
+from .dynamo_table import (
+    ABOUT,
+    AS_GIVEN,
+    COLUMNS,
+    TARGET,
+    DynamoColumn,
+    DynamoRow,
+    DynamoTable,
+    TableFileName,
+    is_target,
+    kind_of,
+    status_of,
+    table_of,
+)
 
 NAME = "dynamo-csv"
 TITLE = "tables of PyTorch's benchmarks/dynamo (CSV)"
@@ -76,19 +87,19 @@ def read(path: Path) -> Imported:
     """The runs of one table, one for each hardware it is about; raises BadFile."""
     text = text_of(path)
     table = table_of(text, path)
-    name = Name.of(path)
-    gathered = Gathered(NAME)
+    name = TableFileName.of(path)
+    accumulator = RunAccumulator(NAME)
     for problem in table.problems:
-        gathered.keep(problem)
+        accumulator.keep(problem)
     for found in _READERS[table.kind](table, name):
         for problem in found.problems:
-            gathered.keep(problem)
+            accumulator.keep(problem)
         origin = _origin(path, text, table, name, found)
-        gathered.add(origin, SourcePlace(path.name), found.points, found.failures)
-    return gathered.imported(SourcePlace(path.name))
+        accumulator.add(origin, SourcePlace(path.name), found.points, found.failures)
+    return accumulator.imported(SourcePlace(path.name))
 
 
-def _origin(path: Path, text: str, table: DynamoTable, name: Name, found: _Found) -> ForeignOrigin:
+def _origin(path: Path, text: str, table: DynamoTable, name: TableFileName, found: _Found) -> ForeignOrigin:
     started, note, dated = made_at(path)
     parts = ("dynamo", name.suite or table.kind, *(("targets",) if is_target(table, name) else ()))
     return ForeignOrigin(
@@ -126,7 +137,7 @@ def _each_row(
     return [found]
 
 
-def _performance(table: DynamoTable, name: Name) -> list[_Found]:
+def _performance(table: DynamoTable, name: TableFileName) -> list[_Found]:
     found = _Found()
     prefix = _prefix(table, name)
 
@@ -142,7 +153,7 @@ def _performance(table: DynamoTable, name: Name) -> list[_Found]:
     return _each_row(table, found, name.case, take)
 
 
-def _accuracy(table: DynamoTable, name: Name) -> list[_Found]:
+def _accuracy(table: DynamoTable, name: TableFileName) -> list[_Found]:
     found = _Found()
     prefix = _prefix(table, name)
 
@@ -160,12 +171,12 @@ def _accuracy(table: DynamoTable, name: Name) -> list[_Found]:
     return _each_row(table, found, name.case, take)
 
 
-def _compilation(table: DynamoTable, name: Name) -> list[_Found]:
+def _compilation(table: DynamoTable, name: TableFileName) -> list[_Found]:
     found = _Found()
     return _each_row(table, found, name.case, lambda row, case: _numbers(row, case, "dynamo.compile.", found))
 
 
-def _graph_breaks(table: DynamoTable, name: Name) -> list[_Found]:
+def _graph_breaks(table: DynamoTable, name: TableFileName) -> list[_Found]:
     """Each row is one break; the user's stack is not taken."""
     reasons: dict[str, Counter[str]] = {}
     places: dict[str, SourcePlace] = {}
@@ -188,7 +199,7 @@ def _graph_breaks(table: DynamoTable, name: Name) -> list[_Found]:
     return [found]
 
 
-def _operators(table: DynamoTable, name: Name) -> list[_Found]:
+def _operators(table: DynamoTable, name: TableFileName) -> list[_Found]:
     found = _Found()
     prefix = _prefix(table, name)
     time = DynamoColumn("µs", "lower", "Time of one call, by operator_benchmark", True)
@@ -214,7 +225,7 @@ def _operators(table: DynamoTable, name: Name) -> list[_Found]:
     return _each_row(table, found, case_of, take)
 
 
-def _targets(table: DynamoTable, name: Name) -> list[_Found]:
+def _targets(table: DynamoTable, name: TableFileName) -> list[_Found]:
     """One run for each machine that has a column of targets."""
 
     def case_of(row: DynamoRow) -> str:
@@ -237,7 +248,7 @@ def _targets(table: DynamoTable, name: Name) -> list[_Found]:
     return every
 
 
-def _instructions(table: DynamoTable, name: Name) -> list[_Found]:
+def _instructions(table: DynamoTable, name: TableFileName) -> list[_Found]:
     found = _Found()
 
     def case_of(row: DynamoRow) -> str:
@@ -258,7 +269,7 @@ def _instructions(table: DynamoTable, name: Name) -> list[_Found]:
     return _each_row(table, found, case_of, take)
 
 
-_READERS: dict[str, Callable[[DynamoTable, Name], list[_Found]]] = {
+_READERS: dict[str, Callable[[DynamoTable, TableFileName], list[_Found]]] = {
     "performance": _performance,
     "accuracy": _accuracy,
     "compilation": _compilation,
@@ -269,7 +280,7 @@ _READERS: dict[str, Callable[[DynamoTable, Name], list[_Found]]] = {
 }
 
 
-def _prefix(table: DynamoTable, name: Name) -> str:
+def _prefix(table: DynamoTable, name: TableFileName) -> str:
     return _TARGET_PREFIX if is_target(table, name) else "dynamo."
 
 
@@ -281,14 +292,14 @@ def _failed(row: DynamoRow, case: str, status: str, reason: str, found: _Found) 
             found.aside(cell.place, f"{cell.text()[:60]} is of a model that ended as {status}")
 
 
-def _is_positive(cell: At) -> bool:
+def _is_positive(cell: Value) -> bool:
     try:
         return number_in(cell) > 0
     except BadFile:
         return False
 
 
-def _is_nought(cell: At) -> bool:
+def _is_nought(cell: Value) -> bool:
     try:
         return number_in(cell) == 0
     except BadFile:
@@ -303,7 +314,7 @@ def _numbers(row: DynamoRow, case: str, prefix: str, found: _Found) -> None:
             _number(cell, case, prefix + (slug(column) or "value"), COLUMNS.get(column, unknown), found)
 
 
-def _number(cell: At, case: str, metric: str, column: DynamoColumn, found: _Found) -> None:
+def _number(cell: Value, case: str, metric: str, column: DynamoColumn, found: _Found) -> None:
     try:
         value = number_in(cell)
     except BadFile as error:

@@ -1,4 +1,4 @@
-"""The tables of PyTorch's benchmarks: which there are, how each begins, what a file's name tells."""
+"""The tables of PyTorch's benchmarks: their kinds, columns, words for failures and file names."""
 
 import csv
 import io
@@ -7,12 +7,81 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from analysis.metrics import Better
+
 from ..errors import BadFile, SourcePlace
-from ..files import times_in
 from ..foreign_runs import case_key, plain
-from ..imported import ImportProblem
-from ..reading import At, number_in, refuse_twice
-from .dynamo_words import status_of
+from ..runs import ImportProblem
+from ..source_file import Value, number_in, refuse_twice, times_in
+
+
+@dataclass(frozen=True, slots=True)
+class DynamoColumn:
+    """One column. Where it is `positive`, nought is what a model that failed leaves, and no measurement."""
+
+    unit: str
+    better: Better
+    title: str
+    positive: bool = False
+
+
+#: The unit of a column whose unit no source states.
+AS_GIVEN = "as given"
+
+#: The columns of a performance table. Latency is the median over pairs of eager and compiled.
+COLUMNS: dict[str, DynamoColumn] = {
+    "speedup": DynamoColumn("x", "higher", "Speed-up over eager: median eager / median compiled", True),
+    "abs_latency": DynamoColumn(
+        "ms", "lower", "Latency compiled, for all calls of one timed iteration", True
+    ),
+    "compilation_latency": DynamoColumn(
+        "s", "lower", "Compilation: five compiled warm-up calls less five eager ones", True
+    ),
+    "compression_ratio": DynamoColumn("x", "higher", "Peak memory eager / compiled, with compilation", True),
+    "eager_peak_mem": DynamoColumn("GB", "lower", "Peak memory eager (1 GB = 1e9 bytes)", True),
+    "dynamo_peak_mem": DynamoColumn(
+        "GB", "lower", "Peak memory compiled, with compilation (1 GB = 1e9 bytes)", True
+    ),
+    "speedup_vs_baseline": DynamoColumn("x", "higher", "Speed-up over the baseline", True),
+    "baseline": DynamoColumn("x", "higher", "Speed-up over eager in the baseline's table", True),
+    "cache_lookup_latency": DynamoColumn(AS_GIVEN, "lower", "Cache look-up"),
+    "calls_captured": DynamoColumn("count", "neither", "Calls captured"),
+    "unique_graphs": DynamoColumn("count", "neither", "Unique graphs"),
+    "fallbacks_to_eager": DynamoColumn("count", "lower", "Fallbacks to eager"),
+    "graph_breaks": DynamoColumn("count", "lower", "Graph breaks over the whole benchmark"),
+    "unique_graph_breaks": DynamoColumn("count", "lower", "Graph breaks, each reason once"),
+    "autograd_captures": DynamoColumn("count", "neither", "Autograd captures"),
+    "autograd_compiles": DynamoColumn("count", "neither", "Autograd compiles"),
+    "cudagraph_skips": DynamoColumn("count", "lower", "CUDA graphs skipped over the whole benchmark"),
+}
+
+#: Words for how the check of the answers ended.
+_STATUSES = {
+    "pass": "ok",
+    "pass_due_to_skip": "skipped",
+    "skip_by_dryrun": "skipped",
+    "fail_accuracy": "wrong",
+    # Without an eager answer that repeats there is nothing to check against.
+    "eager_two_runs_differ": "unsupported",
+    "eager_variation": "unsupported",
+    "not_implemented": "unsupported",
+    "infra_error": "lost",
+}
+_SIGNS = (
+    (re.compile(r"(?<![a-z])oom(?![a-z])|out ?of ?memory"), "oom"),
+    (re.compile(r"time-?out|timed out"), "timeout"),
+    (re.compile(r"not ?implemented|unsupported|not supported"), "unsupported"),
+    (re.compile(r"fail|err(?![a-z])|error|exception|crash|killed"), "crashed"),
+)
+
+
+def status_of(text: str) -> str | None:
+    """The status of an outcome for a word or an error text; None for what is neither."""
+    word = text.strip().lower()
+    if word in _STATUSES:
+        return _STATUSES[word]
+    return next((status for sign, status in _SIGNS if sign.search(word)), None)
+
 
 #: Columns that say which case a row is about; a compiled model's row begins with the first three.
 ABOUT = ("dev", "name", "batch_size", "tag")
@@ -31,10 +100,10 @@ _TABLE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
-    """What a file's name tells, such as `inductor_torchbench_amp_training_cuda_h100_performance.csv`.
+class TableFileName:
+    """What a file's name states, such as `inductor_torchbench_amp_training_cuda_h100_performance.csv`.
 
-    `hardware` follows the device. `file` are the words that nothing here knows: what they tell apart is never
+    `hardware` follows the device. `file` are the unknown words: files that differ in them are never
     one series. In a name without suite and precision those are all words, and then the folder's name as well.
     """
 
@@ -49,7 +118,7 @@ class Name:
     folder: str | None
 
     @staticmethod
-    def of(path: Path) -> "Name":
+    def of(path: Path) -> "TableFileName":
         stem = path.stem
         left = list(_unmarked(stem))
         after_device = len(left)
@@ -80,7 +149,7 @@ class Name:
         stop = next((table.start() for table in tables if table.start() >= start), len(left))
         hardware, others = _words(left[start:stop]), _words([*left[:start], "_", *left[stop:]])
         nameless = suite is None and precision is None
-        return Name(
+        return TableFileName(
             suite=suite,
             compiler=compiler.strip("_") or None,
             precision=precision,
@@ -97,7 +166,7 @@ class Name:
         return " ".join(filter(None, (machine if machine != "unknown" else "", self.hardware))) or "unknown"
 
     def others(self) -> dict[str, str | None]:
-        """The parameters of a case for what the name tells and no rule knows."""
+        """The parameters of a case for the words of the name that no rule knows."""
         return {"file": self.file, "folder": self.folder}
 
     def case(self, row: "DynamoRow") -> str:
@@ -143,7 +212,7 @@ class DynamoRow:
     """The cells of a row that are not empty, by column; `disabled` by a `#` before it."""
 
     place: SourcePlace
-    cells: Mapping[str, At]
+    cells: Mapping[str, Value]
     disabled: bool = False
 
     def text(self, column: str) -> str | None:
@@ -188,7 +257,7 @@ def kind_of(header: tuple[str, ...], stem: str) -> str | None:
 
 def _is_number(text: str) -> bool:
     try:
-        number_in(At(text, SourcePlace("")))
+        number_in(Value(text, SourcePlace("")))
     except BadFile:
         return False
     return True
@@ -253,10 +322,12 @@ def _row(cells: tuple[str, ...], header: tuple[str, ...], place: SourcePlace) ->
     disabled = cells[0].startswith("#")
     cells = (cells[0].lstrip("# "), *cells[1:])
     named = zip(header, cells, strict=False)
-    return DynamoRow(place, {column: At(cell, place.at(column)) for column, cell in named if cell}, disabled)
+    return DynamoRow(
+        place, {column: Value(cell, place.at(column)) for column, cell in named if cell}, disabled
+    )
 
 
-def is_target(table: DynamoTable, name: Name) -> bool:
+def is_target(table: DynamoTable, name: TableFileName) -> bool:
     """Whether the numbers are hand-kept expectations: those are never one series with what was measured."""
     never = table.kind in ("graph_breaks", "compilation")
     always = table.kind in ("targets", "instructions") or (

@@ -2,27 +2,114 @@
 
 import hashlib
 import json
+import math
 import re
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ..accumulator import Gathered
+from analysis.replicates import Summary
+from records.machines import Machine
+from records.outcomes import Measurement, Outcome
+from records.runs import RunPreset
+
 from ..errors import BadFile, SourcePlace
-from ..files import head, made_at
-from ..foreign_runs import Failure, ForeignOrigin, Point, plain, slug
-from ..imported import Imported
-from ..reading import At, json_of, text_of
-from .dynamo_words import status_of
-from .oss_v3_own import Ours, is_status, restored
-from .oss_v3_record import NAME, FileTime, Meaning, Record, extra
+from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, digest, plain
+from ..runs import Imported, ImportedRun
+from ..source_file import Value, head, json_of, made_at, text_of
+from ..units import slug
+from .dynamo_table import status_of
+from .oss_v3_record import NAME, FileTime, MetricMeaning, OssRecord, extra, extra_text
+from .run_bodies import STATUSES
 
 TITLE = "PyTorch OSS benchmark database, version 3 (JSON)"
 
 __all__ = ["NAME", "TITLE", "knows", "read"]
+
+
+#: The database keeps values as 32-bit floats, and what describes them as text.
+_AGREEING = 1e-6
+_PROCESSES = "one per fresh process"
+_STATUSES = "status of each fresh process"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """How one process ended."""
+
+    status: str
+    reason: str
+    replicate: int
+
+
+@dataclass(slots=True)
+class ExporterExtras:
+    """What is known of a run's measurements, by case and metric, and of its processes, by case."""
+
+    measurements: dict[tuple[str, str], Summary] = field(default_factory=dict[tuple[str, str], Summary])
+    endings: dict[str, list[_Ending]] = field(default_factory=dict[str, list[_Ending]])
+    replicates: dict[str, dict[str, list[int]]] = field(default_factory=dict[str, dict[str, list[int]]])
+    """By case and metric, of which processes its values are."""
+    preset: tuple[str, str] | None = None
+    """The fingerprint and the name of the preset it was measured under."""
+    hardware: str = ""
+    """The fingerprint of what it was measured on."""
+
+    def under(self, record: OssRecord) -> None:
+        """Keep the preset and the hardware that a record of ours names."""
+        fingerprint = extra_text(record.benchmark, "profile_fingerprint")
+        if record.is_ours and fingerprint:
+            self.preset = fingerprint, extra_text(record.benchmark, "profile")
+        self.hardware = record.hardware_fingerprint or self.hardware
+
+    def stated(self, record: OssRecord, case: str, metric: str, values: Sequence[float]) -> bool:
+        """Keep what a record of ours says of its measurement; whether its values are those of processes.
+
+        Raises BadFile where that contradicts itself or the values.
+        """
+        if not record.is_ours:
+            return False
+        about = extra(record.metric)
+        processes = extra_text(record.metric, "value_kind") == _PROCESSES
+        numbers = [_process(each) for each in _list(about, "replicates")] if processes else []
+        if numbers and not len(set(numbers)) == len(numbers) == len(values):
+            sentence = f"has {len(values)} values of {len(set(numbers))} processes"
+            raise BadFile(record.place.at("metric"), sentence)
+        _ended_well(numbers, self.endings.get(case), record.place)
+        if "point" in about:
+            stated = _stated(about)
+            if processes and stated.n != len(values):
+                raise BadFile(record.place.at("metric"), f"has {len(values)} values of {stated.n} processes")
+            if not _is_close(stated.point, median(values)):
+                raise about["point"].wrong(f"the median of its values, {median(values):g}")
+            self.measurements.setdefault((case, metric), stated)
+        if numbers:
+            self.replicates.setdefault(case, {}).setdefault(metric, numbers)
+        return processes
+
+    def ended(self, record: OssRecord, case: str) -> list[Failure]:
+        """Keep how the processes of a case ended, and return the first that did not end well.
+
+        Raises BadFile where that is not written as our exporter writes it.
+        """
+        about = extra(record.metric)
+        columns = [_list(about, name) for name in ("benchmark_values", "reasons", "replicates")]
+        if len({len(column) for column in columns}) != 1:
+            raise BadFile(record.place.at("metric").at("extra_info"), "has lists of different lengths")
+        endings = [_ending(*row) for row in zip(*columns, strict=True)]
+        if case in self.endings:
+            raise BadFile(record.place, f"states a second time how the processes of {case} ended")
+        if len({each.replicate for each in endings}) != len(endings):
+            raise BadFile(record.place, f"states twice how a process of {case} ended")
+        for numbers in self.replicates.get(case, {}).values():
+            _ended_well(numbers, endings, record.place)
+        self.endings[case] = endings
+        bad = next((each for each in endings if each.status != "ok"), None)
+        return [Failure(case, bad.status, bad.reason)] if bad else []
 
 
 @dataclass(slots=True)
@@ -34,7 +121,7 @@ class _Group:
     points: list[Point] = field(default_factory=list[Point])
     failures: list[Failure] = field(default_factory=list[Failure])
     ended: set[str] = field(default_factory=set[str])
-    ours: Ours = field(default_factory=Ours)
+    ours: ExporterExtras = field(default_factory=ExporterExtras)
     values: list[float] = field(default_factory=list[float])
 
 
@@ -52,21 +139,21 @@ def read(path: Path) -> Imported:
 
     A record whose metric is missing, or is none, is set aside. Raises BadFile where no record is usable.
     """
-    gathered = Gathered(NAME)
+    accumulator = RunAccumulator(NAME)
     text = text_of(path)
     file = FileTime(*made_at(path), hashlib.sha256(text.encode()).hexdigest())
     groups: dict[str, _Group] = {}
-    for at in _records(text, path.name, gathered):
+    for at in _records(text, path.name, accumulator):
         try:
-            _take(Record.of(at), file, groups)
+            _take(OssRecord.of(at), file, groups)
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
     for group in groups.values():
-        _add(group, gathered)
-    return gathered.imported(SourcePlace(path.name))
+        _add(group, accumulator)
+    return accumulator.imported(SourcePlace(path.name))
 
 
-def _records(text: str, name: str, gathered: Gathered) -> Iterator[At]:
+def _records(text: str, name: str, accumulator: RunAccumulator) -> Iterator[Value]:
     """The elements of a list, a single object, or on each line an object or a list of them.
 
     A line that is no JSON is set aside.
@@ -77,7 +164,7 @@ def _records(text: str, name: str, gathered: Gathered) -> Iterator[At]:
             try:
                 yield from _elements(json_of(line, SourcePlace(name, number)))
             except BadFile as error:
-                gathered.refuse(error)
+                accumulator.refuse(error)
         return
     yield from _elements(json_of(text, SourcePlace(name)))
 
@@ -91,11 +178,11 @@ def _is_whole(line: str) -> bool:
     return True
 
 
-def _elements(at: At) -> Sequence[At]:
+def _elements(at: Value) -> Sequence[Value]:
     return at.list() if isinstance(at.value, list) else [at]
 
 
-def _take(record: Record, file: FileTime, groups: dict[str, _Group]) -> None:
+def _take(record: OssRecord, file: FileTime, groups: dict[str, _Group]) -> None:
     origin, case = record.origin(file), record.case()
     about = (origin.suite, origin.identity, origin.machine, origin.hardware)
     key = json.dumps([origin.started_at.isoformat(), *about])
@@ -108,7 +195,7 @@ def _take(record: Record, file: FileTime, groups: dict[str, _Group]) -> None:
     groups[key] = group
 
 
-def _take_values(record: Record, case: str, group: _Group) -> None:
+def _take_values(record: OssRecord, case: str, group: _Group) -> None:
     meaning = record.meaning()
     found = record.metric.get("benchmark_values")
     place = record.place.at("metric").at("benchmark_values")
@@ -132,7 +219,9 @@ def _take_values(record: Record, case: str, group: _Group) -> None:
     group.values += values
 
 
-def _points(record: Record, case: str, meaning: Meaning, values: list[float], ours: Ours) -> list[Point]:
+def _points(
+    record: OssRecord, case: str, meaning: MetricMeaning, values: list[float], ours: ExporterExtras
+) -> list[Point]:
     """The point of a record, and one for its target where it has one.
 
     Only our own exporter says whether a value is that of a fresh process; of others the median is one.
@@ -164,7 +253,7 @@ def _points(record: Record, case: str, meaning: Meaning, values: list[float], ou
     ]
 
 
-def _texts(record: Record) -> Sequence[At]:
+def _texts(record: OssRecord) -> Sequence[Value]:
     """The results that are texts: a list, the same as JSON, or one text."""
     at = extra(record.metric).get("benchmark_values")
     if at is None:
@@ -174,7 +263,7 @@ def _texts(record: Record) -> Sequence[At]:
     return _elements(at)
 
 
-def _failure(texts: Sequence[At], case: str, meaning: Meaning) -> Failure:
+def _failure(texts: Sequence[Value], case: str, meaning: MetricMeaning) -> Failure:
     """The outcome of a result that is a text; a case of its own, beside that of the numbers.
 
     A check that fails would else be hidden by a speed-up of the same model.
@@ -193,15 +282,15 @@ def _failure(texts: Sequence[At], case: str, meaning: Meaning) -> Failure:
     return Failure(key, statuses[worst] or "crashed", words[worst])
 
 
-def _add(group: _Group, gathered: Gathered) -> None:
+def _add(group: _Group, accumulator: RunAccumulator) -> None:
     notes = group.origin.facts["notes"]
     if group.values and all(_is_single(value) for value in group.values):
         notes.append("every value is a 32-bit float: digits after the seventh may have been lost")
-    before = len(gathered.runs)
-    gathered.add(group.origin, group.place, group.points, group.failures)
-    if len(gathered.runs) > before:
-        run = list(gathered.runs)[-1]
-        gathered.runs[run] = restored(gathered.runs[run], group.ours)
+    before = len(accumulator.runs)
+    accumulator.add(group.origin, group.place, group.points, group.failures)
+    if len(accumulator.runs) > before:
+        run = list(accumulator.runs)[-1]
+        accumulator.runs[run] = restored(accumulator.runs[run], group.ours)
 
 
 def _is_single(value: float) -> bool:
@@ -209,3 +298,136 @@ def _is_single(value: float) -> bool:
         return struct.unpack("f", struct.pack("f", value))[0] == value
     except OverflowError:
         return False
+
+
+def is_status(record: OssRecord) -> bool:
+    """Whether a record of ours states how processes ended, and no number."""
+    return record.is_ours and extra_text(record.metric, "value_kind") == _STATUSES
+
+
+def restored(run: ImportedRun, ours: ExporterExtras) -> ImportedRun:
+    """The run with what our exporter said: the summaries in full, and the processes that did not end well."""
+    measurements = tuple(_measurement(each, ours.measurements) for each in run.measurements)
+    found: dict[str, list[Outcome]] = {}
+    for each in run.outcomes:
+        found.setdefault(each.case, []).append(each)
+    outcomes = [
+        outcome
+        for case, own in found.items()
+        for outcome in _outcomes(own, ours.endings.get(case, ()), ours.replicates.get(case, {}))
+    ]
+    preset = _preset(run.run.preset, ours.preset) if ours.preset else run.run.preset
+    machine = _machine(run.run.machine, ours.hardware) if ours.hardware else run.run.machine
+    restated = replace(run.run, planned=len(outcomes), preset=preset, machine=machine)
+    return ImportedRun(restated, tuple(outcomes), measurements)
+
+
+def _preset(imported: RunPreset, measured: tuple[str, str]) -> RunPreset:
+    """What was measured under two presets is never one series, here as little as where it comes from."""
+    fingerprint, name = measured
+    own = hashlib.sha256(f"{imported.fingerprint} {fingerprint}".encode(errors="replace")).hexdigest()[:16]
+    return replace(imported, fingerprint=own, name=f"{imported.name} {name}".strip())
+
+
+def _machine(imported: Machine, fingerprint: str) -> Machine:
+    """Hardware whose labels name only the same GPUs is not one series, as little as where it comes from."""
+    hardware = replace(imported.hardware, fingerprint=digest(imported.hardware.fingerprint, fingerprint))
+    return replace(imported, fingerprint=digest(imported.fingerprint, fingerprint), hardware=hardware)
+
+
+def _measurement(each: Measurement, stated: Mapping[tuple[str, str], Summary]) -> Measurement:
+    known = stated.get((each.case, each.metric))
+    return each if known is None else replace(each, **asdict(known))
+
+
+def _outcomes(
+    found: Sequence[Outcome], endings: Sequence[_Ending], numbered: Mapping[str, Sequence[int]]
+) -> list[Outcome]:
+    """The outcomes of a case, each under its replicate's own number; `found` are those that values made.
+
+    `numbered` has the numbers of a metric's processes. Older exports lack them; the values are then
+    those of the processes that ended well, in turn.
+    """
+    good = [each for each in found if each.status == "ok"]
+    if not endings and len(good) < len(found):
+        return list(found)
+    metrics: dict[int, dict[str, float]] = {}
+    for name in dict.fromkeys(name for each in good for name in each.metrics):
+        values = [each.metrics[name] for each in good if name in each.metrics]
+        numbers = numbered.get(name, ())
+        own = numbers if len(numbers) == len(values) else _in_turn(endings)
+        for number, value in zip(own, values, strict=False):
+            metrics.setdefault(number, {})[name] = value
+    ended = [
+        replace(
+            found[0],
+            status=each.status,
+            reason=each.reason,
+            replicate=each.replicate,
+            metrics=metrics.pop(each.replicate, {}),
+        )
+        for each in endings
+    ]
+    return ended + [replace(good[0], replicate=number, metrics=metrics[number]) for number in sorted(metrics)]
+
+
+def _in_turn(endings: Sequence[_Ending]) -> Iterator[int]:
+    """The numbers of the processes that ended well, then those that no process has."""
+    yield from (each.replicate for each in endings if each.status == "ok")
+    used = {each.replicate for each in endings}
+    yield from (number for number in count() if number not in used)
+
+
+def _ended_well(numbers: Iterable[int], endings: Sequence[_Ending] | None, place: SourcePlace) -> None:
+    """Raise BadFile where a process has a value that did not end well, or that is not among the `endings`."""
+    well = {each.replicate for each in endings or () if each.status == "ok"}
+    for number in numbers:
+        if endings is not None and number not in well:
+            raise BadFile(place, f"has a value of process {number}, which is none of those that ended well")
+
+
+def _stated(about: Mapping[str, Value]) -> Summary:
+    numbers = {
+        name: _value(about[name]).number()
+        for name in ("point", "low", "high", "smallest", "largest", "spread_log", "n")
+        if name in about
+    }
+    point = numbers["point"]
+    n = numbers.get("n", 1.0)
+    if n < 1 or not n.is_integer() or n >= 2**31:
+        raise about["n"].wrong("a number of processes")
+    smallest, largest = numbers.get("smallest", point), numbers.get("largest", point)
+    low, high = numbers.get("low"), numbers.get("high")
+    order = [smallest, point, largest]
+    interval = [each for each in (low, point, high) if each is not None]
+    if order != sorted(order) or interval != sorted(interval) or (low is None) != (high is None):
+        raise about["point"].wrong("a point within its range and its interval")
+    return Summary(point, low, high, smallest, largest, numbers.get("spread_log"), int(n))
+
+
+def _ending(status: Value, reason: Value, replicate: Value) -> _Ending:
+    if status.value not in STATUSES:
+        raise status.wrong(f"one of {', '.join(STATUSES)}")
+    return _Ending(str(status.value), "" if reason.value == "" else reason.text(), _process(replicate))
+
+
+def _process(at: Value) -> int:
+    number = at.value
+    if type(number) is not int or not 0 <= number < 2**31:
+        raise at.wrong("the number of a process")
+    return number
+
+
+def _list(about: Mapping[str, Value], name: str) -> Sequence[Value]:
+    if name not in about:
+        return []
+    return _value(about[name]).list()
+
+
+def _value(at: Value) -> Value:
+    """A value that stands as JSON in a text, or as it is."""
+    return json_of(at.value, at.place) if isinstance(at.value, str) else at
+
+
+def _is_close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=_AGREEING, abs_tol=1e-37)

@@ -10,12 +10,11 @@ from typing import Any
 
 from analysis.metrics import Better
 
-from ..accumulator import moment, moment_in
 from ..errors import BadFile, SourcePlace
-from ..foreign_runs import ForeignOrigin, case_key, plain, slug
-from ..reading import At
-from ..units import slug_apart
-from .dynamo_words import AS_GIVEN, COLUMNS
+from ..foreign_runs import ForeignOrigin, case_key, plain
+from ..source_file import Value, moment, moment_in
+from ..units import slug, slug_apart
+from .dynamo_table import AS_GIVEN, COLUMNS
 
 NAME = "oss-v3"
 
@@ -25,7 +24,7 @@ _TUPLES = {
     "model": ("name", "type", "backend", "origins", "extra_info"),
     "metric": ("name", "benchmark_values", "target_value", "extra_info"),
 }
-#: Members that tell which change was measured, and by which job.
+#: Members that identify the measured change, and the job.
 _JOB = (
     *("repo", "head_branch", "head_sha", "name", "workflow_id", "run_attempt", "job_id", "schema_version"),
     *("servicelab_experiment_id", "servicelab_trial_id"),
@@ -40,7 +39,7 @@ _TIMES = frozenset({"s", "ms", "us", "µs", "ns", "sec", "seconds"})
 #: The benchmark whose metrics are the columns of dynamo's tables.
 _DYNAMO = "TorchInductor"
 
-Members = Mapping[str, At]
+Members = Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class FileTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class MetricMeaning:
     """What a metric is called here, and what its numbers mean."""
 
     metric: str
@@ -65,7 +64,7 @@ class Meaning:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class OssRecord:
     """A record, its tuples taken apart; members that are missing are so in `top` and in the tuples."""
 
     place: SourcePlace
@@ -75,14 +74,16 @@ class Record:
     metric: Members
 
     @staticmethod
-    def of(at: At) -> "Record":
+    def of(at: Value) -> "OssRecord":
         """The record; raises BadFile for one without a metric, or with a tuple that is none."""
         top = {name: member for name, member in at.object().items() if member.value is not None}
         if isinstance(top.get("metric", at).value, str) and {"actual", "target"} & top.keys():
             raise BadFile(at.place, "is of version 2 of the format, which is not read")
         if "metric" not in top:
             raise BadFile(at.place.at("metric"), "is missing")
-        return Record(at.place, top, *(_tuple(top.get(name), members) for name, members in _TUPLES.items()))
+        return OssRecord(
+            at.place, top, *(_tuple(top.get(name), members) for name, members in _TUPLES.items())
+        )
 
     @property
     def is_ours(self) -> bool:
@@ -114,7 +115,7 @@ class Record:
         name = text(self.model, "name") or text(self.benchmark, "name")
         return case_key(name, _PHASES.get(mode, "call"), parameters, technique)
 
-    def meaning(self) -> Meaning:
+    def meaning(self) -> MetricMeaning:
         """What its metric means; raises BadFile for one without a name."""
         name = self.metric["name"].text() if "name" in self.metric else ""
         if not name:
@@ -128,20 +129,20 @@ class Record:
             and better
             and re.fullmatch(r"[a-z0-9][a-z0-9._]*", name)
         ):
-            return Meaning(name, unit, better, title)
+            return MetricMeaning(name, unit, better, title)
         own = f"oss.{slug_apart(name, 'value')}"
         if unit:
             # Others may give the same name to the same metric in another unit.
-            return Meaning(f"{own}.{slug_apart(unit, 'unit')}", unit, better or "neither", title)
+            return MetricMeaning(f"{own}.{slug_apart(unit, 'unit')}", unit, better or "neither", title)
         column = COLUMNS.get(name) if text(self.benchmark, "name") == _DYNAMO else None
         if column:
-            return Meaning(own, column.unit, column.better, column.title, column.positive)
+            return MetricMeaning(own, column.unit, column.better, column.title, column.positive)
         if name.endswith("instruction_count"):
-            return Meaning(own, "instructions", "lower", title, True)
+            return MetricMeaning(own, "instructions", "lower", title, True)
         if match := re.fullmatch(r".*\(([^()]+)\)\s*", name):
             unit = match[1].strip()
-            return Meaning(own, unit, "lower" if unit in _TIMES else "neither", title)
-        return Meaning(own, AS_GIVEN, "neither", title)
+            return MetricMeaning(own, unit, "lower" if unit in _TIMES else "neither", title)
+        return MetricMeaning(own, AS_GIVEN, "neither", title)
 
     def origin(self, file: FileTime) -> ForeignOrigin:
         """The run it belongs to; raises BadFile for a time that is none."""
@@ -224,7 +225,7 @@ def brief(value: Any) -> str:
     return f"sha256:{hashlib.sha256(shown.encode(errors='replace')).hexdigest()[:12]}"
 
 
-def _tuple(at: At | None, names: tuple[str, ...]) -> Members:
+def _tuple(at: Value | None, names: tuple[str, ...]) -> Members:
     if at is None:
         return {}
     if isinstance(at.value, list):
@@ -237,7 +238,7 @@ def _tuple(at: At | None, names: tuple[str, ...]) -> Members:
     return {name: member for name, member in members.items() if member.value is not None}
 
 
-def _distinguishing(members: Members) -> list[tuple[str, At]]:
+def _distinguishing(members: Members) -> list[tuple[str, Value]]:
     return [(name, each) for name, each in extra(members).items() if name not in _ABOUT_VALUE]
 
 
@@ -252,7 +253,7 @@ def _is_case(key: str) -> bool:
 
 
 def _runner(members: Members) -> tuple[str, str, str]:
-    """The names that tell a runner's hardware: how many GPUs, its name and its type."""
+    """The names that describe a runner's hardware: how many GPUs, its name and its type."""
     count = text(members, "gpu_count")
     return (
         f"{count} GPUs" if count not in ("", "0", "1") else "",
@@ -261,7 +262,7 @@ def _runner(members: Members) -> tuple[str, str, str]:
     )
 
 
-def _version(at: At) -> dict[str, str]:
+def _version(at: Value) -> dict[str, str]:
     """A dependency: which version it is, and for ours the environment it was in."""
     members = at.object()
     names = ("repo", "branch", "sha", "version")

@@ -21,8 +21,8 @@ from records.runs import Run
 
 from ..errors import BadFile, SourcePlace
 from ..exporters.pyrometer import SUMS
-from ..imported import Imported, ImportedRun, ImportProblem
-from ..reading import At, refuse_streams
+from ..runs import Imported, ImportedRun, ImportProblem
+from ..source_file import Value, refuse_streams
 from .run_bodies import measurement_of, metric_of, outcome_of, run_of
 
 NAME = "pyrometer"
@@ -32,7 +32,7 @@ TITLE = "Pyrometer's own export"
 _BEGINNING = re.compile(
     rb'\s*\{"v":\d+,"kind":"(header","crc":\d+,"body":\{"record":|export","crc":\d+,"body":\{"format":"pyrometer")'
 )
-#: Of a file so many bytes tell whether it is one.
+#: Bytes of a file that are enough to recognise an export.
 _BEGINNING_BYTES = 200
 #: A longer line is none of ours: an outcome of eight million samples fits.
 _MAX_LINE = 64 << 20
@@ -183,12 +183,12 @@ class _Reading:
         self._piece.size += len(raw)
         self._piece.lines += 1
         try:
-            self._take(number, line.kind, At(line.body, SourcePlace(self._name, number)))
+            self._take(number, line.kind, Value(line.body, SourcePlace(self._name, number)))
         except BadFile as error:
             self.problem(number, error.sentence, error.place.field)
         return done
 
-    def _take(self, number: int, kind: str, at: At) -> None:
+    def _take(self, number: int, kind: str, at: Value) -> None:
         self._ended = kind == "end"
         if kind in ("export", "end"):
             if self._ended:
@@ -224,7 +224,9 @@ class _Reading:
             both = f"{definition.unit} there and in {known.unit} here"
             self.problem(number, f"{name} is in {both}: its values are left out")
         elif known is None and self._defined.setdefault(name, meaning) != meaning:
-            self.problem(number, f"{name} was told otherwise before: its values are left out from here on")
+            self.problem(
+                number, f"{name} was defined differently before: its values are left out from now on"
+            )
         else:
             self._others.discard(name)
             if known is None:
@@ -233,17 +235,17 @@ class _Reading:
         self._others.add(name)
 
     def _is_known(self, number: int, name: str) -> bool:
-        """Whether values of a metric can be used: without its line nobody knows their unit."""
+        """Whether values of a metric can be used: without its line their unit is unknown."""
         if name in self._others:
             return False
         if name in METRICS or name in self._defined:
             return True
         if name not in self._undefined:
             self._undefined.add(name)
-            self.problem(number, f"no line before tells what {name} is: its values are left out")
+            self.problem(number, f"no line before defines {name}: its values are left out")
         return False
 
-    def _belonging(self, kind: str, at: At) -> tuple[list[Outcome], list[Measurement]] | None:
+    def _belonging(self, kind: str, at: Value) -> tuple[list[Outcome], list[Measurement]] | None:
         """Where what belongs to a run goes; None where the run is not known."""
         name = at.need("run").text()
         run = self._runs.get(name)
@@ -255,7 +257,7 @@ class _Reading:
             raise BadFile(environment.place, f"is no environment of run {name}")
         return self._piece.runs.setdefault(name, ([], []))
 
-    def _count(self, number: int, at: At) -> None:
+    def _count(self, number: int, at: Value) -> None:
         """Hold the last line against the lines that came since the first."""
         # In exports of 0.1.0 the counts stand beside the sum.
         stated_counts = (at.get("lines") or at).object()

@@ -8,12 +8,10 @@ from typing import Any
 
 from analysis.metrics import Better
 
-from ..accumulator import Gathered, moment_in
 from ..errors import BadFile, SourcePlace
-from ..files import head, made_at
-from ..foreign_runs import ForeignOrigin, Point, case_key
-from ..imported import Imported
-from ..reading import At, json_of, text_of
+from ..foreign_runs import ForeignOrigin, Point, RunAccumulator, case_key
+from ..runs import Imported
+from ..source_file import Value, head, json_of, made_at, moment_in, text_of
 
 NAME = "pytest-benchmark"
 TITLE = "pytest-benchmark JSON (--benchmark-json)"
@@ -43,12 +41,12 @@ def knows(path: Path) -> bool:
 
 
 def read(path: Path) -> Imported:
-    """The file's benchmarks: a run, or one for each PyTorch if `extra_info` tells of several."""
+    """The file's benchmarks: a run, or one for each PyTorch if `extra_info` names several."""
     document = json_of(text_of(path), SourcePlace(path.name))
     benchmarks = document.need("benchmarks").list()
     machine = document.need("machine_info")
     shared = _torch_version(machine)
-    gathered = Gathered(NAME)
+    accumulator = RunAccumulator(NAME)
     by_torch: dict[str, list[int]] = {}
     for number, benchmark in enumerate(benchmarks):
         try:
@@ -56,13 +54,19 @@ def read(path: Path) -> Imported:
             own = _torch_version(extra) if extra else ""
             by_torch.setdefault(own or shared, []).append(number)
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
     for torch_version, own in by_torch.items():
-        _add(gathered, path, document, torch_version, (benchmarks[number] for number in own))
-    return gathered.imported(document.place.at("benchmarks"))
+        _add(accumulator, path, document, torch_version, (benchmarks[number] for number in own))
+    return accumulator.imported(document.place.at("benchmarks"))
 
 
-def _add(gathered: Gathered, path: Path, document: At, torch_version: str, benchmarks: Iterator[At]) -> None:
+def _add(
+    accumulator: RunAccumulator,
+    path: Path,
+    document: Value,
+    torch_version: str,
+    benchmarks: Iterator[Value],
+) -> None:
     points: list[Point] = []
     about: dict[str, Any] = {}
     project = _text(document.get("commit_info"), "project")
@@ -70,15 +74,15 @@ def _add(gathered: Gathered, path: Path, document: At, torch_version: str, bench
         try:
             name = benchmark.get("fullname") or benchmark.need("name")
             case = _case(name, benchmark, project)
-            points += _points(gathered, case, benchmark.need("stats"))
+            points += _points(accumulator, case, benchmark.need("stats"))
             about[case] = _about(benchmark)
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
     origin = _origin(path, document, torch_version, {"benchmarks": about})
-    gathered.add(origin, document.place.at("benchmarks"), points)
+    accumulator.add(origin, document.place.at("benchmarks"), points)
 
 
-def _origin(path: Path, document: At, torch_version: str, facts: Mapping[str, Any]) -> ForeignOrigin:
+def _origin(path: Path, document: Value, torch_version: str, facts: Mapping[str, Any]) -> ForeignOrigin:
     machine = document.need("machine_info")
     commit = document.get("commit_info")
     written = document.get("datetime")
@@ -99,8 +103,8 @@ def _origin(path: Path, document: At, torch_version: str, facts: Mapping[str, An
     )
 
 
-def _case(name: At, benchmark: At, project: str) -> str:
-    """The test without its id in brackets, with its parameters; `fullname` tells files apart."""
+def _case(name: Value, benchmark: Value, project: str) -> str:
+    """The test without its id in brackets, with its parameters; `fullname` distinguishes files."""
     test, bracket, identifier = name.text().partition("[")
     given = benchmark.get("params")
     members = given.object() if given and isinstance(given.value, dict) else {}
@@ -117,16 +121,16 @@ def _plain(value: Any) -> bool:
     return value is None or isinstance(value, int | float)
 
 
-def _points(gathered: Gathered, case: str, stats: At) -> Iterator[Point]:
+def _points(accumulator: RunAccumulator, case: str, stats: Value) -> Iterator[Point]:
     for field, member in stats.object().items():
         if field not in _STATISTICS or member.value is None:
             continue
         metric, unit, factor, better, title = _STATISTICS[field]
         try:
             # What is finite in seconds need not be so in milliseconds.
-            value = At(member.number() * factor, member.place).number()
+            value = Value(member.number() * factor, member.place).number()
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
             continue
         yield Point(
             case=case,
@@ -139,7 +143,7 @@ def _points(gathered: Gathered, case: str, stats: At) -> Iterator[Point]:
         )
 
 
-def _about(benchmark: At) -> dict[str, Any]:
+def _about(benchmark: Value) -> dict[str, Any]:
     """How much was measured, and what the suite wrote beside it."""
     stats = benchmark.need("stats").object()
     about = {name: stats[name].value for name in ("rounds", "iterations", "outliers") if name in stats}
@@ -149,13 +153,13 @@ def _about(benchmark: At) -> dict[str, Any]:
     return about
 
 
-def _torch_version(at: At) -> str:
+def _torch_version(at: Value) -> str:
     members = at.object()
     found = (members[name].value for name in _TORCH if name in members)
     return next((each for each in found if isinstance(each, str) and each), "")
 
 
-def _hardware(machine: At) -> str:
+def _hardware(machine: Value) -> str:
     """The processor by its name and its logical CPUs, or what the system calls the architecture."""
     cpu = machine.get("cpu")
     members = cpu.object() if cpu and isinstance(cpu.value, dict) else {}
@@ -167,7 +171,7 @@ def _hardware(machine: At) -> str:
     return name or _text(machine, "processor") or _text(machine, "machine") or "unknown"
 
 
-def _text(at: At | None, name: str) -> str:
+def _text(at: Value | None, name: str) -> str:
     """A text that may be missing or empty."""
     member = at.get(name) if at else None
     return member.value if member and isinstance(member.value, str) else ""

@@ -14,7 +14,7 @@ from records.runs import Run, RunPreset
 from records.telemetry import Recording
 
 from ..errors import BadFile
-from ..reading import At
+from ..source_file import Value
 
 STATES = ("running", "complete", "interrupted")
 STATUSES = tuple(OutcomeStatus)
@@ -27,7 +27,7 @@ _COUNT, _SAMPLE, _STAMP = 2**31, 2**63, 2**62
 T = TypeVar("T")
 
 
-def run_of(at: At) -> Run:
+def run_of(at: Value) -> Run:
     """The run of a body; raises BadFile."""
     kind, source, source_format = _kinds(at)
     return Run(
@@ -50,7 +50,7 @@ def run_of(at: At) -> Run:
     )
 
 
-def _kinds(at: At) -> tuple[RunKind, RunSource, str]:
+def _kinds(at: Value) -> tuple[RunKind, RunSource, str]:
     """The kind, source and source format of a run; by the rules of their time where an export lacks them."""
     if at.get("kind") is None:
         kind = kind_of_old_run(_text(at, "command"), _facts(at, "facts"))
@@ -59,7 +59,7 @@ def _kinds(at: At) -> tuple[RunKind, RunSource, str]:
     return kind, RunSource(_one_of(at, "source", tuple(RunSource))), _text(at, "source_format")
 
 
-def outcome_of(at: At) -> Outcome:
+def outcome_of(at: Value) -> Outcome:
     """The outcome of a body; raises BadFile."""
     return Outcome(
         case=at.need("case").text(),
@@ -78,18 +78,18 @@ def outcome_of(at: At) -> Outcome:
     )
 
 
-def measurement_of(at: At) -> Measurement:
+def measurement_of(at: Value) -> Measurement:
     """The measurement of a body; raises BadFile, also for one that contradicts itself."""
     found = Measurement(
         case=at.need("case").text(),
         environment=at.need("environment").text(),
         metric=at.need("metric").text(),
         point=at.need("point").number(),
-        low=_maybe(at, "low", At.number),
-        high=_maybe(at, "high", At.number),
+        low=_maybe(at, "low", Value.number),
+        high=_maybe(at, "high", Value.number),
         smallest=at.need("smallest").number(),
         largest=at.need("largest").number(),
-        spread=_maybe(at, "spread", At.number),
+        spread=_maybe(at, "spread", Value.number),
         n=_count(at, "n"),
     )
     if found.n < 1:
@@ -101,13 +101,13 @@ def measurement_of(at: At) -> Measurement:
     return found
 
 
-def metric_of(at: At) -> MetricDefinition:
+def metric_of(at: Value) -> MetricDefinition:
     """The metric of a body; raises BadFile."""
     better = _one_of(at, "better", DIRECTIONS)
     return MetricDefinition(at.need("name").text(), _text(at, "title"), _text(at, "unit"), better)
 
 
-def _machine(at: At) -> Machine:
+def _machine(at: Value) -> Machine:
     hardware = at.need("hardware")
     return Machine(
         at.need("fingerprint").text(),
@@ -117,7 +117,7 @@ def _machine(at: At) -> Machine:
     )
 
 
-def _environment(at: At, source: RunSource) -> Environment:
+def _environment(at: Value, source: RunSource) -> Environment:
     torch_version = _text(at, "torch_version")
     if at.get("kind") is None:
         kind = kind_of_old_environment(torch_version, source)
@@ -133,11 +133,11 @@ def _environment(at: At, source: RunSource) -> Environment:
     )
 
 
-def _preset(at: At) -> RunPreset:
+def _preset(at: Value) -> RunPreset:
     return RunPreset(at.need("fingerprint").text(), _text(at, "name"), _facts(at, "settings"))
 
 
-def _recording(at: At) -> Recording:
+def _recording(at: Value) -> Recording:
     started = _integers(at.need("started_ns"), 0, _STAMP)
     ended = _integers(at.need("ended_ns"), 0, _STAMP)
     values = {name: _column(column) for name, column in at.need("values").object().items()}
@@ -149,14 +149,14 @@ def _recording(at: At) -> Recording:
     )
 
 
-def _column(at: At) -> tuple[float | None, ...]:
+def _column(at: Value) -> tuple[float | None, ...]:
     values: list[Any] = at.value if isinstance(at.value, list) else []
     if values and all(value is None or (type(value) is float and math.isfinite(value)) for value in values):
         return tuple(values)
     return tuple(None if each.value is None else each.number() for each in at.list())
 
 
-def _integers(at: At, low: int, high: int) -> tuple[int, ...]:
+def _integers(at: Value, low: int, high: int) -> tuple[int, ...]:
     """Many integers in `low` <= i < `high`: only a wrong one is worth a look of its own."""
     if isinstance(at.value, list):
         values: list[Any] = at.value
@@ -168,13 +168,13 @@ def _integers(at: At, low: int, high: int) -> tuple[int, ...]:
     return ()
 
 
-def _text(at: At, name: str) -> str:
+def _text(at: Value, name: str) -> str:
     """A text that may be empty, but has to be there."""
     member = at.need(name)
     return member.value if member.value == "" else member.text()
 
 
-def _texts(at: At, name: str) -> tuple[str, ...]:
+def _texts(at: Value, name: str) -> tuple[str, ...]:
     member = at.need(name)
     values: list[Any] = member.value if isinstance(member.value, list) else []
     if values and all(type(value) is str for value in values):
@@ -182,36 +182,36 @@ def _texts(at: At, name: str) -> tuple[str, ...]:
     return tuple(each.value if each.value == "" else each.text() for each in member.list())
 
 
-def _facts(at: At, name: str) -> dict[str, Any]:
+def _facts(at: Value, name: str) -> dict[str, Any]:
     member = at.need(name)
     if not isinstance(member.value, dict):
         raise member.wrong("an object")
     return dict(cast("dict[str, Any]", member.value))
 
 
-def _facts_with_phases(at: At) -> dict[str, Any]:
+def _facts_with_phases(at: Value) -> dict[str, Any]:
     """The facts of an outcome; its phases stand apart from them, save in exports of 0.1.0."""
     phases = _facts(at, "phases") if at.get("phases") else {}
     return _facts(at, "facts") | ({"phases": phases} if phases else {})
 
 
-def _count(at: At, name: str) -> int:
-    return _integers(At([at.need(name).value], at.place.at(name)), 0, _COUNT)[0]
+def _count(at: Value, name: str) -> int:
+    return _integers(Value([at.need(name).value], at.place.at(name)), 0, _COUNT)[0]
 
 
-def _one_of(at: At, name: str, known: tuple[str, ...]) -> str:
+def _one_of(at: Value, name: str, known: tuple[str, ...]) -> str:
     member = at.need(name)
     if member.value not in known:
         raise member.wrong(f"one of {', '.join(known)}")
     return member.value
 
 
-def _maybe(at: At, name: str, read: Callable[[At], T]) -> T | None:
+def _maybe(at: Value, name: str, read: Callable[[Value], T]) -> T | None:
     member = at.get(name)
     return None if member is None else read(member)
 
 
-def _moment(at: At) -> datetime:
+def _moment(at: Value) -> datetime:
     expected = "a time with its zone, as 2026-11-21T20:15:00.000001+00:00"
     try:
         moment = datetime.fromisoformat(at.text())

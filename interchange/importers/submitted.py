@@ -15,9 +15,9 @@ from records.runs import RunPreset
 
 from ..errors import BadFile
 from ..foreign_runs import SUBMITTED, Failure, ForeignOrigin, Point, assembled, case_key, plain
-from ..imported import Imported, ImportedRun, ImportProblem
-from ..reading import At
-from ..value_checks import objection
+from ..runs import Imported, ImportedRun, ImportProblem
+from ..source_file import Value
+from ..units import objection
 
 NAME = SUBMITTED
 
@@ -64,7 +64,9 @@ class Submission:
         return self.suite, started, self.torch, self.python, self.environment, self.preset, gpus
 
 
-def submissions(document: At, default_time: datetime | None, now: datetime | None = None) -> list[Submission]:
+def submissions(
+    document: Value, default_time: datetime | None, now: datetime | None = None
+) -> list[Submission]:
     """The elements of a document: one object, or a list of them; raises BadFile for the first mistake.
 
     `default_time` is for those that do not say when they were measured; with None they have to. `now` is the
@@ -145,7 +147,7 @@ def _with_facts(outcome: Outcome, facts: Mapping[str, Any]) -> Outcome:
     return replace(outcome, facts={**outcome.facts, **facts})
 
 
-def _submission(at: At, default_time: datetime | None, latest: datetime) -> Submission:
+def _submission(at: Value, default_time: datetime | None, latest: datetime) -> Submission:
     members = at.object()
     _known(at, _FIELDS)
     case = _case(at.need("case"))
@@ -172,23 +174,23 @@ def _submission(at: At, default_time: datetime | None, latest: datetime) -> Subm
     )
 
 
-def _known(at: At, fields: tuple[str, ...]) -> None:
+def _known(at: Value, fields: tuple[str, ...]) -> None:
     for name, member in at.object().items():
         if name not in fields:
             raise BadFile(member.place, f"is no field: known are {', '.join(fields)}")
 
 
-def _text(at: At, name: str) -> str:
+def _text(at: Value, name: str) -> str:
     member = at.get(name)
     return member.text() if member else ""
 
 
-def _list(at: At, name: str) -> Sequence[At]:
+def _list(at: Value, name: str) -> Sequence[Value]:
     member = at.get(name)
     return member.list() if member else []
 
 
-def _case(at: At) -> str:
+def _case(at: Value) -> str:
     """The key of `name/phase/parameters/technique`, of which the last two may be left out."""
     parts = at.text().split("/")
     if not 2 <= len(parts) <= 4 or not all(parts):
@@ -204,7 +206,7 @@ def _case(at: At) -> str:
     return case_key(name, phase, pairs, spelled or "eager")
 
 
-def _pairs(at: At, text: str) -> dict[str, str]:
+def _pairs(at: Value, text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in text.split(","):
         name, equals, value = pair.partition("=")
@@ -214,7 +216,7 @@ def _pairs(at: At, text: str) -> dict[str, str]:
     return found
 
 
-def _ending(at: At) -> tuple[str, str]:
+def _ending(at: Value) -> tuple[str, str]:
     given = at.get("status")
     status = given.text() if given else "ok"
     if given and status not in STATUSES:
@@ -225,7 +227,7 @@ def _ending(at: At) -> tuple[str, str]:
     return status, reason
 
 
-def _time(at: At, default: datetime | None, latest: datetime) -> datetime:
+def _time(at: Value, default: datetime | None, latest: datetime) -> datetime:
     given = at.get("started_at")
     if given is None:
         if default is None:
@@ -250,13 +252,13 @@ def _time(at: At, default: datetime | None, latest: datetime) -> datetime:
     return found
 
 
-def _gpu(at: At) -> dict[str, Any]:
+def _gpu(at: Value) -> dict[str, Any]:
     _known(at, ("name", "memory_mib"))
     memory = at.need("memory_mib").number()
     return {"name": at.need("name").text(), "memory_mib": int(memory)}
 
 
-def _points(case: str, at: At) -> Iterator[Point]:
+def _points(case: str, at: Value) -> Iterator[Point]:
     for name, metric in at.object().items():
         if not _METRIC.fullmatch(name):
             raise BadFile(metric.place, "is no name of a metric: small letters, digits, dots and underscores")
@@ -279,7 +281,7 @@ def _points(case: str, at: At) -> Iterator[Point]:
         )
 
 
-def _unit_and_direction(name: str, at: At) -> tuple[str, Better]:
+def _unit_and_direction(name: str, at: Value) -> tuple[str, Better]:
     known = METRICS.get(name)
     unit = at.get("unit") if known else at.need("unit")
     better = at.get("better") if known else at.need("better")
@@ -297,11 +299,11 @@ def _unit_and_direction(name: str, at: At) -> tuple[str, Better]:
     return known.unit, known.better
 
 
-def _values(at: At) -> tuple[float, ...]:
+def _values(at: Value) -> tuple[float, ...]:
     one, several = at.get("value"), at.get("values")
     if (one is None) == (several is None):
         raise BadFile(at.place, "needs either `value`, or `values` with one for each process")
-    found = (one,) if one is not None else cast("At", several).list()
+    found = (one,) if one is not None else cast("Value", several).list()
     if not found:
         raise BadFile(at.place.at("values"), "holds no value")
     return tuple(each.number() for each in found)

@@ -9,12 +9,10 @@ from typing import Any, Literal
 
 from analysis.metrics import Better
 
-from ..accumulator import Gathered
 from ..errors import BadFile, SourcePlace
-from ..files import head, made_at
-from ..foreign_runs import Failure, ForeignOrigin, Point, case_key
-from ..imported import Imported
-from ..reading import At, csv_rows, number_in, text_of
+from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key
+from ..runs import Imported
+from ..source_file import Value, csv_rows, head, made_at, number_in, text_of
 
 NAME = "timm-csv"
 TITLE = "timm benchmark results (CSV)"
@@ -33,7 +31,7 @@ _CUDA = re.compile(r"cu(\d{3})")
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """What the name of a file tells, for the file itself tells none of it."""
+    """What only the name of a file states."""
 
     torch_version: str = ""
     hardware: str = "unknown"
@@ -61,15 +59,15 @@ def read(path: Path) -> Imported:
             "has no column model, or neither infer_samples_per_sec nor train_samples_per_sec",
         )
     name = _parse_file_name(path.stem)
-    gathered = Gathered(NAME)
+    accumulator = RunAccumulator(NAME)
     points: list[Point] = []
     failures: list[Failure] = []
-    for row in csv_rows(text, path.name, gathered.aside):
+    for row in csv_rows(text, path.name, accumulator.aside):
         try:
-            points += _points(gathered, row, name)
+            points += _points(accumulator, row, name)
             failures += _failures(row, name)
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
     started, note, dated = made_at(path)
     # A table with a time in its name is the same when it has grown.
     content = "" if dated else hashlib.sha256(text.encode()).hexdigest()
@@ -87,11 +85,11 @@ def read(path: Path) -> Imported:
             "notes": [note, "PyTorch, hardware, precision and layout are those in the file's name"],
         },
     )
-    gathered.add(origin, SourcePlace(path.name), points, failures)
-    return gathered.imported(SourcePlace(path.name))
+    accumulator.add(origin, SourcePlace(path.name), points, failures)
+    return accumulator.imported(SourcePlace(path.name))
 
 
-def _points(gathered: Gathered, row: Mapping[str, At], name: _Name) -> Iterator[Point]:
+def _points(accumulator: RunAccumulator, row: Mapping[str, Value], name: _Name) -> Iterator[Point]:
     """Of a row the metrics that it has; a cell that is no number is set aside."""
     for phase in _PHASES:
         case = _case(row, phase, name)
@@ -102,7 +100,7 @@ def _points(gathered: Gathered, row: Mapping[str, At], name: _Name) -> Iterator[
             try:
                 value = number_in(row[column])
             except BadFile as error:
-                gathered.refuse(error)
+                accumulator.refuse(error)
                 continue
             yield Point(
                 case=case,
@@ -115,7 +113,7 @@ def _points(gathered: Gathered, row: Mapping[str, At], name: _Name) -> Iterator[
             )
 
 
-def _failures(row: Mapping[str, At], name: _Name) -> Iterator[Failure]:
+def _failures(row: Mapping[str, Value], name: _Name) -> Iterator[Failure]:
     if "error" in row:
         reason = row["error"].text()
         status = "oom" if "out of memory" in reason.lower() else "crashed"
@@ -124,7 +122,7 @@ def _failures(row: Mapping[str, At], name: _Name) -> Iterator[Failure]:
             yield Failure(_case(row, phase, name), status, reason)
 
 
-def _case(row: Mapping[str, At], phase: str, name: _Name) -> str:
+def _case(row: Mapping[str, Value], phase: str, name: _Name) -> str:
     """The model with batch and image size: timm takes a smaller batch where memory runs out."""
     if "model" not in row:
         place = next(iter(row.values())).place
@@ -137,7 +135,7 @@ def _case(row: Mapping[str, At], phase: str, name: _Name) -> str:
     return case_key(row["model"].text().strip(), phase, given, name.technique)
 
 
-def _whole(row: Mapping[str, At], column: str) -> str | None:
+def _whole(row: Mapping[str, Value], column: str) -> str | None:
     """A whole number, which pandas writes as 256.0 in a column with gaps; None where there is none."""
     if column not in row:
         return None

@@ -8,13 +8,12 @@ from typing import Any
 
 from analysis.metrics import Better
 
-from ..accumulator import Gathered
 from ..errors import BadFile, SourcePlace
-from ..files import head, made_at
-from ..foreign_runs import Failure, ForeignOrigin, Point, case_key, plain, slug
-from ..imported import Imported
-from ..reading import At, json_of, text_of
-from .dynamo_words import AS_GIVEN, status_of
+from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key, plain
+from ..runs import Imported
+from ..source_file import Value, head, json_of, made_at, text_of
+from ..units import slug
+from .dynamo_table import AS_GIVEN, status_of
 
 NAME = "torchbench"
 TITLE = "TorchBench user benchmark"
@@ -26,7 +25,7 @@ _METRICS: dict[str, tuple[str, str, Better, str]] = {
     "gpu_peak_mem": ("torchbench.gpu_peak_mem", "GB", "lower", "Peak memory of the GPU (1 GB = 1e9 bytes)"),
     "pt2_graph_breaks": ("torchbench.pt2_graph_breaks", "count", "lower", "Graph breaks"),
 }
-#: `<model>-<test>-<metric>`: told apart by the test alone, for both others may have a hyphen.
+#: `<model>-<test>-<metric>`: split at the test, since both others may have a hyphen.
 _PLAIN_KEY = re.compile(r"(?P<model>.+?)-(?P<test>train|eval)-(?P<metric>.+)")
 #: `test_<test>[<model>-<device>-<mode>]_<metric>`, as the benchmark `torch-nightly` writes.
 _NIGHTLY_KEY = re.compile(
@@ -50,7 +49,7 @@ class _Found:
     """What the metrics come to: numbers, and by case the texts that stand in place of some."""
 
     points: list[Point] = field(default_factory=list[Point])
-    texts: dict[str, list[tuple[str, At]]] = field(default_factory=dict[str, list[tuple[str, At]]])
+    texts: dict[str, list[tuple[str, Value]]] = field(default_factory=dict[str, list[tuple[str, Value]]])
 
 
 def knows(path: Path) -> bool:
@@ -71,16 +70,16 @@ def read(path: Path) -> Imported:
     name = document.need("name").text()
     environ = document.get("environ")
     about = environ.object() if environ else {}
-    gathered, found = Gathered(NAME), _Found()
+    accumulator, found = RunAccumulator(NAME), _Found()
     for key, value in document.need("metrics").object().items():
         try:
             _take(_taken_apart(key, name), value, found)
         except BadFile as error:
-            gathered.refuse(error)
+            accumulator.refuse(error)
     origin = _origin(path, text, name, about)
     place = document.place.at("metrics")
-    gathered.add(origin, place, found.points, _failures(found, gathered))
-    return gathered.imported(place)
+    accumulator.add(origin, place, found.points, _failures(found, accumulator))
+    return accumulator.imported(place)
 
 
 def _taken_apart(key: str, benchmark: str) -> _Key:
@@ -96,7 +95,7 @@ def _taken_apart(key: str, benchmark: str) -> _Key:
         return _of_parts(parts, benchmark, "eager" if mode == "eager" else f"mode={mode}")
     if match := _PLAIN_KEY.fullmatch(key):
         return _of_parts(match.groupdict(), benchmark)
-    # What cannot be told apart stays whole: a case of its own with a single value.
+    # A key that cannot be split stays whole: a case of its own with a single value.
     return _Key(case_key(key, "call", {"benchmark": benchmark}), "value")
 
 
@@ -135,7 +134,7 @@ def _technique(arguments: str) -> str:
     return ",".join(f"{option}={value}" for option, value in sorted(pairs.items()))
 
 
-def _take(key: _Key, value: At, found: _Found) -> None:
+def _take(key: _Key, value: Value, found: _Found) -> None:
     if isinstance(value.value, str):
         if _is_number(value.text()):
             raise value.wrong("a number or what went wrong")
@@ -165,14 +164,16 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _failures(found: _Found, gathered: Gathered) -> list[Failure]:
+def _failures(found: _Found, accumulator: RunAccumulator) -> list[Failure]:
     """The outcomes of the cases without any number; a text beside numbers is set aside."""
     with_numbers = {point.case for point in found.points}
     failures: list[Failure] = []
     for case, texts in found.texts.items():
         if case in with_numbers:
             for metric, value in texts:
-                gathered.aside(value.place, f"{metric} is {value.text()!r}, and other metrics have numbers")
+                accumulator.aside(
+                    value.place, f"{metric} is {value.text()!r}, and other metrics have numbers"
+                )
             continue
         said = list(dict.fromkeys(value.text() for _, value in texts))
         reason = said[0] if len(said) == 1 else "; ".join(f"{name}: {value.text()}" for name, value in texts)
@@ -180,7 +181,7 @@ def _failures(found: _Found, gathered: Gathered) -> list[Failure]:
     return failures
 
 
-def _origin(path: Path, text: str, name: str, about: dict[str, At]) -> ForeignOrigin:
+def _origin(path: Path, text: str, name: str, about: dict[str, Value]) -> ForeignOrigin:
     started, note, dated = made_at(path)
     return ForeignOrigin(
         format=NAME,
@@ -195,11 +196,11 @@ def _origin(path: Path, text: str, name: str, about: dict[str, At]) -> ForeignOr
     )
 
 
-def _facts(name: str, about: dict[str, At], note: str) -> dict[str, Any]:
+def _facts(name: str, about: dict[str, Value], note: str) -> dict[str, Any]:
     return {"benchmark": name, "environ": {key: at.value for key, at in about.items()}, "notes": [note]}
 
 
-def _word(about: dict[str, At], name: str) -> str:
+def _word(about: dict[str, Value], name: str) -> str:
     """A text of `environ`; empty where there is none."""
     value = about[name].value if name in about else None
     return value if isinstance(value, str) else ""

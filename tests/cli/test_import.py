@@ -14,7 +14,7 @@ import cli
 from cli.registry import app
 from db.connection.engine import Database, open_database
 from db.runs import queries
-from interchange.files import NO_TIME
+from interchange.source_file import NO_TIME
 from runner import machine
 from support.builders.foreign_files import SAMPLES, SUBMITTED, TORCHBENCH, of_json, one_file, written
 from support.site import measured_python
@@ -109,7 +109,7 @@ def test_date_and_hardware_say_what_the_file_does_not(here: Path, database: Data
 def test_a_date_is_refused_where_the_file_has_its_own(here: Path) -> None:
     result = typed("import", "--date", "2025-03-01", written(here, SAMPLES["asv"]))
     assert result.exit_code == 1
-    assert "tells the time itself; --date is for files that tell none" in result.stdout
+    assert "states the time itself; --date is for files that state none" in result.stdout
 
 
 def test_a_repeat_is_a_note_and_no_loss(here: Path) -> None:

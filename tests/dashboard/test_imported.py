@@ -17,7 +17,7 @@ from records.outcomes import MetricDefinition
 from support.builders.foreign_files import SAMPLES, SUBMITTED, of_json, written
 from support.pages import Open, text
 from support.servers.browser import Visitor, beyond, fits
-from workflows.transfer.import_runs import arrive, machine_of, submit
+from workflows.transfer.import_runs import import_path, machine_of, submit
 
 OVERVIEW, TRENDS, UTILISATION, RUN = (
     f"app_pages/{name}.py" for name in ("overview", "trends", "utilisation", "run_detail")
@@ -33,7 +33,7 @@ def imported_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     with open_database(url) as database:
         for name, sample in SAMPLES.items():
             if name != "pyrometer":
-                arrive(written(folder / name, sample), None, database, lambda stored: None)
+                import_path(written(folder / name, sample), None, database, lambda stored: None)
         text = of_json("results.json", SUBMITTED)[0]["results.json"].decode()
         submit(text, SourcePlace("results.json"), None, database, machine_of)
     return url

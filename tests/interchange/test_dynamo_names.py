@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
 from interchange.importers import dynamo_csv
+from interchange.runs import Imported
 
 
 def read(folder: Path, text: str, name: str) -> Imported:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interchange.errors import BadFile
-from interchange.files import head, made_at, times_in
+from interchange.source_file import head, made_at, times_in
 
 MODIFIED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -9,16 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interchange.errors import SourcePlace
-from interchange.foreign_runs import (
-    Failure,
-    ForeignOrigin,
-    Point,
-    assembled,
-    case_key,
-    is_undated,
-    plain,
-    slug,
-)
+from interchange.foreign_runs import Failure, ForeignOrigin, Point, assembled, case_key, is_undated, plain
+from interchange.units import slug
 
 WHEN = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 ORIGIN = ForeignOrigin(format="tool", suite="nightly", started_at=WHEN, machine="box", hardware="A100")

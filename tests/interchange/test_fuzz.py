@@ -1,4 +1,4 @@
-"""Whatever a file holds, an importer reads it or refuses it with BadFile; fuzz/formats.py digs deeper."""
+"""An importer reads any file or refuses it with BadFile; fuzz_formats.py runs for longer."""
 
 import copy
 import json
@@ -38,6 +38,7 @@ def attempt(name: str, content: bytes) -> None:
         tried(name, path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=30)
 @given(content=st.binary(max_size=300))
@@ -45,6 +46,7 @@ def test_bytes(name: str, content: bytes) -> None:
     attempt(name, content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=30)
 @given(document=anything)
@@ -52,6 +54,7 @@ def test_json(name: str, document: Any) -> None:
     attempt(name, json.dumps(document).encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=60)
 @given(data=st.data())
@@ -65,6 +68,7 @@ def test_a_good_file_with_something_else_in_it(name: str, data: st.DataObject) -
     attempt(name, content.encode(errors="surrogatepass"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=20)
 @given(data=st.data())

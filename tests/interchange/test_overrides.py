@@ -7,9 +7,9 @@ import pytest
 
 from interchange import formats
 from interchange.errors import BadFile, SourcePlace
-from interchange.files import NO_TIME
-from interchange.imported import Imported
 from interchange.overrides import restated
+from interchange.runs import Imported
+from interchange.source_file import NO_TIME
 from support.builders.foreign_files import SAMPLES, written
 
 DATE = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
@@ -72,11 +72,11 @@ def test_what_is_said_otherwise_is_another_run(tmp_path: Path) -> None:
 
 
 def test_a_known_time_is_not_changed(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="file: tells the time itself; --date is for files that tell none"):
+    with pytest.raises(BadFile, match="file: states the time itself; --date is for files that state none"):
         restated(sample(tmp_path, "asv"), HERE, DATE)
 
 
 @pytest.mark.parametrize(("date", "hardware"), [(DATE, None), (None, "RTX 4090")])
 def test_runs_of_ours_are_not_changed(tmp_path: Path, date: datetime | None, hardware: str | None) -> None:
-    with pytest.raises(BadFile, match="holds runs of Pyrometer's"):
+    with pytest.raises(BadFile, match="holds runs of Pyrometer,"):
         restated(sample(tmp_path, "pyrometer"), HERE, date, hardware)

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from interchange.exporters import parquet
-from interchange.exporters.exported import Catalogue, ExportedRun
 from interchange.exporters.parquet import write_parquet
+from interchange.exporters.runs import Catalogue, ExportedRun
 from interchange.exporters.tables import TABLES, write_csv
 from records.outcomes import MetricDefinition, Outcome
 from support.builders.run_records import MLP, a_recording, a_run, an_outcome, measurements_for

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from interchange import formats
-from interchange.files import NO_TIME
-from interchange.imported import Imported
+from interchange.runs import Imported
+from interchange.source_file import NO_TIME
 from support.builders.foreign_files import PYTEST, SAMPLES, TORCHBENCH, V3, Sample, of_json, one_file, written
 
 

@@ -14,8 +14,8 @@ from db.connection.engine import Database, open_database
 from db.errors import DatabaseUnavailable
 from db.runs import queries, series_queries, store
 from interchange.errors import BadFile, SourcePlace
-from interchange.imported import Imported, ImportedRun
 from interchange.importers import pyrometer
+from interchange.runs import Imported, ImportedRun
 from records.outcomes import Measurement, Outcome, Replicate
 from records.runs import Run
 from runner import journal
@@ -33,7 +33,7 @@ from support.builders.run_records import (
 )
 from workflows.database_upkeep import check
 from workflows.ingest import measured
-from workflows.transfer.import_runs import Amount, Arrived, arrive, keep
+from workflows.transfer.import_runs import Amount, ImportSummary, import_path, keep
 from workflows.transfer.merge_runs import UNFINISHED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,7 +61,7 @@ def pieces_of(whole: ImportedRun) -> list[Imported]:
     return [Imported("tool", (part,)) for part in (*parts, ImportedRun(whole.run, (), whole.measurements))]
 
 
-def kept(database: Database | None, parts: Iterable[Imported], *, dry_run: bool = False) -> Arrived:
+def kept(database: Database | None, parts: Iterable[Imported], *, dry_run: bool = False) -> ImportSummary:
     return keep("tool", parts, PLACE, database, lambda stored: None, dry_run=dry_run)
 
 
@@ -134,7 +134,7 @@ from pathlib import Path
 from sqlalchemy import Engine, event
 from db.connection.engine import open_database
 from interchange.importers import pyrometer
-from workflows.transfer.import_runs import arrive
+from workflows.transfer.import_runs import import_path
 
 pyrometer._PART_LINES = 2
 with open_database(sys.argv[1]) as database:
@@ -146,7 +146,7 @@ with open_database(sys.argv[1]) as database:
             os.kill(os.getpid(), signal.SIGKILL)
 
     event.listen(Engine, "commit", die)
-    arrive(Path(sys.argv[2]), None, database, lambda stored: None)
+    import_path(Path(sys.argv[2]), None, database, lambda stored: None)
 """
 
 
@@ -161,7 +161,7 @@ def test_an_import_that_is_killed_is_ended_by_the_next(url: str, database: Datab
     stored = len(queries.outcomes_of_run(database, OURS))
     assert 0 < stored < len(whole.outcomes)
     assert faults(database, tmp_path / "data") == []
-    arrived = arrive(path, None, database, lambda stored: None)
+    arrived = import_path(path, None, database, lambda stored: None)
     assert (arrived.new.runs, arrived.new.outcomes) == (0, len(whole.outcomes) - stored)
     assert queries.run_record(database, OURS) == whole.run
     assert set(queries.measurements_of_run(database, OURS)) == set(whole.measurements)
@@ -256,12 +256,12 @@ def test_a_file_in_pieces_comes_in_as_the_file_at_once(
 ) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_bytes(file_of(a_large_run(), replace(a_large_run(), run=a_run_on(2, planned=6))))
-    dry = arrive(path, None, None, lambda stored: None)
+    dry = import_path(path, None, None, lambda stored: None)
     monkeypatch.setattr(pyrometer, "_PART_LINES", 2)
     assert len(list(pyrometer.parts(path))) > 6
-    assert arrive(path, None, sqlite, lambda stored: None, dry_run=True) == dry
+    assert import_path(path, None, sqlite, lambda stored: None, dry_run=True) == dry
     assert not queries.run_ids(sqlite)
-    assert arrive(path, None, sqlite, lambda stored: None) == dry
+    assert import_path(path, None, sqlite, lambda stored: None) == dry
     assert faults(sqlite, tmp_path / "data") == []
 
 
@@ -280,5 +280,5 @@ def test_a_journal_is_read_before_anybody_has_to_wait(
             return parse(written, first_line)
 
         monkeypatch.setattr(journal, "parse", and_write)
-        arrived = arrive(path, None, database, lambda stored: None)
+        arrived = import_path(path, None, database, lambda stored: None)
     assert times == 1 and arrived.new == arrived.held

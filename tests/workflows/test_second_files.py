@@ -10,16 +10,16 @@ from db.connection.engine import Database
 from db.runs import queries, store
 from interchange.errors import SourcePlace
 from interchange.foreign_runs import machine_called
-from interchange.imported import Imported, ImportedRun
+from interchange.runs import Imported, ImportedRun
 from records.outcomes import Outcome
 from support.builders.run_records import MLP, a_run, an_outcome, measurements_for
 from workflows.database_upkeep import check
-from workflows.transfer.import_runs import Amount, Arrived, keep, machine_of
+from workflows.transfer.import_runs import Amount, ImportSummary, keep, machine_of
 
 RUN = "20260901-020000-tool-0123abcd"
 
 
-def kept(database: Database, *outcomes: Outcome) -> Arrived:
+def kept(database: Database, *outcomes: Outcome) -> ImportSummary:
     one = ImportedRun(a_run(RUN, planned=1), outcomes, tuple(measurements_for(outcomes)))
     return keep("tool", [Imported("tool", (one,))], SourcePlace("f"), database, lambda stored: None)
 

@@ -100,7 +100,7 @@ def test_a_journey_by_file_changes_no_verdict(tmp_path: Path, sqlite: Database) 
     file = tmp_path / "run.jsonl"
     file.write_bytes(sink.getvalue())
     with open_database(f"sqlite:///{tmp_path}/elsewhere.db") as elsewhere:
-        import_runs.arrive(file, None, elsewhere, lambda _: None)
+        import_runs.import_path(file, None, elsewhere, lambda _: None)
         assert from_database(elsewhere) == from_database(sqlite)
         # And `pyrometer report` tells it there, where no journal lies.
         told = retell(tmp_path / "nothing", RUN, lambda: open_database(f"sqlite:///{tmp_path}/elsewhere.db"))

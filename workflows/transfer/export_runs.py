@@ -14,8 +14,8 @@ from db.errors import DamagedSamples, DamagedTelemetry, SchemaTooNew
 from db.runs import metric_definitions, queries
 from db.telemetry import queries as telemetry
 from interchange.exporters import pyrometer
-from interchange.exporters.exported import Catalogue, ExportedRun
 from interchange.exporters.oss_v3 import write_oss_v3
+from interchange.exporters.runs import Catalogue, ExportedRun
 from interchange.exporters.tables import TABLES, write_csv
 from records.outcomes import Outcome
 from records.telemetry import Recording
@@ -45,7 +45,7 @@ class Exported:
     measurements: int = 0
 
 
-#: Told at every run and outcome; and told, in a sentence, what is not as it should be.
+#: Called at every run and outcome; and called with a sentence for what could not be exported.
 Progress = Callable[[Exported], None]
 Note = Callable[[str], None]
 

@@ -16,21 +16,21 @@ from db.errors import DatabaseError
 from db.runs import queries
 from interchange import formats
 from interchange.errors import BadFile, SourcePlace
-from interchange.foreign_runs import digest, machine_called
-from interchange.imported import Imported, ImportedRun, ImportProblem
 from interchange.importers import pyrometer, submitted
 from interchange.importers.submitted import Gpu
 from interchange.overrides import JOURNAL
-from interchange.reading import json_of, refuse_streams
+from interchange.foreign_runs import digest, machine_called
+from interchange.runs import Imported, ImportedRun, ImportProblem
+from interchange.source_file import json_of, refuse_streams
 from records.machines import Hardware, Machine
 from runner import journal, machine
 from runner.errors import JournalError
 
 from ..ingest import Read
-from .merge_runs import Added, Amount, merged, told
+from .merge_runs import Added, Amount, all_of, merged
 from .metric_definitions import Definitions
 
-#: Facts nested deeper than this are nobody's, and would end the program that shows them.
+#: Facts nested deeper than this are refused: they would exceed the recursion limit of a reader.
 _DEEPEST = 32
 _REST = "importing the file again stores the rest"
 #: Bytes of a file that tell a journal.
@@ -43,7 +43,7 @@ Restate = Callable[[Imported, SourcePlace], Imported]
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class ImportSummary:
     """What came of one file: what it holds that can be used, what of it is new, what was set aside."""
 
     format: str
@@ -55,7 +55,7 @@ class Arrived:
 def files(path: Path, name: str | None = None) -> Iterator[Path]:
     """`path`, or where it is a folder that no importer takes as a whole, every file below it, in order.
 
-    Files that no importer knows come too: whoever reads them says so.
+    Files that no importer knows are included: reading them raises UnknownFormat.
     """
     if not path.is_dir() or _journal(path) or _is_one(path, name):
         yield path
@@ -70,19 +70,19 @@ def _is_one(folder: Path, name: str | None) -> bool:
     return formats.is_one(folder, name) and not any(folder.rglob(journal.FILE))
 
 
-def _as_told(imported: Imported, place: SourcePlace) -> Imported:
+def _unchanged(imported: Imported, place: SourcePlace) -> Imported:
     return imported
 
 
-def arrive(
+def import_path(
     path: Path,
     name: str | None,
     database: Database | None,
     progress: Progress,
     *,
     dry_run: bool = False,
-    restate: Restate = _as_told,
-) -> Arrived:
+    restate: Restate = _unchanged,
+) -> ImportSummary:
     """Read a file, or a folder that is one thing, and store it; storing it again changes nothing.
 
     Without a `database` everything is new; with `dry_run` nothing is kept. `restate` may say more of what was
@@ -90,7 +90,7 @@ def arrive(
     """
     place = SourcePlace(path.name)
     try:
-        # Before anybody looks into it: whoever opens a pipe waits for who writes to it.
+        # Before anything opens the file: opening a pipe waits for its writer.
         refuse_streams(path)
         found = _journal(path) if name in (None, JOURNAL) else None
         if found is not None:
@@ -99,10 +99,10 @@ def arrive(
         if name == JOURNAL:
             raise BadFile(place, f"is no {journal.FILE}, and no folder of a run")
         importer = formats.reader(path, name)
-        # Ours may be larger than any memory.
+        # ExporterExtras may be larger than any memory.
         parts = pyrometer.parts(path) if importer.NAME == pyrometer.NAME else iter([importer.read(path)])
-        told = (restate(part, place) for part in parts)
-        return keep(importer.NAME, told, place, database, progress, dry_run=dry_run)
+        restated = (restate(part, place) for part in parts)
+        return keep(importer.NAME, restated, place, database, progress, dry_run=dry_run)
     except RecursionError:
         raise BadFile(place, "is nested too deep") from None
 
@@ -115,20 +115,20 @@ def keep(
     progress: Progress,
     *,
     dry_run: bool = False,
-) -> Arrived:
+) -> ImportSummary:
     """Store what was read from a file of format `name`, each run all or nothing; raises DatabaseError.
 
-    What is stored already stays as it is: of a case or a measurement that the file tells otherwise, the
-    first stays, and it is set aside. So is a metric that is stored in another unit, or that nobody defines.
+    What is stored already stays as it is: where the file has another value for a case or a measurement,
+    the stored one stays and the other is set aside. So is a metric in another unit, or without a definition.
 
-    A run may come in several parts that follow each other. Each is stored on its own, so that nobody waits
+    A run may come in several parts that follow each other. Each is stored on its own, so that no writer waits
     while the next one is read; until the last one is in, the run has the note `merging.UNFINISHED`.
     """
     keeping = _Keeping(place, database, dry_run)
     for number, (run, pieces) in enumerate(groupby(keeping.taken(parts), _id_of), start=1):
         keeping.keep(run, pieces)
         progress(number)
-    return Arrived(name, keeping.held, keeping.new, tuple(keeping.problems))
+    return ImportSummary(name, keeping.held, keeping.new, tuple(keeping.problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class _Keeping:
         with _whole(self._database, self._dry_run) as whole:
             self._definitions.define(self._defined, piece.defined, whole)
             usable = self._definitions.usable(piece.one, whole)
-            added = merged(usable, whole, more=more) if whole else told(usable)
+            added = merged(usable, whole, more=more) if whole else all_of(usable)
         # Those of a piece that was undone are defined with the next one.
         self._defined = piece.defined
         # Of a run in pieces each one names the run.
@@ -274,7 +274,7 @@ def _journal(path: Path) -> Path | None:
     return path if start.startswith(b'{"v":') and b'"kind":"header"' in start else None
 
 
-def _from_journal(path: Path, database: Database | None, dry_run: bool) -> Arrived:
+def _from_journal(path: Path, database: Database | None, dry_run: bool) -> ImportSummary:
     """Store a journal through the same door as our own."""
     place = SourcePlace(path.name)
     if journal.in_use(path):
@@ -285,7 +285,7 @@ def _from_journal(path: Path, database: Database | None, dry_run: bool) -> Arriv
         try:
             read = Read.of(copy)
             held = new = Amount(1, len(read.outcomes) + len(read.canaries), len(read.measurements))
-            # What is read holds no lock: whoever else writes waits only while it is stored.
+            # Reading holds no lock: other writers wait only while it is stored.
             with _whole(database, dry_run) as whole:
                 if whole is not None:
                     before = _stored(whole, read.run.id)
@@ -294,7 +294,7 @@ def _from_journal(path: Path, database: Database | None, dry_run: bool) -> Arriv
         except JournalError as error:
             raise BadFile(place, str(error).removeprefix(f"{copy} ")) from None
     problems = tuple(_torn(place, line) for line in read.position.set_aside)
-    return Arrived(JOURNAL, held, new, problems)
+    return ImportSummary(JOURNAL, held, new, problems)
 
 
 def _stored(database: Database, run: str) -> Amount:
@@ -315,7 +315,7 @@ def submit(
     written_at: datetime | None,
     database: Database,
     named: Callable[[Sequence[Gpu]], Machine],
-) -> tuple[tuple[str, ...], Arrived]:
+) -> tuple[tuple[str, ...], ImportSummary]:
     """Store the JSON in `text`, which came from `place`; answers the runs' ids and what came of it.
 
     `written_at` is when what does not say so was measured; None: it has to say. `named` gives the machine

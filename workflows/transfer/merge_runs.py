@@ -1,4 +1,4 @@
-"""A run from a file put together with what is stored of it: nothing that is stored is told otherwise."""
+"""Merge a run from a file with what is stored of it; stored values never change."""
 
 import math
 from collections import defaultdict
@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from db.connection.engine import Database
 from db.runs import queries, store
 from db.runs.queries import replicates_of_run
-from interchange.imported import ImportedRun
+from interchange.runs import ImportedRun
 from records.kinds import EnvironmentKind, RunSource
 from records.outcomes import Measurement, Outcome
 from records.runs import Run
@@ -86,7 +86,7 @@ class Added:
         return Amount(int(self.run), len(self.outcomes), len(self.measurements))
 
 
-def told(one: ImportedRun) -> Added:
+def all_of(one: ImportedRun) -> Added:
     """All that a piece of a run holds."""
     return Added(True, _keys(one.outcomes), _keys(one.measurements))
 
@@ -102,7 +102,7 @@ def merged(one: ImportedRun, database: Database, *, more: bool = False) -> Added
     stored = queries.run_record(database, one.run.id)
     if stored is None and not more:
         _save(database, one, planned=one.run.planned)
-        return told(one)
+        return all_of(one)
     begun = stored or replace(one.run, state="interrupted", notes=(*one.run.notes, UNFINISHED))
     if stored is None:
         store.save_run(database, begun)
@@ -129,7 +129,7 @@ class _Stored:
         return tuple(each for each in one.outcomes if each.key not in self.outcomes)
 
     def ends_with(self, run: Run) -> bool:
-        """Whether the run was under way here, or on its way in, and is told to its end there."""
+        """Whether the run was under way here, or on its way in, and is complete in the file."""
         return UNFINISHED in self.run.notes or (self.run.state != "complete" and run.state == "complete")
 
     def going_on(self, run: Run, notes: Iterable[str], more: bool) -> Run:
@@ -188,7 +188,7 @@ def _more_of_a_foreign_run(one: ImportedRun, stored: _Stored, database: Database
         else:
             otherwise.append(_unlike(known, each))
     if added or fresh or (stored.ends_with(one.run) and not more):
-        # What another file told of the same foreign run was planned as well.
+        # What another file holds of the same foreign run was planned as well.
         summary = queries.run_summary(database, one.run.id)
         all_of_it = len(added) + (sum(summary.counts.values()) if summary else 0)
         planned = max(stored.run.planned, one.run.planned, all_of_it)
@@ -244,7 +244,7 @@ def _values(outcomes: Iterable[Outcome]) -> Mapping[Name, list[float]]:
 
 
 def _is_of(one: Measurement, values: Sequence[float]) -> bool:
-    """Whether it can be what these numbers say: where a run comes in pieces, an earlier one told them."""
+    """Whether it can be what these numbers say: where a run comes in pieces, an earlier one brought them."""
     if one.n != len(values):
         return False
     said, found = (one.point, one.smallest, one.largest), (median(values), min(values), max(values))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from analysis.metrics import METRICS
 from db.connection.engine import Database
 from db.runs import metric_definitions
-from interchange.imported import ImportedRun
+from interchange.runs import ImportedRun
 from records.outcomes import MetricDefinition
 
 
@@ -15,22 +15,22 @@ class Definitions:
 
     def __init__(self, problem: Callable[[str], None]) -> None:
         self._problem = problem
-        self._told: list[MetricDefinition] = []
+        self._definitions: list[MetricDefinition] = []
         self._meant: dict[str, MetricDefinition] = {}
         self._refused: set[str] = set()
         self._unknown: set[str] = set()
 
     def __len__(self) -> int:
-        return len(self._told)
+        return len(self._definitions)
 
     def add(self, definitions: Iterable[MetricDefinition]) -> None:
-        """Take note of what the file tells next; `define` stores it."""
-        self._told += definitions
+        """Add the next definitions of the file; `define` stores them."""
+        self._definitions += definitions
 
     def define(self, start: int, end: int, database: Database | None) -> None:
         """Store definitions `start` to `end`, and refuse those that mean something else here."""
         # By name, so that two imports of the same metrics wait for each other in turn and never in a circle.
-        for each in sorted(self._told[start:end], key=lambda each: each.name):
+        for each in sorted(self._definitions[start:end], key=lambda each: each.name):
             first = self._meant.setdefault(each.name, each)
             try:
                 if (first.unit, first.better) != (each.unit, each.better):
@@ -45,7 +45,7 @@ class Definitions:
                 self._refused.add(each.name)
 
     def usable(self, one: ImportedRun, database: Database | None) -> ImportedRun:
-        """A run without the metrics that are refused, or that nobody defines: their unit is not known."""
+        """A run without the metrics that are refused or undefined: their unit is not known."""
         used = {each.metric for each in one.measurements}.union(*(each.metrics for each in one.outcomes))
         unknown = used - METRICS.keys() - self._meant.keys()
         if unknown and database is not None:

@@ -18,8 +18,8 @@ from typer.testing import CliRunner, Result
 from cli.registry import app
 from db.connection.engine import open_database
 from db.runs import store
-from interchange.imported import ImportedRun
 from interchange.importers import pyrometer
+from interchange.runs import ImportedRun
 from support.builders.run_records import a_night, a_run, an_outcome, measurements_for
 from support.site import COMMAND
 from workflows.transfer import export_runs

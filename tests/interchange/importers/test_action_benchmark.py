@@ -1,18 +1,15 @@
 """github-action-benchmark's data.js: a run for each entry, read as JSON and never run."""
 
 import json
-import math
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
 from interchange.importers import action_benchmark
+from interchange.runs import Imported
 
 NOON = 1_777_636_800_000
 SUITE = "GPU Benchmark"
@@ -169,28 +166,3 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str, sentence: str
     with pytest.raises(BadFile) as refused:
         action_benchmark.read(path)
     assert str(refused.value) == sentence
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
-ENTRIES = st.builds(
-    entry,
-    JSON | st.builds(bench, name=st.text(max_size=5), value=JSON, unit=st.text(max_size=5)),
-    tool=JSON | st.just("go"),
-    date=JSON | st.integers(),
-    commit=JSON,
-)
-
-
-@settings(max_examples=60)
-@given(entries=JSON | st.dictionaries(st.text(max_size=5), st.lists(JSON | ENTRIES, max_size=3), max_size=2))
-def test_nothing_but_bad_file_is_raised(tmp_path_factory: pytest.TempPathFactory, entries: Any) -> None:
-    path = written(tmp_path_factory.getbasetemp(), entries)
-    try:
-        imported = action_benchmark.read(path)
-    except BadFile:
-        return
-    assert all(math.isfinite(each.point) for run in imported.runs for each in run.measurements)

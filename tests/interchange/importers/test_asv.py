@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
 from interchange.importers import asv
+from interchange.runs import Imported
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 HASH = "a" * 64
@@ -222,42 +220,6 @@ def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
     assert not asv.knows(tmp_path)
     with pytest.raises(BadFile, match=r"has no benchmarks\.json in it or above it"):
         asv.read(tmp_path)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
-RESULTS = st.dictionaries(
-    st.sampled_from(sorted(BENCHMARKS)),
-    JSON | st.tuples(st.lists(st.none() | st.floats(), max_size=2), st.just([["1", "2"]]), JSON),
-    max_size=3,
-)
-
-
-@settings(max_examples=60)
-@given(
-    document=JSON
-    | st.builds(
-        file,
-        JSON | RESULTS,
-        version=st.sampled_from([1, 2]) | JSON,
-        date=JSON | st.integers(),
-        params=JSON,
-        requirements=JSON | st.dictionaries(st.text(max_size=5), JSON, max_size=2),
-        env_vars=JSON,
-    )
-)
-def test_nothing_but_bad_file_is_raised(tmp_path_factory: pytest.TempPathFactory, document: Any) -> None:
-    folder = tmp_path_factory.getbasetemp() / "any-asv"
-    folder.mkdir(exist_ok=True)
-    path = folder_with(folder, any=document)
-    try:
-        imported = asv.read(path)
-    except BadFile:
-        return
-    assert all(math.isfinite(each.point) for run in imported.runs for each in run.measurements)
 
 
 def test_a_date_in_seconds_is_refused(tmp_path: Path) -> None:

@@ -4,13 +4,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
 from interchange.importers import dynamo_csv
-from interchange.importers.dynamo_words import status_of
+from interchange.importers.dynamo_table import status_of
+from interchange.runs import Imported
 
 PERFORMANCE = "inductor_cudagraphs_torchbench_amp_training_cuda_performance_20260903.csv"
 CASE = "batch=4,device=cuda,precision=amp,suite=torchbench/compile=inductor_cudagraphs"
@@ -319,42 +317,3 @@ def test_a_header_that_comes_again_is_no_row(tmp_path: Path) -> None:
 )
 def test_words_are_read_as_words(word: str, status: str | None) -> None:
     assert status_of(word) == status
-
-
-HEADERS = (
-    "dev,name,batch_size,speedup,abs_latency,graph_breaks",
-    "dev,name,batch_size,accuracy,stats",
-    "#name,data_type,perf_speedup_target_x",
-    "model,reason,user_stack",
-    "dev,name,batch_size,compile",
-    "Benchmarking Framework,Benchamrking Module Name,Case Name,tag,run_backward,Execution Time",
-    "net,instruction_count,1,2",
-)
-cells = st.sampled_from(
-    ["net", "#net", "pass", "OOM", "1.5", "0", "-1", "nan", "#", "", '"', "1e999", "True"]
-) | st.text(max_size=8)
-
-
-@given(
-    st.sampled_from(HEADERS) | st.text(),
-    st.lists(st.lists(cells, max_size=6), max_size=6),
-    st.sampled_from(["t.csv", PERFORMANCE, "a_compilation_metrics.csv"]),
-)
-def test_no_table_does_anything_but_be_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, header: str, rows: list[list[str]], name: str
-) -> None:
-    path = tmp_path_factory.getbasetemp() / name
-    text = "\n".join([header, *(",".join(row) for row in rows)])
-    path.write_bytes(text.encode(errors="replace"))
-
-    known = dynamo_csv.knows(path)
-    try:
-        imported = dynamo_csv.read(path)
-    except BadFile:
-        return
-
-    assert known
-    assert all(run.outcomes for run in imported.runs)
-    # What did not end well has no measurement.
-    bad = {each.case for run in imported.runs for each in run.outcomes if each.status != "ok"}
-    assert not bad & {case for case, _ in numbers(imported)} or len(imported.runs) > 1

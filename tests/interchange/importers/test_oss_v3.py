@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
 from interchange.importers import oss_v3
+from interchange.runs import Imported
 
 
 def a_record(metric: Any = "speed(ms)", values: Any = (2.5,), **more: Any) -> dict[str, Any]:
@@ -323,36 +321,6 @@ def test_a_file_without_any_record_is_refused_with_its_place(
         read(tmp_path, content)
 
     assert str(refused.value).startswith(where)
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=6,
-)
-names = st.sampled_from([*sorted(a_record()), "dependencies", "inputs"])
-
-
-@given(st.lists(st.dictionaries(names, json_values, max_size=3), min_size=1, max_size=3), st.booleans())
-def test_no_record_does_anything_but_be_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, changes: list[dict[str, Any]], lines: bool
-) -> None:
-    records = [a_record() | change for change in changes]
-    path = tmp_path_factory.getbasetemp() / "any.json"
-    path.write_text("\n".join(map(json.dumps, records)) if lines else json.dumps(records))
-
-    oss_v3.knows(path)
-    try:
-        imported = oss_v3.read(path)
-    except BadFile:
-        return
-
-    outcomes = sum(len(run.outcomes) for run in imported.runs)
-    assert 0 < outcomes <= len(records)
-    assert (
-        len(records)
-        <= len(imported.set_aside) + sum(len(run.measurements) for run in imported.runs) + outcomes
-    )
 
 
 def test_a_file_of_version_2_says_so(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interchange.exporters.exported import Catalogue, ExportedRun
 from interchange.exporters.oss_v3 import write_oss_v3
+from interchange.exporters.runs import Catalogue, ExportedRun
 from interchange.foreign_runs import machine_called
-from interchange.imported import Imported
 from interchange.importers import oss_v3
+from interchange.runs import Imported
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import Run
 from support.builders import run_records
@@ -224,7 +224,7 @@ def test_a_record_of_ours_that_contradicts_itself_is_set_aside(
         ("replicates", "[0, 1]", "has lists of different lengths"),
         ("replicates", "[0, -1, 2]", "expected the number of a process"),
         ("reasons", "3", "expected a list, found 3"),
-        ("replicates", "[0, 0, 2]", "tells twice how a process of"),
+        ("replicates", "[0, 0, 2]", "states twice how a process of"),
         ("replicates", "[0, 1, 3]", "has a value of process 2, which is none of those that ended well"),
     ],
 )

@@ -17,8 +17,8 @@ from analysis.metrics import METRICS
 from common.journal_lines import encode_line
 from db.schema.core_tables import STATES, STATUSES
 from interchange.errors import BadFile
-from interchange.imported import ImportedRun
 from interchange.importers import pyrometer, run_bodies
+from interchange.runs import ImportedRun
 from records.environments import Environment
 from records.kinds import EnvironmentKind
 from records.machines import Hardware, Machine

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
 from interchange.importers import pytest_benchmark
+from interchange.runs import Imported
 
 STATS = {
     **{"min": 0.001, "max": 0.004, "mean": 0.0021, "stddev": 0.0002, "median": 0.002, "iqr": 0.0001},
@@ -157,30 +155,3 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, more: dict[str, Any], se
         read(tmp_path, *([] if "benchmarks" in more else [bench()]), **more)
 
     assert str(refused.value).startswith(sentence)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=60)
-@given(
-    machine=JSON | st.just(MACHINE),
-    benchmarks=JSON | st.lists(JSON | st.builds(bench, params=JSON, extra_info=JSON, stats=JSON), max_size=3),
-    commit=JSON,
-    written=JSON | st.datetimes().map(datetime.isoformat),
-)
-def test_nothing_but_bad_file_is_raised(
-    tmp_path_factory: pytest.TempPathFactory, machine: Any, benchmarks: Any, commit: Any, written: Any
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "any.json"
-    document = {"machine_info": machine, "benchmarks": benchmarks, "commit_info": commit, "datetime": written}
-    path.write_text(json.dumps(document))
-    try:
-        imported = pytest_benchmark.read(path)
-    except BadFile:
-        return
-    assert all(math.isfinite(each.point) for run in imported.runs for each in run.measurements)

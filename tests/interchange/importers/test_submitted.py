@@ -9,10 +9,10 @@ import pytest
 
 from db.schema.core_tables import STATUSES as OF_THE_DATABASE
 from interchange.errors import BadFile, SourcePlace
-from interchange.imported import Imported
 from interchange.importers import submitted
 from interchange.importers.submitted import STATUSES, Gpu
-from interchange.reading import json_of
+from interchange.runs import Imported
+from interchange.source_file import json_of
 from records.machines import Machine
 from support.builders.foreign_files import SUBMITTED
 from support.builders.run_records import a_machine

@@ -1,17 +1,14 @@
 """timm's tables: columns in any order, and a file's name that tells what the file does not."""
 
-import math
 import os
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
 from interchange.importers import timm_csv
+from interchange.runs import Imported
 
 NAME = "benchmark-infer-amp-nchw-pt240-cu124-rtx4090-dynamo.csv"
 HEADER = "model,infer_img_size,infer_samples_per_sec,infer_step_time,infer_batch_size,param_count"
@@ -177,29 +174,3 @@ def test_a_table_that_is_none_is_refused(tmp_path: Path, lines: list[str], sente
     with pytest.raises(BadFile) as refused:
         read(tmp_path, *lines)
     assert str(refused.value).startswith(NAME + sentence)
-
-
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    assert not timm_csv.knows(tmp_path / "none.csv")
-    with pytest.raises(BadFile, match="No such file"):
-        timm_csv.read(tmp_path / "none.csv")
-
-
-CELLS = st.text(max_size=6) | st.floats().map(str) | st.integers().map(str)
-
-
-@settings(max_examples=60)
-@given(
-    rows=st.lists(st.lists(CELLS, max_size=7).map(",".join), max_size=4),
-    stem=st.text("aptcu-_0129", max_size=9),
-)
-def test_nothing_but_bad_file_is_raised(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[str], stem: str
-) -> None:
-    path = tmp_path_factory.getbasetemp() / f"{stem}.csv"
-    path.write_text("\n".join([HEADER, *rows]), errors="replace")
-    try:
-        imported = timm_csv.read(path)
-    except BadFile:
-        return
-    assert all(math.isfinite(each.point) for run in imported.runs for each in run.measurements)

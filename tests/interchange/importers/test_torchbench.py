@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
 from interchange.importers import torchbench
+from interchange.runs import Imported
 
 KEY = "model=tiny_net, test=eval, device=cuda, bs=8, extra_args=--precision bf16 --channels-last, metric="
 CASE = "tiny_net/infer/batch=8,benchmark=group_bench,device=cuda/channels-last=on,precision=bf16"
@@ -170,14 +168,6 @@ def test_a_file_of_another_kind_is_refused_with_its_place(tmp_path: Path, text: 
     assert str(refused.value).startswith(where)
 
 
-def test_the_same_file_is_the_same_run(tmp_path: Path) -> None:
-    first = read(tmp_path, {f"{KEY}latencies": 4.5}).runs[0].run
-    again = read(tmp_path, {f"{KEY}latencies": 4.5}).runs[0].run
-    other = read(tmp_path, {f"{KEY}latencies": 4.6}).runs[0].run
-
-    assert first.id == again.id != other.id
-
-
 def test_a_file_is_known_by_how_it_begins(tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text('{"results": {}}')
@@ -187,43 +177,3 @@ def test_a_file_is_known_by_how_it_begins(tmp_path: Path) -> None:
     assert not torchbench.knows(other)
     assert not torchbench.knows(tmp_path)
     assert not torchbench.knows(tmp_path / "absent.json")
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
-keys = st.text() | st.sampled_from(
-    [f"{KEY}latencies", "model=, test=, metric=", "-eval-", "test_eval[--]_cmem"]
-)
-
-
-@given(st.dictionaries(keys, json_values, max_size=5), json_values, json_values)
-def test_no_content_does_anything_but_be_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, metrics: dict[str, Any], name: Any, environ: Any
-) -> None:
-    path = written(tmp_path_factory.getbasetemp(), metrics, name=name, environ=environ)
-
-    torchbench.knows(path)
-    try:
-        imported = torchbench.read(path)
-    except BadFile:
-        return
-
-    taken = sum(len(each.metrics) for run in imported.runs for each in run.outcomes)
-    failed = sum(each.status != "ok" for run in imported.runs for each in run.outcomes)
-    assert taken + failed + len(imported.set_aside) <= len(metrics) + 1
-    assert taken == sum(len(run.measurements) for run in imported.runs)
-
-
-@given(st.binary(max_size=200))
-def test_no_bytes_do_anything_but_be_refused(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "metrics-bytes.json"
-    path.write_bytes(content)
-
-    torchbench.knows(path)
-    with pytest.raises(BadFile):
-        torchbench.read(path)

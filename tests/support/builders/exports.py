@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from interchange.exporters.exported import Catalogue, ExportedRun
 from interchange.exporters.pyrometer import lines_of
-from interchange.imported import Imported, ImportedRun
+from interchange.exporters.runs import Catalogue, ExportedRun
 from interchange.importers import pyrometer
+from interchange.runs import Imported, ImportedRun
 from records.outcomes import MetricDefinition
 from records.runs import Run
 from support.builders.run_records import BERT, MLP, a_recording, a_run, an_outcome, measurements_for

@@ -9,11 +9,11 @@ from pathlib import Path
 from db.schema.core_tables import STATUSES
 from interchange import formats
 from interchange.errors import BadFile, SourcePlace
-from interchange.exporters.exported import Catalogue, ExportedRun
 from interchange.exporters.pyrometer import lines_of
-from interchange.imported import Imported
+from interchange.exporters.runs import Catalogue, ExportedRun
 from interchange.importers import pyrometer, submitted
-from interchange.reading import json_of, text_of
+from interchange.runs import Imported
+from interchange.source_file import json_of, text_of
 from support.builders.run_records import a_run, an_outcome, measurements_for
 
 #: The files of each format by their paths, and the path that is read.

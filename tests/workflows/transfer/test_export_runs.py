@@ -12,8 +12,8 @@ from sqlalchemy import update
 from db.connection.engine import Database, open_database
 from db.runs import metric_definitions, queries, store
 from db.schema import core_tables as tables
-from interchange.imported import Imported
 from interchange.importers import pyrometer
+from interchange.runs import Imported
 from records.outcomes import MetricDefinition
 from support.builders.run_records import (
     BERT,

@@ -15,7 +15,7 @@ from db.runs import queries, series_queries
 from db.runs.metric_definitions import metric_definitions, save_metrics
 from db.schema import core_tables as tables
 from interchange.errors import SourcePlace
-from interchange.imported import Imported, ImportedRun
+from interchange.runs import Imported, ImportedRun
 from records.outcomes import Measurement, MetricDefinition
 from records.runs import Run
 from support.builders.foreign_files import PYTEST, SAMPLES, TORCHBENCH, of_json, written
@@ -30,7 +30,7 @@ from support.builders.run_records import (
 )
 from workflows.database_upkeep import check
 from workflows.transfer import export_runs
-from workflows.transfer.import_runs import Amount, Arrived, arrive, keep
+from workflows.transfer.import_runs import Amount, ImportSummary, import_path, keep
 
 NOTHING = Amount()
 SPEED = MetricDefinition("tool.speed", "Speed", "x", "higher")
@@ -44,11 +44,13 @@ def everything(database: Database) -> list[Any]:
     return [runs, told, series_queries.series_keys(database), metric_definitions(database)]
 
 
-def read(path: Path, database: Database | None, **how: Any) -> Arrived:
-    return arrive(path, how.pop("name", None), database, lambda stored: None, **how)
+def read(path: Path, database: Database | None, **how: Any) -> ImportSummary:
+    return import_path(path, how.pop("name", None), database, lambda stored: None, **how)
 
 
-def kept(database: Database | None, *runs: ImportedRun, metrics: Sequence[MetricDefinition] = ()) -> Arrived:
+def kept(
+    database: Database | None, *runs: ImportedRun, metrics: Sequence[MetricDefinition] = ()
+) -> ImportSummary:
     imported = Imported("tool", runs, tuple(metrics))
     return keep("tool", [imported], SourcePlace("file.json"), database, lambda stored: None)
 
@@ -210,7 +212,7 @@ def test_of_a_metric_that_a_file_defines_twice_the_first_meaning_stays(sqlite: D
     other = replace(SPEED, unit="%")
     parts = [Imported("tool", (run,), (each,)) for run, each in zip(runs, (SPEED, other), strict=True)]
 
-    def stored(database: Database | None, dry_run: bool) -> Arrived:
+    def stored(database: Database | None, dry_run: bool) -> ImportSummary:
         return keep("tool", parts, SourcePlace("f"), database, lambda stored: None, dry_run=dry_run)
 
     dry, wet = stored(sqlite, True), stored(sqlite, False)

@@ -8,19 +8,19 @@ import pytest
 from db.connection.engine import Database
 from db.runs import queries
 from interchange.errors import BadFile, SourcePlace
-from interchange.imported import ImportProblem
+from interchange.runs import ImportProblem
 from records.outcomes import Outcome
 from runner import journal
 from support.builders.foreign_files import SAMPLES, written
 from support.builders.run_records import MLP, a_machine, an_environment
 from workflows.run_header import Header
-from workflows.transfer.import_runs import Amount, Arrived, arrive, files
+from workflows.transfer.import_runs import Amount, ImportSummary, files, import_path
 
 NOTHING = Amount()
 
 
-def read(path: Path, database: Database, name: str | None = None) -> Arrived:
-    return arrive(path, name, database, lambda stored: None)
+def read(path: Path, database: Database, name: str | None = None) -> ImportSummary:
+    return import_path(path, name, database, lambda stored: None)
 
 
 def a_journal(folder: Path, cut: int = 0) -> Path:
@@ -72,7 +72,7 @@ def test_a_journal_of_another_machine_goes_in_as_one_of_ours(
 ) -> None:
     path = a_journal(tmp_path)
     arrived = read(pick(path), sqlite)
-    assert arrived == Arrived("journal", Amount(1, 2, 1), Amount(1, 2, 1))
+    assert arrived == ImportSummary("journal", Amount(1, 2, 1), Amount(1, 2, 1))
     assert read(pick(path), sqlite).new == NOTHING
     (summary,) = queries.recent_runs(sqlite)
     assert (summary.id, summary.machine, summary.state) == (path.parent.name, "bench-2", "complete")

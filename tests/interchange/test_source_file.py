@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from interchange import reading
-from interchange.accumulator import MOST_PROBLEMS, Gathered
+from interchange import source_file
 from interchange.errors import BadFile, SourcePlace
-from interchange.foreign_runs import ForeignOrigin
+from interchange.foreign_runs import MOST_PROBLEMS, ForeignOrigin, RunAccumulator
 from interchange.importers import action_benchmark, pytest_benchmark
-from interchange.reading import At, bytes_of, csv_rows, json_of, number_in
+from interchange.source_file import Value, bytes_of, csv_rows, json_of, number_in
 
 HERE = SourcePlace("here")
 
@@ -59,11 +58,11 @@ def test_a_column_that_is_there_twice_is_refused() -> None:
 @pytest.mark.parametrize("text", ["1_5", "\u0661\u0665", "\uff11", "1\u00a0", "0x1"])
 def test_only_plain_digits_are_a_number(text: str) -> None:
     with pytest.raises(BadFile, match="expected a number"):
-        number_in(At(text, HERE))
+        number_in(Value(text, HERE))
 
 
 def test_large_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MAX_JSON", 10)
+    monkeypatch.setattr(source_file, "MAX_JSON", 10)
     with pytest.raises(BadFile, match="is a JSON document larger than 0 MiB"):
         json_of("[1,2,3,4,5]", HERE)
 
@@ -98,11 +97,13 @@ def test_of_many_problems_some_are_kept_and_the_rest_is_counted(tmp_path: Path) 
 
 
 def test_problems_that_were_there_at_first_count_too() -> None:
-    gathered = Gathered("x")
+    accumulator = RunAccumulator("x")
     for _ in range(MOST_PROBLEMS):
-        gathered.aside(HERE, "no")
-    gathered.add(ForeignOrigin(format="x", suite="s", started_at=datetime(2026, 9, 1, tzinfo=UTC)), HERE, ())
-    assert (len(gathered.set_aside), gathered.more) == (MOST_PROBLEMS, 1)
+        accumulator.aside(HERE, "no")
+    accumulator.add(
+        ForeignOrigin(format="x", suite="s", started_at=datetime(2026, 9, 1, tzinfo=UTC)), HERE, ()
+    )
+    assert (len(accumulator.set_aside), accumulator.more) == (MOST_PROBLEMS, 1)
 
 
 def test_a_list_of_nothing_is_not_held(tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
-"""Files of strangers: bounded, never run, and wrong in one sentence that names file, line and field."""
+"""Files of other tools: bounded, never executed; an error names file, line and field."""
 
 import csv
 import io
 import json
 import math
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast, overload
 
@@ -22,35 +24,39 @@ MAX_JSON = 64 << 20
 _SHOWN = 60
 
 
+#: No benchmark is older; seconds that are taken for milliseconds are.
+_FIRST_YEAR = 2000
+
+
 @dataclass(frozen=True, slots=True)
-class At:
+class Value:
     """A value out of a JSON document with its place; asked for what it is not, it raises BadFile."""
 
     value: Any
     place: SourcePlace
 
-    def object(self) -> dict[str, "At"]:
+    def object(self) -> dict[str, "Value"]:
         """The members of an object."""
         if not isinstance(self.value, dict):
             raise self.wrong("an object")
         members = cast("dict[str, Any]", self.value)
-        return {name: At(value, self.place.at(name)) for name, value in members.items()}
+        return {name: Value(value, self.place.at(name)) for name, value in members.items()}
 
-    def list(self) -> "Sequence[At]":
+    def list(self) -> "Sequence[Value]":
         """The elements of a list, each made when it is asked for: a small file holds millions."""
         if not isinstance(self.value, list):
             raise self.wrong("a list")
         elements = cast("list[Any]", self.value)
         return _Elements(elements, self.place)
 
-    def get(self, name: str) -> "At | None":
+    def get(self, name: str) -> "Value | None":
         """A member of an object; None where it is missing or null."""
         if not isinstance(self.value, dict):
             raise self.wrong("an object")
         value = cast("dict[str, Any]", self.value).get(name)
-        return None if value is None else At(value, self.place.at(name))
+        return None if value is None else Value(value, self.place.at(name))
 
-    def need(self, name: str) -> "At":
+    def need(self, name: str) -> "Value":
         """A member of an object that has to be there."""
         member = self.get(name)
         if member is None:
@@ -85,7 +91,7 @@ class At:
 
 
 @dataclass(frozen=True, slots=True)
-class _Elements(Sequence[At]):
+class _Elements(Sequence[Value]):
     """The elements of a list with their places."""
 
     values: list[Any]
@@ -95,14 +101,14 @@ class _Elements(Sequence[At]):
         return len(self.values)
 
     @overload
-    def __getitem__(self, index: int) -> At: ...
+    def __getitem__(self, index: int) -> Value: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[At]: ...
-    def __getitem__(self, index: int | slice) -> At | Sequence[At]:
+    def __getitem__(self, index: slice) -> Sequence[Value]: ...
+    def __getitem__(self, index: int | slice) -> Value | Sequence[Value]:
         numbers = range(len(self.values))[index]
         if isinstance(numbers, range):
             return [self[number] for number in numbers]
-        return At(self.values[numbers], self.place.at(f"[{numbers}]"))
+        return Value(self.values[numbers], self.place.at(f"[{numbers}]"))
 
 
 def refuse_streams(path: Path) -> None:
@@ -144,10 +150,10 @@ def text_of(path: Path) -> str:
         ) from None
 
 
-def json_of(text: str, place: SourcePlace) -> At:
+def json_of(text: str, place: SourcePlace) -> Value:
     """A JSON document of at most `MAX_JSON`; raises BadFile, also for an object that has a key twice.
 
-    `NaN` and `Infinity` are read, and are no numbers (`At.number`).
+    `NaN` and `Infinity` are read, and are no numbers (`Value.number`).
     """
     if len(text) > MAX_JSON:
         raise BadFile(place, f"is a JSON document larger than {MAX_JSON >> 20} MiB")
@@ -159,7 +165,7 @@ def json_of(text: str, place: SourcePlace) -> At:
         return found
 
     try:
-        return At(json.loads(text, object_pairs_hook=members), place)
+        return Value(json.loads(text, object_pairs_hook=members), place)
     except json.JSONDecodeError as error:
         # In a document of one line, as in a file of lines, the line is the caller's to know.
         line = place.line or error.lineno
@@ -179,14 +185,14 @@ def _first_twice(names: Iterable[str]) -> str:
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
 
 
-def json_lines(text: str, name: str) -> Iterator[At]:
+def json_lines(text: str, name: str) -> Iterator[Value]:
     """The JSON document on each line that is not empty; raises BadFile at the first that is none."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield json_of(line, SourcePlace(name, number))
 
 
-def csv_rows(text: str, name: str, aside: Callable[[SourcePlace, str], None]) -> Iterator[dict[str, At]]:
+def csv_rows(text: str, name: str, aside: Callable[[SourcePlace, str], None]) -> Iterator[dict[str, Value]]:
     """The rows of a CSV file by the names in its first row; raises BadFile for a row that is too long.
 
     Cells are texts, at the line where their row ends. A cell that is empty is left out, and so is a row that
@@ -207,7 +213,7 @@ def csv_rows(text: str, name: str, aside: Callable[[SourcePlace, str], None]) ->
                 aside(place, f"is cut short: {len(row)} cells under a header of {len(header)}")
                 continue
             cells = zip(header, row, strict=False)
-            if found := {column: At(cell, place.at(column)) for column, cell in cells if cell.strip()}:
+            if found := {column: Value(cell, place.at(column)) for column, cell in cells if cell.strip()}:
                 yield found
     except csv.Error as error:
         raise BadFile(SourcePlace(name, reader.line_num), f"is no CSV: {error}") from None
@@ -220,7 +226,7 @@ def refuse_twice(header: Iterable[str], place: SourcePlace) -> None:
         raise BadFile(place, f"has two columns {_first_twice(names)}")
 
 
-def number_in(cell: At) -> float:
+def number_in(cell: Value) -> float:
     """The number written in a cell of a CSV file; raises BadFile.
 
     Python reads `1_5` and the digits of every script; no table writes those.
@@ -228,6 +234,103 @@ def number_in(cell: At) -> float:
     if not str(cell.value).isascii() or "_" in str(cell.value):
         raise cell.wrong("a number")
     try:
-        return At(float(cell.value), cell.place).number()
+        return Value(float(cell.value), cell.place).number()
     except ValueError:
         raise cell.wrong("a number") from None
+
+
+#: The note of a run whose file states no time.
+NO_TIME = "the file states no time: its modification time is used"
+#: Bytes read of a file to recognise its format.
+_HEAD = 1 << 16
+#: Digits that may be a date, with two hyphens or none, and a time behind it.
+_TIME = re.compile(
+    r"(?<![0-9A-Za-z])(20\d\d)(-?)([01]\d)\2([0-3]\d)"
+    r"(?:[-_T]?([01]\d|2[0-3])([-:]?)([0-5]\d)\6([0-5]\d))?(?![0-9A-Za-z])"
+)
+#: A name states a local time, which is read as UTC: no time zone is further ahead.
+_AHEAD = timedelta(hours=14)
+
+
+def head(path: Path) -> str:
+    """The beginning of a file as text; empty where there is none to read. Never raises."""
+    try:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            return file.read(_HEAD).decode("utf-8-sig", errors="replace")
+    except (OSError, ValueError):
+        return ""
+
+
+def times_in(text: str, now: datetime | None = None) -> Iterator[tuple[tuple[int, int], datetime]]:
+    """Where in a name a date stands, perhaps with a time, and which moment that is, as UTC; in order.
+
+    What is on no calendar, and what is still to come, is no date but a size or a number. `now` is the clock's
+    time where it is None.
+    """
+    latest = (now or datetime.now(UTC)) + _AHEAD
+    start = 0
+    while match := _TIME.search(text, start):
+        moment = _moment(match)
+        if moment is None or moment > latest:
+            start = match.start() + 1
+        else:
+            yield match.span(), moment
+            start = match.end()
+
+
+def _moment(match: re.Match[str]) -> datetime | None:
+    numbers = (int(match[group] or 0) for group in (1, 3, 4, 5, 7, 8))
+    try:
+        return datetime(*numbers, tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def made_at(path: Path, now: datetime | None = None) -> tuple[datetime, str, bool]:
+    """When a file was made; a note that says how that is known; and whether the file states it.
+
+    The time is that in the file's name, or else the modification time, which every copy of a file has another
+    of and which is not stated. Raises BadFile where there is none. `now` is that of `times_in`.
+    """
+    for _, moment in times_in(path.stem, now):
+        return moment, "the time is that of the file's name, as UTC", True
+    try:
+        modified = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
+    except (OSError, OverflowError, ValueError) as error:
+        raise BadFile(SourcePlace(path.name), f"has no time: {error}") from None
+    return modified, NO_TIME, False
+
+
+def moment(at: Value, seconds: float) -> datetime:
+    """The time that many seconds after 1970 began, in UTC; raises BadFile for none on the calendar."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        raise at.wrong("a time since 1970") from None
+
+
+def moment_in_milliseconds(at: Value) -> datetime:
+    """The time that many milliseconds after 1970 began; raises BadFile for one before the year 2000."""
+    found = moment(at, at.number() / 1e3)
+    if found.year < _FIRST_YEAR:
+        raise BadFile(at.place, f"is in the year {found.year}: seconds, not milliseconds?")
+    return found
+
+
+def in_utc(text: str) -> datetime:
+    """The time of an ISO 8601 text, in UTC, in which it is where it has no zone.
+
+    Raises ValueError or OverflowError for what is none.
+    """
+    found = datetime.fromisoformat(text)
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def moment_in(at: Value) -> datetime:
+    """The time of an ISO 8601 text, in UTC; without a zone it is read as UTC. Raises BadFile."""
+    try:
+        return in_utc(at.text())
+    except (ValueError, OverflowError):
+        raise at.wrong("a time such as 2026-11-21T20:15:00+00:00") from None

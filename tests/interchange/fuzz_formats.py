@@ -1,6 +1,8 @@
 """Run by hand, with atheris installed: bytes that coverage finds, for one format, for some seconds.
 
-python tests/fuzz/formats.py FORMAT SECONDS FOLDER     FOLDER keeps the inputs found, and a crash as `crash-*`
+python tests/interchange/fuzz_formats.py FORMAT SECONDS FOLDER
+
+FOLDER keeps the inputs found, and a crash as `crash-*`.
 """
 
 import sys

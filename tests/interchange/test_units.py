@@ -3,7 +3,7 @@
 import pytest
 
 from analysis.metrics import Better
-from interchange.value_checks import objection
+from interchange.units import objection
 
 
 @pytest.mark.parametrize("unit", ["ms", "s", "µs", "us", "nanoseconds", "ns/iter", "ms per token", "h"])

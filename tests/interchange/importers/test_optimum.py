@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
-from interchange.importers.optimum import optimum
+from interchange.importers import optimum
+from interchange.runs import Imported
 
 CONFIG: dict[str, Any] = {
     "name": "tiny_on_two",
@@ -279,35 +277,6 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, name: str, text: str, se
 def test_a_report_without_a_backend_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match=r"benchmark\.json, config\.backend: is missing"):
         optimum.read(in_one(tmp_path, {"name": "x"}))
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
-BLOCKS = st.dictionaries(
-    st.sampled_from(["latency", "memory", "throughput", "energy"]),
-    JSON
-    | st.fixed_dictionaries(
-        {"unit": JSON | st.sampled_from(["s", "MB", "kWh"]), "p50": JSON, "max_ram": JSON, "value": JSON}
-    ),
-)
-
-
-@settings(max_examples=60)
-@given(
-    config=JSON | JSON.map(lambda any: CONFIG | {"scenario": any, "environment": any}),
-    report=JSON | st.dictionaries(st.sampled_from(["forward", "load", "é"]), JSON | BLOCKS, max_size=2),
-)
-def test_nothing_but_bad_file_is_raised(
-    tmp_path_factory: pytest.TempPathFactory, config: Any, report: Any
-) -> None:
-    try:
-        imported = optimum.read(in_one(tmp_path_factory.getbasetemp(), config, report))
-    except BadFile:
-        return
-    assert all(math.isfinite(each.point) for run in imported.runs for each in run.measurements)
 
 
 def test_one_gpu_and_two_are_two_cases(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interchange.errors import BadFile
-from interchange.imported import Imported
-from interchange.importers.optimum import optimum
+from interchange.importers import optimum
+from interchange.runs import Imported
 
 HYDRA = """\
 backend:
