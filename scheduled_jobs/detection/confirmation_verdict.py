@@ -10,7 +10,6 @@ from records.findings import Finding
 from workflows.run_header import Header
 from workflows.upgrade import without_again
 
-from .findings import CONFIRMED_BEFORE
 from .rebuild_environment import Side
 
 
@@ -61,10 +60,10 @@ def _goes_beyond(one: Finding, verdict: Verdict) -> bool:
     It compares from before the first piece, so the known ones show in it whether there is a new one or not. A
     new one is there where the half of what nights are judged from on is.
     """
-    known = one.evidence.get(CONFIRMED_BEFORE)
+    known = one.evidence.confirmed_before
     if known is None or verdict.change is None:
         return True
-    return abs(verdict.change) - abs(float(known)) >= rules_of(one.key.metric).log_floor / 2
+    return abs(verdict.change) - abs(known) >= rules_of(one.key.metric).log_floor / 2
 
 
 def compares_others(old: Side, new: Side, header: Header, comparison: Comparison) -> str:

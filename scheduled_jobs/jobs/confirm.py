@@ -5,12 +5,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from analysis.comparison.case_results import CaseResult
 from analysis.comparison.comparison import Comparison
 from db.connection.engine import Database
 from db.findings import store as stored
+from records.evidence import ComparedEnvironment, Confirmation, Evidence, NeighbourVerdict
 from records.findings import Finding
 from records.tasks import Task
 from scheduled_jobs.jobs.context import Done, Hands
@@ -21,8 +23,8 @@ from workflows.run_header import Header
 
 from ..detection.confirmation_command import Planned, planned
 from ..detection.confirmation_verdict import Ruling, compares_others, ruling
-from ..detection.evidence import bisect_offer, moved_with, operator_difference, verdict_body
-from ..detection.findings import OPEN, put_back, sides_of
+from ..detection.evidence import bisect_offer, moved_with, operator_difference, pair_verdict
+from ..detection.findings import OPEN, sides_of
 from ..detection.rebuild_environment import Gone
 from ..detection.sessions import NEIGHBOURS_ONLY, detect_again, neighbours_after
 
@@ -54,14 +56,14 @@ def confirm(task: Task, hands: Hands) -> Done:
         try:
             session = planned(database, hands, found, cases)
         except Gone as gone:
-            return _unjudged(database, hands, found, str(gone))
+            return _unjudged(database, found, str(gone))
         stored.set_state(database, [one.id for one in found], "confirming")
     done = measured(task, hands, [*session.command, "--confirms"])
     try:
         header, result, comparison = _measured(hands, session, done)
     except _Unjudged as problem:
         with hands.open_database() as database:
-            return _unjudged(database, hands, found, str(problem), done.run)
+            return _unjudged(database, found, str(problem), done.run)
     results = comparison.results(result.outcomes)
     by_case = {one.case: one for one in results}
     meant = {session.old.environment.fingerprint, session.new.environment.fingerprint}
@@ -71,10 +73,9 @@ def confirm(task: Task, hands: Hands) -> Done:
     with hands.open_database() as database:
         recent = _others(database, rulings)
         for each in rulings:
-            about = _evidence(database, session, each, results)
-            about |= _origin(header, comparison, each.finding.key.case)
-            about |= {"moved_with": moved_with(each.finding, recent)} if each.state == "confirmed" else {}
-            _decide(database, hands, each, {**about, "rebuilt": rebuilt})
+            about = _evidence(database, session, each, results, recent)
+            about = _with_origin(about, header, comparison, each.finding.key.case)
+            _decide(database, hands, each, replace(about, rebuilt=rebuilt))
     return _done(task, done.run, rulings, left=bool(task.spec.get("left") or others))
 
 
@@ -94,21 +95,22 @@ def _measure_neighbours(task: Task, hands: Hands) -> Done:
     except _Unjudged as problem:
         return Done("failed", {"run": done.run}, str(problem))
     results = comparison.results(result.outcomes)
-    noted = {one.id: {"neighbours": [*_known(one), *_neighbours(one, results)]} for one in found}
+    noted = {one.id: partial(_with_neighbours, found=_neighbours(one, results)) for one in found}
     with hands.open_database() as database:
-        stored.note_evidence(database, noted)
+        stored.revise_evidence(database, noted)
     count = f"{len(results)} {'neighbour' if len(results) == 1 else 'neighbours'}"
     return Done(result={"run": done.run, "summary": f"{count} measured"})
 
 
-def _known(one: Finding) -> Sequence[Mapping[str, Any]]:
-    return one.evidence.get("neighbours") or ()
+def _with_neighbours(known: Evidence, found: tuple[NeighbourVerdict, ...]) -> Evidence:
+    confirmation = known.confirmation
+    return replace(known, confirmation=replace(confirmation, neighbours=(*confirmation.neighbours, *found)))
 
 
-def _neighbours(one: Finding, results: Sequence[CaseResult]) -> list[dict[str, Any]]:
+def _neighbours(one: Finding, results: Sequence[CaseResult]) -> tuple[NeighbourVerdict, ...]:
     """What a session says of the metric of a finding in its other cases."""
     beside = [(each.case, each.verdicts.get(one.key.metric)) for each in results if each.case != one.key.case]
-    return [{"case": case, **verdict_body(verdict)} for case, verdict in beside if verdict]
+    return tuple(NeighbourVerdict(case, pair_verdict(verdict)) for case, verdict in beside if verdict)
 
 
 def _in_states(database: Database, spec: Mapping[str, Any], states: Collection[str]) -> list[Finding]:
@@ -116,8 +118,8 @@ def _in_states(database: Database, spec: Mapping[str, Any], states: Collection[s
     return [one for one in found if one is not None and one.state in states]
 
 
-def _unjudged(database: Database, hands: Hands, found: Sequence[Finding], why: str, run: str = "") -> Done:
-    put_back(database, found, why, hands.now())
+def _unjudged(database: Database, found: Sequence[Finding], why: str, run: str = "") -> Done:
+    stored.defer(database, [one.id for one in found], why)
     return Done("failed", {"run": run, "findings": [one.id for one in found]}, why)
 
 
@@ -156,44 +158,48 @@ def _trace(hands: Hands, session: Planned, rulings: Sequence[Ruling]) -> None:
 
 
 def _evidence(
-    database: Database, session: Planned, found: Ruling, results: Sequence[CaseResult]
-) -> dict[str, Any]:
-    """What speaks for or against a finding beside its pairs."""
+    database: Database,
+    session: Planned,
+    found: Ruling,
+    results: Sequence[CaseResult],
+    recent: Sequence[Finding],
+) -> Confirmation:
+    """What a session says of a finding; of one that it confirms, also where the time went."""
     one = found.finding
-    evidence: dict[str, Any] = {"neighbours": _neighbours(one, results)}
+    evidence = Confirmation(
+        reason=found.reason,
+        verdict=pair_verdict(found.verdict) if found.verdict else None,
+        neighbours=_neighbours(one, results),
+    )
     if found.state != "confirmed":
         return evidence
     # Named also where it is the policy's own: nobody knows which one that is where the command is typed.
     options = (*session.options, "--metric", one.key.metric)
     offer = bisect_offer(*session.versions, one.key.case, options)
-    return {
-        **evidence,
-        "operators": operator_difference(database, one.key, *session.versions),
-        "bisect": offer if one.direction == "worse" else "",
-    }
+    return replace(
+        evidence,
+        operators=operator_difference(database, one.key, *session.versions),
+        bisect=offer if one.direction == "worse" else "",
+        moved_with=moved_with(one, recent),
+    )
 
 
-def _origin(header: Header, comparison: Comparison, case: str) -> dict[str, Any]:
+def _with_origin(evidence: Confirmation, header: Header, comparison: Comparison, case: str) -> Confirmation:
     """Which run decided, between which environments, and what to type to see it again."""
     facts = {str(each["fingerprint"]): each for each in header.environments}
     sides = [facts[fingerprint] for fingerprint in (comparison.old, comparison.new)]
     again = ["pyrometer", "upgrade", *comparison.asked, "--case", case, *comparison.options]
-    return {
-        "run": header.run,
-        "compared": [{"name": each["name"], "torch": each["facts"].get("torch")} for each in sides],
-        "reproduce": shlex.join(again),
-    }
+    return replace(
+        evidence,
+        run=header.run,
+        compared=tuple(ComparedEnvironment(each["name"], each["facts"].get("torch")) for each in sides),
+        reproduce=shlex.join(again),
+    )
 
 
-def _decide(database: Database, hands: Hands, found: Ruling, evidence: Mapping[str, Any]) -> None:
+def _decide(database: Database, hands: Hands, found: Ruling, confirmation: Confirmation) -> None:
     one = _ruled(found)
-    about = {
-        **evidence,
-        "reason": found.reason,
-        "verdict": verdict_body(found.verdict) if found.verdict else None,
-        "waits": "",
-    }
-    stored.decide(database, one.id, one.state, one.change, one.low, one.high, about, hands.now())
+    stored.decide(database, one.id, one.state, one.change, one.low, one.high, confirmation, hands.now())
 
 
 def _ruled(found: Ruling) -> Finding:

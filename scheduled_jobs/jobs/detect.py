@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from analysis.detection.change_points import judge
 from analysis.detection.crossings import Crossing
@@ -16,8 +17,9 @@ from db.findings import store as stored
 from db.queue import queries as queue_queries
 from db.runs.history import history
 from db.runs.run_changes import run_changes
-from records.facts import Facts
+from records.evidence import Continuation, Evidence
 from records.findings import Finding, NewFinding
+from records.runs import RunChange
 from records.series import Track
 from records.tasks import NewTask, Task
 from scheduled_jobs.jobs.context import Done, FollowUp, Hands
@@ -25,7 +27,6 @@ from workflows.errors import JobError
 
 from ..detection.border_levels import CROSSED, crossed, newest_crossing
 from ..detection.drift_followup import going_on
-from ..detection.evidence import changes_body
 from ..detection.findings import MachineSeries, decisions_of, seen
 from ..detection.repeat_sessions import repeated
 from ..detection.series_history import (
@@ -103,7 +104,7 @@ class _Shown:
 
     fresh: list[NewFinding] = field(default_factory=list[NewFinding])
     returned: list[int] = field(default_factory=list[int])
-    going_on: dict[int, Facts] = field(default_factory=dict[int, Facts])
+    going_on: dict[int, Continuation] = field(default_factory=dict[int, Continuation])
     repeated: dict[int, stored.Reopened] = field(default_factory=dict[int, stored.Reopened])
     crossings: list[tuple[MachineSeries, Crossing]] = field(
         default_factory=list[tuple[MachineSeries, Crossing]]
@@ -125,8 +126,8 @@ def detect(task: Task, hands: Hands) -> Done:
         returned = shown.returned
         kept = stored.save_findings(database, _with_changes(database, shown.fresh), now)
         stored.set_state(database, returned, "no longer")
-        stored.note_evidence(database, shown.going_on)
-        stored.reopen(database, shown.repeated)
+        stored.revise_evidence(database, _continued(shown.going_on))
+        stored.reopen(database, shown.repeated, now)
         sessions = _sessions(database, track, look.series)
     fresh = [one for one in kept if one.found_at == now or (one.state == "candidate" and one.id in machines)]
     new = Counter(one.state for one in fresh)
@@ -192,7 +193,7 @@ def _judged(look: _Look, counted: Counted, now: datetime, check_stopped: Callabl
         shown.fresh += found.findings
         shown.returned += found.returned
         shown.going_on |= going_on(series, known, own, control, rules, now)
-        shown.repeated |= repeated(series, known, own, control, rules, now)
+        shown.repeated |= repeated(series, known, own, control, rules)
         # On the night of a border, and once its segment is judged: one night alone is seldom right.
         tonight = series.points[-1].run == look.runs[series.machine][-1]
         alone = tonight and control is None and not look.pinned
@@ -203,14 +204,23 @@ def _judged(look: _Look, counted: Counted, now: datetime, check_stopped: Callabl
 
 def _with_changes(database: Database, found: Iterable[NewFinding]) -> list[NewFinding]:
     """Each finding with what else differs between the two runs that it lies between."""
-    pairs: dict[tuple[str, str], list[dict[str, str]]] = {}
+    pairs: dict[tuple[str, str], tuple[RunChange, ...]] = {}
     told: list[NewFinding] = []
     for one in found:
-        pair = one.before_run, str(one.evidence["new_run"])
+        pair = one.before_run, one.evidence.new_run
         if pair not in pairs:
-            pairs[pair] = changes_body(run_changes(database, *pair))
-        told.append(replace(one, evidence={**one.evidence, "changes": pairs[pair]}))
+            pairs[pair] = tuple(run_changes(database, *pair))
+        told.append(replace(one, evidence=replace(one.evidence, changes=pairs[pair])))
     return told
+
+
+def _continued(noted: Mapping[int, Continuation]) -> dict[int, Callable[[Evidence], Evidence]]:
+    """How the evidence of findings changes by what is noted of them, by id."""
+
+    def revised(known: Evidence, continuation: Continuation) -> Evidence:
+        return replace(known, goes_on=continuation)
+
+    return {finding: partial(revised, continuation=each) for finding, each in noted.items()}
 
 
 def _sessions(database: Database, track: Track, series: Iterable[MachineSeries]) -> list[NewTask]:
@@ -227,7 +237,7 @@ def _sessions(database: Database, track: Track, series: Iterable[MachineSeries])
     candidates = [
         one
         for one in _known(database, track, ["candidate"])
-        if one.id not in awaited and int(one.evidence.get("tries", 0)) < MOST_TRIES
+        if one.id not in awaited and one.evidence.tries < MOST_TRIES
     ]
     cases: dict[str, list[str]] = defaultdict(list)
     for each in series:

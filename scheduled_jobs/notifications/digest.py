@@ -10,7 +10,6 @@ from records.findings import Finding
 from reports.text.staleness_text import counted, silence
 
 from ..detection.border_levels import Crossed
-from ..detection.findings import BEGAN_AS
 from .drift_followup import GoesOn, going_on
 
 #: Changes of a group that are told one by one.
@@ -294,7 +293,7 @@ def _moved(findings: Sequence[Finding]) -> Moved:
         high=largest.high,
         shape=largest.shape,
         returned=any(one.returns_of is not None for one in findings),
-        began_as=largest.evidence.get(BEGAN_AS),
+        began_as=largest.evidence.began_as,
         after=largest.before if largest.shape == "drift" else None,
         link=largest.link,
         others=tuple(dict.fromkeys(one.key.metric for one in others if one.key.metric != largest.key.metric)),
@@ -307,7 +306,7 @@ def _waiting(findings: Iterable[Finding]) -> tuple[tuple[str, int], ...]:
         if one.state == "confirming":
             count["is being measured again"] += 1
         elif one.state == "candidate":
-            count[str(one.evidence.get("waits") or "is to be measured again")] += 1
+            count[one.evidence.waits or "is to be measured again"] += 1
     return tuple(sorted(count.items(), key=lambda each: (-each[1], each[0])))
 
 

@@ -3,11 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from records.findings import Finding
-
-from ..detection.drift_followup import GOES_ON
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +39,13 @@ def going_on(findings: Iterable[Finding], since: datetime, until: datetime) -> t
 
 
 def _noted_at(one: Finding) -> datetime | None:
-    told: dict[str, Any] = one.evidence.get(GOES_ON) or {}
-    return None if not told or "finding" in told else datetime.fromisoformat(told["noted_at"])
+    noted = one.evidence.goes_on
+    return None if noted is None or noted.finding is not None else datetime.fromisoformat(noted.noted_at)
 
 
 def _goes_on(one: Finding) -> GoesOn:
-    told: dict[str, Any] = one.evidence[GOES_ON]
+    noted = one.evidence.goes_on
+    assert noted is not None
     return GoesOn(
         finding=one.id,
         case=one.key.case,
@@ -55,7 +53,7 @@ def _goes_on(one: Finding) -> GoesOn:
         machine=one.machine,
         direction=one.direction,
         told=one.change,
-        change=float(told["change"]),
+        change=noted.change,
         since=one.at,
-        now=datetime.fromisoformat(told["night"]),
+        now=datetime.fromisoformat(noted.night),
     )

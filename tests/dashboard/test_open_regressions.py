@@ -14,6 +14,7 @@ from dashboard.overview import load, verdict
 from dashboard.server.metrics import exposition
 from db.connection.engine import Database
 from db.findings import store as findings
+from records.evidence import Confirmation
 from records.findings import Finding, FindingGroup
 from scheduled_jobs.notifications.collect import gather
 from support.builders.run_records import BERT, MLP, RESNET
@@ -37,7 +38,7 @@ def of_every_kind(database: Database, mornings: Mornings) -> list[Finding]:
     confirm(database, mornings, made[6])
     findings.triage(database, made[1].id, "mute", "ann", "", mornings.now + 50 * HOUR, mornings.now)
     findings.triage(database, made[3].id, "acknowledge", "ann", "", None, mornings.now)
-    findings.decide(database, made[7].id, "unclear", -0.1, None, None, {}, mornings.now)
+    findings.decide(database, made[7].id, "unclear", -0.1, None, None, Confirmation(), mornings.now)
     return made
 
 

@@ -36,6 +36,7 @@ from db.runs import (
 from db.runs import releases as runs_releases
 from db.telemetry import queries as telemetry
 from records.deliveries import Delivery, DeliveryState
+from records.evidence import ComparedRuns, Confirmation
 from records.findings import FindingGroup, NewFinding, Notice
 from records.kinds import RunKind
 from records.outcomes import MetricDefinition
@@ -132,8 +133,8 @@ def _technique_runs(database: Database) -> Any:
 
 
 def _refute_and_reopen(database: Database) -> Any:
-    findings.decide(database, 1, "refuted", 0.0, -0.1, 0.1, {}, a_night(4))
-    findings.reopen(database, {1: findings.Reopened(0.2, {"again": True}), 99: findings.Reopened(0.1, {})})
+    findings.decide(database, 1, "refuted", 0.0, -0.1, 0.1, Confirmation(), a_night(4))
+    findings.reopen(database, {1: findings.Reopened(0.2, ComparedRuns("a"), "once more")}, a_night(5))
     return findings.finding(database, 1)
 
 
@@ -271,10 +272,13 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         database, [_finding(database)], a_night(4)
     ),
     findings.set_state: lambda database: findings.set_state(database, [1], "confirming"),
-    findings.note_evidence: lambda database: findings.note_evidence(database, {1: {"seen": 2}, 99: {}}),
+    findings.revise_evidence: lambda database: findings.revise_evidence(
+        database, {1: lambda known: replace(known, began_as=2), 99: lambda known: known}
+    ),
+    findings.defer: lambda database: findings.defer(database, [1, 99], "no space left"),
     findings.reopen: lambda database: _refute_and_reopen(database),
     findings.decide: lambda database: findings.decide(
-        database, 1, "confirmed", 0.1, 0.05, 0.2, {"pairs": 9}, a_night(4)
+        database, 1, "confirmed", 0.1, 0.05, 0.2, Confirmation(run="night-1"), a_night(4)
     ),
     findings.triage: lambda database: findings.triage(database, 1, "mute", "ann", "", a_night(9), a_night(5)),
     findings.findings: lambda database: findings.findings(
@@ -352,7 +356,8 @@ WRITERS = {
     store.save_measurements,
     metric_definitions.save_metrics,
     findings.set_state,
-    findings.note_evidence,
+    findings.revise_evidence,
+    findings.defer,
     queue.seen_all,
     queue.gone_all,
 }

@@ -22,6 +22,7 @@ from db.runs import releases as runs_releases
 from db.schema import core_tables as tables
 from db.schema.finding_tables import ACTIONS
 from db.telemetry import queries as telemetry
+from records.evidence import Confirmation
 from records.findings import NewFinding, Notice
 from records.tasks import NewTask, SchedulerSeen
 from support.builders.run_records import (
@@ -142,7 +143,7 @@ def one_night(database: Database) -> int:
     assert queue.lose(database, "b", "", a_night(0), 1) == "lost"
     queue.gone_all(database, ["one"])
     (found,) = findings.save_findings(database, [new], a_night(3))
-    assert findings.decide(database, found.id, "confirmed", 0.1, 0.0, 0.2, {}, a_night(3))
+    assert findings.decide(database, found.id, "confirmed", 0.1, 0.0, 0.2, Confirmation(), a_night(3))
     assert findings.triage(database, found.id, "note", "ann", "", None, a_night(3))
     assert notices.save_notice(database, Notice("digest", "today", a_night(3), "", ""))
     assert prune_queue(database, a_night(9)) == 2
@@ -170,7 +171,7 @@ def test_the_writer_schedules_and_the_reader_only_triages(site: Site) -> None:
             lambda: queue.plan_fire(database, "nightly", a_night(9), "by hand", [], a_night(9)),
             lambda: queue.cancel(database, 3, a_night(9)),
             lambda: findings.save_findings(database, [a_finding(database)], a_night(9)),
-            lambda: findings.decide(database, found, "refuted", 0.0, 0.0, 0.0, {}, a_night(9)),
+            lambda: findings.decide(database, found, "refuted", 0.0, 0.0, 0.0, Confirmation(), a_night(9)),
             lambda: findings.set_state(database, [found], "machine"),
             lambda: notices.save_notice(database, Notice("digest", "now", a_night(3), "", "")),
         ):

@@ -22,10 +22,11 @@ from analysis.comparison.verdict import Verdict, judge
 from analysis.detection.change_points import Night
 from analysis.detection.change_points import judge as judge_nights
 from analysis.detection.nights import Decision, JudgedSeries, Rules
+from records.evidence import ComparedRuns
 from records.findings import Finding, NewFinding
 from records.series import HistoryPoint, HistoryRun, SeriesKey, Track
 from scheduled_jobs.detection.confirmation_verdict import Ruling, ruling
-from scheduled_jobs.detection.findings import MachineSeries, Sides, decisions_of, seen, sides_of
+from scheduled_jobs.detection.findings import MachineSeries, decisions_of, seen, sides_of
 from scheduled_jobs.notifications.digest import digest
 from support.builders.notifications import MORNING
 from support.builders.notifications import a_night as a_night_to_report
@@ -104,7 +105,7 @@ class Drawn:
                 known.append(replace(one, state=said.state, change=one.change if change is None else change))
         return known
 
-    def measured(self, sides: Sides, seed: int) -> CaseResult:
+    def measured(self, sides: ComparedRuns, seed: int) -> CaseResult:
         """What a session of these two builds says: pairs as the plan takes them."""
         chance, pairs = random.Random(f"pairs {seed}"), list[Pair]()
         effect = self.truth(int(sides.new)) - self.truth(int(sides.old))

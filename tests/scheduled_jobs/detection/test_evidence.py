@@ -43,14 +43,14 @@ def test_operators_that_moved_on_that_machine_in_those_nights() -> None:
     one = known()
     key = replace(one.key, case=MATMUL)
     other = replace(one, id=8, key=key, change=0.2)
-    assert [each["finding"] for each in moved_with(one, [one, other, replace(one, id=9)])] == [8]
+    assert [each.finding for each in moved_with(one, [one, other, replace(one, id=9)])] == [8]
     for unlike in (
         replace(other, machine="another"),
         replace(other, state="refuted"),
         replace(other, state="machine"),
         replace(other, at=one.at + timedelta(days=3)),
     ):
-        assert moved_with(one, [unlike]) == []
+        assert moved_with(one, [unlike]) == ()
 
 
 def a_result(word: Word = "slower", *, old: str = "ok", new: str = "ok") -> CaseResult:
@@ -82,7 +82,7 @@ def test_a_drift_is_confirmed_by_more_than_its_known_pieces() -> None:
     # The session compares from before the first piece and shows 0.1.
     one = known(shape="drift")
     for before, state in ((0.07, "confirmed"), (0.098, "refuted"), (0.12, "refuted")):
-        drift = replace(one, evidence={**one.evidence, "began_as": 5, "confirmed_before": before})
+        drift = replace(one, evidence=replace(one.evidence, began_as=5, confirmed_before=before))
         assert ruling(drift, a_result(), rebuilt=False).state == state
 
 
@@ -118,4 +118,4 @@ def test_newer_tables_from_elsewhere_hide_none_of_both_sides(sqlite: Database) -
     traced("elsewhere", 2, new, 100, a_machine("bench-2", "EPYC"))
     told = operator_difference(sqlite, key, old.torch_version, new.torch_version)
     assert told is not None
-    assert (told["old_run"], told["new_run"], told["total_us"]) == ("old", "new", {"operator": 1.0})
+    assert (told.old_run, told.new_run, told.total_us) == ("old", "new", {"operator": 1.0})

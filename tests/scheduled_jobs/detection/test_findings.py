@@ -1,17 +1,16 @@
 """What a series shows becomes findings: between which nights, what is known already, what was taken back."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from analysis.detection.nights import Change, Decision
+from records.evidence import ComparedRuns, Evidence, evidence_of
 from records.findings import Finding
 from reports.text.finding_text import stricter
 from scheduled_jobs.detection.findings import (
-    SIDES,
     MachineSeries,
-    Sides,
     around,
     compared,
     decisions_of,
@@ -57,16 +56,16 @@ def test_people_are_shown_the_nights_around_the_estimated_place() -> None:
 
 def test_a_change_is_stored_with_its_place_and_with_what_is_compared() -> None:
     (found,) = seen(TRACK, a_series(), judged(CHANGE), ()).findings
-    assert (found.at_run, found.before_run, found.evidence["new_run"]) == ("run-6", "run-4", "run-7")
+    assert (found.at_run, found.before_run, found.evidence.new_run) == ("run-6", "run-4", "run-7")
     assert (found.old_environment, found.new_environment) == ("environment-4", "environment-7")
     assert (found.state, found.change, found.direction) == ("candidate", 0.1, "worse")
-    sides = Sides("run-1", "environment-1", "run-11", "environment-11", "run-0")
+    sides = ComparedRuns("run-1", "environment-1", "run-11", "environment-11", "run-0")
     assert sides_of(known()) == sides
 
 
 def test_of_one_that_an_earlier_version_stored_the_nights_around_it_are_compared() -> None:
-    earlier = known(evidence={"new_run": "run-7"})
-    assert sides_of(earlier) == Sides("run-4", "environment-4", "run-7", "environment-7")
+    earlier = known(evidence=evidence_of({"new_run": "run-7"}))
+    assert sides_of(earlier) == ComparedRuns("run-4", "environment-4", "run-7", "environment-7")
 
 
 def test_where_the_environment_changes_rarely_the_whole_span_tells_whose_a_change_is() -> None:
@@ -143,10 +142,10 @@ def test_only_a_candidate_is_taken_back() -> None:
 
 
 def test_what_was_tried_is_not_forgotten_by_a_later_look() -> None:
-    tried = known(evidence={"tries": 2, "waits": "it is gone", "detected": {}})
+    tried = known(evidence=evidence_of({"tries": 2, "waits": "it is gone", "detected": {}}))
     (found,) = seen(TRACK, a_series(), judged(CHANGE), [tried]).findings
-    assert (found.evidence["tries"], found.evidence["waits"]) == (2, "it is gone")
-    assert found.evidence["detected"]["nights"] == 12
+    assert (found.evidence.tries, found.evidence.waits) == (2, "it is gone")
+    assert found.evidence.detected.nights == 12
 
 
 def test_of_a_history_that_begins_later_the_known_run_is_no_place() -> None:
@@ -156,21 +155,28 @@ def test_of_a_history_that_begins_later_the_known_run_is_no_place() -> None:
     assert seen(TRACK, later, judged(change), [known(at=a_night(6) - timedelta(days=1))]).findings
 
 
+def around_night(at: int) -> Evidence:
+    """The evidence of a finding whose session compares the nights around that one."""
+    return Evidence(sides=ComparedRuns(f"run-{at - 5}", f"environment-{at - 5}", f"run-{at + 3}", "e"))
+
+
 def test_a_drift_that_came_in_pieces_is_measured_from_before_the_first_one() -> None:
     series = a_series(40)
     drift = replace(CHANGE, index=34, raised=36, since=8, shape="drift")
-    first = known(id=5, state="confirmed", at_run="run-10", evidence={})
-    first = replace(first, evidence={SIDES: asdict(Sides("run-5", "environment-5", "run-14", "e", "run-0"))})
-    later = replace(first, id=6, at_run="run-20", evidence={})
+    first = known(id=5, state="confirmed", at_run="run-10", evidence=Evidence())
+    first = replace(
+        first, evidence=Evidence(sides=ComparedRuns("run-5", "environment-5", "run-14", "e", "run-0"))
+    )
+    later = replace(first, id=6, at_run="run-20", evidence=Evidence())
     (found,) = seen(TRACK, series, judged(drift), [later, first]).findings
     sides = sides_of(replace(first, evidence=found.evidence))
-    assert (sides.old_run, sides.new_run, found.evidence["began_as"]) == ("run-5", "run-39", 5)
+    assert (sides.old_run, sides.new_run, found.evidence.began_as) == ("run-5", "run-39", 5)
     assert (found.before_run, found.old_environment) == ("run-5", "environment-5")
     # What moved the other way, or was refuted, is no piece of it.
     others = [replace(first, state="refuted"), replace(later, direction="better")]
     (found,) = seen(TRACK, series, judged(drift), others).findings
     assert sides_of(replace(first, evidence=found.evidence)).old_run == "run-11"
-    assert "began_as" not in found.evidence
+    assert found.evidence.began_as is None
 
 
 def test_a_third_small_step_the_same_way_is_a_drift() -> None:
@@ -179,19 +185,21 @@ def test_a_third_small_step_the_same_way_is_a_drift() -> None:
         replace(
             known(id=number, state="confirmed", at_run=f"run-{at}", at=a_night(at)),
             change=0.03,
-            evidence={SIDES: asdict(Sides(f"run-{at - 5}", f"environment-{at - 5}", f"run-{at + 3}", "e"))},
+            evidence=Evidence(
+                sides=ComparedRuns(f"run-{at - 5}", f"environment-{at - 5}", f"run-{at + 3}", "e")
+            ),
         )
         for number, at in ((5, 10), (6, 20))
     ]
     third = replace(CHANGE, index=34, raised=36, since=20, change=0.03)
     (found,) = seen(TRACK, series, judged(third), steps).findings
-    assert (found.shape, found.before_run, found.evidence["began_as"]) == ("drift", "run-5", 5)
+    assert (found.shape, found.before_run, found.evidence.began_as) == ("drift", "run-5", 5)
     large = replace(third, change=0.10)
     fixed = [steps[0], replace(steps[1], triage="fixed")]
     turned = [steps[0], replace(steps[1], direction="better")]
     for change, before in ((third, steps[:1]), (large, steps), (third, fixed), (third, turned)):
         (found,) = seen(TRACK, series, judged(change), before).findings
-        assert found.shape == "step" and "began_as" not in found.evidence
+        assert found.shape == "step" and found.evidence.began_as is None
 
 
 def test_of_a_drift_the_pieces_are_known_that_a_session_has_to_go_beyond() -> None:
@@ -200,7 +208,9 @@ def test_of_a_drift_the_pieces_are_known_that_a_session_has_to_go_beyond() -> No
         replace(
             known(id=number, state="confirmed", at_run=f"run-{at}", at=a_night(at)),
             change=change,
-            evidence={SIDES: asdict(Sides(f"run-{at - 5}", f"environment-{at - 5}", f"run-{at + 3}", "e"))},
+            evidence=Evidence(
+                sides=ComparedRuns(f"run-{at - 5}", f"environment-{at - 5}", f"run-{at + 3}", "e")
+            ),
         )
         for number, at, change in ((5, 10, 0.03), (6, 20, 0.04))
     )
@@ -208,16 +218,16 @@ def test_of_a_drift_the_pieces_are_known_that_a_session_has_to_go_beyond() -> No
 
     def known_before(*pieces: Finding, change: Change = third) -> object:
         (found,) = seen(TRACK, series, judged(change), pieces).findings
-        assert (found.shape, found.evidence["began_as"]) == ("drift", 5)
-        return found.evidence["confirmed_before"]
+        assert (found.shape, found.evidence.began_as) == ("drift", 5)
+        return found.evidence.confirmed_before
 
     assert known_before(first, second) == pytest.approx(0.07)
     # The second one was measured from before the first.
-    whole = replace(second, shape="drift", change=0.075, evidence={**second.evidence, "began_as": 5})
+    whole = replace(second, shape="drift", change=0.075, evidence=replace(second.evidence, began_as=5))
     assert known_before(first, whole) == pytest.approx(0.075)
     # A large step before the level that was left is none of a drift, nor is a piece whose old side is gone.
     drift = replace(third, shape="drift")
-    gone = {SIDES: asdict(Sides("pruned", "environment", "run-13", "e"))}
+    gone = Evidence(sides=ComparedRuns("pruned", "environment", "run-13", "e"))
     (large,) = seen(TRACK, series, judged(drift), [replace(second, change=0.10)]).findings
     (pruned,) = seen(TRACK, series, judged(drift), [replace(first, evidence=gone)]).findings
     for found in (large, pruned):
@@ -234,4 +244,4 @@ def test_what_sessions_decided_is_told_to_the_scan_by_place() -> None:
 
 def test_a_series_that_was_refuted_twice_has_to_move_twice_as_far_and_says_so() -> None:
     (found,) = seen(TRACK, a_series(), replace(judged(CHANGE), factor=2.0), ()).findings
-    assert "twice as far" in stricter(found.evidence) and stricter(known().evidence) == ""
+    assert "twice as far" in stricter(found.evidence.detected) and stricter(known().evidence.detected) == ""

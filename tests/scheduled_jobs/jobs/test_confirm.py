@@ -11,6 +11,7 @@ from db.connection.engine import Database, open_database
 from db.findings import store as findings
 from db.runs import store
 from records.environments import Environment
+from records.evidence import Confirmation
 from records.findings import Finding, NewFinding
 from records.series import Track
 from records.tasks import Task
@@ -105,18 +106,18 @@ def test_what_the_pairs_show_too_is_a_regression(watched: Watched) -> None:
     )
     # Nobody asked whether to upgrade.
     assert "--confirms" in command
-    evidence = found.evidence
-    assert evidence["run"] == done.result["run"] and evidence["verdict"]["word"] == "slower"
+    evidence, session = found.evidence, found.evidence.confirmation
+    assert session.run == done.result["run"] and session.verdict.word == "slower"
     # Nothing but the candidate is measured until it is confirmed.
-    assert command.count("--case") == 1 and evidence["neighbours"] == []
-    assert [each["torch"] for each in evidence["compared"]] == [OLD.torch_version, NEW.torch_version]
-    assert evidence["bisect"].startswith(
+    assert command.count("--case") == 1 and session.neighbours == ()
+    assert [each.torch for each in session.compared] == [OLD.torch_version, NEW.torch_version]
+    assert session.bisect.startswith(
         "pyrometer bisect 'nightly 2026-09-10' 'nightly 2026-09-19' --case resnet50"
     )
-    assert evidence["bisect"].endswith(" --metric latency_floor")
-    assert evidence["reproduce"].startswith("pyrometer upgrade /") and not evidence["rebuilt"]
+    assert session.bisect.endswith(" --metric latency_floor")
+    assert session.reproduce.startswith("pyrometer upgrade /") and not session.rebuilt
     # What was seen stays beside what was measured.
-    assert evidence["changes"] and evidence["detected"]["nights"] == LAST + 1
+    assert evidence.changes and evidence.detected.nights == LAST + 1
 
 
 def test_what_came_back_while_its_session_waited_is_not_judged_by_nights_without_it(
@@ -148,7 +149,7 @@ def test_a_regression_is_traced_on_both_sides(watched: Watched) -> None:
     # The first one fails: nothing would be left to subtract the other from.
     (traced,) = child.commands[1:]
     assert traced[:2] == ["profile", RESNET_COMPILED] and traced[3].endswith(f"{OLD.name}-00000000")
-    assert watched.finding.evidence["operators"] is None
+    assert watched.finding.evidence.confirmation.operators is None
 
 
 def test_tables_of_both_sides_are_subtracted(watched: Watched, sqlite: Database) -> None:
@@ -162,9 +163,9 @@ def test_tables_of_both_sides_are_subtracted(watched: Watched, sqlite: Database)
         )
         store.save_outcomes(sqlite, traced, [outcome])
     watched.confirm(watched.child())
-    told = watched.finding.evidence["operators"]
-    assert (told["old_run"], told["new_run"]) == (f"traced-{OLD.name}", f"traced-{NEW.name}")
-    assert [(row["name"], row["delta_us"]) for row in told["rows"]] == [("aten::mm", 40.0)]
+    told = watched.finding.evidence.confirmation.operators
+    assert (told.old_run, told.new_run) == (f"traced-{OLD.name}", f"traced-{NEW.name}")
+    assert [(row["name"], row["delta_us"]) for row in told.rows] == [("aten::mm", 40.0)]
 
 
 def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
@@ -209,10 +210,10 @@ def test_neighbours_are_measured_once_a_candidate_is_confirmed(watched: Watched,
     assert command[:3] == child.commands[0][:3] and command[command.index("--case") + 1] == RESNET
     assert (done.state, done.result["summary"], done.follow_ups) == ("done", "1 neighbour measured", ())
     found = watched.finding
-    (neighbour,) = found.evidence["neighbours"]
-    assert (neighbour["case"], neighbour["word"]) == (RESNET, "same")
+    (neighbour,) = found.evidence.confirmation.neighbours
+    assert (neighbour.case, neighbour.verdict.word) == (RESNET, "same")
     # What was decided stays as it was, with the run that decided it.
-    assert found.state == "confirmed" and found.evidence["run"] != done.result["run"]
+    assert found.state == "confirmed" and found.evidence.confirmation.run != done.result["run"]
 
 
 def test_what_is_refuted_has_no_neighbours_measured(watched: Watched) -> None:
@@ -233,7 +234,10 @@ def test_neighbours_that_cannot_be_measured_change_nothing(watched: Watched, sql
 def test_what_the_pairs_do_not_show_is_refuted(watched: Watched, ratio: float, reason: str) -> None:
     done = watched.confirm(watched.child(ratio))
     found = watched.finding
-    assert (found.state, done.result["refuted"]) == ("refuted", 1) and reason in found.evidence["reason"]
+    assert (found.state, done.result["refuted"]) == (
+        "refuted",
+        1,
+    ) and reason in found.evidence.confirmation.reason
     assert "bisect" not in found.evidence
     # It is kept as that, and nobody asks for it again.
     assert watched.look().follow_ups == () and watched.finding.state == "refuted"
@@ -249,7 +253,9 @@ def test_an_operator_of_the_same_session_moved_too_only_where_it_is_not_refuted(
     assert len(task.spec["findings"]) == 2 and task.spec["findings"][0] == watched.id
     watched.confirm(watched.child(ratios={RESNET_COMPILED: 1.1, OPERATOR: ratio}))
     found = watched.finding
-    assert found.state == "confirmed" and [one["state"] for one in found.evidence["moved_with"]] == told
+    assert (
+        found.state == "confirmed" and [one.state for one in found.evidence.confirmation.moved_with] == told
+    )
 
 
 def test_what_moved_too_is_stored_with_the_decision_itself(
@@ -267,7 +273,7 @@ def test_what_moved_too_is_stored_with_the_decision_itself(
         watched.confirm(watched.child(ratios={RESNET_COMPILED: 1.1, OPERATOR: 1.08}))
     found = watched.finding
     assert found.state == "confirmed"
-    told = [(one["case"], one["state"], round(one["change"], 2)) for one in found.evidence["moved_with"]]
+    told = [(one.case, one.state, round(one.change, 2)) for one in found.evidence.confirmation.moved_with]
     assert told == [(OPERATOR, "confirmed", 0.08)]
 
 
@@ -281,8 +287,8 @@ def test_where_an_environment_is_gone_and_cannot_come_back_it_waits(
         done = confirm(running, hands(watched.folder, MORNING, child))
         finish(sqlite, running, done, MORNING)
         found = watched.finding
-        assert (done.state, found.state, found.evidence["tries"]) == ("failed", "candidate", number + 1)
-        assert found.evidence["waits"] == done.error == child.refuses
+        assert (done.state, found.state, found.evidence.tries) == ("failed", "candidate", number + 1)
+        assert found.evidence.waits == done.error == child.refuses
         watched.look()
     assert waiting(sqlite, "confirm") == []
 
@@ -297,7 +303,7 @@ def test_another_pytorch_in_the_old_ones_place_judges_nothing(watched: Watched) 
     other = replace(OLD, fingerprint="other", torch_version="2.15.0+cpu")
     done = watched.confirm(watched.child(environments=(other, NEW)))
     assert done.state == "failed" and "is another today" in done.error
-    assert (watched.finding.state, watched.finding.evidence["tries"]) == ("candidate", 1)
+    assert (watched.finding.state, watched.finding.evidence.tries) == ("candidate", 1)
 
 
 def test_a_side_that_was_built_anew_refutes_nothing(watched: Watched) -> None:
@@ -308,12 +314,16 @@ def test_a_side_that_was_built_anew_refutes_nothing(watched: Watched) -> None:
     watched.confirm(child)
     assert child.commands[0][1] == "nightly 2026-09-10"
     found = watched.finding
-    assert found.state == "unclear" and "built anew" in found.evidence["reason"] and found.evidence["rebuilt"]
+    assert (
+        found.state == "unclear"
+        and "built anew" in found.evidence.confirmation.reason
+        and found.evidence.confirmation.rebuilt
+    )
 
 
 def test_one_that_was_called_fixed_returns(watched: Watched, sqlite: Database) -> None:
     fixed = findings.save_findings(sqlite, [earlier(watched.finding)], a_night(3))[0]
-    findings.decide(sqlite, fixed.id, "confirmed", 0.1, 0.09, 0.11, {}, a_night(3))
+    findings.decide(sqlite, fixed.id, "confirmed", 0.1, 0.09, 0.11, Confirmation(), a_night(3))
     findings.triage(sqlite, fixed.id, "fixed", "ada", "", None, a_night(4))
     watched.confirm(watched.child())
     assert (watched.finding.returns_of, watched.finding.triage) == (fixed.id, "open")
@@ -337,7 +347,7 @@ def earlier(one: Finding) -> NewFinding:
 
 
 def test_what_was_decided_meanwhile_is_not_measured(watched: Watched, sqlite: Database) -> None:
-    findings.decide(sqlite, watched.id, "refuted", 0.0, None, None, {}, MORNING)
+    findings.decide(sqlite, watched.id, "refuted", 0.0, None, None, Confirmation(), MORNING)
     child = watched.child()
     done = watched.confirm(child)
     assert (done.state, child.commands) == ("done", []) and "nothing" in done.result["summary"]

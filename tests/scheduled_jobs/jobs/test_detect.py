@@ -11,6 +11,7 @@ from db.admin.delete_run import forget_run
 from db.connection.engine import Database
 from db.findings import store as findings
 from db.queue import commands as queue
+from records.evidence import Confirmation
 from records.findings import Finding
 from scheduled_jobs.detection.border_levels import CROSSED, crossed_of
 from scheduled_jobs.jobs.context import Done
@@ -61,9 +62,9 @@ def test_a_step_becomes_a_candidate_and_a_session(sqlite: Database, look: Look) 
     assert (found.key.case, found.at_run) == (RESNET_COMPILED, after[0])
     assert found.change == pytest.approx(0.095, abs=0.02)
     # Its place may be off by a night: the two that are compared lie surely before it and after it.
-    assert (found.before_run, found.evidence["new_run"]) == (before[-2], after[1])
+    assert (found.before_run, found.evidence.new_run) == (before[-2], after[1])
     assert found.old_environment == nightly(SLOWER - 2).fingerprint
-    changed = {each["name"] for each in found.evidence["changes"]}
+    changed = {each["name"] for each in found.evidence.changes}
     assert "triton" in changed and found.group_key.startswith(f"bench-1/{after[0]}/")
     (session,) = sessions(done)
     assert (session.job, session.label) == ("confirm", "bench-1")
@@ -245,7 +246,7 @@ def test_a_finding_that_is_older_than_the_history_is_left_as_it_is(sqlite: Datab
     nights.add(range(SLOWER, LAST + 1), {RESNET_COMPILED: 1.1})
     look(LAST)
     found = the_finding(sqlite)
-    findings.decide(sqlite, found.id, "refuted", 0.0, None, None, {}, a_night(LAST))
+    findings.decide(sqlite, found.id, "refuted", 0.0, None, None, Confirmation(), a_night(LAST))
     nights.add(range(LAST + 1, LAST + 12), {RESNET_COMPILED: 1.1})
     # The first night of the level that was left is gone, and so is the side of a second comparison.
     assert forget_run(sqlite, runs[0], force=True) is not None

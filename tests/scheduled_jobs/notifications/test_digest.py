@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from analysis.staleness import Disturbed, Fallen, Silence
+from records.evidence import evidence_of
 from scheduled_jobs.notifications.digest import Upgraded, digest
 from support.builders.notifications import BEFORE, DUE, MORNING, a_finding, a_night, a_ran
 from support.builders.run_records import BERT, MLP, RESNET, RESNET_COMPILED
@@ -67,7 +68,12 @@ def test_a_mute_that_ended_is_told_then() -> None:
 
 def test_candidates_wait_with_their_reason_and_refuted_ones_are_a_number() -> None:
     found = [
-        a_finding(1, state="candidate", decided_at=None, evidence={"waits": "the old environment is gone"}),
+        a_finding(
+            1,
+            state="candidate",
+            decided_at=None,
+            evidence=evidence_of({"waits": "the old environment is gone"}),
+        ),
         a_finding(2, MLP, state="candidate", decided_at=None),
         a_finding(3, BERT, state="confirming", decided_at=None),
         a_finding(4, RESNET_COMPILED, state="refuted"),
@@ -162,13 +168,13 @@ def test_a_judged_upgrade_and_what_is_not_done_are_not_quiet() -> None:
 
 def test_what_goes_on_is_told_in_the_night_in_which_it_was_noted() -> None:
     night = {"change": 0.2, "run": "run-9", "night": DUE.isoformat(), "noted_at": MORNING.isoformat()}
-    one = a_finding(1, evidence={"goes_on": night})
+    one = a_finding(1, evidence=evidence_of({"goes_on": night}))
     told = digest(a_night(still=[one], told=[1]))
     (goes_on,) = told.going_on
     assert (goes_on.told, goes_on.change, goes_on.since, goes_on.now) == (0.1, 0.2, one.at, DUE)
     assert (told.regressions, told.ids, told.quiet) == ((), (), False)
-    earlier = a_finding(1, evidence={"goes_on": night | {"noted_at": BEFORE.isoformat()}})
-    measured = a_finding(1, evidence={"goes_on": night | {"finding": 2}})
+    earlier = a_finding(1, evidence=evidence_of({"goes_on": night | {"noted_at": BEFORE.isoformat()}}))
+    measured = a_finding(1, evidence=evidence_of({"goes_on": night | {"finding": 2}}))
     for other in (earlier, measured, a_finding(1), replace(one, triage="acknowledged")):
         assert digest(a_night(still=[other], told=[1])).quiet
 

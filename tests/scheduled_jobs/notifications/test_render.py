@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from analysis.staleness import Fallen, Silence
+from records.evidence import evidence_of
 from reports.text.staleness_text import silence
 from scheduled_jobs.detection.border_levels import Crossed, crossed_of
 from scheduled_jobs.notifications.digest import Night, Upgraded, digest
@@ -95,7 +96,7 @@ def test_it_is_as_loud_as_its_worst_part(changes: dict[str, object], loud: str) 
 def a_full_night(name: str = "resnet50/infer/-/eager", error: str = "no index answers") -> Night:
     moved = [a_finding(n, f"{name}{n}", change=0.01 * n) for n in range(1, 8)]
     moved += [a_finding(20, name, direction="better", shape="drift", low=None, high=None, machine=error)]
-    waits = a_finding(21, BERT, state="candidate", evidence={"waits": error})
+    waits = a_finding(21, BERT, state="candidate", evidence=evidence_of({"waits": error}))
     return a_night(
         ran=[a_ran(), a_ran("a10", state="failed", error=error)],
         findings=[*moved, a_finding(22, MLP, returns_of=3, at_run="run-7", at=DUE), waits],
@@ -124,9 +125,9 @@ def test_the_text_has_everything_and_says_how_much_more_there_is() -> None:
 def test_a_regression_that_goes_on_is_told_with_how_far_it_has_come() -> None:
     noted = {"change": 0.2, "run": "run-9", "night": DUE.isoformat(), "noted_at": DUE.isoformat()}
     better = a_finding(
-        2, MLP, direction="better", change=-0.1, evidence={"goes_on": noted | {"change": -0.3}}
+        2, MLP, direction="better", change=-0.1, evidence=evidence_of({"goes_on": noted | {"change": -0.3}})
     )
-    still = [a_finding(1, evidence={"goes_on": noted}), better]
+    still = [a_finding(1, evidence=evidence_of({"goes_on": noted})), better]
     one = digest(a_night(still=still, told=[1, 2]))
     assert subject(one).endswith(f"1 regression goes on, largest now about +22.1 % {RESNET} on h200")
     assert tone(one) == "failure"
@@ -138,7 +139,7 @@ def test_a_regression_that_goes_on_is_told_with_how_far_it_has_come() -> None:
 
 
 def test_a_drift_names_the_finding_that_it_was_told_as() -> None:
-    drift = a_finding(9, shape="drift", evidence={"began_as": 3})
+    drift = a_finding(9, shape="drift", evidence=evidence_of({"began_as": 3}))
     assert (
         "a slow drift after the night of 2026-11-20, goes on from finding 3, pyrometer regressions show 9"
         in digest_text(digest(a_night(findings=[drift])))

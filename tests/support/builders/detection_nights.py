@@ -19,6 +19,7 @@ from db.queue import commands as queue
 from db.queue import queries as queue_queries
 from db.runs import series_queries, store
 from records.environments import Environment
+from records.evidence import evidence_of
 from records.findings import Finding, NewFinding
 from records.machines import Machine
 from records.outcomes import Measurement, Outcome
@@ -304,10 +305,12 @@ def a_finding(database: Database, case: str = MLP, *, night: int = 2, direction:
         old_environment=nightly(night - 1).fingerprint,
         new_environment=nightly(night).fingerprint,
         change=0.1 if direction == "worse" else -0.1,
-        evidence={
-            "detected": {"nights": 20, "noise": 0.006, "before": 10.0, "after": 11.0},
-            "changes": [{"kind": "environment", "name": "triton", "before": "3.1", "after": HOSTILE}],
-        },
+        evidence=evidence_of(
+            {
+                "detected": {"nights": 20, "noise": 0.006, "before": 10.0, "after": 11.0},
+                "changes": [{"kind": "environment", "name": "triton", "before": "3.1", "after": HOSTILE}],
+            }
+        ),
         group_key="group",
     )
     (found,) = findings.save_findings(database, [new], a_night(night))
@@ -339,21 +342,26 @@ def a_regression(database: Database, case: str = MLP) -> Finding:
         "confidence": 0.99,
         "smallest": 0.011,
     }
-    evidence = {
-        "reason": "the session shows it too",
-        "run": found.at_run,
-        "verdict": verdict,
-        "compared": [{"name": "old", "torch": found.old_torch_version}, {"name": HOSTILE, "torch": "2.16"}],
-        "neighbours": [
-            {"case": RESNET, "word": "same", "change": 0.001, "low": -0.004, "high": 0.005, "pairs": 8}
-        ],
-        "moved_with": [{**other, "change": 0.2, "state": "candidate"}],
-        "operators": {"old_run": "traced-1", "new_run": "traced-2", "rows": [row]},
-        "bisect": "pyrometer bisect 'nightly 2026-09-01' 'nightly 2026-09-04' --case KEY",
-        "reproduce": "pyrometer upgrade old new --case KEY",
-    }
+    evidence = evidence_of(
+        {
+            "reason": "the session shows it too",
+            "run": found.at_run,
+            "verdict": verdict,
+            "compared": [
+                {"name": "old", "torch": found.old_torch_version},
+                {"name": HOSTILE, "torch": "2.16"},
+            ],
+            "neighbours": [
+                {"case": RESNET, "word": "same", "change": 0.001, "low": -0.004, "high": 0.005, "pairs": 8}
+            ],
+            "moved_with": [{**other, "change": 0.2, "state": "candidate"}],
+            "operators": {"old_run": "traced-1", "new_run": "traced-2", "rows": [row]},
+            "bisect": "pyrometer bisect 'nightly 2026-09-01' 'nightly 2026-09-04' --case KEY",
+            "reproduce": "pyrometer upgrade old new --case KEY",
+        }
+    )
     decided = findings.decide(
-        database, found.id, "confirmed", 0.095, 0.09, 0.1, evidence, a_night(3).replace(hour=9)
+        database, found.id, "confirmed", 0.095, 0.09, 0.1, evidence.confirmation, a_night(3).replace(hour=9)
     )
     assert decided is not None
     return decided

@@ -3,6 +3,7 @@
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from records.evidence import Evidence
 from records.findings import Finding
 from records.series import SeriesKey
 from records.tasks import SchedulerSeen, Task
@@ -40,7 +41,7 @@ def a_finding(id: int = 1, case: str = RESNET, *, metric: str = "latency", **cha
         "state": "confirmed",
         "found_at": BEFORE,
         "decided_at": DUE,
-        "evidence": {},
+        "evidence": Evidence(),
         "group_key": "",
     }
     return Finding(id=id, key=key, **{**values, **changes})

@@ -11,6 +11,7 @@ from db.connection.engine import Database
 from db.findings import store as findings
 from db.queue import commands as queue
 from db.runs import series_queries, store
+from records.evidence import Confirmation
 from records.findings import Finding, NewFinding
 from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.advertised_schedules import served
@@ -174,4 +175,6 @@ def confirm(
     database: Database, mornings: Mornings, one: Finding, ago: timedelta = timedelta(hours=2)
 ) -> None:
     """Say of a candidate so long ago that it is so."""
-    findings.decide(database, one.id, "confirmed", one.change, one.change, one.change, {}, mornings.now - ago)
+    findings.decide(
+        database, one.id, "confirmed", one.change, one.change, one.change, Confirmation(), mornings.now - ago
+    )

@@ -14,6 +14,7 @@ from db.findings import store as findings
 from db.queue import commands as queue
 from db.runs.series_queries import series_keys
 from db.runs.store import save_measurements, save_outcomes, save_run
+from records.evidence import Confirmation
 from records.findings import Finding, NewFinding, Notice
 from records.tasks import NewTask, Task
 from scheduled_jobs.jobs.context import Done, Ended, Hands
@@ -110,7 +111,7 @@ class Place:
         return findings.save_findings(self.database, [new], DUE)[0]
 
     def confirmed(self, one: Finding, at: datetime = DUE) -> None:
-        findings.decide(self.database, one.id, "confirmed", 0.1, 0.08, 0.12, {}, at)
+        findings.decide(self.database, one.id, "confirmed", 0.1, 0.08, 0.12, Confirmation(), at)
 
     def told(self, now: datetime = MORNING, due_at: datetime | None = None) -> Done:
         """The digest that is due at eight that day, or when said, is told."""
