@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from scheduled_jobs.jobs.context import ChildLost, Ended, OnEvent, Stopped
+from scheduled_jobs.jobs.context import ChildExit, ChildLost, OnEvent, Stopped
 from scheduled_jobs.scheduler.child_process import PATIENCE_SECONDS, Lines, Logs, make_room
 from workflows.errors import CANNOT_RESUME
 
@@ -55,7 +55,7 @@ class RemotePlace:
 
     def run(
         self, arguments: Sequence[str], logs: Logs, stop: threading.Event, on_event: OnEvent, run: str
-    ) -> Ended:
+    ) -> ChildExit:
         """Have a command of `pyrometer` done on the node, to its end; the journal of `run` is mirrored.
 
         Raises Stopped once it has ended because `stop` was set, and ChildLost when the node is lost, was
@@ -77,7 +77,7 @@ class RemotePlace:
         with files:
             return self._done(_Errand(line, files, stop, self._machine), node, arguments, run)
 
-    def _done(self, errand: "_Errand", node: str, arguments: Sequence[str], run: str) -> Ended:
+    def _done(self, errand: "_Errand", node: str, arguments: Sequence[str], run: str) -> ChildExit:
         try:
             return errand.done(arguments, run)
         except Stopped:
@@ -149,7 +149,7 @@ class _Errand:
         self._asked = False
         self._disk = Patience()
 
-    def done(self, arguments: Sequence[str], run: str) -> Ended:
+    def done(self, arguments: Sequence[str], run: str) -> ChildExit:
         """Have it begin, look until it has ended, and answer how; raises Stopped and ChildLost."""
         self._begin(arguments, run)
         more = False
@@ -172,9 +172,9 @@ class _Errand:
         if self._asked and self._stop.is_set():
             raise Stopped
         if self._files.differs:
-            return Ended(CANNOT_RESUME, None, self._files.differs)
+            return ChildExit(CANNOT_RESUME, None, self._files.differs)
         ended = answer["ended"]
-        return Ended(ended["code"], ended["signal"], str(ended["sentence"]))
+        return ChildExit(ended["code"], ended["signal"], str(ended["sentence"]))
 
     def _begin(self, arguments: Sequence[str], run: str) -> None:
         after = self._look(0.0)["last"]

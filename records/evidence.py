@@ -123,7 +123,7 @@ class OperatorDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedEnvironment:
+class SessionEnvironment:
     """An environment of a session: its name and the version of its PyTorch."""
 
     name: str
@@ -141,7 +141,7 @@ class Confirmation:
     reason: str = ""
     run: str = ""
     verdict: PairVerdict | None = None
-    compared: tuple[ComparedEnvironment, ...] = ()
+    compared: tuple[SessionEnvironment, ...] = ()
     rebuilt: bool = False
     reproduce: str = ""
     bisect: str = ""
@@ -215,7 +215,7 @@ def _confirmation(body: Facts) -> Confirmation:
         reason=str(body.get("reason") or ""),
         run=str(body.get("run") or ""),
         verdict=_verdict(body["verdict"]) if body.get("verdict") else None,
-        compared=_records(ComparedEnvironment, body.get("compared")),
+        compared=_records(SessionEnvironment, body.get("compared")),
         rebuilt=bool(body.get("rebuilt")),
         reproduce=str(body.get("reproduce") or ""),
         bisect=str(body.get("bisect") or ""),

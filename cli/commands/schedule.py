@@ -129,7 +129,7 @@ def fire(
         check_schedules(here.settings)
         with here.open_database() as database:
             now = datetime.now(UTC)
-            moment = planner.fire_by_hand(database, here.settings, name, now)
+            moment = planner.trigger_schedule(database, here.settings, name, now)
             own = [task for task in queue_queries.tasks(database, schedule=name) if task.due_at == moment]
             alive = present(heard(queue_queries.schedulers(database), now))
     if as_json:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from analysis.staleness import Waiting, alive
+from analysis.staleness import WaitReason, alive
 from db.queue import queries as queue_queries
 from fleet.drain import drained
 from fleet.engine import Engine, EngineError, NodeSeen
 from records.tasks import SchedulerSeen, Task
-from scheduled_jobs.scheduler.process_identity import dead_process, machine_name, myself
+from scheduled_jobs.scheduler.process_identity import dead_process, machine_name, this_process
 from workflows.app_context import AppContext
 from workflows.fleet_status import MEASURING, FleetStatus, fleet_status
 
@@ -58,7 +58,7 @@ class Standing:
     """The machines by name, the tasks that wait, those first that nobody can do; `notes` are sentences."""
 
     nodes: tuple[Node, ...]
-    waiting: tuple[tuple[Task, Waiting], ...]
+    waiting: tuple[tuple[Task, WaitReason], ...]
     notes: tuple[str, ...]
     now: datetime
 
@@ -110,7 +110,7 @@ def standing(here: AppContext, *, telling: bool = False) -> Standing:
 
 def heard(schedulers: Iterable[SchedulerSeen], now: datetime) -> list[SchedulerSeen]:
     """Those that were seen lately, and whose process is not known to be dead."""
-    me = myself(machine_name())
+    me = this_process(machine_name())
     return [one for one in alive(schedulers, now, _ALIVE_MINUTES) if dead_process(one.owner, me) is None]
 
 
@@ -179,7 +179,7 @@ def _facts(engine: Engine, nodes: Iterable[NodeSeen], notes: list[str]) -> dict[
     return found
 
 
-def _sorted(left: Iterable[Task], status: FleetStatus) -> tuple[tuple[Task, Waiting], ...]:
+def _sorted(left: Iterable[Task], status: FleetStatus) -> tuple[tuple[Task, WaitReason], ...]:
     """What waits for a machine that measures, and why."""
     found = [(task, status.why(task)) for task in left if task.job in MEASURING]
     return tuple(sorted(found, key=lambda one: (_ORDER.index(one[1].why), one[0].due_at, one[0].id)))

@@ -7,7 +7,7 @@ from html import escape
 
 import pandas as pd
 
-from analysis.staleness import Waiting, alive
+from analysis.staleness import WaitReason, alive
 from dashboard.components import links, markup, wording
 from dashboard.overview.load import OverviewData
 from records.tasks import Task
@@ -93,7 +93,7 @@ def frame(items: Iterable[Open]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*columns, "run", "why"])
 
 
-def _because(task: Task, because: Waiting, silent: Sequence[str], *, alone: bool) -> str:
+def _because(task: Task, because: WaitReason, silent: Sequence[str], *, alone: bool) -> str:
     why = because.why
     if why in ("nobody", "no such label") and silent:
         return f"{some(silent)} would do it and {'is' if len(silent) == 1 else 'are'} silent"

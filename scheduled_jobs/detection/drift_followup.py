@@ -11,7 +11,7 @@ from records.findings import Finding
 from .findings import MachineSeries
 
 
-def going_on(
+def continuations(
     series: MachineSeries,
     known: Sequence[Finding],
     nights: Sequence[Night],

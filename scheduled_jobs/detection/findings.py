@@ -35,7 +35,7 @@ class MachineSeries:
         return {point.run: place for place, point in enumerate(self.points)}
 
 
-def sides_of(one: Finding) -> ComparedRuns:
+def compared_runs(one: Finding) -> ComparedRuns:
     """What a session of a finding compares; of one that an earlier version stored, the nights around it."""
     if one.evidence.sides is not None:
         return one.evidence.sides
@@ -44,14 +44,16 @@ def sides_of(one: Finding) -> ComparedRuns:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeriesFindings:
     """What a series showed: `findings` to be stored, `returned` (ids) those that later nights took back."""
 
     findings: tuple[NewFinding, ...]
     returned: tuple[int, ...]
 
 
-def seen(track: Track, series: MachineSeries, judged: JudgedSeries, known: Sequence[Finding]) -> Seen:
+def series_findings(
+    track: Track, series: MachineSeries, judged: JudgedSeries, known: Sequence[Finding]
+) -> SeriesFindings:
     """What is to be done about a series; `known` are its findings on this track, of any state."""
     places = series.places
     indices = {change.index for change in judged.candidates}
@@ -69,14 +71,14 @@ def seen(track: Track, series: MachineSeries, judged: JudgedSeries, known: Seque
         and not one.evidence.repeated
         and (places.get(one.at_run), one.direction) in taken_back
     ]
-    return Seen(tuple(fresh), tuple(gone))
+    return SeriesFindings(tuple(fresh), tuple(gone))
 
 
 def decisions_of(series: MachineSeries, known: Sequence[Finding]) -> list[Decision]:
     """What sessions decided about the findings of a series; not of those whose nights it no longer holds."""
     places = series.places
     decided = [
-        (places.get(one.at_run), places.get(sides_of(one).new_run), one.state == "confirmed")
+        (places.get(one.at_run), places.get(compared_runs(one).new_run), one.state == "confirmed")
         for one in known
         if one.state in ("confirmed", "refuted")
     ]
@@ -140,7 +142,7 @@ def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -
 
 def _first_piece(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Finding | None:
     """The oldest confirmed finding that a drift is the continuation of, and whose old side is there still."""
-    pieces = [one for one in _pieces(change, series, known) if sides_of(one).old_run in series.places]
+    pieces = [one for one in _pieces(change, series, known) if compared_runs(one).old_run in series.places]
     return min(pieces, key=lambda one: (one.at, one.id)) if change.shape == "drift" and pieces else None
 
 
@@ -283,5 +285,5 @@ def _sides(change: Change, series: MachineSeries, first: Finding | None) -> Comp
     sides = ComparedRuns(old.run, old.environment, new.run, new.environment, level.run)
     if first is None:
         return sides
-    before = sides_of(first)
+    before = compared_runs(first)
     return replace(sides, old_run=before.old_run, old=before.old, level_run=before.level_run)

@@ -10,13 +10,13 @@ from records.evidence import ComparedRuns
 from records.findings import Finding
 from reports.text.numbers import percent
 
-from .findings import MachineSeries, newest_other, sides_of
+from .findings import MachineSeries, compared_runs, newest_other
 
 #: A later finding of the series in one of these states explains the level.
 _EXPLAINS = ("candidate", "confirming", "confirmed", "machine")
 
 
-def repeated(
+def findings_to_repeat(
     series: MachineSeries,
     known: Sequence[Finding],
     nights: Sequence[Night],
@@ -33,7 +33,7 @@ def repeated(
         explained = any(other.at > one.at and other.state in _EXPLAINS for other in known)
         if one.state != "refuted" or one.evidence.repeated or explained:
             continue
-        since, index = (series.places.get(run) for run in (sides_of(one).level_run, one.at_run))
+        since, index = (series.places.get(run) for run in (compared_runs(one).level_run, one.at_run))
         if since is None or index is None:
             continue
         size = stays_off(nights, since, index, rules, control)

@@ -21,7 +21,7 @@ _TOLD = 3
 _SAME_NIGHT = timedelta(hours=18)
 
 #: What tells series on machines apart: case, metric, hardware, profile, machine.
-Place = tuple[str, str, str, str, str]
+MachineSeriesKey = tuple[str, str, str, str, str]
 
 
 def by_machine(histories: Iterable[SeriesHistory]) -> list[MachineSeries]:
@@ -41,7 +41,7 @@ def holds_zero(history: SeriesHistory) -> bool:
     return not all(0 < point.point < float("inf") for point in history.points)
 
 
-def place_of(series: MachineSeries) -> Place:
+def machine_series_key(series: MachineSeries) -> MachineSeriesKey:
     """What two series share that may stand beside each other night by night."""
     key: SeriesKey = series.key
     return key.case, key.metric, key.hardware, key.profile, series.machine

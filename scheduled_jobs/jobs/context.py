@@ -12,7 +12,7 @@ from db.connection.engine import Database
 from records.tasks import NewTask, Task
 
 #: The other lane of a machine, beside MEASURING: its jobs only think. A node has the first alone.
-THINKING = frozenset({"discover", "detect", "digest", "prune", "check"})
+CONTROL_JOBS = frozenset({"discover", "detect", "digest", "prune", "check"})
 
 
 class Stopped(Exception):
@@ -37,7 +37,7 @@ class FollowUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class JobResult:
     """How a task ended: `done` or `failed`, what came of it as JSON, one sentence why it failed.
 
     A result may say what it came to in one line for people as "summary". `follow_ups` are planted before the
@@ -51,7 +51,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ChildExit:
     """How a child ended: its exit code (None: killed by `signal`), the last sentence it left on stderr."""
 
     code: int | None
@@ -63,7 +63,7 @@ class Ended:
 OnEvent = Callable[[Mapping[str, Any]], None]
 
 
-def unheard(event: Mapping[str, Any]) -> None:
+def ignore_event(event: Mapping[str, Any]) -> None:
     """Let an event pass."""
 
 
@@ -76,11 +76,11 @@ class StartChild(Protocol):
     child has ended, where somebody asked for the end meanwhile, and ChildLost where the place was lost.
     """
 
-    def __call__(self, arguments: Sequence[str], on_event: OnEvent = ..., run: str = ...) -> Ended: ...
+    def __call__(self, arguments: Sequence[str], on_event: OnEvent = ..., run: str = ...) -> ChildExit: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class JobContext:
     """What a job works with. It reads no clock but `now` (aware, UTC), and looks at `stop` when it loops.
 
     `machine` is where its children run; one that is `away` has files of its own and does not see these.
@@ -108,4 +108,4 @@ class Hands:
 
 #: A job does a task to its end. What it raises of our own error trees fails the task with that sentence; with
 #: ChildLost and DatabaseUnavailable the attempt is lost and the task tried again; Stopped passes through.
-Job = Callable[[Task, Hands], Done]
+Job = Callable[[Task, JobContext], JobResult]

@@ -9,7 +9,7 @@ from configuration.settings import Settings
 from configuration.tables.schedules import MEASURE, ScheduleSettings
 from db.connection.engine import Database
 from db.findings import notices
-from db.queue.queries import fires
+from db.queue.queries import scheduled_runs
 from records.findings import Notice
 from records.tasks import NewTask, Task
 from runner.environments.interpreter import BasePython, look_at
@@ -17,7 +17,7 @@ from runner.environments.package_index import offered
 from runner.environments.recipe import NIGHTLY, Recipe
 from runner.environments.versions import date_of, nightlies, parse
 from runner.errors import IndexFailed
-from scheduled_jobs.jobs.context import Done, FollowUp, Hands
+from scheduled_jobs.jobs.context import FollowUp, JobContext, JobResult
 from scheduled_jobs.scheduler.planner import labels_of, measure_spec
 
 #: The kind of a notice that says of a release that it was found; there is one for each, for ever.
@@ -52,7 +52,7 @@ class _News:
         return f"{self.schedule}/{self.baseline}/{self.version}"
 
 
-def discover(task: Task, hands: Hands) -> Done:
+def discover(task: Task, context: JobContext) -> JobResult:
     """Ask the package index; a release newer than a schedule's baseline is set against it, each once.
 
     At the first time only the newest release is: what a team passed over years ago is no news. Of nightlies
@@ -60,20 +60,20 @@ def discover(task: Task, hands: Hands) -> Done:
     """
     base = look_at("")
     releases = _public(offered(Recipe(), base))
-    with hands.open_database() as database:
+    with context.open_database() as database:
         found = [
             one
-            for name, schedule in hands.settings.schedules.items()
+            for name, schedule in context.settings.schedules.items()
             if schedule.job == MEASURE and schedule.baseline
-            for one in _news(database, hands, name, schedule, releases)
+            for one in _news(database, context, name, schedule, releases)
         ]
         planted = [one for one in found if one.judged and not _was_planted(database, one)]
         for one in found:
             # Not before its upgrade is planted: a notice without one would be the end of it.
             if one not in planted:
-                _note(database, one, hands)
+                _note(database, one, context)
     follow_ups = [
-        FollowUp(one.fire, _upgrades(hands.settings.schedules[one.schedule], one), task.due_at)
+        FollowUp(one.fire, _upgrades(context.settings.schedules[one.schedule], one), task.due_at)
         for one in planted
     ]
     new = list(dict.fromkeys(one.version for one in found))
@@ -82,19 +82,19 @@ def discover(task: Task, hands: Hands) -> Done:
     result = {
         "newest": newest,
         "new": new,
-        "nightly": _nightly(hands.settings, base),
+        "nightly": _nightly(context.settings, base),
         "upgrades": upgrades,
         "summary": _summary(newest, new, upgrades),
     }
-    return Done(result=result, follow_ups=tuple(follow_ups))
+    return JobResult(result=result, follow_ups=tuple(follow_ups))
 
 
 def _news(
-    database: Database, hands: Hands, name: str, schedule: ScheduleSettings, releases: Sequence[str]
+    database: Database, context: JobContext, name: str, schedule: ScheduleSettings, releases: Sequence[str]
 ) -> list[_News]:
     """The releases newer than a schedule's baseline that have no notice yet."""
     baseline = schedule.baseline or ""
-    pinned = pinned_version(baseline, hands.settings)
+    pinned = pinned_version(baseline, context.settings)
     if pinned is None:
         return []
     newer = [text for text in releases if Version(text) > pinned]
@@ -111,8 +111,8 @@ def _news(
 
 def _was_planted(database: Database, one: _News) -> bool:
     """Whether a release was set against this baseline before: one that is pinned later is another one."""
-    earlier = (task for fire in fires(database, one.fire_before) for task in fire.tasks)
-    return bool(fires(database, one.fire, newest=1)) or any(
+    earlier = (task for fire in scheduled_runs(database, one.fire_before) for task in fire.tasks)
+    return bool(scheduled_runs(database, one.fire, newest=1)) or any(
         task.spec.get("old") == one.baseline for task in earlier
     )
 
@@ -136,12 +136,12 @@ def _upgrades(schedule: ScheduleSettings, one: _News) -> tuple[NewTask, ...]:
     return tuple(NewTask(label, UPGRADE, spec, label=label) for label in labels_of(schedule))
 
 
-def _note(database: Database, one: _News, hands: Hands) -> None:
+def _note(database: Database, one: _News, context: JobContext) -> None:
     what = f"PyTorch {one.version} is out; schedule {one.schedule} is pinned to {one.baseline}."
     how = "It is set against it." if one.judged else "It was there before this schedule looked."
     facts: Mapping[str, str] = {"schedule": one.schedule, "baseline": one.baseline, "version": one.version}
     title = f"PyTorch {one.version} is out"
-    notices.save_notice(database, Notice(RELEASE, one.key, hands.now(), title, f"{what} {how}", facts))
+    notices.save_notice(database, Notice(RELEASE, one.key, context.now(), title, f"{what} {how}", facts))
 
 
 def _nightly(settings: Settings, base: BasePython) -> str:

@@ -9,7 +9,7 @@ from runner.errors import IndexFailed
 LATEST = "latest"
 
 
-def resolved(track: str, settings: Settings) -> str:
+def resolve_alias(track: str, settings: Settings) -> str:
     """The environment that a track means now; raises IndexFailed where nobody can tell the newest release.
 
     An environment that is declared under that name is meant before it.

@@ -8,7 +8,7 @@ from records.findings import Finding
 
 
 @dataclass(frozen=True, slots=True)
-class GoesOn:
+class ContinuedChange:
     """A confirmed change that was `told` of as so much since the night of `since`, and is `change` `now`.
 
     Both are log ratios of new to old, the first one measured in pairs, the second by the nights since.
@@ -25,7 +25,7 @@ class GoesOn:
     now: datetime
 
 
-def going_on(findings: Iterable[Finding], since: datetime, until: datetime) -> tuple[GoesOn, ...]:
+def going_on(findings: Iterable[Finding], since: datetime, until: datetime) -> tuple[ContinuedChange, ...]:
     """Those of which it was noted after `since` and until `until` that they go on, the largest first.
 
     What is silenced is not told. Nor is what a later finding tells of, which was measured in pairs itself.
@@ -43,10 +43,10 @@ def _noted_at(one: Finding) -> datetime | None:
     return None if noted is None or noted.finding is not None else datetime.fromisoformat(noted.noted_at)
 
 
-def _goes_on(one: Finding) -> GoesOn:
+def _goes_on(one: Finding) -> ContinuedChange:
     noted = one.evidence.goes_on
     assert noted is not None
-    return GoesOn(
+    return ContinuedChange(
         finding=one.id,
         case=one.key.case,
         metric=one.key.metric,

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..jobs.context import Ended, OnEvent
+from ..jobs.context import ChildExit, OnEvent
 from .child_process import OURSELVES, Logs, run_child
 
 
-class Place(Protocol):
+class Host(Protocol):
     """Where a lane's children run.
 
     `machine` is its name: what its runs' owner says, and what it can be asked by. `labels` are all that it
@@ -23,7 +23,7 @@ class Place(Protocol):
 
     def run(
         self, arguments: Sequence[str], logs: Logs, stop: threading.Event, on_event: OnEvent, run: str
-    ) -> Ended:
+    ) -> ChildExit:
         """Have what stands behind `pyrometer` on a command line done there, to its end.
 
         `run` is the run that it measures, empty for none. When this returns, or raises Stopped, the logs are
@@ -34,7 +34,7 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class LocalHost:
     """This machine. `command` is how this program is started as a child."""
 
     machine: str
@@ -43,33 +43,33 @@ class Here:
 
     def run(
         self, arguments: Sequence[str], logs: Logs, stop: threading.Event, on_event: OnEvent, run: str
-    ) -> Ended:
+    ) -> ChildExit:
         """A child of this process: its logs and its journal are written where they belong."""
         return run_child([*self.command, *arguments], logs, stop, on_event)
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceSeen:
+class HostStatus:
     """A place that is there now. `facts` are what it tells of itself, as plain JSON values.
 
     A `drained` one finishes what it has and takes nothing new; when it is gone after that, nobody misses it.
-    One with `only_by` takes just now what asks for one of these labels, and nothing else.
+    One with `only_labels` takes just now what asks for one of these labels, and nothing else.
     """
 
-    place: Place
+    place: Host
     facts: Mapping[str, Any]
     drained: bool = False
-    only_by: tuple[str, ...] = ()
+    only_labels: tuple[str, ...] = ()
 
 
-class Places(Protocol):
+class HostProvider(Protocol):
     """A source of places that come and go."""
 
-    def look(self) -> Sequence[PlaceSeen]:
+    def look(self) -> Sequence[HostStatus]:
         """Those that are there now, each machine once. It is asked often: quick, and it raises nothing."""
         ...
 
-    def troubles(self) -> Sequence[str]:
+    def problems(self) -> Sequence[str]:
         """Why some that are there are not used, a sentence each; as quick."""
         ...
 

@@ -11,8 +11,8 @@ from records.tasks import Task
 from runner.errors import RunnerError
 from workflows.errors import JobError
 
-from ..jobs.context import ChildLost, Done, Hands, Job, Stopped
-from .hosts import Place
+from ..jobs.context import ChildLost, Job, JobContext, JobResult, Stopped
+from .hosts import Host
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
+class Released:
     """An attempt that was stopped."""
 
 
@@ -31,43 +31,43 @@ class LetGo:
 Registry = Mapping[str, Job]
 
 #: How an attempt ended.
-Ending = Done | Lost | LetGo
+Ending = JobResult | Lost | Released
 
 
 @dataclass(slots=True)
-class Work:
+class RunningTask:
     """An attempt at a task while it lasts, and the place it is made at. `ending` is None until it is over.
 
     Setting `stop` asks the job to let go. `fenced` is an attempt that is no longer ours: what it came to is
-    nobody's business. `planted` counts the follow-ups that are in the database.
+    nobody's business. `enqueued` counts the follow-ups that are in the database.
     """
 
     task: Task
     token: str
-    place: Place
+    place: Host
     stop: threading.Event = field(default_factory=threading.Event)
     ending: Ending | None = None
     fenced: bool = False
-    planted: int = 0
+    enqueued: int = 0
 
 
-class Lane:
+class WorkerSlot:
     """Holds at most one attempt at a time. `jobs` names what it takes."""
 
     def __init__(self, name: str, jobs: Collection[str]) -> None:
         self.name = name
         self.jobs = frozenset(jobs)
-        self.work: Work | None = None
+        self.work: RunningTask | None = None
         #: The token of a claim that was not answered: asked again under it, it is answered the same.
         self.claiming: str | None = None
 
-    def begin(self, work: Work, job: Job, hands: Hands, ended: Callable[[], None]) -> None:
+    def begin(self, work: RunningTask, job: Job, context: JobContext, ended: Callable[[], None]) -> None:
         """Start an attempt; `ended` is called, from another thread, when it is over."""
         self.work = work
 
         def attempt() -> None:
             try:
-                work.ending = _ending(job, work.task, hands)
+                work.ending = _ending(job, work.task, context)
             finally:
                 ended()
 
@@ -75,19 +75,19 @@ class Lane:
         threading.Thread(target=attempt, name=self.name, daemon=True).start()
 
 
-def _ending(job: Job, task: Task, hands: Hands) -> Ending:
+def _ending(job: Job, task: Task, context: JobContext) -> Ending:
     try:
-        return job(task, hands)
+        return job(task, context)
     except Stopped:
-        return LetGo()
+        return Released()
     except (ChildLost, DatabaseUnavailable, SchemaTooNew) as error:
         return Lost(str(error))
     except (ConfigurationError, DatabaseError, JobError, RunnerError) as error:
-        return Done("failed", error=str(error))
+        return JobResult("failed", error=str(error))
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        return Done("failed", error=f"{error.strerror or error}{where}")
+        return JobResult("failed", error=f"{error.strerror or error}{where}")
     except Exception as error:
         # A defect in one job must not end the service, and must not be lost either.
-        hands.say(traceback.format_exc())
-        return Done("failed", error=f"a defect in Pyrometer: {type(error).__name__}: {error}")
+        context.say(traceback.format_exc())
+        return JobResult("failed", error=f"a defect in Pyrometer: {type(error).__name__}: {error}")

@@ -16,7 +16,7 @@ from db.connection.engine import Database
 from db.findings import store as findings
 from records.evidence import Confirmation
 from records.findings import Finding, FindingGroup
-from scheduled_jobs.notifications.collect import gather
+from scheduled_jobs.notifications.collect import collect_digest_data
 from support.builders.run_records import BERT, MLP, RESNET
 from support.builders.schedule_nights import Mornings, a_finding, confirm
 from support.pages import OVERVIEW, Open, html
@@ -64,7 +64,7 @@ def test_every_place_counts_the_same_open_regressions(
     listed = CliRunner().invoke(app, ["regressions", "list", "--json"])
     assert len(json.loads(listed.stdout)) == 3
     settings = load_settings(cwd=tmp_path, environ={"PYROMETER_DATABASE_URL": url})
-    assert gather(database, settings, now.date(), None, now).open == 3
+    assert collect_digest_data(database, settings, now.date(), None, now).open == 3
 
 
 def test_a_mute_that_ends_opens_it_again(database: Database, mornings: Mornings) -> None:

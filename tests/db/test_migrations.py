@@ -181,7 +181,7 @@ def _fill_with_a_schedule(database: Database) -> None:
     sides = [an_environment(version).fingerprint for version in ("2.12.1+cpu", "2.13.0+cpu")]
     for number in range(2):
         task = NewTask("nightly", "measure", {"track": "nightly"})
-        queue.plan_fire(database, "nightly", a_night(number), "timetable", [task], a_night(number))
+        queue.plan_run(database, "nightly", a_night(number), "timetable", [task], a_night(number))
         about = {"owner": "one", "labels": (), "jobs": ["measure"], "now": a_night(number)}
         queue.claim(database, token=f"token-{number}", **about)
         queue.set_run(database, f"token-{number}", f"night-{number}")
@@ -412,7 +412,7 @@ def test_what_an_old_schedule_did_and_found_is_read_as_it_was(path: Path, empty_
         assert [each.text for each in findings.triage_log(database, found.id)] == ["a new default"]
         if path.stem >= "0006":
             assert queue_queries.schedulers(database) == [_a_scheduler(timezone="UTC")]
-        assert queue.plan_fire(
+        assert queue.plan_run(
             database, "nightly", a_night(4), "timetable", [NewTask("", "x", {})], a_night(4)
         )
 

@@ -136,7 +136,7 @@ def one_night(database: Database) -> int:
     about = {"owner": "one", "labels": (), "jobs": ["measure"], "now": a_night(0)}
     queue.seen_all(database, [SchedulerSeen("one", "bench-1", (), a_night(0), a_night(0), 1, "0.7.0")])
     for night in range(3):
-        queue.plan_fire(database, "nightly", a_night(night), "timetable", [task], a_night(0))
+        queue.plan_run(database, "nightly", a_night(night), "timetable", [task], a_night(0))
     queue.claim(database, token="a", **about)
     assert queue.beat(database, "a") and queue.finish(database, "a", "done", {}, "", a_night(0))
     queue.claim(database, token="b", **about)
@@ -168,7 +168,7 @@ def test_the_writer_schedules_and_the_reader_only_triages(site: Site) -> None:
             assert triaged is not None and len(findings.triage_log(database, found)) == number + 2
         assert triaged.link == "text" and triaged.muted_until == a_night(9) and triaged.triage == "fixed"
         for attempt in (
-            lambda: queue.plan_fire(database, "nightly", a_night(9), "by hand", [], a_night(9)),
+            lambda: queue.plan_run(database, "nightly", a_night(9), "by hand", [], a_night(9)),
             lambda: queue.cancel(database, 3, a_night(9)),
             lambda: findings.save_findings(database, [a_finding(database)], a_night(9)),
             lambda: findings.decide(database, found, "refuted", 0.0, 0.0, 0.0, Confirmation(), a_night(9)),

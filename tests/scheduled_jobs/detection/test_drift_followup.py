@@ -12,10 +12,10 @@ from db.connection.engine import Database
 from db.findings import store as findings
 from records.evidence import Confirmation, Continuation, evidence_of
 from records.findings import Finding
-from scheduled_jobs.detection.drift_followup import going_on
-from scheduled_jobs.detection.findings import seen
+from scheduled_jobs.detection.drift_followup import continuations
+from scheduled_jobs.detection.findings import series_findings
 from scheduled_jobs.jobs.detect import detect
-from support.builders.detection_nights import Nights, a_task, finish, hands
+from support.builders.detection_nights import Nights, a_task, finish, job_context
 from support.builders.detection_series import CHANGE, TRACK, a_series, judged, known
 from support.builders.run_records import MLP, a_night
 
@@ -26,7 +26,7 @@ CONFIRMED = known(state="confirmed", evidence=evidence_of({"new_run": "run-7"}))
 def noted(values: Sequence[float], *others: Finding, one: Finding = CONFIRMED) -> Continuation | None:
     """What is noted of the finding of `CHANGE` in a series of these nights."""
     nights = [Night(10.0 * value) for value in values]
-    found = going_on(a_series(len(nights)), [one, *others], nights, None, Rules(), NOW)
+    found = continuations(a_series(len(nights)), [one, *others], nights, None, Rules(), NOW)
     assert found.keys() <= {one.id}
     return found.get(one.id)
 
@@ -67,12 +67,16 @@ def test_a_later_change_speaks_for_itself() -> None:
 
 def test_a_drift_says_which_finding_it_was_told_as_before() -> None:
     drift = replace(CHANGE, index=16, shape="drift", since=0)
-    (found,) = seen(TRACK, a_series(22), judged(drift), [CONFIRMED]).findings
+    (found,) = series_findings(TRACK, a_series(22), judged(drift), [CONFIRMED]).findings
     assert found.evidence.began_as == CONFIRMED.id
     for other in (replace(CONFIRMED, state="refuted"), replace(CONFIRMED, direction="better")):
-        assert seen(TRACK, a_series(22), judged(drift), [other]).findings[0].evidence.began_as is None
+        assert (
+            series_findings(TRACK, a_series(22), judged(drift), [other]).findings[0].evidence.began_as is None
+        )
     step = replace(drift, shape="step")
-    assert seen(TRACK, a_series(22), judged(step), [CONFIRMED]).findings[0].evidence.began_as is None
+    assert (
+        series_findings(TRACK, a_series(22), judged(step), [CONFIRMED]).findings[0].evidence.began_as is None
+    )
     # Then the first one says that it is measured again, and where.
     evidence = evidence_of({"began_as": CONFIRMED.id, "new_run": "run-21"})
     later = known(id=9, at=a_night(16), at_run="run-16", state="confirmed", change=0.19, evidence=evidence)
@@ -86,7 +90,7 @@ def look(database: Database, folder: Path, now: datetime) -> None:
     """One look at the track, as after its night."""
     spec = {"schedule": "alone", "track": "nightly", "label": ""}
     task = a_task(database, "detect", spec, now)
-    finish(database, task, detect(task, hands(folder, now)), now)
+    finish(database, task, detect(task, job_context(folder, now)), now)
 
 
 def test_every_look_notes_what_goes_on(sqlite: Database, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from db.connection.engine import Database
 from db.runs import store
 from records.environments import Environment
 from records.machines import Machine
-from scheduled_jobs.detection.confirmation_verdict import ruling
+from scheduled_jobs.detection.confirmation_verdict import judge_finding
 from scheduled_jobs.detection.evidence import bisect_offer, moved_with, operator_difference
 from support.builders.detection_series import known
 from support.builders.run_records import MLP, a_machine, a_night, a_run, an_environment, an_outcome
@@ -73,9 +73,9 @@ def a_result(word: Word = "slower", *, old: str = "ok", new: str = "ok") -> Case
 )
 def test_a_verdict_decides(word: Word, direction: str, state: str) -> None:
     one = known(direction=direction)
-    assert ruling(one, a_result(word), rebuilt=False).state == state
+    assert judge_finding(one, a_result(word), rebuilt=False).state == state
     expected = "unclear" if state == "refuted" else state
-    assert ruling(one, a_result(word), rebuilt=True).state == expected
+    assert judge_finding(one, a_result(word), rebuilt=True).state == expected
 
 
 def test_a_drift_is_confirmed_by_more_than_its_known_pieces() -> None:
@@ -83,19 +83,19 @@ def test_a_drift_is_confirmed_by_more_than_its_known_pieces() -> None:
     one = known(shape="drift")
     for before, state in ((0.07, "confirmed"), (0.098, "refuted"), (0.12, "refuted")):
         drift = replace(one, evidence=replace(one.evidence, began_as=5, confirmed_before=before))
-        assert ruling(drift, a_result(), rebuilt=False).state == state
+        assert judge_finding(drift, a_result(), rebuilt=False).state == state
 
 
 def test_what_has_no_number_is_unclear_and_says_why() -> None:
     one = known()
-    broke = ruling(one, a_result(new="crashed"), rebuilt=False)
+    broke = judge_finding(one, a_result(new="crashed"), rebuilt=False)
     assert (broke.state, broke.reason) == (
         "unclear",
         "in the new environment the case ended crashed (signal 11)",
     )
-    assert "did not measure" in ruling(one, None, rebuilt=False).reason
+    assert "did not measure" in judge_finding(one, None, rebuilt=False).reason
     memory = replace(one, key=replace(one.key, metric="rss_peak"))
-    assert ruling(memory, a_result(), rebuilt=False).reason == "no pair of the session has rss_peak"
+    assert judge_finding(memory, a_result(), rebuilt=False).reason == "no pair of the session has rss_peak"
 
 
 def test_newer_tables_from_elsewhere_hide_none_of_both_sides(sqlite: Database) -> None:

@@ -16,11 +16,11 @@ from records.findings import Finding, NewFinding
 from records.series import Track
 from records.tasks import Task
 from reports.text.finding_text import because
-from scheduled_jobs.detection.confirmation_command import planned
-from scheduled_jobs.detection.findings import sides_of
+from scheduled_jobs.detection.confirmation_command import plan_confirmation
+from scheduled_jobs.detection.findings import compared_runs
 from scheduled_jobs.detection.sessions import MOST_TRIES, neighbours, plan_sessions
 from scheduled_jobs.jobs.confirm import confirm
-from scheduled_jobs.jobs.context import Done
+from scheduled_jobs.jobs.context import JobResult
 from scheduled_jobs.jobs.detect import detect
 from support.builders.detection_nights import (
     CASES,
@@ -33,7 +33,7 @@ from support.builders.detection_nights import (
     build,
     claimed,
     finish,
-    hands,
+    job_context,
     nightly,
     waiting,
 )
@@ -61,12 +61,12 @@ class Watched:
         assert set(found) == {RESNET_COMPILED, *beside}
         self.id = found[RESNET_COMPILED]
 
-    def look(self) -> Done:
+    def look(self) -> JobResult:
         spec = {"schedule": "alone", "track": "nightly", "label": ""}
         self.looks += 1
         now = MORNING + timedelta(seconds=self.looks)
         task = a_task(self.database, "detect", spec, now)
-        done = detect(task, hands(self.folder, now))
+        done = detect(task, job_context(self.folder, now))
         finish(self.database, task, done, now)
         return done
 
@@ -74,9 +74,9 @@ class Watched:
         child = Child(self.folder / "data", (OLD, NEW), {RESNET_COMPILED: ratio})
         return replace(child, **changes)  # pyright: ignore[reportArgumentType]
 
-    def confirm(self, child: Child) -> Done:
+    def confirm(self, child: Child) -> JobResult:
         (task,) = waiting(self.database, "confirm")
-        return confirm(task, hands(self.folder, MORNING, child))
+        return confirm(task, job_context(self.folder, MORNING, child))
 
     @property
     def finding(self) -> Finding:
@@ -132,7 +132,7 @@ def test_what_came_back_while_its_session_waited_is_not_judged_by_nights_without
     watched.look()
     child = watched.child(environments=(OLD, newest))
     running = claimed_again(sqlite, task)
-    done = confirm(running, hands(tmp_path, MORNING, child))
+    done = confirm(running, job_context(tmp_path, MORNING, child))
     states = {one.key.case: one.state for one in findings.findings(sqlite)}
     assert states == {RESNET_COMPILED: "confirmed", MLP: "candidate"}
     assert MLP not in child.commands[0]
@@ -140,7 +140,7 @@ def test_what_came_back_while_its_session_waited_is_not_judged_by_nights_without
     finish(sqlite, running, done, MORNING)
     assert [task.schedule for task in waiting(sqlite, "detect")] == ["detect:alone"]
     (other,) = [one for one in findings.findings(sqlite) if one.key.case == MLP]
-    assert (sides_of(other).old, sides_of(other).new) == (OLD.fingerprint, NEW.fingerprint)
+    assert (compared_runs(other).old, compared_runs(other).new) == (OLD.fingerprint, NEW.fingerprint)
 
 
 def test_a_regression_is_traced_on_both_sides(watched: Watched) -> None:
@@ -173,7 +173,9 @@ def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
 ) -> None:
     (task,) = waiting(sqlite, "confirm")
     running = claimed_again(sqlite, task)
-    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, watched.child(1.0))), MORNING)
+    finish(
+        sqlite, running, confirm(running, job_context(watched.folder, MORNING, watched.child(1.0))), MORNING
+    )
     nights, slower = Nights(sqlite), {RESNET_COMPILED: 1.1}
     nights.add(range(LAST + 1, SLOWER + 10), slower)
     assert (watched.look().result["repeated"], watched.finding.state) == (0, "refuted")
@@ -189,7 +191,7 @@ def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
     (task,) = waiting(sqlite, "confirm")
     running = claimed_again(sqlite, task)
     child = watched.child(1.0, environments=(first, nightly(SLOWER + 10)))
-    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, child)), MORNING)
+    finish(sqlite, running, confirm(running, job_context(watched.folder, MORNING, child)), MORNING)
     assert child.commands[0][1].endswith(f"{first.name}-00000007")
     assert (watched.finding.state, because("refuted", watched.finding.evidence)) == (
         "refuted",
@@ -203,9 +205,9 @@ def test_neighbours_are_measured_once_a_candidate_is_confirmed(watched: Watched,
     (task,) = waiting(sqlite, "confirm")
     running = claimed_again(sqlite, task)
     child = watched.child()
-    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, child)), MORNING)
+    finish(sqlite, running, confirm(running, job_context(watched.folder, MORNING, child)), MORNING)
     (after,) = waiting(sqlite, "confirm")
-    done = confirm(after, hands(watched.folder, MORNING, child))
+    done = confirm(after, job_context(watched.folder, MORNING, child))
     command = child.commands[-1]
     assert command[:3] == child.commands[0][:3] and command[command.index("--case") + 1] == RESNET
     assert (done.state, done.result["summary"], done.follow_ups) == ("done", "1 neighbour measured", ())
@@ -223,10 +225,10 @@ def test_what_is_refuted_has_no_neighbours_measured(watched: Watched) -> None:
 def test_neighbours_that_cannot_be_measured_change_nothing(watched: Watched, sqlite: Database) -> None:
     (task,) = waiting(sqlite, "confirm")
     running = claimed_again(sqlite, task)
-    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, watched.child())), MORNING)
+    finish(sqlite, running, confirm(running, job_context(watched.folder, MORNING, watched.child())), MORNING)
     before = watched.finding
     (after,) = waiting(sqlite, "confirm")
-    done = confirm(after, hands(watched.folder, MORNING, watched.child(refuses="the disk is full")))
+    done = confirm(after, job_context(watched.folder, MORNING, watched.child(refuses="the disk is full")))
     assert (done.state, done.error, watched.finding) == ("failed", "the disk is full", before)
 
 
@@ -284,7 +286,7 @@ def test_where_an_environment_is_gone_and_cannot_come_back_it_waits(
     for number in range(MOST_TRIES):
         (task,) = waiting(sqlite, "confirm")
         running = claimed_again(sqlite, task)
-        done = confirm(running, hands(watched.folder, MORNING, child))
+        done = confirm(running, job_context(watched.folder, MORNING, child))
         finish(sqlite, running, done, MORNING)
         found = watched.finding
         assert (done.state, found.state, found.evidence.tries) == ("failed", "candidate", number + 1)
@@ -368,7 +370,9 @@ def test_what_only_an_empty_cache_tells_is_measured_with_one_in_each_pair(watche
     assert len({each.task(again).part for each in both}) == 2
     with open_database(f"sqlite:///{watched.folder}/database/pyrometer.db") as database:
         commands = {
-            found.key.metric: planned(database, hands(watched.folder, MORNING), [found], []).command
+            found.key.metric: plan_confirmation(
+                database, job_context(watched.folder, MORNING), [found], []
+            ).command
             for found in (one, compiles, warm)
         }
     also = {
@@ -395,7 +399,10 @@ def test_memory_that_includes_compiling_is_measured_with_an_empty_cache_where_an
     sessions = plan_sessions(found, {})
     assert {each.cold: each.findings for each in sessions} == {True: (77,), False: (78,)}
     with open_database(f"sqlite:///{watched.folder}/database/pyrometer.db") as database:
-        commands = [planned(database, hands(watched.folder, MORNING), [each], []).command for each in found]
+        commands = [
+            plan_confirmation(database, job_context(watched.folder, MORNING), [each], []).command
+            for each in found
+        ]
     assert ["--cold-pairs" in command for command in commands] == [True, False]
     # Two pairs tell what hardly varies.
     assert not any("--also" in command for command in commands)
@@ -411,7 +418,7 @@ def test_what_is_neither_better_nor_worse_keeps_no_other_from_its_verdict(watche
         ),
     ]
     with open_database(f"sqlite:///{watched.folder}/database/pyrometer.db") as database:
-        command = planned(database, hands(watched.folder, MORNING), found, []).command
+        command = plan_confirmation(database, job_context(watched.folder, MORNING), found, []).command
     assert command[command.index("--also") :] == ["--also", "latency"]
 
 
@@ -419,7 +426,7 @@ def test_cases_of_ones_own_are_brought_along(watched: Watched) -> None:
     toml = TOML + 'case_files = ["mine.py", "/elsewhere/cases.py"]\n'
     (task,) = waiting(watched.database, "confirm")
     child = watched.child()
-    confirm(task, hands(watched.folder, MORNING, child, toml))
+    confirm(task, job_context(watched.folder, MORNING, child, toml))
     own = ["--cases", str(watched.folder / "mine.py"), "--cases", "/elsewhere/cases.py"]
     for command in child.commands:
         at = command.index("--cases")
@@ -442,8 +449,8 @@ def test_what_a_name_stood_for_is_known_however_much_others_measured_since(
             machine=a_machine("another"),
         )
         store.save_run(sqlite, other)
-    away = replace(hands(tmp_path, a_night(9)), away=True)
-    session = planned(sqlite, away, [a_finding(sqlite)], [])
+    away = replace(job_context(tmp_path, a_night(9)), away=True)
+    session = plan_confirmation(sqlite, away, [a_finding(sqlite)], [])
     assert (session.old.text, session.new.text) == ("ours-1", "ours-2")
 
 
@@ -453,7 +460,7 @@ def test_the_others_of_the_workload_are_neighbours() -> None:
 
 
 def test_where_a_night_was_pruned_it_waits_with_a_sentence(watched: Watched, sqlite: Database) -> None:
-    old = sides_of(watched.finding).old_run
+    old = compared_runs(watched.finding).old_run
     assert forget_run(sqlite, old, force=True) is not None
     child = watched.child()
     done = watched.confirm(child)
@@ -462,4 +469,4 @@ def test_where_a_night_was_pruned_it_waits_with_a_sentence(watched: Watched, sql
     assert (watched.finding.state, because("candidate", watched.finding.evidence)) == ("candidate", sentence)
     # The next look knows other nights that lie surely before.
     watched.look()
-    assert sides_of(watched.finding).old_run != old and len(waiting(sqlite, "confirm")) >= 1
+    assert compared_runs(watched.finding).old_run != old and len(waiting(sqlite, "confirm")) >= 1

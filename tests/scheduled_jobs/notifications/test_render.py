@@ -8,17 +8,17 @@ from datetime import timedelta
 
 import pytest
 
-from analysis.staleness import Fallen, Silence
+from analysis.staleness import LostCase, Outage
 from records.evidence import evidence_of
 from reports.text.staleness_text import silence
-from scheduled_jobs.detection.border_levels import Crossed, crossed_of
-from scheduled_jobs.notifications.digest import Night, Upgraded, digest
+from scheduled_jobs.detection.border_levels import BorderChange, border_change_of
+from scheduled_jobs.notifications.digest import DigestData, UpgradeDecision, digest
 from scheduled_jobs.notifications.render import digest_json, digest_markdown, digest_text, subject, tone
 from support.builders.notifications import BEFORE, DUE, a_finding, a_night, a_ran
 from support.builders.run_records import BERT, MLP, RESNET
 
-SILENT = Silence("machine", "a10", BEFORE, timedelta(hours=9))
-REFUSED = Upgraded("2.13.0", "2.14.0", "no-go", "h200", "run-5", ("resnet50 is 12 % slower",))
+SILENT = Outage("machine", "a10", BEFORE, timedelta(hours=9))
+REFUSED = UpgradeDecision("2.13.0", "2.14.0", "no-go", "h200", "run-5", ("resnet50 is 12 % slower",))
 
 #: Tries to be a heading, a mention, a link, a picture, an issue number, HTML and a control character.
 NASTY = (
@@ -73,7 +73,7 @@ def test_the_subject_says_the_worst_first(changes: dict[str, object], line: str)
 
 def test_a_long_subject_is_cut_at_its_end() -> None:
     silent = [replace(SILENT, name=f"m{n} " * 30) for n in range(1)]
-    line = told(findings=[a_finding(1)], silences=silent, upgrades=[REFUSED])
+    line = told(findings=[a_finding(1)], outages=silent, upgrades=[REFUSED])
     assert len(line) == 200 and line.startswith("Pyrometer 2026-11-22: 1 regression") and line.endswith("...")
 
 
@@ -85,7 +85,7 @@ def test_a_long_subject_is_cut_at_its_end() -> None:
         ({"silences": [SILENT]}, "failure"),
         ({"upgrades": [REFUSED]}, "failure"),
         ({"upgrades": [replace(REFUSED, decision="go")]}, "success"),
-        ({"fallen": [Fallen("nightly", "", MLP, "oom", "")]}, "warning"),
+        ({"fallen": [LostCase("nightly", "", MLP, "oom", "")]}, "warning"),
         ({"findings": [a_finding(1, state="candidate")]}, "info"),
     ],
 )
@@ -93,7 +93,7 @@ def test_it_is_as_loud_as_its_worst_part(changes: dict[str, object], loud: str) 
     assert tone(digest(a_night(**changes))) == loud
 
 
-def a_full_night(name: str = "resnet50/infer/-/eager", error: str = "no index answers") -> Night:
+def a_full_night(name: str = "resnet50/infer/-/eager", error: str = "no index answers") -> DigestData:
     moved = [a_finding(n, f"{name}{n}", change=0.01 * n) for n in range(1, 8)]
     moved += [a_finding(20, name, direction="better", shape="drift", low=None, high=None, machine=error)]
     waits = a_finding(21, BERT, state="candidate", evidence=evidence_of({"waits": error}))
@@ -101,8 +101,8 @@ def a_full_night(name: str = "resnet50/infer/-/eager", error: str = "no index an
         ran=[a_ran(), a_ran("a10", state="failed", error=error)],
         findings=[*moved, a_finding(22, MLP, returns_of=3, at_run="run-7", at=DUE), waits],
         open=12,
-        silences=[replace(SILENT, name=f"a10 {error}")],
-        fallen=[Fallen("nightly", "nightly@h200", name, "crashed", error)],
+        outages=[replace(SILENT, name=f"a10 {error}")],
+        lost_cases=[LostCase("nightly", "nightly@h200", name, "crashed", error)],
         upgrades=[replace(REFUSED, reasons=(error,))],
         news=[f"torch 2.14.0 {error}"],
     )
@@ -203,7 +203,7 @@ def test_the_json_has_the_numbers_as_they_are() -> None:
 
 def test_levels_across_a_border_are_in_the_digest_and_are_no_regression() -> None:
     largest = ((RESNET, math.log(1.11)), (MLP, math.log(1.03)))
-    about = Crossed(
+    about = BorderChange(
         "bench-1", "nightly", "latency_floor", "driver: 575 to 580", 1, 8, math.log(1.041), largest
     )
     told = digest(a_night(crossed=[about]))
@@ -212,4 +212,4 @@ def test_levels_across_a_border_are_in_the_digest_and_are_no_regression() -> Non
     assert f"+11.0 %: {RESNET}" in text
     assert not told.quiet and "REGRESSIONS" not in text
     body = digest_json(told)["crossed"]
-    assert crossed_of(body[0]) == about and json.loads(json.dumps(body)) == body
+    assert border_change_of(body[0]) == about and json.loads(json.dumps(body)) == body

@@ -26,7 +26,7 @@ from records.outcomes import Measurement, Outcome
 from records.tasks import NewTask, Task
 from runner.journal import Journal
 from runner.session_plan import Timing
-from scheduled_jobs.jobs.context import Done, Ended, Hands
+from scheduled_jobs.jobs.context import ChildExit, JobContext, JobResult
 from support.builders.run_records import (
     MLP,
     RESNET,
@@ -107,8 +107,8 @@ class Nights:
         )
         part = f"{self.track}@{self.label}" if self.label else self.track
         task = NewTask(part, "measure", {"track": self.track}, self.label)
-        assert queue.plan_fire(self.database, self.schedule, due, "timetable", [task], due)
-        finish(self.database, claimed(self.database, due, self.label), Done(), due, run.id)
+        assert queue.plan_run(self.database, self.schedule, due, "timetable", [task], due)
+        finish(self.database, claimed(self.database, due, self.label), JobResult(), due, run.id)
         return run.id
 
     @staticmethod
@@ -127,11 +127,11 @@ def claimed(database: Database, now: datetime, label: str = "") -> Task:
     return task
 
 
-def finish(database: Database, task: Task, done: Done, now: datetime, run: str | None = None) -> None:
+def finish(database: Database, task: Task, done: JobResult, now: datetime, run: str | None = None) -> None:
     """End a task as the service does: what follows is planted first."""
     for number, after in enumerate(done.follow_ups):
         due = after.due_at or now + timedelta(microseconds=number + 1)
-        queue.plan_fire(database, after.schedule, due, "follow-up", after.tasks, now)
+        queue.plan_run(database, after.schedule, due, "follow-up", after.tasks, now)
     assert task.token is not None
     if run is not None:
         assert queue.set_run(database, task.token, run)
@@ -140,7 +140,7 @@ def finish(database: Database, task: Task, done: Done, now: datetime, run: str |
 
 def a_task(database: Database, job: str, spec: Mapping[str, Any], now: datetime, label: str = "") -> Task:
     """A task of a job that has been taken up."""
-    assert queue.plan_fire(database, job, now, "by hand", [NewTask("", job, spec, label)], now)
+    assert queue.plan_run(database, job, now, "by hand", [NewTask("", job, spec, label)], now)
     return claimed(database, now, label)
 
 
@@ -163,16 +163,16 @@ class Child:
     refuses: str = ""
     commands: list[list[str]] = field(default_factory=list[list[str]])
 
-    def __call__(self, arguments: Sequence[str], on_event: Any = None, run: str = "") -> Ended:
+    def __call__(self, arguments: Sequence[str], on_event: Any = None, run: str = "") -> ChildExit:
         self.commands.append(list(arguments))
         if arguments[0] != "upgrade":
-            return Ended(2, None, "nothing else is done here")
+            return ChildExit(2, None, "nothing else is done here")
         if self.refuses:
-            return Ended(2, None, self.refuses)
+            return ChildExit(2, None, self.refuses)
         run = arguments[list(arguments).index("--run-id") + 1]
         cases = [value for name, value in pairwise(arguments) if name == "--case"]
         self._journal(run, cases or [MLP], (arguments[1], arguments[2]))
-        return Ended(0, None, "")
+        return ChildExit(0, None, "")
 
     def _journal(self, run: str, cases: Sequence[str], asked: tuple[str, str]) -> None:
         old, new = self.environments
@@ -248,13 +248,13 @@ def a_session(
     )
 
 
-def hands(folder: Path, now: datetime, child: Any = None, toml: str = TOML) -> Hands:
+def job_context(folder: Path, now: datetime, child: Any = None, toml: str = TOML) -> JobContext:
     """What a job works with, in a folder that holds the fixture `sqlite` as well."""
     url = f"sqlite:///{folder}/database/pyrometer.db"
     (folder / "pyrometer.toml").write_text(toml)
     settings = load_settings(cwd=folder, environ={})
     runs: list[str] = []
-    return Hands(
+    return JobContext(
         settings=settings,
         data_dir=folder / "data",
         machine=a_machine().name,

@@ -7,7 +7,7 @@ from records.evidence import Evidence
 from records.findings import Finding
 from records.series import SeriesKey
 from records.tasks import SchedulerSeen, Task
-from scheduled_jobs.notifications.digest import Night, Ran
+from scheduled_jobs.notifications.digest import DigestData, PartResult
 from support.builders.run_records import RESNET
 
 #: When the digest of the night is made, and when the one before was.
@@ -74,10 +74,10 @@ def a_scheduler(
     )
 
 
-def a_ran(machine: str = "h200", **changes: Any) -> Ran:
+def a_ran(machine: str = "h200", **changes: Any) -> PartResult:
     """What became of the night on a machine: all 17 cases ok."""
     values: dict[str, Any] = {"state": "done", "run": f"run-{machine}", "ok": 17, "cases": 17}
-    return Ran(
+    return PartResult(
         **{
             "schedule": "nightly",
             "part": f"nightly@{machine}",
@@ -89,7 +89,7 @@ def a_ran(machine: str = "h200", **changes: Any) -> Ran:
     )
 
 
-def a_night(**changes: Any) -> Night:
+def a_night(**changes: Any) -> DigestData:
     """A night of two machines on which nothing moved."""
     values: dict[str, Any] = {"ran": [a_ran(), a_ran("a10")], "cases": 34}
-    return Night(date(2026, 11, 22), "UTC", BEFORE, MORNING, **{**values, **changes})
+    return DigestData(date(2026, 11, 22), "UTC", BEFORE, MORNING, **{**values, **changes})
