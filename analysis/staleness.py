@@ -73,14 +73,14 @@ class Coverage:
         return self.usual - len(self.fell)
 
 
-#: Why a task waits: it is not to begin yet, nobody is there, nobody of that label is there, all that could do
-#: it do something else, or somebody will take it at any moment.
-WaitCause = Literal["not yet", "nobody", "no such label", "busy", "next"]
+#: Why a task waits: it must not start yet, no machine is online, no online machine has its label, all
+#: machines that could run it are busy, or it starts next.
+WaitCause = Literal["not yet", "unscheduled", "no such label", "busy", "next"]
 
 
 @dataclass(frozen=True, slots=True)
 class WaitReason:
-    """Why a task waits, and the machines that could do it, by name; none where nobody could."""
+    """Why a task waits, and the names of the online machines that could run it."""
 
     why: WaitCause
     machines: tuple[str, ...] = ()
@@ -211,7 +211,7 @@ def waiting(task: Task, able: EligibleMachines, busy: AbstractSet[str], now: dat
     if task.not_before is not None and task.not_before > now:
         return WaitReason("not yet", there)
     if not there:
-        return WaitReason("no such label" if able.every and task.label else "nobody")
+        return WaitReason("no such label" if able.every and task.label else "unscheduled")
     return WaitReason("busy" if all(machine in busy for machine in there) else "next", there)
 
 

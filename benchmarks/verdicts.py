@@ -36,7 +36,8 @@ from configuration.settings import load_settings
 from records.outcomes import Outcome, Planned
 from runner import profile
 from runner.execution import harness
-from runner.execution.executor import Attempt, Ended, LocalExecutor, Measured
+from runner.execution.process import sweep
+from runner.execution.running_session import Measured, RunningSession, SessionEnded
 from runner.execution.session import Conditions
 from runner.session_plan import SessionPlan, Target, Timing
 from runner.telemetry.sampler_client import Sampler
@@ -121,11 +122,10 @@ class _Bench:
             device="cpu",
             telemetry=Sampler,
         )
-        self._executor = LocalExecutor(self._conditions, "here")
 
     def close(self) -> None:
         """Leave no process behind."""
-        self._executor.close()
+        sweep(self._conditions.run)
 
     def compare(self, name: str, slow: int) -> dict[str, Any]:
         """One comparison, as an upgrade does it."""
@@ -163,13 +163,13 @@ class _Bench:
         contenders = tuple(Planned(keys[side], side, number) for side in sides)
         plan = SessionPlan(f"{keys['new']}#{number}-{uuid.uuid4().hex[:6]}", contenders, 10.0)
         token = f"{self._conditions.run}:{uuid.uuid4().hex[:8]}"
-        self._executor.submit(Attempt(token, 1, plan))
-        while True:
-            for event in self._executor.events(timeout=1.0):
-                if isinstance(event, Measured):
-                    yield event.outcome
-                elif isinstance(event, Ended):
-                    return
+        with RunningSession(plan, self._conditions, token) as session:
+            while True:
+                for event in session.events(timeout=1.0):
+                    if isinstance(event, Measured):
+                        yield event.outcome
+                    elif isinstance(event, SessionEnded):
+                        return
 
 
 def _busy_seconds() -> float:

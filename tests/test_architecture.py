@@ -22,11 +22,8 @@ FUNCTION_LINES = 60
 FOLDER_MODULES = 15
 
 #: Folders with more modules than that, each with how many it may have: the list only gets shorter.
-#: runner/worker and runner/cases: their paths are part of the harness's version, so they move when it
-#: changes anyway.
 CROWDED = {
     "cli/commands": 22,
-    "runner/cases": 22,
 }
 
 #: Public classes that several modules define; the list only gets shorter.

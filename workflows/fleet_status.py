@@ -26,6 +26,8 @@ from records.tasks import SchedulerSeen, Task
 
 #: The jobs that hold a machine for themselves; the others run beside anything.
 MEASURING = frozenset({"measure", "upgrade", "confirm"})
+#: Why a task is open, in the order in which tasks are listed: first those that need an action.
+URGENCY = ("no such label", "unscheduled", "running", "busy", "not yet", "next")
 
 
 @dataclass(frozen=True, slots=True)

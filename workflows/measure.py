@@ -14,9 +14,9 @@ from records.outcomes import Outcome, Planned
 from runner import journal
 from runner.errors import JournalError
 from runner.execution import canary_runner
-from runner.execution.executor import Attempt, Ended, Entered, Event, Executor, LocalExecutor, Measured
 from runner.execution.harness import Harness
 from runner.execution.process import sweep
+from runner.execution.running_session import Entered, Event, Measured, RunningSession, SessionEnded
 from runner.execution.session import MAX_LOST, Conditions
 from runner.journal import Journal
 from runner.multi_node.nodes import Node
@@ -102,8 +102,7 @@ def measure(
             nodes=nodes,
         )
         started = time.monotonic()
-        executor = LocalExecutor(conditions, str(header.machine["name"]))
-        run = _Run(header, todo, recorder, watcher, executor, interrupted, boundaries)
+        run = _Run(header, todo, recorder, watcher, conditions, interrupted, boundaries)
         with _rescuing(recorder):
             state = run.all_sessions(known)
             if state == "complete":
@@ -175,7 +174,7 @@ class _Run:
         todo: tuple[Planned, ...],
         recorder: Recorder,
         watcher: Watcher,
-        executor: Executor,
+        conditions: Conditions,
         interrupted: Callable[[], bool],
         boundaries: _Boundaries,
     ) -> None:
@@ -184,7 +183,7 @@ class _Run:
         self._header = header
         self._recorder = recorder
         self._watcher = watcher
-        self._executor = executor
+        self._conditions = conditions
         self._interrupted = interrupted
         self._boundaries = boundaries
         self._queue = _queue_of(header, todo)
@@ -218,7 +217,7 @@ class _Run:
                 self._spare()
             self._spare()
         finally:
-            self._executor.close()
+            sweep(self._header.run)
         return "complete" if len(self.outcomes) == len(self._todo) else "interrupted"
 
     def _spare(self) -> None:
@@ -241,26 +240,27 @@ class _Run:
     def _try(self, session: SessionPlan) -> None:
         for number in range(1, MAX_LOST + 1):
             token = f"{self._header.run}:{session.id}:{uuid.uuid4().hex[:8]}"
-            ended = self._attempt(Attempt(token, number, session))
+            with RunningSession(session, self._conditions, token) as running:
+                ended = self._follow(running)
             if ended.kind != "lost" or self._interrupted():
                 return
             self._watcher.note(f"attempt {number} of {session.id} was lost: {ended.detail}")
             if number == MAX_LOST:
                 self._close_without(session, "lost", f"lost {MAX_LOST} times, at last: {ended.detail}")
 
-    def _attempt(self, attempt: Attempt) -> Ended:
-        self._executor.submit(attempt)
+    def _follow(self, running: RunningSession) -> SessionEnded:
+        """Take its events until it has ended, or does not end in time after an interrupt."""
         give_up = float("inf")
         while time.monotonic() < give_up:
             if give_up == float("inf") and self._interrupted():
                 self._watcher.note("interrupted: stopping the workers, keeping what is measured")
-                self._executor.cancel(attempt.token)
+                running.cancel()
                 give_up = time.monotonic() + _INTERRUPT_PATIENCE_SECONDS
-            for event in self._executor.events(timeout=_POLL_SECONDS):
-                if isinstance(event, Ended) and event.token == attempt.token:
+            for event in running.events(timeout=_POLL_SECONDS):
+                if isinstance(event, SessionEnded):
                     return event
                 self._take(event)
-        return Ended(attempt.token, "cancelled", "its processes did not end in time")
+        return SessionEnded("cancelled", "its processes did not end in time")
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Measured):

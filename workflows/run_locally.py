@@ -72,7 +72,7 @@ def measured(app: AppContext, prepared: Prepared, interrupts: Interrupts, conclu
             conclude(header, result)
             return result
     except KeyboardInterrupt:
-        # The workers die with the executor, or with this process.
+        # The workers die with their session, or with this process.
         raise Interrupted(f"stopped at once; the journal keeps what is measured, {go_on(header)}") from None
     except BrokenPipeError:
         app.reporter.progress(f"nobody reads the output any more: stopped; {go_on(header)}")

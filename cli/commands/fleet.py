@@ -16,6 +16,7 @@ from configuration.tables.fleet import PORT, host_and_port
 from fleet.drain import drain, drained, undo
 from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray
+from fleet.status import FleetReport, fleet_report
 from runner.telemetry.gpu import probe
 from scheduled_jobs.scheduler.process_identity import machine_name
 from workflows.app_context import AppContext
@@ -24,7 +25,6 @@ from workflows.errors import UsageError
 from ..context import USAGE, context, in_one_sentence, say
 from ..output.fleet_tables import examined_table, nodes_table, waiting_table
 from ..output.listings import Json, wide_console
-from ..workflows.fleet_status import Standing, standing
 
 app = typer.Typer(help="Several machines that measure for one head.", no_args_is_help=True)
 
@@ -70,7 +70,7 @@ def head(ports: Ports = 10000) -> None:
         if fleet.address is None:
             raise UsageError(f'where is the head? Say [fleet] address = "ADDRESS:{PORT}" in pyrometer.toml')
         if fleet.engine == "none":
-            raise UsageError('no fleet is wanted here: say [fleet] engine = "ray" in pyrometer.toml')
+            raise UsageError('no fleet is configured: set [fleet] engine = "ray" in pyrometer.toml')
         host, port = host_and_port(fleet.address)
         _check_ports(ports, port)
         ip = ray.resolved(host)
@@ -159,7 +159,7 @@ def status(as_json: Json = False) -> None:
                 json.dumps({"nodes": [], "waiting": [], "notes": [_NO_FLEET]}) if as_json else _NO_FLEET
             )
             return
-        found = standing(here)
+        found = fleet_report(here)
     if as_json:
         typer.echo(json.dumps(found.body(), indent=2))
         return
@@ -189,7 +189,7 @@ def drain_node(
                 raise UsageError(unknown("drained machine", node, drained(data_dir)))
             typer.echo(f"{node} gets tasks again")
             return
-        found = standing(here)
+        found = fleet_report(here)
         if node not in found.names and node not in drained(data_dir):
             raise UsageError(unknown("machine of the fleet", node, found.names))
         drain(data_dir, node)
@@ -200,7 +200,7 @@ def drain_node(
 def doctor(as_json: Json = False) -> None:
     """What each machine of the fleet can measure, what it cannot, and why: what its own doctor says."""
     with in_one_sentence():
-        found = standing(context(reading=True), telling=True)
+        found = fleet_report(context(reading=True), describe=True)
     if as_json:
         typer.echo(json.dumps({node.name: dict(node.facts) for node in found.nodes}, indent=2))
         return
@@ -212,7 +212,7 @@ def doctor(as_json: Json = False) -> None:
         say("no machine has joined: `pyrometer fleet join` on each")
 
 
-def _left_to_do(found: Standing, node: str) -> str:
+def _left_to_do(found: FleetReport, node: str) -> str:
     doing = [task for one in found.nodes if one.name == node for task in one.doing]
     if not doing:
         return "it has none either: it may be stopped"

@@ -17,6 +17,7 @@ from db.errors import DatabaseError
 from db.queue import queries as queue_queries
 from db.queue.commands import cancel as cancel_task
 from db.runs.queries import run_record
+from fleet.status import recently_seen
 from records.tasks import Attempt, SchedulerSeen, Task
 from runner import journal
 from scheduled_jobs.scheduler import planner, timetable
@@ -26,7 +27,6 @@ from workflows.errors import UsageError
 
 from ..context import FAILED, context, in_one_sentence, say
 from ..output.listings import LARGEST, Json, table, wide_console
-from ..workflows.fleet_status import heard
 from .scheduler import check_schedules
 
 app = typer.Typer(help="The timetable: what is done when, by itself.", no_args_is_help=True)
@@ -131,7 +131,7 @@ def fire(
             now = datetime.now(UTC)
             moment = planner.trigger_schedule(database, here.settings, name, now)
             own = [task for task in queue_queries.tasks(database, schedule=name) if task.due_at == moment]
-            alive = present(heard(queue_queries.schedulers(database), now))
+            alive = present(recently_seen(queue_queries.schedulers(database), now))
     if as_json:
         typer.echo(
             json.dumps({"schedule": name, "due_at": moment.isoformat(), "tasks": [_body(t) for t in own]})

@@ -1,4 +1,4 @@
-"""How a fleet stands, as tables for people."""
+"""The status of a fleet as tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -8,16 +8,16 @@ from rich.table import Table
 
 from analysis.staleness import WaitReason, part_label
 from common.text import printable
+from fleet.status import FleetReport
 from records.tasks import Task
 from reports.text.staleness_text import in_its_turn, in_words
 
-from ..workflows.fleet_status import Standing
 from .listings import table
 
 _NOTHING = "-"
 
 
-def nodes_table(found: Standing) -> Table:
+def nodes_table(found: FleetReport) -> Table:
     """Each machine: what it does, what it is asked by, what it is."""
     listed = table("machine", "state", "does", "asked by", "hardware", "version")
     for node in found.nodes:
@@ -32,7 +32,7 @@ def nodes_table(found: Standing) -> Table:
     return listed
 
 
-def waiting_table(found: Standing) -> Table:
+def waiting_table(found: FleetReport) -> Table:
     """What waits for a machine, and why."""
     listed = table("task", "waits", "asks for", "why")
     for task, why in found.waiting:
@@ -45,12 +45,12 @@ def because(task: Task, why: WaitReason) -> str:
     """Why a task waits, in a sentence."""
     if why.why == "no such label":
         return f'nobody can: no machine that is there has the label "{task.label}"'
-    if why.why == "nobody":
+    if why.why == "unscheduled":
         return "nobody can: no machine that measures is there"
     return in_its_turn(why, task.attempts, task.not_before)
 
 
-def examined_table(found: Standing) -> Table:
+def examined_table(found: FleetReport) -> Table:
     """What each machine's doctor said."""
     listed = table("machine", "hardware", "GPUs", "environments", "can tell", "cannot")
     for node in found.nodes:

@@ -12,10 +12,7 @@ from dashboard.components import links, markup, wording
 from dashboard.overview.load import OverviewData
 from records.tasks import Task
 from reports.text.staleness_text import in_its_turn, in_words, some
-from workflows.fleet_status import MEASURING, fleet_status, machine_of
-
-#: Those for which somebody has to do something first.
-_ORDER = ("no such label", "nobody", "running", "busy", "not yet", "next")
+from workflows.fleet_status import MEASURING, URGENCY, fleet_status, machine_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +26,7 @@ class Open:
     @property
     def seriousness(self) -> tuple[int, datetime, int]:
         """What sorts tasks: those that nobody can do first, the oldest first."""
-        return _ORDER.index(self.why), self.task.due_at, self.task.id
+        return URGENCY.index(self.why), self.task.due_at, self.task.id
 
 
 def opened(
@@ -95,9 +92,9 @@ def frame(items: Iterable[Open]) -> pd.DataFrame:
 
 def _because(task: Task, because: WaitReason, silent: Sequence[str], *, alone: bool) -> str:
     why = because.why
-    if why in ("nobody", "no such label") and silent:
+    if why in ("unscheduled", "no such label") and silent:
         return f"{some(silent)} would do it and {'is' if len(silent) == 1 else 'are'} silent"
-    if why == "nobody":
+    if why == "unscheduled":
         kind = "that measures " if alone else ""
         return f"no scheduler {kind}is there: start one with pyrometer scheduler"
     if why == "no such label":
@@ -115,7 +112,7 @@ def _running(task: Task, now: datetime) -> str:
 
 
 def _why(one: Open) -> str:
-    tone = "bad" if one.why in ("nobody", "no such label") else "quiet"
+    tone = "bad" if one.why in ("unscheduled", "no such label") else "quiet"
     sign = "× " if tone == "bad" else ""
     run = f" {markup.link(links.run(one.task.run_id), 'Run →')}" if one.task.run_id else ""
     return f'<span class="py-reason py-{tone}">{escape(sign + one.told)}</span>{run}'

@@ -86,7 +86,7 @@ class TrackStatus:
     @property
     def forsaken(self) -> bool:
         """Whether its newest night waits, not for long yet, and nobody is there who could take it up."""
-        return self.asked_for and not self.late and self.waits in ("nobody", "no such label")
+        return self.asked_for and not self.late and self.waits in ("unscheduled", "no such label")
 
     @property
     def fell(self) -> int:

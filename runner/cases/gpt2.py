@@ -6,8 +6,7 @@ from torch.nn import functional as F
 
 from ..worker.case import Workload, case
 from . import flops
-from .blocks import PreNormLayer, initialise, repeated
-from .losses import cross_entropy
+from .layers import PreNormLayer, cross_entropy, initialise, repeated
 
 VOCABULARY, POSITIONS = 50257, 1024
 WIDTH, HEADS, INNER = 768, 12, 3072

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ..worker.case import Workload, case
-from .bert import BASE, Layer
+from .bert import BASE, BertLayer
 
 
 class _HandGradients(torch.autograd.Function):
@@ -34,7 +34,7 @@ class StoredGradients(nn.Module):
 
     def __init__(self, layers: int) -> None:
         super().__init__()
-        self.layers = nn.Sequential(*(Layer(BASE) for _ in range(layers)))
+        self.layers = nn.Sequential(*(BertLayer(BASE) for _ in range(layers)))
         self.weights = tuple(self.layers.parameters())
         for index, weight in enumerate(self.weights):
             self.register_buffer(f"gradient_{index}", torch.randn_like(weight), persistent=False)

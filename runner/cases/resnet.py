@@ -5,8 +5,7 @@ from torch import Tensor, nn
 
 from ..worker.case import Workload, case
 from . import flops
-from .blocks import repeated
-from .losses import cross_entropy
+from .layers import cross_entropy, repeated
 
 #: Width of the bottleneck, number of blocks, stride of the first block.
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))

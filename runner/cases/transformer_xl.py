@@ -8,8 +8,7 @@ from torch.nn import functional as F
 
 from ..worker.case import Workload, case
 from . import flops
-from .blocks import initialise, repeated
-from .losses import cross_entropy
+from .layers import cross_entropy, initialise, repeated
 
 #: The paper's WikiText-103 base model, but for the vocabulary: 267 735 words behind an adaptive softmax
 #: there, a plain tied head over 32 768 here. An adaptive softmax sorts tokens into clusters by their
@@ -31,7 +30,7 @@ def relative_shift(scores: Tensor) -> Tensor:
     return folded[..., 1:, :].reshape(scores.shape)
 
 
-class Layer(nn.Module):
+class RelativeLayer(nn.Module):
     """Relative attention over memory and segment, then feed-forward; each normalised after its addition."""
 
     def __init__(self) -> None:
@@ -75,7 +74,7 @@ class TransformerXL(nn.Module):
     def __init__(self, layers: int, tokens: int) -> None:
         super().__init__()
         self.tokens = nn.Embedding(VOCABULARY, WIDTH)
-        self.layers = nn.ModuleList(Layer() for _ in range(layers))
+        self.layers = nn.ModuleList(RelativeLayer() for _ in range(layers))
         keys = MEMORY + tokens
         self.register_buffer("future", torch.ones(tokens, keys).triu(MEMORY + 1).bool(), persistent=False)
         self.register_buffer("positions", _sinusoids(keys), persistent=False)

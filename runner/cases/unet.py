@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from ..worker.case import Workload, case
 from . import flops
-from .losses import squared_error
+from .layers import squared_error
 
 GROUPS = 32
 #: Channels of the latent images that Stable Diffusion works on.

@@ -5,8 +5,7 @@ from torch import Tensor, nn
 
 from ..worker.case import Workload, case
 from . import flops
-from .blocks import PreNormLayer, initialise, repeated
-from .losses import cross_entropy
+from .layers import PreNormLayer, cross_entropy, initialise, repeated
 
 WIDTH, HEADS, INNER, LAYERS = 768, 12, 3072, 12
 PATCH, CLASSES = 16, 1000

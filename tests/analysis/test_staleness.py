@@ -218,6 +218,6 @@ def test_a_task_waits_for_its_time_a_worker_a_label_or_its_turn() -> None:
     # A machine is always asked by its own name, and what is for none is for all.
     assert why(replace(task, label="a10")) == ("next", ("a10",))
     assert why(replace(task, label="")) == ("next", ("a10", "h1", "h2"))
-    assert why(task, no_scheduler) == why(replace(task, label=""), no_scheduler) == ("nobody", ())
+    assert why(task, no_scheduler) == why(replace(task, label=""), no_scheduler) == ("unscheduled", ())
     assert why(replace(task, not_before=MORNING + MINUTE))[0] == "not yet"
     assert why(replace(task, not_before=MORNING - MINUTE))[0] == "next"

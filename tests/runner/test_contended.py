@@ -18,7 +18,7 @@ import pytest
 from records.outcomes import Outcome
 from records.telemetry import Recording
 from runner import journal
-from runner.execution.executor import Entered, LocalExecutor, Measured
+from runner.execution.running_session import Entered, Measured
 from runner.execution.session import Conditions
 from runner.journal import Journal
 from runner.profile import Profile
@@ -31,10 +31,10 @@ from support.measuring import (
     QUICK,
     Happened,
     Scratch,
-    attempt,
     carriers,
     conditions,
-    listen,
+    follow,
+    start,
     wait_until,
 )
 from support.site import unavailable
@@ -94,12 +94,8 @@ def measured(
 
 def one_session(shared: Conditions, meanwhile: Callable[[Entered | Measured], None], *cases: str) -> Happened:
     """What became of cases that are measured together."""
-    executor = LocalExecutor(shared, "here")
-    try:
-        executor.submit(attempt(shared, *cases))
-        return listen(executor, shared, 1, meanwhile)
-    finally:
-        executor.close()
+    with start(shared, *cases) as session:
+        return follow(session, shared, meanwhile)
 
 
 def test_a_case_beside_hogs_is_contended_and_one_is_named(scratch: Scratch, hogs: list[int]) -> None:

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from runner import profile
-from runner.execution.executor import Entered, LocalExecutor, Measured
+from runner.execution.running_session import Entered, Measured
 from support.measuring import (
     CASE_FILES,
     ENVIRONMENT,
     Happened,
     Scratch,
     alive,
-    attempt,
     conditions,
-    listen,
+    follow,
     measure,
+    start,
     wait_until,
 )
 from support.site import carriers, wait_for_nobody
@@ -131,36 +131,29 @@ def test_a_killed_controller_takes_everything_with_it(scratch: Scratch) -> None:
 
 def test_a_cancelled_attempt_has_no_outcome_and_the_next_is_measured(scratch: Scratch) -> None:
     shared = conditions(scratch.folder, FILE)
-    executor = LocalExecutor(shared, "here")
-    slow, quick = attempt(shared, "sleeps_beside_a_child"), attempt(shared, "prints_protocol")
 
     def cancel(event: Entered | Measured) -> None:
-        if isinstance(event, Entered) and event.phase == "first_call" and event.token == slow.token:
-            assert [node.free_slots for node in executor.capacity()] == [0]
-            executor.cancel(slow.token)
+        if isinstance(event, Entered) and event.phase == "first_call":
+            slow.cancel()
 
-    try:
-        executor.submit(slow)
-        executor.submit(quick)
-        happened = listen(executor, shared, 2, cancel)
-    finally:
-        executor.close()
-    assert [ended.kind for ended in happened.ended] == ["cancelled", "done"]
-    assert [outcome.case for outcome in happened.outcomes] == [quick.plan.contenders[0].case]
+    with start(shared, "sleeps_beside_a_child") as slow:
+        happened = follow(slow, shared, cancel)
+    assert ([ended.kind for ended in happened.ended], happened.outcomes) == (["cancelled"], ())
+    happened = measure(shared, [["prints_protocol"]])
+    assert [ended.kind for ended in happened.ended] == ["done"]
+    assert happened.of("prints_protocol").status == "ok"
     assert not any(alive(pid) for pid in scratch.pids())
     scratch.nobody_left(shared.run)
 
 
-def test_closing_cancels_what_runs_and_what_waits(scratch: Scratch) -> None:
+def test_closing_cancels_what_runs(scratch: Scratch) -> None:
     shared = conditions(scratch.folder, FILE)
-    executor = LocalExecutor(shared, "here")
-    executor.submit(attempt(shared, "sleeps_beside_a_child"))
-    executor.submit(attempt(shared, "prints_protocol"))
+    session = start(shared, "sleeps_beside_a_child")
     wait_until(lambda: len(scratch.pids()) == 2, "the case sleeps beside its child")
     assert carriers(shared.run)
-    executor.close()
+    session.close()
     scratch.nobody_left(shared.run)
     assert not any(alive(pid) for pid in scratch.pids())
-    happened = listen(executor, shared, 2)
-    assert [ended.kind for ended in happened.ended] == ["cancelled", "cancelled"]
+    happened = follow(session, shared)
+    assert [ended.kind for ended in happened.ended] == ["cancelled"]
     assert happened.outcomes == ()

@@ -1,4 +1,4 @@
-"""Real measuring for tests: files of cases, the local executor, and what became of each case."""
+"""Real measuring for tests: files of cases, sessions, and what became of each case."""
 
 import contextlib
 import os
@@ -13,7 +13,8 @@ import pytest
 
 from records.outcomes import Outcome, Planned
 from runner.execution import harness
-from runner.execution.executor import Attempt, Ended, Entered, LocalExecutor, Measured
+from runner.execution.process import sweep
+from runner.execution.running_session import Entered, Measured, RunningSession, SessionEnded
 from runner.execution.session import Conditions
 from runner.profile import Profile
 from runner.session_plan import SessionPlan, Target, Timing
@@ -37,11 +38,11 @@ QUICK = Timing(
 
 @dataclass(frozen=True)
 class Happened:
-    """What an executor told about some attempts, in order."""
+    """The events of some sessions, in order."""
 
     run: str
     outcomes: tuple[Outcome, ...]
-    ended: tuple[Ended, ...]
+    ended: tuple[SessionEnded, ...]
     entered: tuple[Entered, ...]
 
     def of(self, name: str) -> Outcome:
@@ -83,43 +84,48 @@ def key(case: str) -> str:
     return case if "/" in case else f"{case}/infer/-/eager"
 
 
-def attempt(shared: Conditions, *cases: str, replicate: int = 0) -> Attempt:
-    """One attempt at a session of these cases."""
+def start(shared: Conditions, *cases: str, replicate: int = 0) -> RunningSession:
+    """Start a session of these cases."""
     contenders = tuple(Planned(key(case), ENVIRONMENT, replicate) for case in cases)
     plan = SessionPlan(f"{contenders[0].case}#0", contenders, 1.0)
-    return Attempt(f"{shared.run}:{plan.id}:{uuid.uuid4().hex[:8]}", 1, plan)
+    return RunningSession(plan, shared, f"{shared.run}:{plan.id}:{uuid.uuid4().hex[:8]}")
 
 
 def measure(shared: Conditions, sessions: Sequence[Sequence[str]], *, again: bool = False) -> Happened:
-    """Run sessions one after the other through one executor, to the end of all.
+    """Measure sessions one after the other, to the end of all.
 
     `again`: each holds the next replicates of the same cases, and not the first ones of others.
     """
-    executor = LocalExecutor(shared, "here")
+    each: list[Happened] = []
     try:
         for number, cases in enumerate(sessions):
-            executor.submit(attempt(shared, *cases, replicate=number if again else 0))
-        return listen(executor, shared, len(sessions))
+            with start(shared, *cases, replicate=number if again else 0) as session:
+                each.append(follow(session, shared))
     finally:
-        executor.close()
+        sweep(shared.run)
+    return Happened(
+        shared.run,
+        tuple(outcome for one in each for outcome in one.outcomes),
+        tuple(ended for one in each for ended in one.ended),
+        tuple(entered for one in each for entered in one.entered),
+    )
 
 
-def listen(
-    executor: LocalExecutor,
+def follow(
+    session: RunningSession,
     shared: Conditions,
-    attempts: int,
     meanwhile: Callable[[Entered | Measured], None] = lambda event: None,
 ) -> Happened:
-    """Everything the executor tells until `attempts` have ended; `meanwhile` hears it as it comes."""
+    """The events of a session until it has ended; `meanwhile` is called with each as it comes."""
     outcomes: list[Outcome] = []
-    ended: list[Ended] = []
+    ended: list[SessionEnded] = []
     entered: list[Entered] = []
     quiet_since = time.monotonic()
-    while len(ended) < attempts:
-        assert time.monotonic() - quiet_since < PATIENCE_SECONDS * 2, f"nothing heard, {len(ended)} ended"
-        for event in executor.events(timeout=1.0):
+    while not ended:
+        assert time.monotonic() - quiet_since < PATIENCE_SECONDS * 2, "the session is silent"
+        for event in session.events(timeout=1.0):
             quiet_since = time.monotonic()
-            if isinstance(event, Ended):
+            if isinstance(event, SessionEnded):
                 ended.append(event)
                 continue
             if isinstance(event, Measured):

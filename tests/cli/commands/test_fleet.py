@@ -150,7 +150,7 @@ def test_a_machine_that_its_head_misses_is_gone_at_once(head: Path) -> None:
         ("gpu-1", "gone"),
         ("gpu-2", "silent"),
     ]
-    assert {task["why"] for task in body["waiting"]} == {"nobody"}
+    assert {task["why"] for task in body["waiting"]} == {"unscheduled"}
 
 
 def test_doctor_is_one_table_of_what_each_said(head: Path) -> None:
@@ -181,7 +181,7 @@ def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
     assert '"gpu" is not HOST:PORT' in call(tmp_path, "join", "gpu").one_sentence()
     assert "where is the head? Say its HOST:PORT" in call(tmp_path, "join").one_sentence()
     (tmp_path / "pyrometer.toml").write_text(FLEET.replace('engine = "ray"', ""))
-    assert 'say [fleet] engine = "ray"' in call(tmp_path, "head").one_sentence()
+    assert 'set [fleet] engine = "ray"' in call(tmp_path, "head").one_sentence()
     (tmp_path / "pyrometer.toml").write_text(FLEET.replace("26379", "10050"))
     assert "port 10050 of the head lies among those from 10000 on" in call(tmp_path, "head").one_sentence()
     (tmp_path / "pyrometer.toml").write_text(FLEET.replace("127.0.0.1", "192.0.2.1"))

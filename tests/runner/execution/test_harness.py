@@ -59,7 +59,12 @@ def test_the_order_of_files_does_not_matter(tmp_path: Path) -> None:
 def test_only_the_worker_and_the_cases_travel(tmp_path: Path) -> None:
     with zipfile.ZipFile(harness.build(tmp_path).path) as archive:
         names = archive.namelist()
-    assert {"__main__.py", "runner/__init__.py", "runner/worker/main.py", "runner/cases/mlp.py"} <= set(names)
+    assert {
+        "__main__.py",
+        "runner/__init__.py",
+        "runner/worker/main.py",
+        "runner/cases/gpt2.py",
+    } <= set(names)
     strangers = [n for n in names if not n.startswith(("runner/worker/", "runner/cases/"))]
     assert sorted(strangers) == ["__main__.py", "runner/__init__.py"]
     assert all(name.endswith(".py") for name in names)
@@ -82,7 +87,7 @@ def test_what_travels_decides_the_version(tmp_path: Path, monkeypatch: pytest.Mo
     assert harness.build(tmp_path).version == before
     (copy / "journal.py").write_text("# the controller's side may change\n")
     assert harness.build(tmp_path).version == before
-    with (copy / "cases/mlp.py").open("a") as file:
+    with (copy / "cases/gpt2.py").open("a") as file:
         file.write("\n")
     assert harness.build(tmp_path).version != before
 

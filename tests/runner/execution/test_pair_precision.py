@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from records.outcomes import Outcome, Planned
 from runner.execution.blocks import Blocks
-from runner.execution.executor import Attempt, LocalExecutor
 from runner.execution.pair_precision import hungry, precise, standard_error
+from runner.execution.running_session import RunningSession
 from runner.session_plan import SessionPlan, Timing
 from runner.telemetry.interference import Taint
 from runner.worker.messages import Block
-from support.measuring import CASE_FILES, QUICK, Scratch, conditions, key, listen
+from support.measuring import CASE_FILES, QUICK, Scratch, conditions, follow, key
 
 MS = 1_000_000
 TIMING = Timing(measure_seconds=1.0, min_blocks=5, max_seconds=10.0)
@@ -123,12 +123,9 @@ def pair(scratch: Scratch, timing: Timing) -> tuple[Outcome, Outcome]:
     (target,) = shared.targets.values()
     shared = replace(shared, targets={side: replace(target, name=side) for side in ("old", "new")})
     contenders = tuple(Planned(key("wanders"), side, 0) for side in ("old", "new"))
-    executor = LocalExecutor(shared, "here")
-    try:
-        executor.submit(Attempt(f"{shared.run}:pair", 1, SessionPlan("wanders#0", contenders, 1.0)))
-        old, new = listen(executor, shared, 1).outcomes
-    finally:
-        executor.close()
+    plan = SessionPlan("wanders#0", contenders, 1.0)
+    with RunningSession(plan, shared, f"{shared.run}:pair") as session:
+        old, new = follow(session, shared).outcomes
     assert (old.reason, new.reason) == ("", "")
     return old, new
 

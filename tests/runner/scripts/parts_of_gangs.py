@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from runner.cases import mlp
+from runner.cases import small_networks
 from runner.worker.case import REGISTER, Workload, case
 from runner.worker.case_key import CaseKey
 from runner.worker.distributed.cpu_partition import NoRoom, share_out
@@ -225,7 +225,7 @@ def refusal(text: str) -> str:
 
 
 if __name__ == "__main__":
-    assert mlp.mlp_overhead.__name__ in REGISTER
+    assert small_networks.mlp_overhead.__name__ in REGISTER
     refused = {text: refusal(text) for text in REFUSED}
     told = {"shares": shares(), "judged": judged(), "parts": parts(), "refused": refused}
     told |= {

@@ -240,7 +240,7 @@ def test_of_a_drift_the_pieces_are_known_that_a_session_has_to_go_beyond() -> No
     (pruned,) = series_findings(TRACK, series, judged(drift), [replace(first, evidence=gone)]).findings
     for found in (large, pruned):
         assert compared_runs(known(evidence=found.evidence)).old_run == "run-23"
-        assert "confirmed_before" not in found.evidence
+        assert found.evidence.confirmed_before is None
 
 
 def test_what_sessions_decided_is_told_to_the_scan_by_place() -> None:

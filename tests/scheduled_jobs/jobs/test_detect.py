@@ -73,7 +73,7 @@ def test_a_step_becomes_a_candidate_and_a_session(sqlite: Database, look: Look) 
     # Its place may be off by a night: the two that are compared lie surely before it and after it.
     assert (found.before_run, found.evidence.new_run) == (before[-2], after[1])
     assert found.old_environment == nightly(SLOWER - 2).fingerprint
-    changed = {each["name"] for each in found.evidence.changes}
+    changed = {each.name for each in found.evidence.changes}
     assert "triton" in changed and found.group_key.startswith(f"bench-1/{after[0]}/")
     (session,) = sessions(done)
     assert (session.job, session.label) == ("confirm", "bench-1")

@@ -22,8 +22,9 @@ from runner import environment as environments
 from runner.environment import Environment
 from runner.errors import BrokenEnvironment
 from runner.execution import canary_runner
-from runner.execution.executor import Attempt, Ended, Event, Measured
+from runner.execution.running_session import Event, Measured, SessionEnded
 from runner.execution.session import Conditions
+from runner.session_plan import SessionPlan
 from support.site import Done, Site
 from workflows import measure
 from workflows.bisection.state import Shelf
@@ -133,26 +134,29 @@ class World:
 
 
 class AtOnce:
-    """An executor whose workers have answered before they were asked."""
+    """A session whose workers have answered before they were asked."""
 
     world: World
 
-    def __init__(self, conditions: Conditions, node: str) -> None:
-        self._names = {print: target.name for print, target in conditions.targets.items()}
+    def __init__(self, plan: SessionPlan, conditions: Conditions, token: str) -> None:
+        known = {print: target.name for print, target in conditions.targets.items()}
+        contenders = plan.contenders
+        names = [known[one.environment] for one in contenders]
         self._events: list[Event] = []
-
-    def submit(self, attempt: Attempt) -> None:
-        """Both sides answer."""
-        contenders = attempt.plan.contenders
-        names = [self._names[one.environment] for one in contenders]
         self.world.before_pair(len(self.world.pairs))
         self.world.pairs.append(tuple(names))
         for second, (planned, name) in enumerate(zip(contenders, names, strict=True)):
             told = self.world.outcome(planned, name, bool(second))
-            self._events.append(Measured(attempt.token, told))
-        self._events.append(Ended(attempt.token, "done"))
+            self._events.append(Measured(told))
+        self._events.append(SessionEnded("done"))
 
-    def cancel(self, token: str) -> None:
+    def __enter__(self) -> "AtOnce":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing runs."""
+
+    def cancel(self) -> None:
         """What is over cannot be cancelled."""
 
     def events(self, timeout: float) -> Iterator[Event]:
@@ -160,15 +164,12 @@ class AtOnce:
         told, self._events = self._events, []
         yield from told
 
-    def close(self) -> None:
-        """Nothing runs."""
-
 
 def one_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """For fixtures: a folder with settings, whose workers answer what the world is like."""
     made = World(Site(folder, Path(sys.executable)))
     monkeypatch.setattr(AtOnce, "world", made, raising=False)
-    monkeypatch.setattr(measure, "LocalExecutor", AtOnce)
+    monkeypatch.setattr(measure, "RunningSession", AtOnce)
     monkeypatch.setattr(environments, "describe", made.describe)
 
     def silent(*_: object) -> list[Outcome]:

@@ -8,11 +8,18 @@ import torch
 from torch import nn
 
 from runner.cases import resnet  # noqa: F401
-from runner.cases.blocks import SelfAttention
 from runner.cases.gpt2 import Gpt2
-from runner.cases.gru_cell import FEATURES, GruCell
-from runner.cases.losses import cross_entropy
-from runner.cases.transformer_xl import HEAD_WIDTH, HEADS, MEMORY, WIDTH, Layer, TransformerXL, relative_shift
+from runner.cases.layers import SelfAttention, cross_entropy
+from runner.cases.small_networks import GRU_FEATURES, GruCell
+from runner.cases.transformer_xl import (
+    HEAD_WIDTH,
+    HEADS,
+    MEMORY,
+    WIDTH,
+    RelativeLayer,
+    TransformerXL,
+    relative_shift,
+)
 from runner.worker.case import REGISTER
 
 torch.manual_seed(0)
@@ -24,12 +31,12 @@ def error(ours, theirs):
 
 
 def gru_against_torch():
-    cell, reference = GruCell(48), nn.GRU(FEATURES, 48, batch_first=True)
+    cell, reference = GruCell(48), nn.GRU(GRU_FEATURES, 48, batch_first=True)
     reference.weight_ih_l0.copy_(cell.from_input.weight)
     reference.weight_hh_l0.copy_(cell.from_state.weight)
     reference.bias_ih_l0.copy_(cell.from_input.bias)
     reference.bias_hh_l0.copy_(cell.from_state.bias)
-    sequence = torch.randn(3, 7, FEATURES)
+    sequence = torch.randn(3, 7, GRU_FEATURES)
     return error(cell(sequence), reference(sequence)[1][0])
 
 
@@ -49,7 +56,7 @@ def attention_against_torch(causal):
 
 def relative_attention_by_loops():
     """Attention of one Transformer-XL layer, each score from its own distance, no shift and no mask."""
-    tokens, layer, model = 5, Layer(), TransformerXL(1, 5)
+    tokens, layer, model = 5, RelativeLayer(), TransformerXL(1, 5)
     hidden, memory = torch.randn(1, tokens, WIDTH), torch.randn(1, MEMORY, WIDTH)
     context = torch.cat([memory, hidden], 1)[0]
     query = layer.query(hidden[0]).view(tokens, HEADS, HEAD_WIDTH)

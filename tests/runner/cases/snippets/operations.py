@@ -7,11 +7,11 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from runner.cases import attention, convolution, matmul, normalisation, rotation, vocabulary  # noqa: F401
+from runner.cases import operations
 from runner.worker.case import REGISTER
 
 #: Small enough to be quick, while copies are still taken.
-rotation.ROTATED_BYTES = 1 << 20
+operations.ROTATED_BYTES = 1 << 20
 
 SMALL = {
     "matmul": {"m": 24, "n": 40, "k": 56},
@@ -113,7 +113,7 @@ def check(name):
 
 with torch.no_grad():
     small = {name: check(name) for name in SMALL}
-    rotation.ROTATED_BYTES = 1 << 10
+    operations.ROTATED_BYTES = 1 << 10
     larger_than_all = len(build("softmax").variants)
 phases = {name: list(REGISTER[name].phases) for name in SMALL}
 summaries = {name: REGISTER[name].summary for name in SMALL}

@@ -1,4 +1,4 @@
-"""How a fleet stands: its machines, what each does, what waits and why."""
+"""The status of a fleet: its machines, their tasks, and the tasks that wait, with the reason."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -8,22 +8,20 @@ from typing import Any
 
 from analysis.staleness import WaitReason, alive
 from db.queue import queries as queue_queries
-from fleet.drain import drained
-from fleet.engine import Engine, EngineError, NodeSeen
 from records.tasks import SchedulerSeen, Task
 from scheduled_jobs.scheduler.process_identity import dead_process, machine_name, this_process
 from workflows.app_context import AppContext
-from workflows.fleet_status import MEASURING, FleetStatus, fleet_status
+from workflows.errors import UsageError
+from workflows.fleet_status import MEASURING, URGENCY, FleetStatus, fleet_status
 
-from ..engines import engine_of
+from .drain import drained
+from .engine import Engine, EngineError, NodeSeen
 
 #: A scheduler shows within half a minute that one of its machines lives.
 _ALIVE_MINUTES = 2
 _MOST_TASKS = 1000
 #: A machine whose doctor nobody asked yet.
 _DESCRIBE_SECONDS, _AGAIN_SECONDS = 60.0, 1.0
-#: What nobody can do comes first.
-_ORDER = ("no such label", "nobody", "busy", "not yet", "next")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +46,13 @@ class Node:
             "state": self.state,
             "labels": list(self.labels),
             "seen_at": self.seen_at.isoformat() if self.seen_at else None,
-            "tasks": [{"task": task.id, "run": task.run_id, **_told(task)} for task in self.doing],
+            "tasks": [{"task": task.id, "run": task.run_id, **_task_body(task)} for task in self.doing],
             "facts": dict(self.facts),
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FleetReport:
     """The machines by name, the tasks that wait, those first that nobody can do; `notes` are sentences."""
 
     nodes: tuple[Node, ...]
@@ -72,35 +70,35 @@ class Standing:
         return {
             "nodes": [node.body() for node in self.nodes],
             "waiting": [
-                {"task": task.id, **_told(task), "why": why.why, "machines": list(why.machines)}
+                {"task": task.id, **_task_body(task), "why": why.why, "machines": list(why.machines)}
                 for task, why in self.waiting
             ],
             "notes": list(self.notes),
         }
 
 
-def standing(here: AppContext, *, telling: bool = False) -> Standing:
-    """How the fleet of this place stands; with `telling` each machine tells what it can measure.
+def fleet_report(app: AppContext, *, describe: bool = False) -> FleetReport:
+    """The report on the configured fleet; with `describe` each machine is asked what it can measure.
 
-    Raises UsageError where no fleet is wanted, DatabaseError, and JobError.
+    Raises UsageError where no fleet is configured, DatabaseError, and JobError.
     """
     now = datetime.now(UTC)
-    with here.open_database() as database:
+    with app.open_database() as database:
         everybody = queue_queries.schedulers(database)
         running = queue_queries.running(database)
         left, newer = queue_queries.waiting(database, oldest=_MOST_TASKS)
-    status = fleet_status(everybody, heard(everybody, now), running, now)
-    found = _told_nodes(here, status)
+    status = fleet_status(everybody, recently_seen(everybody, now), running, now)
+    found = _known_nodes(app, status)
     found |= {name: replace(node, state="gone") for name, node in found.items() if name in status.gone}
     notes = [f"{newer} tasks more wait, which were due after all that are listed"] if newer else []
     # A scheduler of this head knows them; without one the engine is asked, which takes seconds.
     heads = [one for one in status.living if one.machine == machine_name()]
     for one in heads:
-        notes += _troubles(one)
+        notes += _warnings(one)
     if not heads:
         notes.append("no scheduler of this head is there to use them: start one with `pyrometer scheduler`")
-        found |= _joined(here, found, notes, telling=telling)
-    return Standing(
+        found |= _joined(app, found, notes, describe=describe)
+    return FleetReport(
         nodes=tuple(found[name] for name in sorted(found)),
         waiting=_sorted(left, status),
         notes=tuple(notes),
@@ -108,21 +106,21 @@ def standing(here: AppContext, *, telling: bool = False) -> Standing:
     )
 
 
-def heard(schedulers: Iterable[SchedulerSeen], now: datetime) -> list[SchedulerSeen]:
+def recently_seen(schedulers: Iterable[SchedulerSeen], now: datetime) -> list[SchedulerSeen]:
     """Those that were seen lately, and whose process is not known to be dead."""
     me = this_process(machine_name())
     return [one for one in alive(schedulers, now, _ALIVE_MINUTES) if dead_process(one.owner, me) is None]
 
 
-def _troubles(one: SchedulerSeen) -> list[str]:
+def _warnings(one: SchedulerSeen) -> list[str]:
     """Why machines that joined are not used, as a scheduler told."""
-    told = one.facts.get("troubles")
-    return [str(each) for each in told] if isinstance(told, list) else []
+    found = one.facts.get("troubles")
+    return [str(each) for each in found] if isinstance(found, list) else []
 
 
-def _told_nodes(here: AppContext, status: FleetStatus) -> dict[str, Node]:
+def _known_nodes(app: AppContext, status: FleetStatus) -> dict[str, Node]:
     """The machines that schedulers told of."""
-    off, there = drained(here.places.data_dir), {one.owner for one in status.living}
+    off, there = drained(app.places.data_dir), {one.owner for one in status.living}
     found: dict[str, Node] = {}
     for one in sorted(status.seen, key=lambda one: one.seen_at):
         facts = one.facts.get("node")
@@ -137,14 +135,14 @@ def _told_nodes(here: AppContext, status: FleetStatus) -> dict[str, Node]:
 
 
 def _joined(
-    here: AppContext, known: Mapping[str, Node], notes: list[str], *, telling: bool
+    app: AppContext, known: Mapping[str, Node], notes: list[str], *, describe: bool
 ) -> dict[str, Node]:
     """The machines that joined, and that no scheduler told of."""
-    engine = engine_of(here, looks=True)
+    engine = engine_of(app, looks=True)
     try:
         taken = {node.name for node in known.values() if node.state != "silent"}
         seen = [node for node in engine.nodes() if node.name not in taken]
-        facts = _facts(engine, seen, notes) if telling else {}
+        facts = _facts(engine, seen, notes) if describe else {}
         return {
             node.name: Node(
                 node.name,
@@ -182,8 +180,28 @@ def _facts(engine: Engine, nodes: Iterable[NodeSeen], notes: list[str]) -> dict[
 def _sorted(left: Iterable[Task], status: FleetStatus) -> tuple[tuple[Task, WaitReason], ...]:
     """What waits for a machine that measures, and why."""
     found = [(task, status.why(task)) for task in left if task.job in MEASURING]
-    return tuple(sorted(found, key=lambda one: (_ORDER.index(one[1].why), one[0].due_at, one[0].id)))
+    return tuple(sorted(found, key=lambda one: (URGENCY.index(one[1].why), one[0].due_at, one[0].id)))
 
 
-def _told(task: Task) -> dict[str, Any]:
+def _task_body(task: Task) -> dict[str, Any]:
     return {"schedule": task.schedule, "part": task.part, "job": task.job, "label": task.label}
+
+
+def engine_of(app: AppContext, *, looks: bool = False) -> Engine:
+    """The engine that [fleet] names; with `looks` it only lists and describes nodes.
+
+    Raises UsageError where no fleet is configured, and JobError where the engine is not available.
+    """
+    # Imported here: an engine takes seconds to import, and only one is used.
+    fleet, data_dir = app.settings.fleet, app.places.data_dir
+    if fleet.engine == "ray":
+        from .ray.engine import RayEngine
+
+        return RayEngine(str(fleet.address), fleet.token(data_dir), data_dir / "fleet", looks=looks)
+    if fleet.engine == "slurm":
+        from .slurm.engine import SlurmEngine
+
+        shared = app.settings.slurm.folder or data_dir / "fleet" / "slurm"
+        return SlurmEngine(app.settings.slurm, shared, data_dir / "environments", app.settings.file)
+    where = app.settings.file.name if app.settings.file else "pyrometer.toml"
+    raise UsageError(f"no fleet is configured: {where} has no [fleet] with an engine; see docs/fleet.md")
