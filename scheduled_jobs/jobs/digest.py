@@ -1,4 +1,4 @@
-"""Jobs `digest`, once a night, and `health_check`, every few minutes for problems that cannot wait until then."""
+"""Jobs `digest`, once a night, and `check`, every few minutes for problems that cannot wait until then."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta

@@ -69,7 +69,7 @@ class Discovery:
         self.looks += 1
         now = a_night(0) + timedelta(hours=6 * self.looks)
         task = a_task(self.database, "discover", {}, now)
-        done = discover(task, self.context(now))
+        done = discover(task, self.job_context(now))
         if plant:
             finish(self.database, task, done, now)
         return done
@@ -165,7 +165,7 @@ def test_without_an_index_the_look_fails_with_a_sentence(
 
 
 def test_what_a_baseline_is_pinned_to(sqlite: Database, tmp_path: Path) -> None:
-    settings = Discovery(sqlite, tmp_path).context(a_night(0)).settings
+    settings = Discovery(sqlite, tmp_path).job_context(a_night(0)).settings
     found = {
         name: pinned_version(name, settings) for name in ("2.12", "stable", "mine", "nightly", "2.13.0+cpu")
     }

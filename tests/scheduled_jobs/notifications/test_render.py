@@ -43,11 +43,11 @@ def told(**changes: object) -> str:
             f"1 improvement, largest -9.5 % {RESNET} on h200",
         ),
         (
-            {"findings": [a_finding(1), a_finding(2, MLP, change=0.2)], "silences": [SILENT]},
+            {"findings": [a_finding(1), a_finding(2, MLP, change=0.2)], "outages": [SILENT]},
             f"2 regressions, largest +22.1 % {MLP} on h200; {silence(SILENT)}",
         ),
         (
-            {"upgrades": [REFUSED], "silences": [SILENT]},
+            {"upgrades": [REFUSED], "outages": [SILENT]},
             f"{silence(SILENT)}; upgrade 2.13.0 to 2.14.0: no-go",
         ),
         ({"findings": [a_finding(1, state="candidate")]}, "1 candidate to be measured again"),
@@ -82,10 +82,10 @@ def test_a_long_subject_is_cut_at_its_end() -> None:
     [
         ({}, "success"),
         ({"findings": [a_finding(1)]}, "failure"),
-        ({"silences": [SILENT]}, "failure"),
+        ({"outages": [SILENT]}, "failure"),
         ({"upgrades": [REFUSED]}, "failure"),
         ({"upgrades": [replace(REFUSED, decision="go")]}, "success"),
-        ({"fallen": [LostCase("nightly", "", MLP, "oom", "")]}, "warning"),
+        ({"lost_cases": [LostCase("nightly", "", MLP, "oom", "")]}, "warning"),
         ({"findings": [a_finding(1, state="candidate")]}, "info"),
     ],
 )

@@ -116,10 +116,10 @@ class Place:
     def told(self, now: datetime = MORNING, due_at: datetime | None = None) -> JobResult:
         """The digest that is due at eight that day, or when said, is told."""
         due_at = due_at or now.replace(hour=8, minute=0)
-        return send_digest(replace(a_job("digest"), due_at=due_at), self.context(now))
+        return send_digest(replace(a_job("digest"), due_at=due_at), self.job_context(now))
 
     def checked(self, now: datetime = MORNING) -> JobResult:
-        return health_check(a_job("check"), self.context(now))
+        return health_check(a_job("check"), self.job_context(now))
 
     def subjects(self) -> list[str]:
         """What the team read, in the order in which it came."""
