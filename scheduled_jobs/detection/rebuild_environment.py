@@ -91,13 +91,13 @@ def interpreter_of(environment: Environment, declared: Mapping[str, EnvironmentS
     written = declared.get(environment.name)
     if written is not None:
         return written.python if written.python is not None and written.python.exists() else None
-    told = environment.facts.get("executable")
-    path = Path(str(told)) if told else None
+    executable = environment.facts.get("executable")
+    path = Path(str(executable)) if executable else None
     return path if path is not None and path.is_absolute() and path.exists() else None
 
 
 def version_spec(torch_version: str) -> str | None:
-    """How a version is asked for: `2.13.0`, or `nightly 2026-11-20`; None for a build of somebody's own.
+    """How a version is asked for: `2.13.0`, or `nightly 2026-11-20`; None for a local build.
 
     The local part (`+cpu`, `+cu130`) is the index's affair.
     """

@@ -1,4 +1,4 @@
-"""Job `confirm`: candidates measured again, old environment against new, interleaved on their machine."""
+"""Job `confirm`: measure candidates again on their machine, old and new environment interleaved."""
 
 import shlex
 from collections import Counter
@@ -39,10 +39,10 @@ class _Unjudged(Exception):
 
 
 def confirm(task: Task, context: JobContext) -> JobResult:
-    """Measure the candidates of a task again, and decide them by what the pairs say.
+    """Measure the candidates of a task again in pairs, and store the decision about each.
 
-    Once some are confirmed, the neighbours of those are measured by a task of their own, which this does too.
-    What cannot be measured leaves them candidates, with the reason. Raises Stopped, and DatabaseUnavailable.
+    A follow-up task of the same job measures the neighbours of confirmed findings. Findings that cannot be
+    measured stay candidates, with the reason. Raises Stopped, and DatabaseUnavailable.
     """
     if task.spec.get(NEIGHBOURS_ONLY):
         return _measure_neighbours(task, context)
@@ -130,13 +130,13 @@ def _measured(
     if not done.complete:
         sentence = done.ended.sentence if done.ended else ""
         raise _Unjudged(sentence or "the session did not come to its end")
-    told = retell(context.data_dir, done.run, context.open_database)
-    comparison = told.header.compared if told.header else None
-    if told.header is None or comparison is None:
+    loaded = retell(context.data_dir, done.run, context.open_database)
+    comparison = loaded.header.compared if loaded.header else None
+    if loaded.header is None or comparison is None:
         raise _Unjudged(f"run {done.run} compares no environments")
-    if problem := environment_mismatch(session.old, session.new, told.header, comparison):
+    if problem := environment_mismatch(session.old, session.new, loaded.header, comparison):
         raise _Unjudged(problem)
-    return told.header, told.result, comparison
+    return loaded.header, loaded.result, comparison
 
 
 def _trace(context: JobContext, session: ConfirmationPlan, rulings: Sequence[FindingVerdict]) -> None:
@@ -175,7 +175,7 @@ def _evidence(
     )
     if found.state != "confirmed":
         return evidence
-    # Named also where it is the policy's own: nobody knows which one that is where the command is typed.
+    # Always named: the policy of the machine where the command is typed may have another metric.
     options = (*session.options, "--metric", one.key.metric)
     offer = bisect_offer(*session.versions, one.key.case, options)
     return replace(

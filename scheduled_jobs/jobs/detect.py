@@ -214,13 +214,13 @@ def _judged(
 def _with_changes(database: Database, found: Iterable[NewFinding]) -> list[NewFinding]:
     """Each finding with what else differs between the two runs that it lies between."""
     pairs: dict[tuple[str, str], tuple[RunChange, ...]] = {}
-    told: list[NewFinding] = []
+    completed: list[NewFinding] = []
     for one in found:
         pair = one.before_run, one.evidence.new_run
         if pair not in pairs:
             pairs[pair] = tuple(run_changes(database, *pair))
-        told.append(replace(one, evidence=replace(one.evidence, changes=pairs[pair])))
-    return told
+        completed.append(replace(one, evidence=replace(one.evidence, changes=pairs[pair])))
+    return completed
 
 
 def _continued(noted: Mapping[int, Continuation]) -> dict[int, Callable[[Evidence], Evidence]]:

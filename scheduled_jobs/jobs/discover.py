@@ -23,7 +23,7 @@ from scheduled_jobs.scheduler.planner import labels_of, measure_spec
 #: The kind of a notice that says of a release that it was found; there is one for each, for ever.
 RELEASE = "release"
 UPGRADE = "upgrade"
-#: What a night is told and an upgrade is not, which is on one node and knows how many pairs it needs.
+#: Options of a nightly run that an upgrade does not take: it runs on one node and plans its own pairs.
 _OF_NIGHTS = ("track", "baseline", "replicates", "nodes")
 
 
@@ -38,7 +38,7 @@ class _News:
 
     @property
     def fire(self) -> str:
-        """The name under which its upgrade is planted; that there is one says that it was."""
+        """The name under which its upgrade is enqueued; if it exists, the upgrade was enqueued before."""
         return f"{UPGRADE}:{self.schedule}:{self.baseline}:{self.version}"
 
     @property
@@ -56,7 +56,7 @@ def discover(task: Task, context: JobContext) -> JobResult:
     """Ask the package index; a release newer than a schedule's baseline is set against it, each once.
 
     At the first time only the newest release is: what a team passed over years ago is no news. Of nightlies
-    the newest is told, for their schedules measure them anyway. Raises IndexFailed, DatabaseUnavailable.
+    only the newest is reported: their schedules measure them anyway. Raises IndexFailed, DatabaseUnavailable.
     """
     base = look_at("")
     releases = _public(offered(Recipe(), base))
@@ -67,18 +67,18 @@ def discover(task: Task, context: JobContext) -> JobResult:
             if schedule.job == MEASURE and schedule.baseline
             for one in _news(database, context, name, schedule, releases)
         ]
-        planted = [one for one in found if one.judged and not _was_planted(database, one)]
+        enqueued = [one for one in found if one.judged and not _was_enqueued(database, one)]
         for one in found:
-            # Not before its upgrade is planted: a notice without one would be the end of it.
-            if one not in planted:
+            # Not before its upgrade is enqueued: with a notice stored, the upgrade would never be.
+            if one not in enqueued:
                 _note(database, one, context)
     follow_ups = [
         FollowUp(one.fire, _upgrades(context.settings.schedules[one.schedule], one), task.due_at)
-        for one in planted
+        for one in enqueued
     ]
     new = list(dict.fromkeys(one.version for one in found))
     newest = releases[-1] if releases else ""
-    upgrades = [f"{one.baseline} -> {one.version}" for one in planted]
+    upgrades = [f"{one.baseline} -> {one.version}" for one in enqueued]
     result = {
         "newest": newest,
         "new": new,
@@ -109,7 +109,7 @@ def _news(
     ]
 
 
-def _was_planted(database: Database, one: _News) -> bool:
+def _was_enqueued(database: Database, one: _News) -> bool:
     """Whether a release was set against this baseline before: one that is pinned later is another one."""
     earlier = (task for fire in scheduled_runs(database, one.fire_before) for task in fire.tasks)
     return bool(scheduled_runs(database, one.fire, newest=1)) or any(
@@ -151,12 +151,12 @@ def _nightly(settings: Settings, base: BasePython) -> str:
     try:
         found = nightlies(offered(Recipe(torch=NIGHTLY), base, pre=True))
     except IndexFailed:
-        # The releases are told all the same; who measures the nightly tonight hears why it cannot be had.
+        # Releases are reported all the same; the task that measures the nightly reports this failure.
         return ""
     return found[-1] if found else ""
 
 
 def _summary(newest: str, new: Sequence[str], upgrades: Sequence[str]) -> str:
-    told = f"newest release {newest or 'unknown'}"
-    told += f", new: {', '.join(new)}" if new else ", nothing new"
-    return told + (f"; judged by itself: {', '.join(upgrades)}" if upgrades else "")
+    summary = f"newest release {newest or 'unknown'}"
+    summary += f", new: {', '.join(new)}" if new else ", nothing new"
+    return summary + (f"; judged by itself: {', '.join(upgrades)}" if upgrades else "")

@@ -10,7 +10,7 @@ LATEST = "latest"
 
 
 def resolve_alias(track: str, settings: Settings) -> str:
-    """The environment that a track means now; raises IndexFailed where nobody can tell the newest release.
+    """The environment that a track means now; raises IndexFailed if the newest release is unknown.
 
     An environment that is declared under that name is meant before it.
     """

@@ -19,8 +19,10 @@ def upgrade(task: Task, context: JobContext) -> JobResult:
     report = report_file(context.data_dir, old, new, task)
     report.parent.mkdir(parents=True, exist_ok=True)
     # Another machine would write it into a folder of its own.
-    told = [] if context.away else ["--report", str(report)]
-    run = run_measurement(task, context, ["upgrade", old, new, *run_options(task.spec, context), *told])
+    report_option = [] if context.away else ["--report", str(report)]
+    run = run_measurement(
+        task, context, ["upgrade", old, new, *run_options(task.spec, context), *report_option]
+    )
     if not run.complete:
         return JobResult("failed", {"run": run.run} if run.began else {}, error=failure_reason(run))
     decided = _decided(context, run, old, new, report)

@@ -14,7 +14,7 @@ _NEXT = 3
 
 
 def advertised(settings: Settings, now: datetime, *, measures: bool) -> dict[str, Any]:
-    """Time zone, what counts as silent, late and disturbed, and every schedule with when it fires next.
+    """Time zone, what counts as silent, late and disturbed, and every schedule with its next fire times.
 
     `measures` says whether this scheduler measures, or only plans and thinks. Nothing of it is a secret.
     """

@@ -181,7 +181,7 @@ def _changed_since(folder: Path, moment: float) -> bool:
     try:
         return any(each.lstat().st_mtime >= moment for each in (folder, *folder.rglob("*")))
     except OSError:
-        # Something went away just now: somebody works there.
+        # A file was removed just now: the folder is in use.
         return True
 
 

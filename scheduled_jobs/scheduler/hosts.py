@@ -1,4 +1,4 @@
-"""Where a lane's children run: on this machine, or at places that come and go."""
+"""Hosts on which worker slots run their children: this machine, or nodes that come and go."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,10 @@ from .child_process import OURSELVES, Logs, run_child
 
 
 class Host(Protocol):
-    """Where a lane's children run.
+    """A machine on which children run.
 
-    `machine` is its name: what its runs' owner says, and what it can be asked by. `labels` are all that it
-    can be asked by, its name included.
+    `machine` is its name, which is also the owner of its runs. `labels` are those that tasks can ask for, its
+    name included.
     """
 
     @property
@@ -24,11 +24,11 @@ class Host(Protocol):
     def run(
         self, arguments: Sequence[str], logs: Logs, stop: threading.Event, on_event: OnEvent, run: str
     ) -> ChildExit:
-        """Have what stands behind `pyrometer` on a command line done there, to its end.
+        """Run `pyrometer` with these arguments on the host, to its end.
 
-        `run` is the run that it measures, empty for none. When this returns, or raises Stopped, the logs are
-        on this machine, and so is the run's journal. Raises Stopped once the child has ended because `stop`
-        was set, and ChildLost where the place was lost under it.
+        `run` is the id of the run that it measures, empty for none. When this returns, or raises Stopped, the
+        logs and the run's journal are on this machine. Raises Stopped once the child has ended because `stop`
+        was set, and ChildLost if the host was lost.
         """
         ...
 
@@ -50,10 +50,10 @@ class LocalHost:
 
 @dataclass(frozen=True, slots=True)
 class HostStatus:
-    """A place that is there now. `facts` are what it tells of itself, as plain JSON values.
+    """A host that is online now; `facts` are what it reports about itself, as JSON values.
 
-    A `drained` one finishes what it has and takes nothing new; when it is gone after that, nobody misses it.
-    One with `only_labels` takes just now what asks for one of these labels, and nothing else.
+    `drained`: it finishes its task and takes no new one; when it leaves after that, it is not missing. With
+    `only_labels` it takes only tasks with one of these labels for now.
     """
 
     place: Host
@@ -63,16 +63,16 @@ class HostStatus:
 
 
 class HostProvider(Protocol):
-    """A source of places that come and go."""
+    """A source of hosts that come and go."""
 
     def look(self) -> Sequence[HostStatus]:
-        """Those that are there now, each machine once. It is asked often: quick, and it raises nothing."""
+        """The hosts that are online now, each machine once. Called often: fast, raises nothing."""
         ...
 
     def problems(self) -> Sequence[str]:
-        """Why some that are there are not used, a sentence each; as quick."""
+        """Why online hosts are not used, one sentence each; as fast."""
         ...
 
     def close(self) -> None:
-        """Let go of what it takes to look."""
+        """Release its resources."""
         ...

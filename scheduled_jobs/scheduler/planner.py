@@ -25,7 +25,7 @@ MANUAL, FOLLOW_UP = "by hand", "follow-up"
 #: Marks the moment from which on a schedule counts: nothing before it is caught up.
 FIRST_SEEN = "first seen"
 _DEFAULT_SUITE = "smoke"
-#: Among so many fires the newest that is not in the future is looked for.
+#: Scheduled runs among which the newest one that is not in the future is searched.
 _LOOKED_BACK = 200
 _MEASURED_BY = (
     *("suite", "profile", "cases", "case_files"),
@@ -71,7 +71,7 @@ class Planner:
         self._off |= (settings.schedules.keys() | self._since.keys()) - enabled.keys()
         for name, schedule in enabled.items():
             if name in self._off:
-                # Nobody missed what it was switched off for: it counts from now, as a new one does.
+                # No run was due while it was switched off: it counts from now, as a new one does.
                 plan_run(database, name, now, FIRST_SEEN, (), now)
                 self._since[name] = now
                 self._off.discard(name)
@@ -123,9 +123,9 @@ class Planner:
 
 
 def _in_turn(database: Database, name: str, tasks: tuple[NewTask, ...]) -> tuple[NewTask, ...]:
-    """The tasks of a fire in the order in which they are to be claimed: what has waited longest is first.
+    """The tasks of a scheduled run in the order of claiming: the one that has waited longest is first.
 
-    Where all together take longer than until the next fire, the last ones end with that: not the same ones
+    If all together take longer than until the next run, the last ones are superseded: not the same ones
     each time.
     """
     if len(tasks) < 2:
@@ -142,7 +142,7 @@ def _begin(database: Database, name: str, last: datetime | None, now: datetime) 
         return now
     if last <= now:
         return last
-    # The clock was set back while nobody looked.
+    # The clock was set back while no scheduler was running.
     withdraw_missed(database, name, now)
     dealt_with = (timetable.TIMETABLE, timetable.CAUGHT_UP, MISSED, FIRST_SEEN)
     before = [
@@ -154,17 +154,17 @@ def _begin(database: Database, name: str, last: datetime | None, now: datetime) 
 
 
 def trigger_schedule(database: Database, settings: Settings, name: str, now: datetime) -> datetime:
-    """Plant a fire that is due now; answers its moment. Raises NoSuchSchedule, DatabaseError."""
+    """Enqueue a scheduled run now; returns its fire time. Raises NoSuchSchedule, DatabaseError."""
     tasks = tasks_of(settings, name)
     moment = now
     while not plan_run(database, name, moment, MANUAL, tasks, now):
-        # Somebody had the same thought in the same microsecond.
+        # Another trigger had the same microsecond.
         moment += timedelta(microseconds=1)
     return moment
 
 
 def tasks_of(settings: Settings, name: str) -> tuple[NewTask, ...]:
-    """What is to be done when a schedule fires; `detect:NAME` looks at what schedule NAME measured.
+    """The tasks of a scheduled run; `detect:NAME` looks at what schedule NAME measured.
 
     Raises NoSuchSchedule.
     """
@@ -193,7 +193,7 @@ def tasks_of(settings: Settings, name: str) -> tuple[NewTask, ...]:
 
 
 def names(settings: Settings) -> list[str]:
-    """Every name that can be fired."""
+    """Every name that can be triggered."""
     measuring = [name for name, schedule in settings.schedules.items() if schedule.job == MEASURE]
     return [*settings.schedules, *(f"{DETECT}:{name}" for name in measuring)]
 
@@ -204,7 +204,7 @@ def labels_of(schedule: ScheduleSettings) -> tuple[str, ...]:
 
 
 def part_of(track: str, label: str) -> str:
-    """How the tasks of one fire are told apart: `nightly@h200`, or `nightly` on any machine."""
+    """The name of a task within its scheduled run: `nightly@h200`, or `nightly` on any machine."""
     return f"{track}@{label}" if label else track
 
 

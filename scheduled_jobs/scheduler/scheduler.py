@@ -78,7 +78,7 @@ class Service:
     APScheduler runs its jobs one after the other in a thread of their own: one for each schedule at its fire
     times, the others at intervals. The thread of `run` waits for signals and watches the clock.
 
-    `slots` are this machine's own. `hosts` is where more of them come from and go to: a lane each.
+    `slots` are those of this machine. `hosts` provides other machines, with one slot each.
     """
 
     def __init__(
@@ -284,16 +284,16 @@ class Service:
             record_result(database, work, self._around.now(), self._log)
 
     def _claim(self, database: Database) -> None:
-        """Have idle lanes take up what waits; asked without a lock first, for mostly nothing does."""
+        """Claim waiting tasks for idle slots; first checked without a lock, as mostly none waits."""
         idle = self._pool.idle()
         waiting = set(waiting_for(database, self._around.now())) if idle else set[tuple[str, str]]()
         idle = [each for each in idle if each[1].claiming or not waiting.isdisjoint(self._wanted(*each))]
         if not idle:
             return
-        # Whoever is older than the database would only fail what a newer scheduler can do.
+        # An outdated scheduler must not claim tasks that it cannot run.
         check_fits(database)
         homes = machines_with_partial_runs(database)
-        # Whoever takes little just now comes last: what asks for no machine is found by the others before.
+        # Restricted hosts claim last, so that tasks without a label go to the others first.
         in_order = sorted(
             idle, key=lambda each: (bool(each[0].only_labels), each[0].place.machine not in homes)
         )
@@ -318,7 +318,7 @@ class Service:
                 self._begin(slot, RunningTask(task, token, worker.place))
 
     def _wanted(self, worker: PoolWorker, slot: WorkerSlot) -> set[tuple[str, str]]:
-        """The jobs and labels of what a lane takes."""
+        """The jobs and labels of the tasks that a slot takes."""
         jobs = slot.jobs & self._around.jobs.keys()
         return {(job, label) for job in jobs for label in worker.takes}
 
@@ -401,7 +401,7 @@ class Service:
             self._pool.unregister(database)
             database.close()
         except DatabaseError as error:
-            # Whoever is next on this machine sees that we are dead, and takes over.
+            # The next scheduler on this machine sees that this process is dead, and takes over.
             self._log("database away", str(error), level="warning")
         self._log("stopped")
 

@@ -56,7 +56,7 @@ def run_details(schedule: str, due_at: datetime, how: str, count: int) -> dict[s
 
 
 def _close(database: Database, work: RunningTask, done: JobResult, now: datetime, log: Log) -> None:
-    # Asked before anything is planted: what a zombie would have follow is nobody's business.
+    # Checked before anything is enqueued: a lost attempt must not enqueue follow-ups.
     if work.fenced or not beat(database, work.token):
         finish(database, work.token, done.state, done.result, done.error, now)
         log("stale", "it was given up before it came back", task_details(work.task), "warning")
@@ -68,13 +68,13 @@ def _close(database: Database, work: RunningTask, done: JobResult, now: datetime
     except DatabaseUnavailable:
         raise
     except DatabaseError as error:
-        # Refused once, it is refused for ever: the lane must not wait for it.
-        done = JobResult("failed", done.result, f"what follows from it cannot be planted: {error}")
+        # Refused once, it is refused always: the slot must not wait for it.
+        done = JobResult("failed", done.result, f"its follow-up tasks cannot be enqueued: {error}")
     kept = finish(database, work.token, done.state, done.result, done.error, now)
     level = "info" if done.state == "done" else "error"
-    told = done.error or str(done.result.get("summary", ""))
+    text = done.error or str(done.result.get("summary", ""))
     named = task_details(work.task) | {"state": done.state, "run": done.result.get("run")}
-    log("ended" if kept else "stale", told, named, level)
+    log("ended" if kept else "stale", text, named, level)
 
 
 def _enqueue(database: Database, follow_up: FollowUp, now: datetime, log: Log) -> None:

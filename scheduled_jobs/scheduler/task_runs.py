@@ -1,4 +1,4 @@
-"""The one run of a task: named before its child starts, gone on with by the next attempt on this machine."""
+"""The run of a task: its id is stored before its child starts; the next attempt on the machine resumes it."""
 
 import threading
 import time
@@ -27,8 +27,8 @@ _INTERRUPTED, _REFUSED = 130, 2
 _TRIES = 3
 #: How often is looked whether a journal has become free.
 _LOOK_SECONDS = 0.2
-#: Runs of a thousand nodes may end in one minute: each lane stores its own, one after the other, and the last
-#: of them what nobody else will.
+#: Runs of a thousand nodes may end in one minute: each worker slot stores its own run, one after the other,
+#: and the last one stores all runs that are left.
 STORE_LOCK = threading.Lock()
 STORE_QUEUE: list[tuple[str, ...]] = []
 
@@ -67,8 +67,8 @@ def run_measurement(
 
     Adds `--json` and either `--run-id RUN` or, where an earlier attempt on this machine left a journal,
     `--resume RUN` in place of everything else. Raises Stopped, and ChildLost for a child that was killed or
-    interrupted by somebody else, for one that could not go on just now, and for one away from here that
-    could not begin.
+    interrupted from outside, for one that cannot be resumed now, and for one on another machine that could
+    not start.
     """
     run = _known_run(task, context) or new_run_id()
     context.set_run(run)
@@ -107,7 +107,7 @@ def run_measurement(
 
 
 def _hearing(context: JobContext, on_event: OnEvent) -> OnEvent:
-    """Hears what a child waits for before it measures, and hands everything on."""
+    """Logs what a child waits for before it measures, and forwards every event."""
     waits = False
 
     def heard(event: Mapping[str, Any]) -> None:
@@ -162,9 +162,9 @@ def _standing(context: JobContext, run: str) -> _Standing:
 
 
 def store_runs(context: JobContext, *runs: str) -> None:
-    """Have the database know these runs, and once no other lane waits to store its own, all that are here.
+    """Ingest these runs, and once no other worker slot waits to store its own, all that are pending.
 
-    Some were measured by somebody who could not store them.
+    A run is pending if the process that measured it could not store it.
     """
     STORE_QUEUE.append(runs)
     with STORE_LOCK:

@@ -1,4 +1,4 @@
-"""Who works for a service: the lanes of this machine, and one for each place of its fleet."""
+"""The workers of a scheduler: the slots of this machine, and one for each host of its fleet."""
 
 import time
 from collections import defaultdict
@@ -26,9 +26,9 @@ _TOLD_EVERY = 6
 REST_SECONDS, _LONGEST_REST_SECONDS = 10.0, 600.0
 #: A scheduler of this machine that was not seen for so long is none any more.
 _FORGOTTEN = timedelta(days=1)
-#: So many sentences on places that are not used are told with each beat.
+#: Sentences on hosts that are not used that are reported with each heartbeat, at most.
 _TROUBLES = 20
-_NAMESAKE = "a place has this machine's name and is left out: its own lane measures here, or nothing"
+_NAMESAKE = "a host has the name of this machine and is not used: only the own slot of this machine measures"
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class PoolWorker:
 
     @property
     def busy(self) -> bool:
-        """Whether any of its lanes has something to do."""
+        """Whether any of its slots runs a task."""
         return any(slot.work is not None for slot in self.slots)
 
     @property
@@ -87,8 +87,8 @@ class PoolWorker:
 class WorkerPool:
     """The posts of a service: this machine's own, which stays, and those of places, which come and go.
 
-    A place has one lane, for what measures. It is known by its machine's name; one that has this machine's
-    is left out, for here is a post already.
+    A host has one slot, for jobs that measure. It is known by its machine's name; one with the name of this
+    machine is not used.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class WorkerPool:
         return [self._local, *self._workers.values()]
 
     def slots(self) -> Iterator[WorkerSlot]:
-        """The lanes of all posts."""
+        """The slots of all workers."""
         return (slot for worker in self.workers for slot in worker.slots)
 
     def ended(self) -> Iterator[RunningTask]:
@@ -125,7 +125,7 @@ class WorkerPool:
 
     @property
     def unreported(self) -> bool:
-        """Whether anybody is there of whom the database was never told: it is, before they take anything."""
+        """Whether a worker is not registered yet; it is registered before it takes a task."""
         return any(worker.there and worker.beats == 0 for worker in self.workers)
 
     def works(self) -> list[RunningTask]:
@@ -133,7 +133,7 @@ class WorkerPool:
         return [slot.work for slot in self.slots() if slot.work is not None]
 
     def idle(self) -> list[tuple[PoolWorker, WorkerSlot]]:
-        """The lanes that may claim something, each with its post."""
+        """The slots that may claim a task, each with its worker."""
         now = time.monotonic()
         ready = [
             worker
@@ -163,12 +163,12 @@ class WorkerPool:
         if self._beats == 0:
             self._forget_the_dead(database, now)
         self._beats += 1
-        told = [worker for worker in self.workers if worker.there and self._is_due(worker)]
-        seen_all(database, [self._seen(worker, served, version, now) for worker in told])
-        for worker in told:
+        reported = [worker for worker in self.workers if worker.there and self._is_due(worker)]
+        seen_all(database, [self._seen(worker, served, version, now) for worker in reported])
+        for worker in reported:
             worker.news, worker.beats = False, worker.beats + 1
-        # Who is there again is told by us; what an earlier service said of it is over.
-        back = [worker.place.machine for worker in told if worker.place.machine in self._former]
+        # A host that is back is reported by this process; what an earlier one reported is outdated.
+        back = [worker.place.machine for worker in reported if worker.place.machine in self._former]
         if over := self._left.union(*(self._former[machine] for machine in back)):
             gone_all(database, over)
             self._left.clear()
@@ -176,7 +176,7 @@ class WorkerPool:
                 del self._former[machine]
 
     def unregister(self, database: Database) -> None:
-        """Take back what was told of everybody who is there; who vanished before stays missing."""
+        """Unregister all workers that are online; a host that vanished before stays missing."""
         gone_all(database, {str(worker.owner) for worker in self.workers if worker.there} | self._left)
 
     def close(self) -> None:
@@ -244,15 +244,15 @@ class WorkerPool:
         )
 
     def _own(self, served: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What is told of this service: with it who cannot be used, or is gone, which nobody else knows."""
+        """The facts of this scheduler, with the hosts that cannot be used and those that are missing."""
         if self._hosts is None:
             return served
         found = [*self._hosts.problems(), *([_NAMESAKE] if self._namesake else [])]
-        told = {"troubles": found[:_TROUBLES], "missing": sorted(self._missing)}
-        return {**served, **{name: each for name, each in told.items() if each}}
+        reported = {"troubles": found[:_TROUBLES], "missing": sorted(self._missing)}
+        return {**served, **{name: each for name, each in reported.items() if each}}
 
     def _facts(self, worker: PoolWorker, served: Mapping[str, Any]) -> dict[str, Any]:
-        """What is told of a place: it plans nothing, so the timetable is left out."""
+        """The facts of a host: it plans nothing, so the timetable is left out."""
         usual = {name: value for name, value in served.items() if name != "schedules"}
         mine = {"measures": not worker.drained, "head": self._local.place.machine, "node": dict(worker.facts)}
         return usual | mine

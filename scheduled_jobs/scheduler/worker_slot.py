@@ -1,4 +1,4 @@
-"""One lane of a place: does one task after the other, in a thread of its own, and says how each ended."""
+"""One worker slot of a host: runs one task at a time, in a thread of its own."""
 
 import threading
 import traceback
@@ -17,17 +17,17 @@ from .hosts import Host
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """An attempt that came to nothing through nobody's fault; the task is tried again."""
+    """An attempt that failed for reasons outside the task; the task is tried again."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """An attempt that was stopped."""
+    """An attempt that was stopped and is given back to the queue."""
 
 
-#: Who does which job.
+#: The function of each job, by name.
 Registry = Mapping[str, Job]
 
 #: How an attempt ended.
@@ -36,10 +36,10 @@ Ending = JobResult | Lost | Released
 
 @dataclass(slots=True)
 class RunningTask:
-    """An attempt at a task while it lasts, and the place it is made at. `ending` is None until it is over.
+    """An attempt at a task on a host while it runs. `ending` is None until it is over.
 
-    Setting `stop` asks the job to let go. `fenced` is an attempt that is no longer ours: what it came to is
-    nobody's business. `enqueued` counts the follow-ups that are in the database.
+    Setting `stop` requests that the job ends. `fenced`: the task was lost or cancelled meanwhile, and the
+    result is discarded. `enqueued` counts the follow-ups that are in the database.
     """
 
     task: Task
@@ -52,13 +52,13 @@ class RunningTask:
 
 
 class WorkerSlot:
-    """Holds at most one attempt at a time. `jobs` names what it takes."""
+    """Runs at most one attempt at a time, of tasks with one of these `jobs`."""
 
     def __init__(self, name: str, jobs: Collection[str]) -> None:
         self.name = name
         self.jobs = frozenset(jobs)
         self.work: RunningTask | None = None
-        #: The token of a claim that was not answered: asked again under it, it is answered the same.
+        #: The token of a claim without an answer: repeated with it, the claim has the same answer.
         self.claiming: str | None = None
 
     def begin(self, work: RunningTask, job: Job, context: JobContext, ended: Callable[[], None]) -> None:

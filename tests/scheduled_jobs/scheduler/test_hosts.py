@@ -310,7 +310,7 @@ def test_a_place_of_this_machines_own_name_is_left_out(fleet: Fleet) -> None:
         head.wait_for("place refused", machine="here")
         until(lambda: fleet.beats("here") > 2, "it has looked")
         assert fleet.there() == ["here"] and fleet.now(enqueued).state == "waiting"
-        assert "has this machine's name" in fleet.problems()
+        assert "has the name of this machine" in fleet.problems()
         fleet.go("here")
         until(lambda: not fleet.problems(), "it went, and is told of no more")
     assert len(head.events("place refused")) == 1

@@ -293,7 +293,7 @@ def test_what_follows_and_is_refused_fails_its_task_and_not_the_service(
         lambda: False, once=True
     )
     failed = sqlite_place.now(enqueued)
-    assert failed.state == "failed" and failed.error.startswith("what follows from it cannot be planted: ")
+    assert failed.state == "failed" and failed.error.startswith("its follow-up tasks cannot be enqueued: ")
     assert tasks(sqlite_place.database, schedule="after") == []
 
 
