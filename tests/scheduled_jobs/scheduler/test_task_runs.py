@@ -67,7 +67,7 @@ class Place:
         assert claimed is not None
         return claimed
 
-    def run_measurement(self, task: Task, *children: Child, away: bool = False) -> MeasuredRun:
+    def measured(self, task: Task, *children: Child, away: bool = False) -> MeasuredRun:
         """Measure on machine `here` by these children, one after the other."""
         waiting = list(children)
 

@@ -123,7 +123,7 @@ class Place:
 
     def subjects(self) -> list[str]:
         """What the team read, in the order in which it came."""
-        return [post["title"] for post in self.web.workers]
+        return [post["title"] for post in self.web.posts]
 
     def digest(self, night: str = "2026-11-22") -> Notice:
         found = notices.notice(self.database, "digest", night)
