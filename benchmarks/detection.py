@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from verdict_simulation import words
 
 from analysis.comparison.plan import Plan
-from analysis.detection.change_points import Night, Rules, change_points, judge
+from analysis.detection.change_points import NightValue, Rules, change_points, judge
 from analysis.detection.night_scan import scan
 from analysis.detection.segments import segments
 
@@ -312,14 +312,14 @@ def with_control(source: Source, series: int, seed: int) -> None:
         print(f"| {name} | " + " | ".join(f"{share:.2f}" for share in counts / series) + " |")
 
 
-def _nights(values: Array, border: int = 0) -> list[Night]:
+def _nights(values: Array, border: int = 0) -> list[NightValue]:
     return [
-        Night(value, "driver" if border and number == border else "", weekly=number % 7 == 0)
+        NightValue(value, "driver" if border and number == border else "", weekly=number % 7 == 0)
         for number, value in enumerate(np.exp(values).tolist())
     ]
 
 
-def _worse(nights: Sequence[Night], control: Sequence[Night] | None, begin: int) -> list[bool]:
+def _worse(nights: Sequence[NightValue], control: Sequence[NightValue] | None, begin: int) -> list[bool]:
     """Of each candidate for the worse from night `begin` on: was it the machine's?"""
     judged = judge(nights, "lower", Rules(recent=len(nights)), control)
     return [one.machine for one in judged.candidates if one.direction == "worse" and one.raised >= begin]

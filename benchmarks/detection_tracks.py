@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from detection_series import Array, truth
 
-from analysis.detection.change_points import Night, judge
+from analysis.detection.change_points import NightValue, judge
 from analysis.detection.night_scan import scan
 from analysis.detection.nights import Change, Decision, Rules
 
@@ -84,7 +84,9 @@ NOISES: dict[str, Noise] = {
 
 def raised(values: Array, decisions: Sequence[Decision] = ()) -> list[Change]:
     """Every candidate of a series of logarithms, oldest first; in one pass, for the scan is causal."""
-    nights = [Night(value, weekly=number % 7 == 0) for number, value in enumerate(np.exp(values).tolist())]
+    nights = [
+        NightValue(value, weekly=number % 7 == 0) for number, value in enumerate(np.exp(values).tolist())
+    ]
     judged = judge(nights, "lower", Rules(recent=len(values)), None, decisions)
     return sorted(judged.candidates + judged.returned, key=lambda one: one.raised)
 
@@ -188,7 +190,7 @@ def milliseconds(series: int, seed: int) -> tuple[float, float]:
     rng = np.random.default_rng(seed)
     drawn = [0.02 * rng.normal(size=YEAR) for _ in range(series)]
     nights = [
-        [Night(value, weekly=number % 7 == 0) for number, value in enumerate(np.exp(values).tolist())]
+        [NightValue(value, weekly=number % 7 == 0) for number, value in enumerate(np.exp(values).tolist())]
         for values in drawn
     ]
     begin = time.process_time()

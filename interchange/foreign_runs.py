@@ -16,7 +16,7 @@ from records.environments import Environment
 from records.kinds import EnvironmentKind, RunSource
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, MetricDefinition, Outcome
-from records.runs import Profile, Run
+from records.runs import Run, RunProfile
 
 from .errors import SourcePlace
 from .imported import ImportedRun, ImportProblem
@@ -172,7 +172,7 @@ def _run(origin: ForeignOrigin, environment: Environment, planned: int) -> Run:
         state="complete",
         machine=machine,
         environments=(environment,),
-        profile=Profile(digest("profile", origin.format), origin.format, {"imported_from": origin.format}),
+        profile=RunProfile(digest("profile", origin.format), origin.format, {"imported_from": origin.format}),
         harness=origin.format,
         planned=planned,
         command=f"pyrometer import --format {origin.format}",

@@ -12,7 +12,7 @@ from .machines import Machine
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class RunProfile:
     """A measurement profile: the settings under which the worker ran."""
 
     fingerprint: str
@@ -34,7 +34,7 @@ class Run:
     state: str
     machine: Machine
     environments: tuple[Environment, ...]
-    profile: Profile
+    profile: RunProfile
     harness: str
     planned: int
     command: str

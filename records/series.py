@@ -69,7 +69,7 @@ class ReleasePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MeasurementConditions:
     """A hardware and a profile under which a metric was measured, and the newest run that did.
 
     `hardware` and `profile` are fingerprints; `settings` are those of the profile. `gpus` is how many GPUs

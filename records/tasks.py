@@ -76,7 +76,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class TaskAttempt:
     """One try at a task. `ended`: done, failed, lost, stale, released, cancelled, or nothing while it runs.
 
     Stale is one that came back with a result after it had been given up.

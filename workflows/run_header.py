@@ -11,8 +11,7 @@ from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_run, source_of_old_run
 from records.outcomes import Planned
-from records.runs import Profile as StoredProfile
-from records.runs import Run
+from records.runs import Run, RunProfile
 from runner.environment import Environment
 from runner.errors import JournalError
 from runner.machine import MachineFacts
@@ -149,9 +148,7 @@ class Header:
                 )
                 for e in (*self.environments, *((self.canary,) if self.canary else ()))
             ),
-            profile=StoredProfile(
-                self.profile["fingerprint"], self.profile["name"], self.profile["settings"]
-            ),
+            profile=RunProfile(self.profile["fingerprint"], self.profile["name"], self.profile["settings"]),
             harness=self.harness,
             planned=len(self.planned),
             command=self.command,

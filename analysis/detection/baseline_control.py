@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 
 from .night_noise import NightNoise
-from .nights import Change, Night, logs_of
+from .nights import Change, NightValue, logs_of
 
 #: The control's move is taken from at most so many nights of the old level, and from the newest of the new.
 _BEFORE, _NEWEST = 30, 7
@@ -15,7 +15,7 @@ _BEFORE, _NEWEST = 30, 7
 _SHARED, _SURE = 0.5, 2.0
 
 
-def known_of(control: Sequence[Night | None]) -> dict[int, float]:
+def known_of(control: Sequence[NightValue | None]) -> dict[int, float]:
     """Logarithms of a control by night; raises ValueError for a value that is not above 0."""
     there = {number: night for number, night in enumerate(control) if night is not None}
     return dict(zip(there, logs_of(list(there.values())), strict=True))

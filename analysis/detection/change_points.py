@@ -15,20 +15,20 @@ from ..metrics import Better
 from .baseline_control import known_of, marked, together
 from .night_noise import NightNoise
 from .night_scan import Raised, Scan, scan
-from .nights import Change, Decision, Direction, JudgedSeries, Night, Rules, borders_of, logs_of
+from .nights import Change, Decision, Direction, JudgedSeries, NightValue, Rules, borders_of, logs_of
 from .segments import changes_between, segments
 
-__all__ = ["Change", "Decision", "JudgedSeries", "Night", "Rules", "change_points", "judge"]
+__all__ = ["Change", "Decision", "JudgedSeries", "NightValue", "Rules", "change_points", "judge"]
 
 #: The control's part in a change of the past is taken from so many nights after it.
 _MONTH = 30
 
 
 def judge(
-    nights: Sequence[Night],
+    nights: Sequence[NightValue],
     better: Better,
     rules: Rules | None = None,
-    control: Sequence[Night | None] | None = None,
+    control: Sequence[NightValue | None] | None = None,
     decisions: Sequence[Decision] = (),
 ) -> JudgedSeries:
     """What the newest nights show, and what they took back; nothing but the scan is computed.
@@ -67,10 +67,10 @@ def judge(
 
 
 def change_points(
-    nights: Sequence[Night],
+    nights: Sequence[NightValue],
     better: Better,
     rules: Rules | None = None,
-    control: Sequence[Night | None] | None = None,
+    control: Sequence[NightValue | None] | None = None,
 ) -> tuple[Change, ...]:
     """Every change of the whole history as it looks from today; positions may still move.
 
@@ -82,7 +82,7 @@ def change_points(
     return tuple(marked(change, known, _MONTH) for change in history) if known else tuple(history)
 
 
-def _control(nights: Sequence[Night], control: Sequence[Night | None] | None) -> dict[int, float]:
+def _control(nights: Sequence[NightValue], control: Sequence[NightValue | None] | None) -> dict[int, float]:
     if control is None:
         return {}
     if len(control) != len(nights):
@@ -163,7 +163,7 @@ def _history(values: Sequence[float], borders: Collection[int], better: Better, 
     return changes
 
 
-def _reason(done: Scan, nights: Sequence[Night], rules: Rules) -> str:
+def _reason(done: Scan, nights: Sequence[NightValue], rules: Rules) -> str:
     """Why nothing, or nothing small, could be seen; empty where it could."""
     if done.nights_short:
         have, short = done.nights_of_segment, done.nights_short

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from .nights import Night, logs_of
+from .nights import NightValue, logs_of
 
 #: A level is the median of at most so many nights next to the border.
 _NIGHTS = 30
@@ -23,7 +23,7 @@ class Crossing:
     nights: int
 
 
-def crossings(nights: Sequence[Night]) -> list[Crossing]:
+def crossings(nights: Sequence[NightValue]) -> list[Crossing]:
     """Every border of a series with the levels on either side, oldest first.
 
     A level is the median of the 30 nights next to the border, or of as many as its segment has. Raises

@@ -8,7 +8,7 @@ from statistics import median
 
 from .baseline_control import known_of
 from .night_noise import NightNoise
-from .nights import Night, Rules, logs_of
+from .nights import NightValue, Rules, logs_of
 
 #: So many nights right after the change are set against so many newest ones.
 _NIGHTS = 5
@@ -31,7 +31,7 @@ class Further:
 
 
 def further(
-    nights: Sequence[Night], start: int, rules: Rules, control: Sequence[Night | None] | None = None
+    nights: Sequence[NightValue], start: int, rules: Rules, control: Sequence[NightValue | None] | None = None
 ) -> Further | None:
     """How far the newest nights are off those from night `start` on, which lies surely after a change.
 
@@ -55,11 +55,11 @@ def further(
 
 
 def stays_off(
-    nights: Sequence[Night],
+    nights: Sequence[NightValue],
     since: int,
     index: int,
     rules: Rules,
-    control: Sequence[Night | None] | None = None,
+    control: Sequence[NightValue | None] | None = None,
 ) -> float:
     """By how much (a log ratio) the newest ten nights stay off the level of nights `since` to `index`.
 

@@ -17,7 +17,7 @@ _EDGE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class NightValue:
     """One night's `value`, above 0 and as measured.
 
     `border` says what of the machine changed before this night (driver, hardware, harness...): a segment
@@ -156,7 +156,7 @@ def early(since: int, index: int) -> int:
     return since + _EDGE if since and index - since >= 2 * _CLEAR else since
 
 
-def logs_of(nights: Sequence[Night]) -> list[float]:
+def logs_of(nights: Sequence[NightValue]) -> list[float]:
     """Logarithms of the values; raises ValueError for a value that is not a number above 0."""
     for number, night in enumerate(nights):
         if not (math.isfinite(night.value) and night.value > 0):
@@ -164,6 +164,6 @@ def logs_of(nights: Sequence[Night]) -> list[float]:
     return [math.log(night.value) for night in nights]
 
 
-def borders_of(nights: Sequence[Night]) -> frozenset[int]:
+def borders_of(nights: Sequence[NightValue]) -> frozenset[int]:
     """The nights at which segments start, the first one not among them."""
     return frozenset(number for number, night in enumerate(nights) if night.border and number)

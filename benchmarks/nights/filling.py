@@ -129,44 +129,44 @@ def rows_of(history: History, names: Names, bound: Values, night: Night) -> Rows
     whole = history.count * MACHINES * CASES * REPLICATES
     at, used = bound.moment(night.started_at), names.environments[night.release]
     rows: Rows = {
-        tables.Run: [run_row(names, bound, night, "nightly")],
-        tables.RunEnvironment: [(night.number, used, 0)],
-        tables.Measurement: [
+        tables.RunRow: [run_row(names, bound, night, "nightly")],
+        tables.RunEnvironmentRow: [(night.number, used, 0)],
+        tables.MeasurementRow: [
             (series, at, night.number, used, *values, REPLICATES)
             for series, values in zip(names.series[night.machine], history.points(), strict=True)
         ],
-        tables.Outcome: [],
-        tables.Samples: [],
-        tables.Telemetry: [],
+        tables.OutcomeRow: [],
+        tables.SamplesRow: [],
+        tables.TelemetryRow: [],
     }
     for number in range(CASES * REPLICATES):
         key = night.number, names.cases[number // REPLICATES], used, number % REPLICATES
         which = (night.number + number) % len(bound.outcomes)
         status, reason, phase, *others = bound.outcomes[which]
-        rows[tables.Outcome].append((*key, status, reason, phase, at, *others))
+        rows[tables.OutcomeRow].append((*key, status, reason, phase, at, *others))
         if status == "ok":
-            rows[tables.Samples].append((*key, *history.encoded_blocks[which]))
+            rows[tables.SamplesRow].append((*key, *history.encoded_blocks[which]))
         place = (night.number - 1) * CASES * REPLICATES + number
         if whole - history.windows <= place < whole:
             recording = history.recordings[place % len(history.recordings)]
-            rows[tables.Telemetry].append((*key, *recording.values()))
+            rows[tables.TelemetryRow].append((*key, *recording.values()))
     return rows
 
 
 def _traces(history: History, names: Names, bound: Values) -> Rows:
     """The runs of those who looked where the time goes."""
-    rows: Rows = {tables.Run: [], tables.RunEnvironment: [], tables.Outcome: []}
+    rows: Rows = {tables.RunRow: [], tables.RunEnvironmentRow: [], tables.OutcomeRow: []}
     first, facts = history.count * MACHINES + 1, history.operators()
     for place, number in enumerate(range(0, history.count, NIGHTS_A_TRACE)):
         night = history.night(number, 0)
         at = night.started_at + timedelta(hours=8)
         night = Night(first + place, f"{night.run}-trace", 0, night.release, at)
         used = names.environments[night.release]
-        rows[tables.Run].append(run_row(names, bound, night, "profile"))
-        rows[tables.RunEnvironment].append((night.number, used, 0))
+        rows[tables.RunRow].append(run_row(names, bound, night, "profile"))
+        rows[tables.RunEnvironmentRow].append((night.number, used, 0))
         key = night.number, names.cases[place % CASES], used, 0
         values = "ok", "", "", bound.moment(at), 60.0, bound.document({}), facts, ""
-        rows[tables.Outcome].append((*key, *values))
+        rows[tables.OutcomeRow].append((*key, *values))
     return rows
 
 
@@ -203,7 +203,7 @@ def _settle(database: Database) -> None:
     """What a server does by itself in a quiet hour, and that the next run gets the next number."""
     with database.writing() as connection:
         sequence = func.pg_get_serial_sequence("run", "number")
-        last = select(func.max(tables.Run.number)).scalar_subquery()
+        last = select(func.max(tables.RunRow.number)).scalar_subquery()
         connection.execute(select(func.setval(sequence, last)))
     with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("VACUUM ANALYZE")

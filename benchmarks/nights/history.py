@@ -14,7 +14,7 @@ from db.telemetry.queries import stored_values
 from records.environments import Environment
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, Outcome
-from records.runs import Profile, Run
+from records.runs import Run, RunProfile
 from records.telemetry import Recording
 
 SEED = 20261121
@@ -56,7 +56,7 @@ def environment(release: int) -> Environment:
     )
 
 
-PROFILE = Profile("profile-quiet", "quiet", {"threads": 1})
+PROFILE = RunProfile("profile-quiet", "quiet", {"threads": 1})
 
 
 @dataclass(frozen=True, slots=True)

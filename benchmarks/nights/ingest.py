@@ -64,9 +64,9 @@ class BareNight:
             for place, each in enumerate(outcomes)
         ]
         return {
-            tables.Run: [run_row(self._names, self._values, numbered, "nightly")],
-            tables.RunEnvironment: [(self._number, used, 0)],
-            tables.Outcome: [
+            tables.RunRow: [run_row(self._names, self._values, numbered, "nightly")],
+            tables.RunEnvironmentRow: [(self._number, used, 0)],
+            tables.OutcomeRow: [
                 (
                     *key,
                     each.status,
@@ -80,12 +80,12 @@ class BareNight:
                 )
                 for key, each in zip(keys, outcomes, strict=True)
             ],
-            tables.Samples: [
+            tables.SamplesRow: [
                 (*key, *sample_codec.encode(each.blocks))
                 for key, each in zip(keys, outcomes, strict=True)
                 if each.blocks
             ],
-            tables.Measurement: [
+            tables.MeasurementRow: [
                 (number, at, self._number, used, *_NUMBERS(each))
                 for number, each in zip(series, measurements, strict=True)
             ],

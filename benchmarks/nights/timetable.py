@@ -44,8 +44,8 @@ def keep_watch(database: Database, history: History) -> None:
     """Store for every night of a filled database the task that measured it, and what detection found."""
     fires, tasks = list(_fires(history)), list(_tasks(history))
     with database.writing() as connection:
-        connection.execute(insert(queue_tables.Fire), fires)
-        connection.execute(insert(queue_tables.Task), tasks)
+        connection.execute(insert(queue_tables.FireRow), fires)
+        connection.execute(insert(queue_tables.TaskRow), tasks)
     for each in range(MACHINES):
         owner = f"bench-{each}-4711"
         labels, now = (f"label-{each}",), datetime.now(UTC)

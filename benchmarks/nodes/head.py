@@ -10,7 +10,7 @@ from db.connection.engine import Database
 from db.queue.queries import attempts, task, tasks
 from db.runs.queries import outcomes_of_run
 from records.outcomes import Outcome
-from records.tasks import Attempt, Task
+from records.tasks import Task, TaskAttempt
 from support.servers.ray_fleet import until as wait_until
 from support.site import COMMAND
 
@@ -67,7 +67,7 @@ class Head:
         """What a task has come to."""
         return task(self.database, of.id) or of
 
-    def tried(self, of: Task) -> list[Attempt]:
+    def tried(self, of: Task) -> list[TaskAttempt]:
         """The attempts at a task."""
         return attempts(self.database, of.id)
 

@@ -22,8 +22,8 @@ from workflows.load_run import Told
 from workflows.measure import RunResult
 from workflows.planning.plan_run import (
     Chosen,
-    Plan,
     Prepared,
+    RunPlan,
     ask,
     find_run,
     prepare,
@@ -258,7 +258,7 @@ def _prepare(
     if suite.name == CHOSEN and not (request.yes or request.budget or request.run_id):
         refuse_long(patterns, planned, timing)
     budget, device = request.budget or suite.budget_seconds, request.device or suite.device
-    return prepare(here, chosen, asked, Plan(planned, timing, budget, device), request.run_id, nodes)
+    return prepare(here, chosen, asked, RunPlan(planned, timing, budget, device), request.run_id, nodes)
 
 
 def _beside_baselines(cases: list[str]) -> list[str]:

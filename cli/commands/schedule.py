@@ -18,7 +18,7 @@ from db.queue import queries as queue_queries
 from db.queue.commands import cancel as cancel_task
 from db.runs.queries import run_record
 from fleet.status import recently_seen
-from records.tasks import Attempt, SchedulerSeen, Task
+from records.tasks import SchedulerSeen, Task, TaskAttempt
 from runner import journal
 from scheduled_jobs.scheduler import planner, timetable
 from scheduled_jobs.scheduler.child_process import logs_of
@@ -216,7 +216,7 @@ def show(
 
 
 def _described(
-    task: Task, tried: Sequence[Attempt], logs: Sequence[str], place: tzinfo, *, begun: bool
+    task: Task, tried: Sequence[TaskAttempt], logs: Sequence[str], place: tzinfo, *, begun: bool
 ) -> Iterable[str]:
     def moment(when: datetime | None) -> str:
         return f"{when.astimezone(place):%Y-%m-%d %H:%M:%S %Z}" if when else "-"
@@ -311,7 +311,7 @@ def _body(task: Task) -> dict[str, Any]:
     }
 
 
-def _attempt_body(one: Attempt) -> dict[str, Any]:
+def _attempt_body(one: TaskAttempt) -> dict[str, Any]:
     return {
         "number": one.number,
         "owner": one.owner,

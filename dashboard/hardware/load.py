@@ -17,7 +17,7 @@ from dashboard.server.database import opened
 from db.runs import coverage
 from db.runs import releases as runs_releases
 from records.kinds import RunSource
-from records.series import Place, ReleasePoint, SeriesKey, SeriesPoint
+from records.series import MeasurementConditions, ReleasePoint, SeriesKey, SeriesPoint
 
 #: The metric that every case of ours has, and that tells where something was measured.
 _TOLD_BY = "latency_floor"
@@ -30,7 +30,7 @@ _shared = st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=32, show_spinner
 
 
 @_kept
-def places(url: str) -> list[Place]:
+def places(url: str) -> list[MeasurementConditions]:
     """Where Pyrometer itself measured, the newest first."""
     return [place for place in coverage.places(opened(url), _TOLD_BY) if place.source == RunSource.MEASURED]
 

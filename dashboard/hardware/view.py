@@ -19,7 +19,7 @@ from dashboard.components.query_params import (
 )
 from dashboard.components.views import View
 from dashboard.hardware.normalised import unlike
-from records.series import Place
+from records.series import MeasurementConditions
 
 #: No version in particular: of each case on each hardware the newest point.
 NEWEST = "newest"
@@ -133,7 +133,7 @@ Spread = frozenset[tuple[str, str, str]]
 
 
 def hardware(
-    query: Query, places: Sequence[Place], spread: Spread
+    query: Query, places: Sequence[MeasurementConditions], spread: Spread
 ) -> tuple[HardwareView, HardwareChoices, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
 
@@ -174,7 +174,7 @@ def hardware(
     return chosen, HardwareChoices(versions, profiles, labels, shown, refused, beyond), complaints
 
 
-def _profiles(places: Sequence[Place]) -> list[str]:
+def _profiles(places: Sequence[MeasurementConditions]) -> list[str]:
     """The names of profiles: that of most hardware first, of as many the one of the newest run."""
     used: dict[str, set[str]] = {}
     for place in places:
@@ -183,7 +183,7 @@ def _profiles(places: Sequence[Place]) -> list[str]:
 
 
 def _sides(
-    there: Sequence[Place], to: str, labels: Mapping[str, str]
+    there: Sequence[MeasurementConditions], to: str, labels: Mapping[str, str]
 ) -> tuple[tuple[ComparedHardware, ...], tuple[tuple[str, str], ...]]:
     """Each hardware under the newest of its profiles that is like the reference's, and what has none."""
     reference = next(place for place in there if place.hardware == to)

@@ -17,7 +17,7 @@ from dashboard.techniques.view import Where
 from db.runs import coverage, queries, releases
 from records.kinds import RunSource
 from records.runs import Run
-from records.series import Place, SeriesPoint
+from records.series import MeasurementConditions, SeriesPoint
 
 #: The metric that every case of ours has, and that tells where techniques were measured.
 TOLD_BY = "latency_floor"
@@ -35,7 +35,7 @@ _readings_kept = st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
 
 
 @_kept
-def places(url: str) -> list[Place]:
+def places(url: str) -> list[MeasurementConditions]:
     """Where Pyrometer itself measured techniques, the newest first."""
     found = coverage.places(opened(url), TOLD_BY, techniques=True)
     return [place for place in found if place.source == RunSource.MEASURED]

@@ -18,7 +18,7 @@ from dashboard.components.views import View
 from dashboard.techniques.results import environment_of
 from records.kinds import RunSource
 from records.runs import Run
-from records.series import Place, SeriesPoint
+from records.series import MeasurementConditions, SeriesPoint
 
 #: No run in particular: of each case the newest that has its baseline too.
 NEWEST = "newest"
@@ -105,7 +105,7 @@ class Sources:
 
 
 def techniques(
-    query: Query, places: Sequence[Place], ask: Sources
+    query: Query, places: Sequence[MeasurementConditions], ask: Sources
 ) -> tuple[Techniques, TechniqueChoices, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
 
@@ -151,7 +151,7 @@ def techniques(
     return chosen, offer, complaints
 
 
-def elsewhere(here: Where, there: Where, places: Sequence[Place]) -> str:
+def elsewhere(here: Where, there: Where, places: Sequence[MeasurementConditions]) -> str:
     """Where other runs are, in words: always of which PyTorch, and what else differs from `here`."""
     told: list[str] = []
     hardware = distinct({place.hardware: place.hardware_label for place in places})
@@ -165,7 +165,7 @@ def elsewhere(here: Where, there: Where, places: Sequence[Place]) -> str:
     return f"{' '.join(told)} with torch {there.version}" if told else f"of torch {there.version}"
 
 
-def _opening_place(query: Query, places: Sequence[Place], ask: Sources) -> Where | None:
+def _opening_place(query: Query, places: Sequence[MeasurementConditions], ask: Sources) -> Where | None:
     """Where the newest run was made that tells a ratio under all that an address names of that."""
     hardware = named(last(query, "hardware") or "", {each.hardware: each.hardware_label for each in places})
     own = [each for each in places if hardware in (None, each.hardware)]
@@ -173,7 +173,9 @@ def _opening_place(query: Query, places: Sequence[Place], ask: Sources) -> Where
     return ask.newest_with_ratios(hardware or "", profile or "", last(query, "version") or "")
 
 
-def _home(first: Run | None, told: Where | None, places: Sequence[Place]) -> Place:
+def _home(
+    first: Run | None, told: Where | None, places: Sequence[MeasurementConditions]
+) -> MeasurementConditions:
     """Where a view opens: where the run that is named was made, or one that tells a ratio, or the newest."""
     made = told[:2] if told is not None else ()
     if first is not None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from analysis.detection.change_points import Night, change_points
+from analysis.detection.change_points import NightValue, change_points
 from analysis.detection.crossings import crossings
 from analysis.detection.default_watched_metrics import WATCHED, history_rules, judged_by
 from analysis.detection.nights import Change, Rules
@@ -231,8 +231,8 @@ def _judged(
     return change_points(nights, better, rules)
 
 
-def _nights(values: Sequence[float], begins: Sequence[bool]) -> list[Night]:
+def _nights(values: Sequence[float], begins: Sequence[bool]) -> list[NightValue]:
     return [
-        Night(value, "the machine changed" if begin else "")
+        NightValue(value, "the machine changed" if begin else "")
         for value, begin in zip(values, begins, strict=True)
     ]

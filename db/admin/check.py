@@ -149,7 +149,7 @@ def reference_check(database: Database) -> Checked:
                 Problem(f"{count} rows of table {table} name rows of {parent} that are not there.", RESTORE)
                 for (table, parent), count in missing.items()
             ]
-        for table in (tables.Outcome, tables.Measurement):
+        for table in (tables.OutcomeRow, tables.MeasurementRow):
             for row in connection.execute(_strays(table)):
                 sentence = (
                     f"Run {row.id} has {row.strays} {table.__tablename__}s of environments not its own."
@@ -161,7 +161,7 @@ def reference_check(database: Database) -> Checked:
 
 def count_check(database: Database) -> Checked:
     """Whether the counts on each run are those of its outcomes, and a complete run has all of them."""
-    run = tables.Run
+    run = tables.RunRow
     with database.reading() as connection:
         outcomes = _planned_outcomes(connection)
         query = select(run.number, run.id, run.state, run.planned, run.counts)
@@ -180,7 +180,7 @@ def count_check(database: Database) -> Checked:
 
 def point_check(database: Database) -> Checked:
     """Whether each measurement stands at its run's time and on its hardware, and its numbers in order."""
-    point, run, series = tables.Measurement, tables.Run, tables.Series
+    point, run, series = tables.MeasurementRow, tables.RunRow, tables.SeriesRow
     misplaced = point.started_at != run.started_at
     elsewhere = or_(series.hardware_id != run.hardware_id, series.profile_id != run.profile_id)
     disordered = or_(
@@ -212,11 +212,11 @@ def point_check(database: Database) -> Checked:
 
 def metric_check(database: Database, catalogue: Collection[str]) -> Checked:
     """Whether each metric that has a series is one of our own `catalogue`, or stored with its unit."""
-    series = tables.Series
+    series = tables.SeriesRow
     query = select(series.metric, func.count().label("series")).group_by(series.metric)
     with database.reading() as connection:
         used = connection.execute(query.order_by(series.metric)).all()
-        defined = set(connection.execute(select(tables.Metric.name)).scalars())
+        defined = set(connection.execute(select(tables.MetricRow.name)).scalars())
     problems = [
         Problem(f"Metric {row.metric} has {row.series} series, and nothing says its unit.", IMPORT_AGAIN)
         for row in used
@@ -227,7 +227,7 @@ def metric_check(database: Database, catalogue: Collection[str]) -> Checked:
 
 def queue_check(database: Database) -> Checked:
     """Whether each task that runs has one attempt under way, its own, and no other task has any."""
-    task, attempt = queue_tables.Task, queue_tables.Attempt
+    task, attempt = queue_tables.TaskRow, queue_tables.AttemptRow
     under_way = (attempt.task_id == task.id) & (attempt.ended == "")
     columns = (task.id, task.schedule, task.state, task.token)
     query = (
@@ -268,8 +268,8 @@ WHOLE: tuple[tuple[str, str, Callable[[Database], Checked]], ...] = (
 )
 
 
-def _strays(table: type[tables.Outcome] | type[tables.Measurement]) -> Select[*tuple[Any, ...]]:
-    link, run = tables.RunEnvironment, tables.Run
+def _strays(table: type[tables.OutcomeRow] | type[tables.MeasurementRow]) -> Select[*tuple[Any, ...]]:
+    link, run = tables.RunEnvironmentRow, tables.RunRow
     mine = (link.run_number == table.run_number) & (link.environment_id == table.environment_id)
     return (
         select(run.id, func.count().label("strays"))
@@ -283,7 +283,7 @@ def _strays(table: type[tables.Outcome] | type[tables.Measurement]) -> Select[*t
 
 def _planned_outcomes(connection: Connection) -> dict[int, dict[str, int]]:
     """By the number of a run, how many outcomes of each status it has, the canary's left out."""
-    outcome, environment = tables.Outcome, tables.Environment
+    outcome, environment = tables.OutcomeRow, tables.EnvironmentRow
     query = (
         select(outcome.run_number, outcome.status, func.count().label("outcomes"))
         .join(environment, environment.id == outcome.environment_id)

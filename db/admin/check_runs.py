@@ -149,7 +149,7 @@ def _blob_check(
     problems: list[Problem] = []
     for run in _with_progress(runs, name, progress):
         with database.reading() as connection:
-            rows = connection.execute(blobs.where(tables.Run.id == run.id)).all()
+            rows = connection.execute(blobs.where(tables.RunRow.id == run.id)).all()
         count += len(rows)
         for row in rows:
             if wrong := _wrong(read, row):
@@ -184,17 +184,17 @@ def _read_rows(row: AnyRow) -> str:
 
 
 def _beside_outcomes(
-    table: type[tables.Samples] | type[tables.Telemetry], *more: InstrumentedAttribute[Any]
+    table: type[tables.SamplesRow] | type[tables.TelemetryRow], *more: InstrumentedAttribute[Any]
 ) -> Select[*tuple[Any, ...]]:
-    case = tables.BenchmarkCase
+    case = tables.BenchmarkCaseRow
     return (
         select(case.key, table.replicate, table.codec, table.blob, *more)
-        .join(tables.Run, tables.Run.number == table.run_number)
+        .join(tables.RunRow, tables.RunRow.number == table.run_number)
         .join(case, case.id == table.case_id)
     )
 
 
-_SAMPLES = _beside_outcomes(tables.Samples)
+_SAMPLES = _beside_outcomes(tables.SamplesRow)
 _RECORDINGS = _beside_outcomes(
-    tables.Telemetry, tables.Telemetry.device, tables.Telemetry.rows, tables.Telemetry.seconds
+    tables.TelemetryRow, tables.TelemetryRow.device, tables.TelemetryRow.rows, tables.TelemetryRow.seconds
 )

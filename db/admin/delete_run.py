@@ -11,11 +11,17 @@ from ..connection.engine import Database
 from ..connection.statements import in_batches
 from ..errors import DatabaseError, StillReferred
 from ..schema import core_tables as tables
-from ..schema.finding_tables import Finding, Triage
-from ..schema.queue_tables import Attempt, Task
+from ..schema.finding_tables import FindingRow, TriageRow
+from ..schema.queue_tables import AttemptRow, TaskRow
 
 #: What belongs to one run, in the order in which it can go.
-_OF_A_RUN = (tables.Telemetry, tables.Samples, tables.Outcome, tables.Measurement, tables.RunEnvironment)
+_OF_A_RUN = (
+    tables.TelemetryRow,
+    tables.SamplesRow,
+    tables.OutcomeRow,
+    tables.MeasurementRow,
+    tables.RunEnvironmentRow,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ def forget_run(
     """
     with database.writing() as connection:
         number = connection.execute(
-            select(tables.Run.number).where(tables.Run.id == run_id).with_for_update()
+            select(tables.RunRow.number).where(tables.RunRow.id == run_id).with_for_update()
         ).scalar()
         if number is None:
             return None
@@ -63,23 +69,23 @@ def _counted(connection: Connection, run_id: str, number: int) -> Forgotten:
 
     return Forgotten(
         run_id,
-        outcomes=count(tables.Outcome, tables.Outcome.run_number == number),
-        measurements=count(tables.Measurement, tables.Measurement.run_number == number),
-        samples=count(tables.Samples, tables.Samples.run_number == number),
-        recordings=count(tables.Telemetry, tables.Telemetry.run_number == number),
-        findings=count(Finding, _found_in(number)),
-        tasks=count(Task, _made(run_id)),
+        outcomes=count(tables.OutcomeRow, tables.OutcomeRow.run_number == number),
+        measurements=count(tables.MeasurementRow, tables.MeasurementRow.run_number == number),
+        samples=count(tables.SamplesRow, tables.SamplesRow.run_number == number),
+        recordings=count(tables.TelemetryRow, tables.TelemetryRow.run_number == number),
+        findings=count(FindingRow, _found_in(number)),
+        tasks=count(TaskRow, _made(run_id)),
     )
 
 
 def _found_in(number: int) -> ColumnElement[bool]:
-    return or_(Finding.at_run == number, Finding.before_run == number)
+    return or_(FindingRow.at_run == number, FindingRow.before_run == number)
 
 
 def _made(run_id: str) -> ColumnElement[bool]:
     """That a task made a run, or that one of its attempts did."""
-    tried = select(Attempt.task_id).where(Attempt.run_id == run_id)
-    return or_(Task.run_id == run_id, Task.id.in_(tried))
+    tried = select(AttemptRow.task_id).where(AttemptRow.run_id == run_id)
+    return or_(TaskRow.run_id == run_id, TaskRow.id.in_(tried))
 
 
 def _referring(counted: Forgotten) -> str:
@@ -89,22 +95,22 @@ def _referring(counted: Forgotten) -> str:
 
 def _let_go(connection: Connection, run_id: str, number: int) -> None:
     """Take away what refers to a run."""
-    findings = select(Finding.id).where(_found_in(number))
-    connection.execute(delete(Triage).where(Triage.finding_id.in_(findings)))
-    connection.execute(update(Finding).where(Finding.returns_of.in_(findings)).values(returns_of=None))
-    connection.execute(delete(Finding).where(_found_in(number)))
-    for table in (Task, Attempt):
+    findings = select(FindingRow.id).where(_found_in(number))
+    connection.execute(delete(TriageRow).where(TriageRow.finding_id.in_(findings)))
+    connection.execute(update(FindingRow).where(FindingRow.returns_of.in_(findings)).values(returns_of=None))
+    connection.execute(delete(FindingRow).where(_found_in(number)))
+    for table in (TaskRow, AttemptRow):
         connection.execute(update(table).where(table.run_id == run_id).values(run_id=None))
 
 
 def _deleted(connection: Connection, number: int) -> set[int]:
     """Delete a run, and answer the series that it had measurements in."""
-    point = tables.Measurement
+    point = tables.MeasurementRow
     query = select(point.series_id).where(point.run_number == number).distinct()
     series = set(connection.execute(query).scalars())
     for table in _OF_A_RUN:
         connection.execute(delete(table).where(table.run_number == number))
-    connection.execute(delete(tables.Run).where(tables.Run.number == number))
+    connection.execute(delete(tables.RunRow).where(tables.RunRow.number == number))
     return series
 
 
@@ -113,10 +119,10 @@ def _sweep(database: Database, series: Collection[int]) -> None:
 
     In a transaction of its own: the run is gone even where another writer holds on to one of them.
     """
-    table = tables.Series
+    table = tables.SeriesRow
     unused = ~or_(
-        exists().where(tables.Measurement.series_id == table.id),
-        exists().where(Finding.series_id == table.id),
+        exists().where(tables.MeasurementRow.series_id == table.id),
+        exists().where(FindingRow.series_id == table.id),
     )
     for some in in_batches(sorted(series)):
         # One that is used again by now stays.

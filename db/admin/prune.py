@@ -11,9 +11,9 @@ from ..connection.engine import Database
 from ..connection.statements import in_batches
 from ..queue.queries import BY_THE_TIMETABLE
 from ..schema import core_tables as tables
-from ..schema.queue_tables import Attempt, Fire, Task
+from ..schema.queue_tables import AttemptRow, FireRow, TaskRow
 
-Raw = type[tables.Telemetry] | type[tables.Samples]
+Raw = type[tables.TelemetryRow] | type[tables.SamplesRow]
 
 #: So many runs are pruned in one transaction: whoever waits to write comes in between.
 _RUNS_AT_ONCE = 25
@@ -33,9 +33,9 @@ def prune_telemetry(database: Database, before: datetime, *, dry_run: bool = Fal
     Outcomes and measurements, and with them every metric that was made of a recording, stay for ever.
     """
     return (
-        _counted(database, tables.Telemetry, before)
+        _counted(database, tables.TelemetryRow, before)
         if dry_run
-        else _deleted(database, tables.Telemetry, before)
+        else _deleted(database, tables.TelemetryRow, before)
     )
 
 
@@ -45,7 +45,9 @@ def prune_samples(database: Database, before: datetime, *, dry_run: bool = False
     Counted are the outcomes that had any. They and their metrics stay for ever.
     """
     return (
-        _counted(database, tables.Samples, before) if dry_run else _deleted(database, tables.Samples, before)
+        _counted(database, tables.SamplesRow, before)
+        if dry_run
+        else _deleted(database, tables.SamplesRow, before)
     )
 
 
@@ -55,29 +57,33 @@ def prune_queue(database: Database, before: datetime, *, dry_run: bool = False) 
     Those stay whose tasks are not over or made a run: histories are read from them. So does the newest of
     each schedule, from which its timetable goes on.
     """
-    count = select(func.count()).select_from(Fire).where(_forgettable(before))
+    count = select(func.count()).select_from(FireRow).where(_forgettable(before))
     with database.reading() as connection:
         found = connection.execute(count).scalar_one()
     if dry_run or not found:
         return found
-    tasks = select(Task.id).where(
-        tuple_(Task.schedule, Task.due_at).in_(select(Fire.schedule, Fire.due_at).where(_forgettable(before)))
+    tasks = select(TaskRow.id).where(
+        tuple_(TaskRow.schedule, TaskRow.due_at).in_(
+            select(FireRow.schedule, FireRow.due_at).where(_forgettable(before))
+        )
     )
     with database.writing() as connection:
-        connection.execute(delete(Attempt).where(Attempt.task_id.in_(tasks)))
-        connection.execute(delete(Task).where(Task.id.in_(tasks)))
-        return connection.execute(delete(Fire).where(_forgettable(before))).rowcount
+        connection.execute(delete(AttemptRow).where(AttemptRow.task_id.in_(tasks)))
+        connection.execute(delete(TaskRow).where(TaskRow.id.in_(tasks)))
+        return connection.execute(delete(FireRow).where(_forgettable(before))).rowcount
 
 
 def _forgettable(before: datetime) -> ColumnElement[bool]:
     """Whether a fire is old, over, without a run, and not where its timetable stands."""
-    later = aliased(Fire)
-    unsettled = or_(Task.state.in_(("waiting", "running")), Task.run_id.is_not(None))
-    newer = and_(later.schedule == Fire.schedule, later.due_at > Fire.due_at, later.how.in_(BY_THE_TIMETABLE))
+    later = aliased(FireRow)
+    unsettled = or_(TaskRow.state.in_(("waiting", "running")), TaskRow.run_id.is_not(None))
+    newer = and_(
+        later.schedule == FireRow.schedule, later.due_at > FireRow.due_at, later.how.in_(BY_THE_TIMETABLE)
+    )
     return and_(
-        Fire.due_at < before,
-        ~exists().where(Task.schedule == Fire.schedule, Task.due_at == Fire.due_at, unsettled),
-        or_(Fire.how.not_in(BY_THE_TIMETABLE), exists().where(newer)),
+        FireRow.due_at < before,
+        ~exists().where(TaskRow.schedule == FireRow.schedule, TaskRow.due_at == FireRow.due_at, unsettled),
+        or_(FireRow.how.not_in(BY_THE_TIMETABLE), exists().where(newer)),
     )
 
 
@@ -106,6 +112,6 @@ def _deleted_of(database: Database, table: Raw, runs: Sequence[int]) -> list[int
 
 def _old_runs(table: Raw, before: datetime) -> Select[int]:
     """The numbers of the runs that started before a moment and still have rows, oldest first."""
-    run = tables.Run
+    run = tables.RunRow
     has_rows = exists().where(table.run_number == run.number)
     return select(run.number).where(run.started_at < before, has_rows).order_by(run.started_at)

@@ -12,7 +12,7 @@ from ..connection.engine import Database
 from ..connection.statements import insert_for
 from ..schema import finding_tables
 
-_NOTICE, _DELIVERY = finding_tables.Notice, finding_tables.NoticeDelivery
+_NOTICE, _DELIVERY = finding_tables.NoticeRow, finding_tables.NoticeDeliveryRow
 
 
 def save_notice(database: Database, notice: Notice) -> bool:

@@ -36,7 +36,7 @@ from ..schema.finding_tables import ACTIONS, FINDING_DIRECTIONS, FINDING_STATES
 
 Values = dict[str, Any]
 
-_FINDING, _TRIAGE = finding_tables.Finding, finding_tables.Triage
+_FINDING, _TRIAGE = finding_tables.FindingRow, finding_tables.TriageRow
 
 #: What tells findings apart, and without the last but one, what tells apart where they may come again.
 _KEY = ("series_id", "schedule", "track", "label", "at_run", "direction")
@@ -310,8 +310,8 @@ def findings_of_series(database: Database, keys: Collection[SeriesKey]) -> list[
     """Every finding in some series, the one first that happened first."""
     wanted = {identity(key) for key in keys}
     query = _query().where(
-        tables.BenchmarkCase.key.in_({key.case for key in keys}),
-        tables.Series.metric.in_({key.metric for key in keys}),
+        tables.BenchmarkCaseRow.key.in_({key.case for key in keys}),
+        tables.SeriesRow.metric.in_({key.metric for key in keys}),
     )
     with database.reading() as connection:
         found = [_finding(row) for row in connection.execute(query)]
@@ -350,10 +350,10 @@ def _until(until: datetime | None) -> str:
 
 def _rows(connection: Connection, new: Sequence[NewFinding], now: datetime) -> list[Values]:
     """The rows of new findings, with the ids of all that they name."""
-    run, environment = tables.Run, tables.Environment
+    run, environment = tables.RunRow, tables.EnvironmentRow
     names = series_names().where(
-        tables.BenchmarkCase.key.in_({each.key.case for each in new}),
-        tables.Series.metric.in_({each.key.metric for each in new}),
+        tables.BenchmarkCaseRow.key.in_({each.key.case for each in new}),
+        tables.SeriesRow.metric.in_({each.key.metric for each in new}),
     )
     series = {identity(series_key(row)): row.id for row in connection.execute(names)}
     run_names = {name for each in new for name in (each.at_run, each.before_run)}
@@ -450,8 +450,8 @@ def _one(connection: Connection, finding_id: int) -> Finding | None:
 @cache
 def _query() -> AnySelect:
     """Findings with what they name; columns of both begin with those of `series_names`."""
-    first, last = aliased(tables.Run), aliased(tables.Run)
-    old, new = aliased(tables.Environment), aliased(tables.Environment)
+    first, last = aliased(tables.RunRow), aliased(tables.RunRow)
+    old, new = aliased(tables.EnvironmentRow), aliased(tables.EnvironmentRow)
     columns = [column for column in _FINDING.__table__.columns if column.name != "id"]
     return (
         series_names()
@@ -462,16 +462,16 @@ def _query() -> AnySelect:
             first.started_at.label("at"),
             last.id.label("before_run_id"),
             last.started_at.label("before"),
-            tables.Machine.name.label("machine"),
+            tables.MachineRow.name.label("machine"),
             old.fingerprint.label("old_environment"),
             old.torch_version.label("old_torch_version"),
             new.fingerprint.label("new_environment"),
             new.torch_version.label("new_torch_version"),
         )
-        .join(_FINDING, _FINDING.series_id == tables.Series.id)
+        .join(_FINDING, _FINDING.series_id == tables.SeriesRow.id)
         .join(first, first.number == _FINDING.at_run)
         .join(last, last.number == _FINDING.before_run)
-        .join(tables.Machine, tables.Machine.id == first.machine_id)
+        .join(tables.MachineRow, tables.MachineRow.id == first.machine_id)
         .join(old, old.id == _FINDING.old_environment_id)
         .join(new, new.id == _FINDING.new_environment_id)
     )

@@ -16,7 +16,7 @@ from .queries import task_of
 
 Values = dict[str, Any]
 
-_FIRE, _TASK, _ATTEMPT = queue_tables.Fire, queue_tables.Task, queue_tables.Attempt
+_FIRE, _TASK, _ATTEMPT = queue_tables.FireRow, queue_tables.TaskRow, queue_tables.AttemptRow
 
 #: What was lost more than once rests for so many minutes at most.
 _LONGEST_REST_MINUTES = 60
@@ -196,7 +196,7 @@ def supersede(database: Database, schedule: str, before: datetime, now: datetime
 
 def seen_all(database: Database, schedulers: Sequence[SchedulerSeen]) -> None:
     """Store what schedulers say of themselves, in the place of what they said before; each owner once."""
-    table = queue_tables.Scheduler
+    table = queue_tables.SchedulerRow
     names = table.__table__.columns.keys()
     rows = [
         {name: getattr(each, name) for name in names} | {"facts": dict(each.facts)} for each in schedulers
@@ -207,7 +207,7 @@ def seen_all(database: Database, schedulers: Sequence[SchedulerSeen]) -> None:
 
 def gone_all(database: Database, owners: Collection[str]) -> None:
     """Forget schedulers that have stopped."""
-    table = queue_tables.Scheduler
+    table = queue_tables.SchedulerRow
     with database.writing() as connection:
         for some in in_batches(sorted(owners)):
             connection.execute(delete(table).where(table.owner.in_(some)))

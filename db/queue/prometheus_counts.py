@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, case, exists, func, select
 
 from ..connection.engine import Database
-from ..schema.finding_tables import Finding
-from ..schema.queue_tables import Fire, Task
+from ..schema.finding_tables import FindingRow
+from ..schema.queue_tables import FireRow, TaskRow
 
 #: How a task ends that did not bring what it was for.
 _FAILURES = ("failed", "lost")
@@ -38,10 +38,12 @@ class Tallies:
 
 def tallies(database: Database) -> Tallies:
     """All of it at one moment; what it costs hardly grows with the years."""
-    tasks = select(Task.state, func.count()).group_by(Task.state)
-    failures = select(Task.schedule, func.count()).where(Task.state.in_(_FAILURES)).group_by(Task.schedule)
-    findings = select(Finding.state, Finding.direction, func.count()).group_by(
-        Finding.state, Finding.direction
+    tasks = select(TaskRow.state, func.count()).group_by(TaskRow.state)
+    failures = (
+        select(TaskRow.schedule, func.count()).where(TaskRow.state.in_(_FAILURES)).group_by(TaskRow.schedule)
+    )
+    findings = select(FindingRow.state, FindingRow.direction, func.count()).group_by(
+        FindingRow.state, FindingRow.direction
     )
     with database.reading() as connection:
         schedules = schedule_names(connection)
@@ -60,30 +62,32 @@ def tallies(database: Database) -> Tallies:
 
 def schedule_names(connection: Connection) -> list[str]:
     """Every schedule that ever fired: from one to the next along the key, for they are few and fires many."""
-    first = select(func.min(Fire.schedule).label("schedule")).cte("schedules", recursive=True)
-    following = select(func.min(Fire.schedule)).where(Fire.schedule > first.c.schedule).scalar_subquery()
+    first = select(func.min(FireRow.schedule).label("schedule")).cte("schedules", recursive=True)
+    following = (
+        select(func.min(FireRow.schedule)).where(FireRow.schedule > first.c.schedule).scalar_subquery()
+    )
     every = first.union_all(select(following).where(first.c.schedule.is_not(None)))
     return [name for name in connection.execute(select(every.c.schedule)).scalars().all() if name is not None]
 
 
 def _succeeded(connection: Connection, schedule: str) -> dict[str, datetime]:
-    asked = Task.job.not_in(_ONCE)
-    of_it = exists().where(Task.schedule == Fire.schedule, Task.due_at == Fire.due_at, asked)
-    fires = select(Fire.due_at).where(Fire.schedule == schedule, of_it).order_by(Fire.due_at.desc())
+    asked = TaskRow.job.not_in(_ONCE)
+    of_it = exists().where(TaskRow.schedule == FireRow.schedule, TaskRow.due_at == FireRow.due_at, asked)
+    fires = select(FireRow.due_at).where(FireRow.schedule == schedule, of_it).order_by(FireRow.due_at.desc())
     moments = fires.limit(_RECENT).subquery().c.due_at
     oldest, newest = connection.execute(select(func.min(moments), func.max(moments))).one()
     if newest is None:
         return {}
     since = min(oldest, newest - _LATELY)
     # Grouped by the database: of a large fleet these are tens of thousands of tasks.
-    done_at = func.max(case((Task.state == "done", Task.due_at))).label("due_at")
-    recent = select(Task.part, done_at).where(Task.schedule == schedule, Task.due_at >= since, asked)
-    last = recent.group_by(Task.part).subquery()
-    there = (Task.schedule == schedule) & (Task.due_at == last.c.due_at) & (Task.part == last.c.part)
-    rows = connection.execute(select(last, Task.ended_at).outerjoin(Task, there)).all()
+    done_at = func.max(case((TaskRow.state == "done", TaskRow.due_at))).label("due_at")
+    recent = select(TaskRow.part, done_at).where(TaskRow.schedule == schedule, TaskRow.due_at >= since, asked)
+    last = recent.group_by(TaskRow.part).subquery()
+    there = (TaskRow.schedule == schedule) & (TaskRow.due_at == last.c.due_at) & (TaskRow.part == last.c.part)
+    rows = connection.execute(select(last, TaskRow.ended_at).outerjoin(TaskRow, there)).all()
     found: dict[str, datetime | None] = {row.part: row.ended_at for row in rows}
     for part in (row.part for row in rows if row.due_at is None):
-        before = select(Task.ended_at).where(Task.schedule == schedule, Task.part == part)
-        before = before.where(Task.state == "done").order_by(Task.due_at.desc()).limit(1)
+        before = select(TaskRow.ended_at).where(TaskRow.schedule == schedule, TaskRow.part == part)
+        before = before.where(TaskRow.state == "done").order_by(TaskRow.due_at.desc()).limit(1)
         found[part] = connection.execute(before).scalar()
     return {part: at for part, at in found.items() if at is not None}

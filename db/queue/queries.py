@@ -7,7 +7,15 @@ from datetime import datetime
 
 from sqlalchemy import Connection, RowMapping, func, or_, select, tuple_, type_coerce
 
-from records.tasks import SUPERSEDED, Attempt, LastScheduledRun, ScheduledRun, SchedulerSeen, Task, machine_of
+from records.tasks import (
+    SUPERSEDED,
+    LastScheduledRun,
+    ScheduledRun,
+    SchedulerSeen,
+    Task,
+    TaskAttempt,
+    machine_of,
+)
 
 from ..connection.engine import Database
 from ..connection.statements import AnySelect, in_batches
@@ -15,7 +23,7 @@ from ..schema import queue_tables
 from ..schema.types import PlainText
 from .prometheus_counts import schedule_names
 
-_FIRE, _TASK, _ATTEMPT = queue_tables.Fire, queue_tables.Task, queue_tables.Attempt
+_FIRE, _TASK, _ATTEMPT = queue_tables.FireRow, queue_tables.TaskRow, queue_tables.AttemptRow
 
 #: How the timetable itself makes fires; the others say nothing about when it was looked at.
 BY_THE_TIMETABLE = ("timetable", "caught up", "missed", "first seen")
@@ -190,16 +198,16 @@ def _last_begun(connection: Connection, job: str, since: datetime) -> dict[tuple
     return {(schedule, part): due_at for schedule, part, due_at in connection.execute(query)}
 
 
-def attempts(database: Database, task_id: int) -> list[Attempt]:
+def attempts(database: Database, task_id: int) -> list[TaskAttempt]:
     """The attempts at a task, first one first."""
     query = select(_ATTEMPT).where(_ATTEMPT.task_id == task_id).order_by(_ATTEMPT.number)
     with database.reading() as connection:
-        return [Attempt(**dict(row)) for row in connection.execute(query).mappings()]
+        return [TaskAttempt(**dict(row)) for row in connection.execute(query).mappings()]
 
 
 def schedulers(database: Database) -> list[SchedulerSeen]:
     """The schedulers that said they are there and did not say that they stop, by machine and owner."""
-    table = queue_tables.Scheduler
+    table = queue_tables.SchedulerRow
     # As text: a thousand schedulers may say the same, and that is read once.
     facts = type_coerce(table.facts, PlainText()).label("facts")
     columns = (table.owner, table.machine, table.labels, table.started_at, table.seen_at, table.beats)

@@ -8,7 +8,7 @@ from sqlalchemy import exists, func, select
 
 from records.facts import Facts
 from records.kinds import RunKind, RunSource
-from records.series import Place
+from records.series import MeasurementConditions
 
 from ..connection.engine import Database
 from ..schema import core_tables as tables
@@ -16,12 +16,12 @@ from ..schema import queue_tables
 from .series_queries import ids_of, newest_run, series_of_metric, under_technique
 
 
-def places(database: Database, metric: str, *, techniques: bool = False) -> list[Place]:
+def places(database: Database, metric: str, *, techniques: bool = False) -> list[MeasurementConditions]:
     """Every hardware and profile with a point of `metric`, that of the newest run first.
 
     With `techniques` only cases under a technique count.
     """
-    series, run, hardware, profile = tables.Series, tables.Run, tables.Hardware, tables.Profile
+    series, run, hardware, profile = tables.SeriesRow, tables.RunRow, tables.HardwareRow, tables.ProfileRow
     columns = series.hardware_id, series.profile_id, newest_run(series.id).label("run")
     latest = select(*columns).where(series.id.in_(ids_of(series_of_metric(metric, techniques=techniques))))
     latest = latest.cte("latest")
@@ -41,7 +41,7 @@ def places(database: Database, metric: str, *, techniques: bool = False) -> list
         profiles = {row.id: row[1:] for row in connection.execute(names)}
     newest_first = sorted(found.values(), key=lambda row: (row.started_at, row.number), reverse=True)
     return [
-        Place(
+        MeasurementConditions(
             *hardwares[row.hardware_id][1:3],
             *profiles[row.profile_id],
             row.id,
@@ -65,7 +65,7 @@ def most_nights(database: Database, days: int = 60) -> list[tuple[str, str]]:
     Counted are the `days` up to the newest of these runs: a machine that is gone since is behind those that
     are measured today. Of as many the one with the newest run comes first.
     """
-    run, task, hardware, profile = tables.Run, queue_tables.Task, tables.Hardware, tables.Profile
+    run, task, hardware, profile = tables.RunRow, queue_tables.TaskRow, tables.HardwareRow, tables.ProfileRow
     scheduled = exists().where(task.run_id == run.id, task.job == "measure")
     with database.reading() as connection:
         newest = connection.execute(select(func.max(run.started_at)).where(scheduled)).scalar()
@@ -92,9 +92,9 @@ def case_points(
 
     Counted are the `days` up to the newest of these points.
     """
-    table = tables.Measurement
+    table = tables.MeasurementRow
     names = series_of_metric(metric, profile=profile)
-    names = names.where(tables.Hardware.fingerprint.in_(set(hardware)))
+    names = names.where(tables.HardwareRow.fingerprint.in_(set(hardware)))
     in_one = table.series_id.in_(ids_of(names))
     with database.reading() as connection:
         newest = connection.execute(select(func.max(table.started_at)).where(in_one)).scalar()
@@ -119,7 +119,7 @@ def technique_runs(
 
     Of all places, or of a hardware and a profile (fingerprints).
     """
-    run, outcome, case = tables.Run, tables.Outcome, tables.BenchmarkCase
+    run, outcome, case = tables.RunRow, tables.OutcomeRow, tables.BenchmarkCaseRow
     there = (
         exists()
         .where(outcome.run_number == run.number, outcome.status == "ok", case.id == outcome.case_id)
@@ -129,10 +129,10 @@ def technique_runs(
         there, run.source == RunSource.MEASURED, run.kind.in_((RunKind.RUN, RunKind.TRACE))
     )
     if hardware:
-        own = select(tables.Hardware.id).where(tables.Hardware.fingerprint == hardware)
+        own = select(tables.HardwareRow.id).where(tables.HardwareRow.fingerprint == hardware)
         query = query.where(run.hardware_id.in_(own))
     if profile:
-        own = select(tables.Profile.id).where(tables.Profile.fingerprint == profile)
+        own = select(tables.ProfileRow.id).where(tables.ProfileRow.fingerprint == profile)
         query = query.where(run.profile_id.in_(own))
     newest_first = query.order_by(run.started_at.desc(), run.number.desc()).limit(limit).offset(offset)
     with database.reading() as connection:

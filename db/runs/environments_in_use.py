@@ -14,7 +14,7 @@ def newest_of_machines(database: Database) -> dict[str, str]:
 
     Runs that a script submitted are left out too: they are filed under the machine where that was typed.
     """
-    run, machine = tables.Run, tables.Machine
+    run, machine = tables.RunRow, tables.MachineRow
     newest = (
         select(run.id)
         .where(run.machine_id == machine.id, run.source != RunSource.SUBMITTED)
@@ -33,8 +33,8 @@ def newest_named(database: Database, machine: str, name: str) -> str | None:
 
     That is in the newest run of the machine that had one of that name, however many runs came after it.
     """
-    run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
-    here = select(tables.Machine.id).where(tables.Machine.name == machine)
+    run, link, environment = tables.RunRow, tables.RunEnvironmentRow, tables.EnvironmentRow
+    here = select(tables.MachineRow.id).where(tables.MachineRow.name == machine)
     query = (
         select(environment.fingerprint)
         .join(link, link.environment_id == environment.id)
@@ -52,7 +52,7 @@ def environments_used(database: Database, runs: int) -> list[EnvironmentUsed]:
 
     The canary's is left out.
     """
-    run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
+    run, link, environment = tables.RunRow, tables.RunEnvironmentRow, tables.EnvironmentRow
     recent = (
         select(run.number, run.id, run.started_at, run.machine_id)
         .order_by(run.started_at.desc(), run.number.desc())
@@ -81,7 +81,7 @@ def environments_used(database: Database, runs: int) -> list[EnvironmentUsed]:
             environment.torch_version != "",
         )
         about = {row[0]: row[1:] for row in connection.execute(named)}
-        machines = select(tables.Machine.id, tables.Machine.name)
+        machines = select(tables.MachineRow.id, tables.MachineRow.name)
         names = {id: name for id, name in connection.execute(machines)}
     counts: dict[int, int] = {}
     for row in rows:

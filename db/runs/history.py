@@ -18,7 +18,7 @@ from .run_changes import changes_beside as changes_beside
 from .run_changes import run_changes as run_changes
 from .series_queries import by_name, series_key, series_names
 
-_TASK = queue_tables.Task
+_TASK = queue_tables.TaskRow
 
 #: The tasks whose runs make histories.
 _MEASURED = (_TASK.job == "measure", _TASK.state.in_(("done", "failed")), _TASK.run_id.is_not(None))
@@ -34,7 +34,7 @@ def history(
     """
     with database.reading() as connection:
         sides = _sides(connection, _run_ids(connection, track), newest)
-        names = series_names().where(tables.Series.metric.in_(metrics))
+        names = series_names().where(tables.SeriesRow.metric.in_(metrics))
         keys = {row.id: series_key(row) for row in connection.execute(names)}
         points = _points(connection, sides, keys)
     found = [SeriesHistory(keys[series], tuple(each)) for series, each in points.items()]
@@ -43,7 +43,7 @@ def history(
 
 def measured_for(database: Database, runs: Collection[str]) -> list[MeasuredFor]:
     """Whom the environments of some runs (ids) were measured for, in no order; unknown runs are left out."""
-    run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
+    run, link, environment = tables.RunRow, tables.RunEnvironmentRow, tables.EnvironmentRow
     columns = run.id, environment.fingerprint, environment.name, environment.kind
     query = (
         select(*columns)
@@ -85,7 +85,12 @@ def _run_ids(connection: Connection, track: Track) -> list[str]:
 
 def _sides(connection: Connection, run_ids: Sequence[str], newest: int) -> dict[tuple[int, int], HistoryRun]:
     """The environments of the newest of these runs by run number and environment id, oldest run first."""
-    run, machine, link, environment = tables.Run, tables.Machine, tables.RunEnvironment, tables.Environment
+    run, machine, link, environment = (
+        tables.RunRow,
+        tables.MachineRow,
+        tables.RunEnvironmentRow,
+        tables.EnvironmentRow,
+    )
     columns = (
         run.id,
         run.started_at,
@@ -115,7 +120,7 @@ def _points(
         return {}
     places = {side: place for place, side in enumerate(sides)}
     moments = [each.started_at for each in sides.values()]
-    table = tables.Measurement
+    table = tables.MeasurementRow
     query = select(
         table.series_id, table.run_number, table.environment_id, table.point, table.spread, table.n
     )

@@ -22,7 +22,7 @@ def save_metrics(database: Database, definitions: Sequence[MetricDefinition]) ->
     for each in definitions:
         if not each.name.isprintable():
             raise ValueError(f"{each.name!r} is no name of a metric")
-    table = tables.Metric
+    table = tables.MetricRow
     rows = [
         {"name": each.name, "title": each.title, "unit": each.unit, "better": each.better}
         for each in sorted(definitions, key=lambda each: each.name)
@@ -53,14 +53,14 @@ def correct_metric(
     definition gets one where unit and direction are given. No value changes: who corrects a unit says that it
     was named wrongly, not measured otherwise.
     """
-    table = tables.Metric
+    table = tables.MetricRow
     given = {"title": title, "unit": unit, "better": better}
     changes = {column: value for column, value in given.items() if value is not None}
     with database.writing() as connection:
         query = select(table.title, table.unit, table.better).where(table.name == name)
         stored = connection.execute(query.with_for_update()).mappings().first()
         used = connection.execute(
-            select(tables.Series.id).where(tables.Series.metric == name).limit(1)
+            select(tables.SeriesRow.id).where(tables.SeriesRow.metric == name).limit(1)
         ).first()
         if stored is None and (used is None or unit is None or better is None):
             return None
@@ -75,7 +75,7 @@ def correct_metric(
 def metric_definitions(database: Database) -> dict[str, MetricDefinition]:
     """Every stored definition by its name."""
     with database.reading() as connection:
-        found = connection.execute(select(tables.Metric).order_by(tables.Metric.name))
+        found = connection.execute(select(tables.MetricRow).order_by(tables.MetricRow.name))
         return {row.name: MetricDefinition(row.name, row.title, row.unit, row.better) for row in found}
 
 

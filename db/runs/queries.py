@@ -18,7 +18,7 @@ from records.environments import Environment
 from records.kinds import EnvironmentKind, RunSource
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, Outcome, OutcomeCount, Replicate
-from records.runs import ForeignRuns, Profile, Run, RunsOnly, RunSummary
+from records.runs import ForeignRuns, Run, RunProfile, RunsOnly, RunSummary
 
 from ..connection.engine import Database
 from ..connection.statements import AnySelect, in_batches, rows_among
@@ -37,27 +37,27 @@ def recent_runs(
 ) -> list[RunSummary]:
     """The newest runs first, by when they started; without `only`, of all there are."""
     # Turned to in the index alone: the runs before the page are passed over without a look at them.
-    numbers = select(tables.Run.number).where(*_those(only)).order_by(*_newest_run_first())
+    numbers = select(tables.RunRow.number).where(*_those(only)).order_by(*_newest_run_first())
     numbers = numbers.limit(limit).offset(offset)
     page = numbers.subquery()
-    query = _summaries().join(page, page.c.number == tables.Run.number).order_by(*_newest_run_first())
+    query = _summaries().join(page, page.c.number == tables.RunRow.number).order_by(*_newest_run_first())
     with database.reading() as connection:
         return _run_summaries(connection, query)
 
 
 def count_runs(database: Database, only: RunsOnly | None = None) -> int:
     """How many runs there are."""
-    query = select(func.count()).select_from(tables.Run).where(*_those(only))
+    query = select(func.count()).select_from(tables.RunRow).where(*_those(only))
     with database.reading() as connection:
         return connection.execute(query).scalar_one()
 
 
 def suites_and_machines(database: Database) -> tuple[list[str], list[str]]:
     """The suites that any run is of, and the names of the machines that any was made on."""
-    ran = exists().where(tables.Run.machine_id == tables.Machine.id)
+    ran = exists().where(tables.RunRow.machine_id == tables.MachineRow.id)
     with database.reading() as connection:
-        suites = connection.execute(select(tables.Run.suite).distinct()).scalars()
-        machines = connection.execute(select(tables.Machine.name).where(ran).distinct()).scalars()
+        suites = connection.execute(select(tables.RunRow.suite).distinct()).scalars()
+        machines = connection.execute(select(tables.MachineRow.name).where(ran).distinct()).scalars()
         # Sorted here: the order of texts is not that of every server.
         return sorted(suites), sorted(machines)
 
@@ -65,7 +65,7 @@ def suites_and_machines(database: Database) -> tuple[list[str], list[str]]:
 def run_summary(database: Database, run_id: str) -> RunSummary | None:
     """One run as in a list; None if there is none of that id."""
     with database.reading() as connection:
-        found = _run_summaries(connection, _summaries().where(tables.Run.id == run_id))
+        found = _run_summaries(connection, _summaries().where(tables.RunRow.id == run_id))
     return found[0] if found else None
 
 
@@ -73,13 +73,15 @@ def run_summaries(database: Database, run_ids: Collection[str]) -> dict[str, Run
     """Some runs as in a list, by their ids; those that there are not are left out."""
     with database.reading() as connection:
         batches = in_batches(sorted(set(run_ids)))
-        found = [_run_summaries(connection, _summaries().where(tables.Run.id.in_(some))) for some in batches]
+        found = [
+            _run_summaries(connection, _summaries().where(tables.RunRow.id.in_(some))) for some in batches
+        ]
     return {summary.id: summary for some in found for summary in some}
 
 
 def foreign_runs(database: Database) -> list[ForeignRuns]:
     """The runs that Pyrometer did not measure, counted by source and format."""
-    run = tables.Run
+    run = tables.RunRow
     query = (
         select(run.source, run.source_format, func.count())
         .where(run.source != RunSource.MEASURED)
@@ -93,12 +95,12 @@ def foreign_runs(database: Database) -> list[ForeignRuns]:
 def run_ids(database: Database) -> frozenset[str]:
     """The ids of all runs."""
     with database.reading() as connection:
-        return frozenset(connection.execute(select(tables.Run.id)).scalars())
+        return frozenset(connection.execute(select(tables.RunRow.id)).scalars())
 
 
 def runs_by_age(database: Database) -> list[str]:
     """The ids of all runs, the one that started first first; of those that started together by name."""
-    query = select(tables.Run.id, tables.Run.started_at)
+    query = select(tables.RunRow.id, tables.RunRow.started_at)
     with database.reading() as connection:
         # Sorted here: the order of texts is not that of every server.
         return [row.id for row in sorted(connection.execute(query), key=lambda row: (row.started_at, row.id))]
@@ -107,12 +109,12 @@ def runs_by_age(database: Database) -> list[str]:
 def latest_run_id(database: Database) -> str | None:
     """The id of the run that started last; None for an empty database."""
     with database.reading() as connection:
-        return connection.execute(select(tables.Run.id).order_by(*_newest_run_first()).limit(1)).scalar()
+        return connection.execute(select(tables.RunRow.id).order_by(*_newest_run_first()).limit(1)).scalar()
 
 
 def run_record(database: Database, run_id: str) -> Run | None:
     """Everything about one run but its outcomes; None if there is none of that id."""
-    run, machine, hardware, profile = tables.Run, tables.Machine, tables.Hardware, tables.Profile
+    run, machine, hardware, profile = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.ProfileRow
     with database.reading() as connection:
         row = connection.execute(
             select(
@@ -148,7 +150,7 @@ def run_record(database: Database, run_id: str) -> Run | None:
             row.machine_facts,
         ),
         environments=environments,
-        profile=Profile(row.profile_fingerprint, row.profile_name, row.settings),
+        profile=RunProfile(row.profile_fingerprint, row.profile_name, row.settings),
         harness=row.harness,
         planned=row.planned,
         command=row.command,
@@ -164,7 +166,7 @@ def outcomes_of_run(
     database: Database, run_id: str, *, cases: Collection[str] | None = None
 ) -> list[Outcome]:
     """The outcomes of a run in the order in which they started, without their samples: all, or of `cases`."""
-    outcome, case, environment = tables.Outcome, tables.BenchmarkCase, tables.Environment
+    outcome, case, environment = tables.OutcomeRow, tables.BenchmarkCaseRow, tables.EnvironmentRow
     query = (
         select(
             case.key.label("case"),
@@ -179,10 +181,10 @@ def outcomes_of_run(
             outcome.facts,
             outcome.log_tail,
         )
-        .join(tables.Run, tables.Run.number == outcome.run_number)
+        .join(tables.RunRow, tables.RunRow.number == outcome.run_number)
         .join(case, case.id == outcome.case_id)
         .join(environment, environment.id == outcome.environment_id)
-        .where(tables.Run.id == run_id)
+        .where(tables.RunRow.id == run_id)
         .order_by(outcome.started_at, case.key, outcome.replicate, environment.id)
     )
     if cases is not None:
@@ -198,7 +200,7 @@ def samples(
 
     `environment` is a fingerprint.
     """
-    table = tables.Samples
+    table = tables.SamplesRow
     query = of_outcome(select(table.codec, table.blob), table, run_id, case, environment, replicate)
     with database.reading() as connection:
         found = connection.execute(query).first()
@@ -209,8 +211,8 @@ def measurements_of_run(
     database: Database, run_id: str, *, cases: Collection[str] | None = None
 ) -> list[Measurement]:
     """The measurements of a run, by case, environment and metric: all, or of `cases`."""
-    measurement, series, case = tables.Measurement, tables.Series, tables.BenchmarkCase
-    environment = tables.Environment
+    measurement, series, case = tables.MeasurementRow, tables.SeriesRow, tables.BenchmarkCaseRow
+    environment = tables.EnvironmentRow
     query = (
         select(
             case.key.label("case"),
@@ -218,11 +220,11 @@ def measurements_of_run(
             series.metric,
             *measured_values(),
         )
-        .join(tables.Run, tables.Run.number == measurement.run_number)
+        .join(tables.RunRow, tables.RunRow.number == measurement.run_number)
         .join(series, series.id == measurement.series_id)
         .join(case, case.id == series.case_id)
         .join(environment, environment.id == measurement.environment_id)
-        .where(tables.Run.id == run_id)
+        .where(tables.RunRow.id == run_id)
         .order_by(case.key, environment.id, series.metric)
     )
     if cases is not None:
@@ -232,7 +234,7 @@ def measurements_of_run(
 
 
 def _those(only: RunsOnly | None) -> list[ColumnElement[bool]]:
-    run, machine = tables.Run, tables.Machine
+    run, machine = tables.RunRow, tables.MachineRow
     if only is None:
         return []
     named = select(machine.id).where(machine.name == only.machine)
@@ -245,11 +247,11 @@ def _those(only: RunsOnly | None) -> list[ColumnElement[bool]]:
 
 
 def _newest_run_first() -> tuple[UnaryExpression[Any], UnaryExpression[Any]]:
-    return tables.Run.started_at.desc(), tables.Run.number.desc()
+    return tables.RunRow.started_at.desc(), tables.RunRow.number.desc()
 
 
 def _summaries() -> AnySelect:
-    run, machine, hardware, profile = tables.Run, tables.Machine, tables.Hardware, tables.Profile
+    run, machine, hardware, profile = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.ProfileRow
     return (
         select(
             run.number,
@@ -275,7 +277,7 @@ def _summaries() -> AnySelect:
 
 def _run_summaries(connection: Connection, query: AnySelect) -> list[RunSummary]:
     rows = [dict(row) for row in connection.execute(query).mappings()]
-    table, link = tables.Environment, tables.RunEnvironment
+    table, link = tables.EnvironmentRow, tables.RunEnvironmentRow
     used = (
         select(link.run_number, table.torch_version)
         .join(table, table.id == link.environment_id)
@@ -291,7 +293,7 @@ def _run_summaries(connection: Connection, query: AnySelect) -> list[RunSummary]
 
 def _environments(connection: Connection, run: int) -> list[Environment]:
     """The environments of the run of a number, in the order in which they were given."""
-    table, link = tables.Environment, tables.RunEnvironment
+    table, link = tables.EnvironmentRow, tables.RunEnvironmentRow
     query = (
         select(
             table.fingerprint,
@@ -315,13 +317,13 @@ def replicates_of_run(
 
     Of all cases, or only of `cases`.
     """
-    outcome, case, environment = tables.Outcome, tables.BenchmarkCase, tables.Environment
+    outcome, case, environment = tables.OutcomeRow, tables.BenchmarkCaseRow, tables.EnvironmentRow
     query = (
         select(case.key.label("case"), environment.fingerprint.label("environment"), outcome.metrics)
-        .join(tables.Run, tables.Run.number == outcome.run_number)
+        .join(tables.RunRow, tables.RunRow.number == outcome.run_number)
         .join(case, case.id == outcome.case_id)
         .join(environment, environment.id == outcome.environment_id)
-        .where(tables.Run.id == run_id, outcome.status == "ok")
+        .where(tables.RunRow.id == run_id, outcome.status == "ok")
         .order_by(case.key, environment.id, outcome.replicate)
     )
     if cases is not None:
@@ -332,7 +334,7 @@ def replicates_of_run(
 
 def stored_outcomes(database: Database) -> dict[str, int]:
     """How many outcomes of its plan each run has, by the run's id; STILL_RUNNING where it has no end yet."""
-    run = tables.Run
+    run = tables.RunRow
     with database.reading() as connection:
         rows = connection.execute(select(run.id, run.state, run.counts))
         return {row.id: STILL_RUNNING if row.state == "running" else sum(row.counts.values()) for row in rows}
@@ -340,8 +342,8 @@ def stored_outcomes(database: Database) -> dict[str, int]:
 
 def endings(database: Database, run_ids: Sequence[str]) -> list[OutcomeCount]:
     """The endings of these runs by run, case and status, without those of the canary."""
-    outcome, run, case = tables.Outcome, tables.Run, tables.BenchmarkCase
-    environment = tables.Environment
+    outcome, run, case = tables.OutcomeRow, tables.RunRow, tables.BenchmarkCaseRow
+    environment = tables.EnvironmentRow
     found: list[OutcomeCount] = []
     with database.reading() as connection:
         for some in in_batches(sorted(set(run_ids))):
@@ -360,7 +362,7 @@ def endings(database: Database, run_ids: Sequence[str]) -> list[OutcomeCount]:
 
 def of_outcome(
     query: Select[*tuple[Any, ...]],
-    table: type[tables.Samples] | type[tables.Telemetry],
+    table: type[tables.SamplesRow] | type[tables.TelemetryRow],
     run: str,
     case: str,
     environment: str,
@@ -368,13 +370,13 @@ def of_outcome(
 ) -> Select[*tuple[Any, ...]]:
     """The query's rows of `table` that belong to one outcome; `environment` is a fingerprint."""
     return (
-        query.join(tables.Run, tables.Run.number == table.run_number)
-        .join(tables.BenchmarkCase, tables.BenchmarkCase.id == table.case_id)
-        .join(tables.Environment, tables.Environment.id == table.environment_id)
+        query.join(tables.RunRow, tables.RunRow.number == table.run_number)
+        .join(tables.BenchmarkCaseRow, tables.BenchmarkCaseRow.id == table.case_id)
+        .join(tables.EnvironmentRow, tables.EnvironmentRow.id == table.environment_id)
         .where(
-            tables.Run.id == run,
-            tables.BenchmarkCase.key == case,
-            tables.Environment.fingerprint == environment,
+            tables.RunRow.id == run,
+            tables.BenchmarkCaseRow.key == case,
+            tables.EnvironmentRow.fingerprint == environment,
             table.replicate == replicate,
         )
     )
@@ -382,7 +384,7 @@ def of_outcome(
 
 def comparison_runs(database: Database, runs: Collection[str]) -> frozenset[str]:
     """Those of some runs that set several PyTorches against each other."""
-    run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
+    run, link, environment = tables.RunRow, tables.RunEnvironmentRow, tables.EnvironmentRow
     query = (
         select(run.id)
         .join(link, link.run_number == run.number)

@@ -26,7 +26,7 @@ from .series_queries import (
 
 def releases(database: Database) -> list[str]:
     """The PyTorch versions that were measured, newest first; what is no version at all comes last."""
-    environment, link, point = tables.Environment, tables.RunEnvironment, tables.Measurement
+    environment, link, point = tables.EnvironmentRow, tables.RunEnvironmentRow, tables.MeasurementRow
     measured = exists().where(
         link.environment_id == environment.id,
         point.run_number == link.run_number,
@@ -44,10 +44,14 @@ def release_points(
 
     They come by case, hardware and profile, and within a series oldest version first.
     """
-    names = series_names().where(tables.Series.metric == metric)
+    names = series_names().where(tables.SeriesRow.metric == metric)
     if cases is not None:
-        names = names.where(tables.BenchmarkCase.key.in_(set(cases)))
-    table, environment, span = tables.Measurement, tables.Environment, version_spans(versions).cte("span")
+        names = names.where(tables.BenchmarkCaseRow.key.in_(set(cases)))
+    table, environment, span = (
+        tables.MeasurementRow,
+        tables.EnvironmentRow,
+        version_spans(versions).cte("span"),
+    )
     query = (
         select(table.series_id, environment.torch_version, table.run_number, table.point)
         .join(environment, environment.id == table.environment_id)
@@ -58,7 +62,7 @@ def release_points(
             table.started_at.between(span.c.first, span.c.last),
         )
     )
-    starts = _runs_of(versions).with_only_columns(tables.Run.number, tables.Run.started_at)
+    starts = _runs_of(versions).with_only_columns(tables.RunRow.number, tables.RunRow.started_at)
     groups: dict[tuple[int, str], list[tuple[float, int]]] = defaultdict(list)
     with database.reading() as connection:
         keys = {row.id: series_key(row) for row in connection.execute(names)}
@@ -76,13 +80,13 @@ def release_points(
 
 def version_spans(versions: Collection[str]) -> AnySelect:
     """When the runs of each version started: `torch_version`, `first` and `last`."""
-    version, started_at = tables.Environment.torch_version, tables.Run.started_at
+    version, started_at = tables.EnvironmentRow.torch_version, tables.RunRow.started_at
     ends = func.min(started_at).label("first"), func.max(started_at).label("last")
     return _runs_of(versions).with_only_columns(version, *ends).group_by(version)
 
 
 def _runs_of(versions: Collection[str]) -> AnySelect:
-    run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
+    run, link, environment = tables.RunRow, tables.RunEnvironmentRow, tables.EnvironmentRow
     return (
         select(run.number)
         .join(link, link.run_number == run.number)
@@ -109,7 +113,7 @@ def measured_versions(
     database: Database, metric: str, hardware: str, profile: str, *, techniques: bool = False
 ) -> frozenset[str]:
     """The PyTorch versions with a point of `metric` under a hardware and a profile (fingerprints)."""
-    point, environment = tables.Measurement, tables.Environment
+    point, environment = tables.MeasurementRow, tables.EnvironmentRow
     there = exists().where(
         point.series_id.in_(ids_of(series_of_metric(metric, hardware, profile, techniques=techniques))),
         *_in_a_run_with(environment),
@@ -123,8 +127,12 @@ def version_places(
     database: Database, metric: str, versions: Collection[str]
 ) -> frozenset[tuple[str, str, str]]:
     """Which of `versions` have a point of `metric` where: version, hardware and profile (fingerprints)."""
-    query = _runs_with(metric).where(tables.Environment.torch_version.in_(set(versions)))
-    columns = tables.Environment.torch_version, tables.Hardware.fingerprint, tables.Profile.fingerprint
+    query = _runs_with(metric).where(tables.EnvironmentRow.torch_version.in_(set(versions)))
+    columns = (
+        tables.EnvironmentRow.torch_version,
+        tables.HardwareRow.fingerprint,
+        tables.ProfileRow.fingerprint,
+    )
     with database.reading() as connection:
         found = connection.execute(query.with_only_columns(*columns).distinct())
         return frozenset((version, where, how) for version, where, how in found)
@@ -134,8 +142,8 @@ def version_harnesses(
     database: Database, version: str, metric: str
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     """By hardware and profile (fingerprints), the harnesses of runs with a point of a version and metric."""
-    columns = tables.Hardware.fingerprint, tables.Profile.fingerprint, tables.Run.harness
-    query = _runs_with(metric).where(tables.Environment.torch_version == version)
+    columns = tables.HardwareRow.fingerprint, tables.ProfileRow.fingerprint, tables.RunRow.harness
+    query = _runs_with(metric).where(tables.EnvironmentRow.torch_version == version)
     query = query.with_only_columns(*columns).distinct()
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     with database.reading() as connection:
@@ -171,7 +179,7 @@ def points_of_version(
 
 def _last_of_version(version: str, ids: Select[int], newest: int) -> AnySelect:
     """The measurements of a version in some series, from the `newest`th before its last one on."""
-    table, environment, point = tables.Measurement, tables.Environment, aliased(tables.Measurement)
+    table, environment, point = tables.MeasurementRow, tables.EnvironmentRow, aliased(tables.MeasurementRow)
     own = select(environment.id).where(environment.torch_version == version)
     span = version_spans([version]).subquery()
     ends = (
@@ -207,9 +215,9 @@ def _last_of_version(version: str, ids: Select[int], newest: int) -> AnySelect:
 
 def _runs_with(metric: str) -> AnySelect:
     """Runs, each with its hardware, profile and the environments that have a point of `metric` in it."""
-    run, environment, link = tables.Run, tables.Environment, tables.RunEnvironment
-    hardware, profile = tables.Hardware, tables.Profile
-    point, series = tables.Measurement, tables.Series
+    run, environment, link = tables.RunRow, tables.EnvironmentRow, tables.RunEnvironmentRow
+    hardware, profile = tables.HardwareRow, tables.ProfileRow
+    point, series = tables.MeasurementRow, tables.SeriesRow
     # A run that crashed, or measured something else, is in no median.
     there = (
         exists()
@@ -227,9 +235,9 @@ def _runs_with(metric: str) -> AnySelect:
     )
 
 
-def _in_a_run_with(environment: type[tables.Environment]) -> tuple[ColumnElement[bool], ...]:
+def _in_a_run_with(environment: type[tables.EnvironmentRow]) -> tuple[ColumnElement[bool], ...]:
     """That a measurement is of an environment: found by the runs that had it, not among all there are."""
-    point, link = tables.Measurement, tables.RunEnvironment
+    point, link = tables.MeasurementRow, tables.RunEnvironmentRow
     return (
         link.environment_id == environment.id,
         point.run_number == link.run_number,

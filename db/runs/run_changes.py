@@ -62,7 +62,7 @@ def changes_beside(
         environments = {
             row.fingerprint: _of_the_environment(row)
             for some in in_batches(sorted(used))
-            for row in connection.execute(_ENVIRONMENTS.where(tables.Environment.fingerprint.in_(some)))
+            for row in connection.execute(_ENVIRONMENTS.where(tables.EnvironmentRow.fingerprint.in_(some)))
         }
 
     def between(one: tuple[str, str], other: tuple[str, str]) -> list[RunChange]:
@@ -99,7 +99,7 @@ def _facts_of_runs(connection: Connection, runs: Collection[str]) -> dict[str, R
 
 def _rows(connection: Connection, runs: Sequence[str]) -> Sequence[Any]:
     """Runs with their machines and profiles."""
-    run, machine, hardware, profile = tables.Run, tables.Machine, tables.Hardware, tables.Profile
+    run, machine, hardware, profile = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.ProfileRow
     query = (
         select(
             run.id,
@@ -137,7 +137,7 @@ def _of_the_run(row: Any) -> dict[tuple[str, str], str]:
 
 def _environments(connection: Connection, numbers: Collection[int]) -> dict[int, dict[tuple[str, str], str]]:
     """By run number, what is told of the environment given last; the canary's is none."""
-    table, link = tables.Environment, tables.RunEnvironment
+    table, link = tables.EnvironmentRow, tables.RunEnvironmentRow
     used = (
         select(link.run_number, link.environment_id)
         .join(table, table.id == link.environment_id)
@@ -152,11 +152,11 @@ def _environments(connection: Connection, numbers: Collection[int]) -> dict[int,
 
 
 _ENVIRONMENTS = select(
-    tables.Environment.id,
-    tables.Environment.fingerprint,
-    tables.Environment.torch_version,
-    tables.Environment.python_version,
-    tables.Environment.facts,
+    tables.EnvironmentRow.id,
+    tables.EnvironmentRow.fingerprint,
+    tables.EnvironmentRow.torch_version,
+    tables.EnvironmentRow.python_version,
+    tables.EnvironmentRow.facts,
 )
 
 

@@ -33,7 +33,12 @@ Lines = dict[SeriesKey, tuple[SeriesPoint, ...]]
 
 def series_names() -> AnySelect:
     """The series, each with its id and the columns of its key."""
-    table, case, hardware, profile = tables.Series, tables.BenchmarkCase, tables.Hardware, tables.Profile
+    table, case, hardware, profile = (
+        tables.SeriesRow,
+        tables.BenchmarkCaseRow,
+        tables.HardwareRow,
+        tables.ProfileRow,
+    )
     return (
         select(
             table.id,
@@ -54,22 +59,22 @@ def series_of_metric(
     metric: str, hardware: str | None = None, profile: str | None = None, *, techniques: bool = False
 ) -> AnySelect:
     """The series of a metric: all, of a hardware, of a profile (fingerprints), of cases under a technique."""
-    query = series_names().where(tables.Series.metric == metric)
+    query = series_names().where(tables.SeriesRow.metric == metric)
     if hardware is not None:
-        query = query.where(tables.Hardware.fingerprint == hardware)
+        query = query.where(tables.HardwareRow.fingerprint == hardware)
     if profile is not None:
-        query = query.where(tables.Profile.fingerprint == profile)
+        query = query.where(tables.ProfileRow.fingerprint == profile)
     return query.where(under_technique()) if techniques else query
 
 
 def under_technique() -> ColumnElement[bool]:
     """That a case is under a technique: the key of any other ends in `eager`."""
-    return tables.BenchmarkCase.key.not_like("%/eager")
+    return tables.BenchmarkCaseRow.key.not_like("%/eager")
 
 
 def ids_of(names: AnySelect) -> Select[int]:
     """The ids of the series that a query of `series_names` finds."""
-    return names.with_only_columns(tables.Series.id)
+    return names.with_only_columns(tables.SeriesRow.id)
 
 
 def series_key(row: AnyRow) -> SeriesKey:
@@ -80,8 +85,8 @@ def series_key(row: AnyRow) -> SeriesKey:
 def series_ids_of(connection: Connection, keys: Collection[SeriesKey]) -> dict[int, SeriesKey]:
     """The series that these keys name, by id; those that are not there are left out."""
     wanted = {identity(key) for key in keys}
-    query = series_names().where(tables.Series.metric.in_({key.metric for key in keys}))
-    rows = rows_among(connection, query, tables.BenchmarkCase.key, (key.case for key in keys))
+    query = series_names().where(tables.SeriesRow.metric.in_({key.metric for key in keys}))
+    rows = rows_among(connection, query, tables.BenchmarkCaseRow.key, (key.case for key in keys))
     return {row.id: key for row in rows if identity(key := series_key(row)) in wanted}
 
 
@@ -97,14 +102,14 @@ def by_name(key: SeriesKey) -> tuple[str, ...]:
 
 def measured_values() -> tuple[InstrumentedAttribute[Any], ...]:
     """The numbers of a measurement, in the order in which both records that hold them name them."""
-    table = tables.Measurement
+    table = tables.MeasurementRow
     return table.point, table.low, table.high, table.smallest, table.largest, table.spread, table.n
 
 
 def measured() -> AnySelect:
     """All measurements with the columns that `points` needs: the series, a `SeriesPoint`, what orders it."""
-    table, run, link = tables.Measurement, tables.Run, tables.RunEnvironment
-    environment, machine = tables.Environment, tables.Machine
+    table, run, link = tables.MeasurementRow, tables.RunRow, tables.RunEnvironmentRow
+    environment, machine = tables.EnvironmentRow, tables.MachineRow
     in_run = (link.run_number == table.run_number) & (link.environment_id == table.environment_id)
     return (
         select(table.series_id, run.id, run.started_at, environment.fingerprint, environment.torch_version)
@@ -120,22 +125,22 @@ def measured() -> AnySelect:
 
 def of_series(ids: Collection[int], newest: int | None) -> AnySelect:
     """The measurements of some series; with `newest` only so many of each, and what started with the last."""
-    table = tables.Measurement
+    table = tables.MeasurementRow
     if newest is None:
         return measured().where(table.series_id.in_(ids))
-    earlier = aliased(tables.Measurement)
+    earlier = aliased(tables.MeasurementRow)
     started_at = (
         select(earlier.started_at)
-        .where(earlier.series_id == tables.Series.id)
+        .where(earlier.series_id == tables.SeriesRow.id)
         .order_by(earlier.started_at.desc())
         .limit(1)
         .offset(newest - 1)
-        .correlate(tables.Series)
+        .correlate(tables.SeriesRow)
         .scalar_subquery()
     )
     long_ago = literal(_LONG_AGO, tables.UtcTime())
-    oldest = select(tables.Series.id, func.coalesce(started_at, long_ago).label("started_at"))
-    since = oldest.where(tables.Series.id.in_(ids)).cte("since")
+    oldest = select(tables.SeriesRow.id, func.coalesce(started_at, long_ago).label("started_at"))
+    since = oldest.where(tables.SeriesRow.id.in_(ids)).cte("since")
     return measured().join(since, (table.series_id == since.c.id) & (table.started_at >= since.c.started_at))
 
 
@@ -143,7 +148,7 @@ def newest_run(
     series_id: SQLColumnExpression[int], *, other_than: SQLColumnExpression[int] | None = None
 ) -> ScalarSelect[int]:
     """The number of the newest run in a series: one step from the end of the clustered key."""
-    point = aliased(tables.Measurement)
+    point = aliased(tables.MeasurementRow)
     query = (
         select(point.run_number)
         .where(point.series_id == series_id)
@@ -190,7 +195,7 @@ def headlines(database: Database, metric: str) -> list[Headline]:
 
     Of a run that measured several environments the one given last speaks: it is the candidate.
     """
-    table, point = tables.Series, tables.Measurement
+    table, point = tables.SeriesRow, tables.MeasurementRow
     latest = select(table.id, newest_run(table.id).label("run")).where(table.metric == metric).cte("latest")
     previous = select(latest.c.id, newest_run(latest.c.id, other_than=latest.c.run))
     # A row for each: with both in one row, Postgres looks for them anew for every point a series ever had.
@@ -199,7 +204,7 @@ def headlines(database: Database, metric: str) -> list[Headline]:
         measured()
         .join(ends, (ends.c.id == point.series_id) & (ends.c.run == point.run_number))
         # The time is part of the clustered key: with it a point is found, without it searched for.
-        .where(tables.Run.number == ends.c.run, tables.Run.started_at == point.started_at)
+        .where(tables.RunRow.number == ends.c.run, tables.RunRow.started_at == point.started_at)
     )
     by_run: dict[int, dict[str, SeriesPoint]] = defaultdict(dict)
     with database.reading() as connection:
@@ -218,18 +223,18 @@ def headlines(database: Database, metric: str) -> list[Headline]:
 
 def points_of_runs(database: Database, runs: Collection[str], metrics: Collection[str]) -> Lines:
     """All series of some metrics that have a point in these runs, with their points in them."""
-    table = tables.Measurement
-    wanted = select(tables.Series.id).where(tables.Series.metric.in_(set(metrics)))
+    table = tables.MeasurementRow
+    wanted = select(tables.SeriesRow.id).where(tables.SeriesRow.metric.in_(set(metrics)))
     query = measured().where(table.series_id.in_(wanted))
     with database.reading() as connection:
         rows = rows_among(connection, query, table.run_number, _numbers(connection, runs))
-        found = rows_among(connection, series_names(), tables.Series.id, {row[0] for row in rows})
+        found = rows_among(connection, series_names(), tables.SeriesRow.id, {row[0] for row in rows})
     return _lines(rows, {row.id: series_key(row) for row in found})
 
 
 def lines(database: Database, keys: Sequence[SeriesKey], runs: Collection[str]) -> Lines:
     """The points that these series have in some runs; a series without any is left out."""
-    table = tables.Measurement
+    table = tables.MeasurementRow
     with database.reading() as connection:
         found = series_ids_of(connection, keys)
         numbers = _numbers(connection, runs)
@@ -247,7 +252,7 @@ def lines(database: Database, keys: Sequence[SeriesKey], runs: Collection[str]) 
 
 def _numbers(connection: Connection, runs: Collection[str]) -> dict[int, datetime]:
     """When some runs started, by their numbers."""
-    query = select(tables.Run.number, tables.Run.started_at).where(tables.Run.id.in_(set(runs)))
+    query = select(tables.RunRow.number, tables.RunRow.started_at).where(tables.RunRow.id.in_(set(runs)))
     return {number: started_at for number, started_at in connection.execute(query)}
 
 

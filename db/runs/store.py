@@ -49,16 +49,18 @@ def save_run(database: Database, run: Run) -> None:
         }
         about: Values = {"kind": run.kind, "source": run.source, "source_format": run.source_format}
         first: Values = {"id": run.id, "command": run.command, "counts": {}, **about, **identity}
-        new = insert_missing(connection, tables.Run, [first | later])
+        new = insert_missing(connection, tables.RunRow, [first | later])
         stored = _lock_run(connection, run.id)
         _same_run(run, stored, identity)
         if new != 1 and (stored.state != "complete" or run.state == "complete"):
-            connection.execute(update(tables.Run).where(tables.Run.number == stored.number).values(later))
+            connection.execute(
+                update(tables.RunRow).where(tables.RunRow.number == stored.number).values(later)
+            )
         places = [
             {"run_number": stored.number, "environment_id": environments[each.fingerprint], "position": place}
             for place, each in enumerate(run.environments)
         ]
-        insert_missing(connection, tables.RunEnvironment, places)
+        insert_missing(connection, tables.RunEnvironmentRow, places)
 
 
 def save_outcomes(
@@ -78,16 +80,16 @@ def save_outcomes(
         new = _not_stored(connection, run, outcomes)
         if not new:
             return 0
-        connection.execute(insert(tables.Outcome), [key | _outcome_values(each) for key, each in new])
+        connection.execute(insert(tables.OutcomeRow), [key | _outcome_values(each) for key, each in new])
         samples = [key | _sample_values(each.blocks) for key, each in new if each.blocks]
         if samples:
-            connection.execute(insert(tables.Samples), samples)
+            connection.execute(insert(tables.SamplesRow), samples)
         telemetry = [key | values for key, each in new for values in _telemetry_values(each)]
         if telemetry:
-            connection.execute(insert(tables.Telemetry), telemetry)
+            connection.execute(insert(tables.TelemetryRow), telemetry)
         if planned:
             counts = Counter(run.counts) + Counter(outcome.status for _, outcome in new)
-            of_run = update(tables.Run).where(tables.Run.number == run.number)
+            of_run = update(tables.RunRow).where(tables.RunRow.number == run.number)
             connection.execute(of_run.values(counts=dict(counts)))
         return len(new)
 
@@ -106,11 +108,11 @@ def save_more_metrics(database: Database, run_id: str, outcomes: Sequence[Outcom
         for outcome in outcomes:
             place = (run.number, cases[outcome.case], environments[outcome.environment], outcome.replicate)
             key = zip(_KEY, place, strict=True)
-            this = [getattr(tables.Outcome, name) == value for name, value in key]
-            stored = connection.execute(select(tables.Outcome.metrics).where(*this)).scalar()
+            this = [getattr(tables.OutcomeRow, name) == value for name, value in key]
+            stored = connection.execute(select(tables.OutcomeRow.metrics).where(*this)).scalar()
             if stored is not None and outcome.metrics.keys() - stored.keys():
                 metrics = {**outcome.metrics, **stored}
-                connection.execute(update(tables.Outcome).where(*this).values(metrics=metrics))
+                connection.execute(update(tables.OutcomeRow).where(*this).values(metrics=metrics))
 
 
 def save_measurements(database: Database, run_id: str, measurements: Sequence[Measurement]) -> None:
@@ -141,7 +143,7 @@ def save_measurements(database: Database, run_id: str, measurements: Sequence[Me
             }
             for pair, each in zip(pairs, measurements, strict=True)
         }
-        insert_or_replace(connection, tables.Measurement, list(rows.values()), _POINT)
+        insert_or_replace(connection, tables.MeasurementRow, list(rows.values()), _POINT)
 
 
 #: What a run cannot change without being another, by its column.
@@ -170,7 +172,7 @@ class _KnownEnvironments(dict[str, int]):
 
 def _lock_run(connection: Connection, run_id: str) -> AnyRow:
     """What the store needs to know of a run, which nobody else writes to until this transaction ends."""
-    query = select(tables.Run).where(tables.Run.id == run_id).with_for_update()
+    query = select(tables.RunRow).where(tables.RunRow.id == run_id).with_for_update()
     found = connection.execute(query).first()
     if found is None:
         raise ValueError(f"run {run_id} was never stored")
@@ -178,7 +180,7 @@ def _lock_run(connection: Connection, run_id: str) -> AnyRow:
 
 
 def _environments_of(connection: Connection, run: AnyRow) -> _KnownEnvironments:
-    environment, link = tables.Environment, tables.RunEnvironment
+    environment, link = tables.EnvironmentRow, tables.RunEnvironmentRow
     query = (
         select(environment.fingerprint, environment.id)
         .join(link, link.environment_id == environment.id)
@@ -193,7 +195,7 @@ def _not_stored(
     """The outcomes whose key is not taken yet, each with that key; of several with the same key the first."""
     environments = _environments_of(connection, run)
     cases = case_ids(connection, {outcome.case for outcome in outcomes})
-    table = tables.Outcome
+    table = tables.OutcomeRow
     of_run = select(table.case_id, table.environment_id, table.replicate).where(
         table.run_number == run.number
     )

@@ -35,11 +35,11 @@ def operator_tables(
     With `like`, a run, only of runs of its hardware, profile and harness: others cannot be subtracted from
     its tables. Of one run all are told, else the first `limit`.
     """
-    query = _query().limit(limit) if run is None else _query().where(tables.Run.id == run)
+    query = _query().limit(limit) if run is None else _query().where(tables.RunRow.id == run)
     if case is not None:
-        query = query.where(tables.BenchmarkCase.key == case)
+        query = query.where(tables.BenchmarkCaseRow.key == case)
     if workload is not None:
-        query = query.where(begins_with(tables.BenchmarkCase.key, f"{workload}/"))
+        query = query.where(begins_with(tables.BenchmarkCaseRow.key, f"{workload}/"))
     if like is not None:
         query = query.where(*_like(like))
     return _tables(database, query)
@@ -48,16 +48,16 @@ def operator_tables(
 def newest_operator_table(database: Database, series: SeriesKey, torch_version: str) -> OperatorTable | None:
     """The newest table of a version of PyTorch in the case of a series, under its hardware and profile."""
     query = _query().where(
-        tables.BenchmarkCase.key == series.case,
-        tables.Hardware.fingerprint == series.hardware,
-        tables.Profile.fingerprint == series.profile,
-        tables.Environment.torch_version == torch_version,
+        tables.BenchmarkCaseRow.key == series.case,
+        tables.HardwareRow.fingerprint == series.hardware,
+        tables.ProfileRow.fingerprint == series.profile,
+        tables.EnvironmentRow.torch_version == torch_version,
     )
     return next(iter(_tables(database, query.limit(1))), None)
 
 
 def _like(run: str) -> list[ColumnElement[bool]]:
-    table = tables.Run
+    table = tables.RunRow
     alike = (table.hardware_id, table.profile_id, table.harness)
     return [each == select(each).where(table.id == run).scalar_subquery() for each in alike]
 
@@ -84,13 +84,13 @@ def _table(row: Row[*tuple[Any, ...]]) -> OperatorTable:
 
 def _query() -> Select[*tuple[Any, ...]]:
     """Outcomes that hold a table, with what tells these apart, newest run first."""
-    outcome, case, environment = tables.Outcome, tables.BenchmarkCase, tables.Environment
-    machine, hardware, profile = tables.Machine, tables.Hardware, tables.Profile
+    outcome, case, environment = tables.OutcomeRow, tables.BenchmarkCaseRow, tables.EnvironmentRow
+    machine, hardware, profile = tables.MachineRow, tables.HardwareRow, tables.ProfileRow
     return (
         select(
-            tables.Run.id,
-            tables.Run.started_at,
-            tables.Run.harness,
+            tables.RunRow.id,
+            tables.RunRow.started_at,
+            tables.RunRow.harness,
             case.key,
             environment.name.label("environment"),
             environment.torch_version,
@@ -101,21 +101,21 @@ def _query() -> Select[*tuple[Any, ...]]:
             outcome.facts,
         )
         .select_from(outcome)
-        .join(tables.Run, tables.Run.number == outcome.run_number)
+        .join(tables.RunRow, tables.RunRow.number == outcome.run_number)
         .join(case, case.id == outcome.case_id)
         .join(environment, environment.id == outcome.environment_id)
-        .join(machine, machine.id == tables.Run.machine_id)
-        .join(hardware, hardware.id == tables.Run.hardware_id)
-        .join(profile, profile.id == tables.Run.profile_id)
+        .join(machine, machine.id == tables.RunRow.machine_id)
+        .join(hardware, hardware.id == tables.RunRow.hardware_id)
+        .join(profile, profile.id == tables.RunRow.profile_id)
         # Facts are compared as the text that they are stored as. A failed trace, which has no table, must not
         # count toward a limit, nor what somebody else calls a profile.
         .where(
-            tables.Run.suite == SUITE,
+            tables.RunRow.suite == SUITE,
             type_coerce(outcome.facts, PlainText()).contains(_HELD, autoescape=True),
         )
         .order_by(
-            tables.Run.started_at.desc(),
-            tables.Run.number.desc(),
+            tables.RunRow.started_at.desc(),
+            tables.RunRow.number.desc(),
             outcome.started_at,
             outcome.case_id,
             outcome.environment_id,

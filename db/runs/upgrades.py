@@ -17,7 +17,7 @@ def upgrade_runs(
     database: Database, kind: RunKind = RunKind.UPGRADE, *, newest: int = 100
 ) -> list[UpgradeRun]:
     """The newest runs of a kind that measures two environments in turns, newest first."""
-    run, machine, hardware, profile = tables.Run, tables.Machine, tables.Hardware, tables.Profile
+    run, machine, hardware, profile = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.ProfileRow
     query = (
         select(
             run.number,
@@ -52,7 +52,7 @@ def upgrade_runs(
 
 def _environments(connection: Connection, runs: Collection[int]) -> dict[int, list[NamedEnvironment]]:
     """By run number the environments but the canary's."""
-    table, link = tables.Environment, tables.RunEnvironment
+    table, link = tables.EnvironmentRow, tables.RunEnvironmentRow
     query = (
         select(link.run_number, table.fingerprint, table.name, table.torch_version)
         .join(table, table.id == link.environment_id)

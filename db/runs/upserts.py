@@ -7,32 +7,36 @@ from sqlalchemy import Connection, select
 
 from records.environments import Environment
 from records.machines import Hardware, Machine
-from records.runs import Profile
+from records.runs import RunProfile
 
 from ..connection.statements import Values, insert_missing, rows_among
 from ..schema import core_tables as tables
 
-Named = type[tables.Hardware] | type[tables.Machine] | type[tables.Environment] | type[tables.Profile]
+Named = (
+    type[tables.HardwareRow] | type[tables.MachineRow] | type[tables.EnvironmentRow] | type[tables.ProfileRow]
+)
 
 
 def machine_id(connection: Connection, machine: Machine) -> int:
     """The id of `machine`, stored if need be."""
     values: Values = {"name": machine.name, "facts": dict(machine.facts)}
-    return _by_fingerprint(connection, tables.Machine, {machine.fingerprint: values})[machine.fingerprint]
+    return _by_fingerprint(connection, tables.MachineRow, {machine.fingerprint: values})[machine.fingerprint]
 
 
 def hardware_id(connection: Connection, hardware: Hardware) -> int:
     """The id of `hardware`, stored if need be."""
     values: Values = {"label": hardware.label, "facts": dict(hardware.facts)}
-    return _by_fingerprint(connection, tables.Hardware, {hardware.fingerprint: values})[hardware.fingerprint]
+    return _by_fingerprint(connection, tables.HardwareRow, {hardware.fingerprint: values})[
+        hardware.fingerprint
+    ]
 
 
-def profile_id(connection: Connection, profile: Profile) -> int:
+def profile_id(connection: Connection, profile: RunProfile) -> int:
     """The id of `profile`, stored if need be; raises ValueError where other settings are stored for it."""
     # As it would come back: what is compared has been JSON.
     settings = json.loads(json.dumps(dict(profile.settings)))
     values: Values = {"name": profile.name, "settings": settings}
-    known = _by_fingerprint(connection, tables.Profile, {profile.fingerprint: values}, ("settings",))
+    known = _by_fingerprint(connection, tables.ProfileRow, {profile.fingerprint: values}, ("settings",))
     return known[profile.fingerprint]
 
 
@@ -48,12 +52,12 @@ def environment_ids(connection: Connection, environments: Sequence[Environment])
         }
         for each in environments
     }
-    return _by_fingerprint(connection, tables.Environment, rows, ("torch_version", "python_version"))
+    return _by_fingerprint(connection, tables.EnvironmentRow, rows, ("torch_version", "python_version"))
 
 
 def case_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
     """The ids of these cases by key, stored if need be; raises ValueError for a text that is no case key."""
-    table = tables.BenchmarkCase
+    table = tables.BenchmarkCaseRow
 
     def stored() -> dict[str, int]:
         rows = rows_among(connection, select(table.key, table.id), table.key, keys)
@@ -70,7 +74,7 @@ def series_ids(
     connection: Connection, hardware: int, profile: int, pairs: Collection[tuple[int, str]]
 ) -> dict[tuple[int, str], int]:
     """The ids of the series of (case id, metric) on one hardware under one profile, stored if need be."""
-    table = tables.Series
+    table = tables.SeriesRow
     query = select(table.case_id, table.metric, table.id).where(
         table.hardware_id == hardware, table.profile_id == profile
     )

@@ -43,7 +43,7 @@ STATES = ("running", "complete", "interrupted")
 DIRECTIONS = ("lower", "higher", "neither")
 
 
-class Hardware(Base):
+class HardwareRow(Base):
     """What makes machines comparable."""
 
     __tablename__ = "hardware"
@@ -54,7 +54,7 @@ class Hardware(Base):
     facts: Mapped[Facts]
 
 
-class Machine(Base):
+class MachineRow(Base):
     """One host."""
 
     __tablename__ = "machine"
@@ -65,7 +65,7 @@ class Machine(Base):
     facts: Mapped[Facts]
 
 
-class Environment(Base):
+class EnvironmentRow(Base):
     """One interpreter with one PyTorch build, or the canary's without any."""
 
     __tablename__ = "environment"
@@ -84,7 +84,7 @@ class Environment(Base):
     )
 
 
-class Profile(Base):
+class ProfileRow(Base):
     """A measurement profile."""
 
     __tablename__ = "profile"
@@ -95,7 +95,7 @@ class Profile(Base):
     settings: Mapped[Facts]
 
 
-class BenchmarkCase(Base):
+class BenchmarkCaseRow(Base):
     """One workload under one technique; the other columns are the parts of its key."""
 
     __tablename__ = "benchmark_case"
@@ -108,7 +108,7 @@ class BenchmarkCase(Base):
     technique: Mapped[Facts]
 
 
-class Series(Base):
+class SeriesRow(Base):
     """The identity of a series: what two measurements must share to be compared."""
 
     __tablename__ = "series"
@@ -125,7 +125,7 @@ class Series(Base):
     )
 
 
-class Metric(Base):
+class MetricRow(Base):
     """What a metric is that came from outside; ours are in the catalogue and have no row."""
 
     __tablename__ = "metric"
@@ -138,7 +138,7 @@ class Metric(Base):
     __table_args__ = (CheckConstraint(one_of("better", DIRECTIONS), name="better"),)
 
 
-class Run(Base):
+class RunRow(Base):
     """One execution of a suite. `counts` maps status to number of outcomes: lists need no counting.
 
     The hardware is the run's and not the machine's: a host may be measured with and without its GPUs.
@@ -177,7 +177,7 @@ class Run(Base):
     )
 
 
-class RunEnvironment(Base):
+class RunEnvironmentRow(Base):
     """The environments of a run, in the order in which they were given."""
 
     __tablename__ = "run_environment"
@@ -189,7 +189,7 @@ class RunEnvironment(Base):
     __table_args__ = (Index(None, "environment_id"),)
 
 
-class Outcome(Base):
+class OutcomeRow(Base):
     """How one planned replicate ended."""
 
     __tablename__ = "outcome"
@@ -216,7 +216,7 @@ def _of_an_outcome(name: str) -> ForeignKeyConstraint:
     return ForeignKeyConstraint(key, [f"outcome.{column}" for column in key], name=name)
 
 
-class Samples(Base):
+class SamplesRow(Base):
     """The raw samples of one outcome, apart from it so that lists never read them; `codec` says how to."""
 
     __tablename__ = "samples"
@@ -231,7 +231,7 @@ class Samples(Base):
     __table_args__ = (_of_an_outcome("fk_samples_outcome"),)
 
 
-class Telemetry(Base):
+class TelemetryRow(Base):
     """One device's recording beside one outcome; unlike all else it is not kept for ever.
 
     What lists show stands in columns of their own and before the blob, so that no list ever reads that.
@@ -257,7 +257,7 @@ class Telemetry(Base):
     __table_args__ = (_of_an_outcome("fk_telemetry_outcome"),)
 
 
-class Measurement(Base):
+class MeasurementRow(Base):
     """One point of a series.
 
     `started_at` repeats the run's: journals arrive late and out of order, and only with the time inside

@@ -18,7 +18,7 @@ TRIAGES = ("open", "acknowledged", "expected", "fixed")
 ACTIONS = ("acknowledge", "expected", "fixed", "mute", "note", "link")
 
 
-class Finding(Base):
+class FindingRow(Base):
     """A change that detection saw in a series, as a schedule measured it.
 
     `at_run` is the first run after it, `before_run` the last one before. Change and interval are log ratios.
@@ -60,7 +60,7 @@ class Finding(Base):
     )
 
 
-class Triage(Base):
+class TriageRow(Base):
     """What somebody did with a finding; rows are only ever added."""
 
     __tablename__ = "triage"
@@ -75,7 +75,7 @@ class Triage(Base):
     __table_args__ = (CheckConstraint(one_of("action", ACTIONS), name="action"), Index(None, "finding_id"))
 
 
-class Notice(Base):
+class NoticeRow(Base):
     """What was told, or is to be."""
 
     __tablename__ = "notice"
@@ -90,7 +90,7 @@ class Notice(Base):
     __table_args__ = (Index(None, "made_at"),)
 
 
-class NoticeDelivery(Base):
+class NoticeDeliveryRow(Base):
     """A notice on its way to one target, which is named without its secrets; no row where none was tried."""
 
     __tablename__ = "delivery"

@@ -16,7 +16,7 @@ TASK_STATES = ("waiting", "running", "done", "failed", "lost", "cancelled")
 ENDS = ("", "done", "failed", "lost", "stale", "released", "cancelled")
 
 
-class Fire(Base):
+class FireRow(Base):
     """One due moment of one schedule, stored before any work for it."""
 
     __tablename__ = "fire"
@@ -29,7 +29,7 @@ class Fire(Base):
     __table_args__ = (CheckConstraint(one_of("how", HOWS), name="how"),)
 
 
-class Task(Base):
+class TaskRow(Base):
     """One thing to be done for a fire. `token` is the running attempt's: whoever else writes is too late."""
 
     __tablename__ = "task"
@@ -63,7 +63,7 @@ class Task(Base):
     )
 
 
-class Attempt(Base):
+class AttemptRow(Base):
     """One try at a task, under a token of its own."""
 
     __tablename__ = "attempt"
@@ -81,7 +81,7 @@ class Attempt(Base):
     __table_args__ = (CheckConstraint(one_of("ended", ENDS), name="ended"), Index(None, "run_id"))
 
 
-class Scheduler(Base):
+class SchedulerRow(Base):
     """A scheduler that lives, or did when it was last seen. Versions before this column say no `facts`."""
 
     __tablename__ = "scheduler"

@@ -63,9 +63,9 @@ def windows(
     """The recordings of a run, of a case key, of both or of all, newest run and then newest outcome first."""
     with database.reading() as connection:
         runs = _runs(connection, run, case, limit)
-        query = _windows().where(tables.Telemetry.run_number.in_(list(runs)))
+        query = _windows().where(tables.TelemetryRow.run_number.in_(list(runs)))
         if case is not None:
-            query = query.where(tables.BenchmarkCase.key == case)
+            query = query.where(tables.BenchmarkCaseRow.key == case)
         rows = connection.execute(query).all()
     places = {number: place for place, number in enumerate(runs)}
     # Stable: within a run they stay as they came.
@@ -81,7 +81,7 @@ def recording(
     `environment` is a fingerprint. Raises DamagedTelemetry for one that cannot be read back and SchemaTooNew
     for one in a form that is not known here.
     """
-    table = tables.Telemetry
+    table = tables.TelemetryRow
     columns = select(table.device, table.name, table.rung, table.codec, table.blob)
     query = of_outcome(columns, table, run, case, environment, replicate).where(table.device == device)
     with database.reading() as connection:
@@ -96,22 +96,22 @@ def recording(
 
 def _runs(connection: Connection, run: str | None, case: str | None, windows: int) -> dict[int, AnyRow]:
     """A run, or the newest ones that have so many windows together, by number: no look at all the others."""
-    table, telemetry, machine = tables.Run, tables.Telemetry, tables.Machine
+    table, telemetry, machine = tables.RunRow, tables.TelemetryRow, tables.MachineRow
     mine = telemetry.run_number == table.number
     if case is not None:
-        key = tables.BenchmarkCase
+        key = tables.BenchmarkCaseRow
         mine &= telemetry.case_id == select(key.id).where(key.key == case).scalar_subquery()
     query = (
         select(
             table.number,
             table.id,
             table.started_at,
-            tables.Hardware.label.label("hardware"),
+            tables.HardwareRow.label.label("hardware"),
             machine.name.label("machine"),
             select(func.count()).where(mine).correlate(table).scalar_subquery().label("windows"),
         )
         .join(machine, machine.id == table.machine_id)
-        .join(tables.Hardware, tables.Hardware.id == table.hardware_id)
+        .join(tables.HardwareRow, tables.HardwareRow.id == table.hardware_id)
         .where(exists().where(mine).correlate(table))
         .order_by(table.started_at.desc(), table.number.desc())
         .limit(windows)
@@ -136,8 +136,8 @@ def _window(run: AnyRow, row: AnyRow) -> TelemetryWindow:
 
 def _windows() -> AnySelect:
     """What the records of a list hold beside their run, without a look at any blob; newest outcome first."""
-    table, outcome = tables.Telemetry, tables.Outcome
-    case, environment = tables.BenchmarkCase, tables.Environment
+    table, outcome = tables.TelemetryRow, tables.OutcomeRow
+    case, environment = tables.BenchmarkCaseRow, tables.EnvironmentRow
     return (
         select(
             table.run_number,

@@ -10,14 +10,14 @@ from statistics import median
 from analysis.replicates import Summary
 from records.machines import Machine
 from records.outcomes import Measurement, Outcome
-from records.runs import Profile
+from records.runs import RunProfile
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, digest
 from ..imported import ImportedRun
 from ..reading import At, json_of
-from ..serialization import STATUSES
 from .oss_v3_record import Record, extra, extra_text
+from .run_bodies import STATUSES
 
 #: The database keeps values as 32-bit floats, and what is said of them as text.
 _AGREEING = 1e-6
@@ -122,7 +122,7 @@ def restored(run: ImportedRun, ours: Ours) -> ImportedRun:
     return ImportedRun(restated, tuple(outcomes), measurements)
 
 
-def _profile(imported: Profile, measured: tuple[str, str]) -> Profile:
+def _profile(imported: RunProfile, measured: tuple[str, str]) -> RunProfile:
     """What was measured under two profiles is never one series, here as little as where it comes from."""
     fingerprint, name = measured
     own = hashlib.sha256(f"{imported.fingerprint} {fingerprint}".encode(errors="replace")).hexdigest()[:16]

@@ -11,7 +11,7 @@ from typing import Any, cast
 from analysis.metrics import METRICS, Better
 from records.machines import Machine
 from records.outcomes import MetricDefinition, Outcome
-from records.runs import Profile
+from records.runs import RunProfile
 
 from ..errors import BadFile
 from ..foreign_runs import SUBMITTED, Failure, ForeignOrigin, Point, assembled, case_key, plain
@@ -132,7 +132,7 @@ def _assembled(
     settings = {"submitted_as": first.profile}
     # Apart from a profile of ours by that name: who submits ran under settings that we do not know.
     fingerprint = hashlib.sha256(f"{NAME}/{first.profile}".encode()).hexdigest()[:16]
-    profile = Profile(fingerprint, first.profile, settings) if first.profile else made.run.profile
+    profile = RunProfile(fingerprint, first.profile, settings) if first.profile else made.run.profile
     run = replace(made.run, machine=machine, profile=profile, command="pyrometer submit")
     facts: dict[str, dict[str, Any]] = {}
     for each in own:

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from analysis.detection.crossings import Crossing, crossings
-from analysis.detection.nights import Night
+from analysis.detection.nights import NightValue
 
 from .findings import MachineSeries
 
@@ -54,7 +54,7 @@ def border_change_of(body: Mapping[str, Any]) -> BorderChange:
     )
 
 
-def newest_crossing(nights: Sequence[Night], on: Collection[int]) -> Crossing | None:
+def newest_crossing(nights: Sequence[NightValue], on: Collection[int]) -> Crossing | None:
     """The newest border of a series, where so many nights ago as `on` holds; None otherwise."""
     found = crossings(nights)
     return found[-1] if found and found[-1].nights in on else None

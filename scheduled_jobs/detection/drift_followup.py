@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from analysis.detection.drift_followup import further
-from analysis.detection.nights import Night, Rules
+from analysis.detection.nights import NightValue, Rules
 from records.evidence import Continuation
 from records.findings import Finding
 
@@ -14,8 +14,8 @@ from .findings import MachineSeries
 def continuations(
     series: MachineSeries,
     known: Sequence[Finding],
-    nights: Sequence[Night],
-    control: Sequence[Night | None] | None,
+    nights: Sequence[NightValue],
+    control: Sequence[NightValue | None] | None,
     rules: Rules,
     now: datetime,
 ) -> dict[int, Continuation]:
@@ -58,8 +58,8 @@ def _by_finding(one: Finding, later: Sequence[Finding], now: datetime) -> Contin
 def _by_nights(
     one: Finding,
     series: MachineSeries,
-    nights: Sequence[Night],
-    control: Sequence[Night | None] | None,
+    nights: Sequence[NightValue],
+    control: Sequence[NightValue | None] | None,
     rules: Rules,
     now: datetime,
 ) -> Continuation | None:

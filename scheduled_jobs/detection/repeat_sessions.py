@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from analysis.detection.drift_followup import stays_off
-from analysis.detection.nights import Night, Rules, early
+from analysis.detection.nights import NightValue, Rules, early
 from analysis.metrics import METRICS
 from db.findings.store import Reopened
 from records.evidence import ComparedRuns
@@ -19,8 +19,8 @@ _EXPLAINS = ("candidate", "confirming", "confirmed", "machine")
 def findings_to_repeat(
     series: MachineSeries,
     known: Sequence[Finding],
-    nights: Sequence[Night],
-    control: Sequence[Night | None] | None,
+    nights: Sequence[NightValue],
+    control: Sequence[NightValue | None] | None,
     rules: Rules,
 ) -> dict[int, Reopened]:
     """What is measured once more, by finding, of a series whose `known` findings these are, of any state.

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
-from analysis.detection.nights import Night
+from analysis.detection.nights import NightValue
 from db.connection.engine import Database
 from db.runs.run_changes import changes_along
 from records.runs import RunChange
@@ -76,33 +76,33 @@ def border(changes: Iterable[RunChange]) -> str:
     return "; ".join(sentences[:_LISTED]) + more
 
 
-def nights(series: MachineSeries, borders: Mapping[str, str], runs: Sequence[str]) -> list[Night]:
+def nights(series: MachineSeries, borders: Mapping[str, str], runs: Sequence[str]) -> list[NightValue]:
     """The nights of a series; `runs` are all of its machine in order, for a case may have missed a border.
 
     The first night of a calendar week is its `weekly` one.
     """
     number = {run: place for place, run in enumerate(runs)}
-    made: list[Night] = []
+    made: list[NightValue] = []
     last, week = -1, (0, 0)
     for point in series.points:
         now = number[point.run]
         since = [borders[run] for run in runs[last + 1 : now + 1] if run in borders] if made else []
         own = point.started_at.isocalendar()[:2]
-        made.append(Night(point.point, "; ".join(since), weekly=own != week))
+        made.append(NightValue(point.point, "; ".join(since), weekly=own != week))
         last, week = now, own
     return made
 
 
-def control_of(series: MachineSeries, control: MachineSeries | None) -> list[Night | None] | None:
+def control_of(series: MachineSeries, control: MachineSeries | None) -> list[NightValue | None] | None:
     """The control's value for each night of a series, the nearest in time; None where there is no control."""
     if control is None:
         return None
     moments = [point.started_at for point in control.points]
-    found: list[Night | None] = []
+    found: list[NightValue | None] = []
     for point in series.points:
         place = bisect_left(moments, point.started_at)
         beside = control.points[max(0, place - 1) : place + 1]
         nearest = min(beside, key=lambda one: abs(one.started_at - point.started_at))
         near = abs(nearest.started_at - point.started_at) <= _SAME_NIGHT
-        found.append(Night(nearest.point) if near else None)
+        found.append(NightValue(nearest.point) if near else None)
     return found if any(found) else None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from analysis.detection.change_points import judge
 from analysis.detection.night_scan import Raised, scan
-from analysis.detection.nights import Change, Decision, Night, Rules
+from analysis.detection.nights import Change, Decision, NightValue, Rules
 
 Values = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Values]
@@ -220,7 +220,9 @@ def test_after_two_refutations_a_series_must_move_twice_as_far_for_sixty_nights(
         values = LOW * np.random.default_rng(32).normal(size=night + 20)
         values[night:] += math.log1p(size)
         assert bool(raised(values)) and bool(raised(values, refuted_twice())) == seen
-    nights = [Night(value) for value in np.exp(LOW * np.random.default_rng(33).normal(size=145)).tolist()]
+    nights = [
+        NightValue(value) for value in np.exp(LOW * np.random.default_rng(33).normal(size=145)).tolist()
+    ]
     factors = [judge(nights[:n], "lower", None, None, refuted_twice()).factor for n in (82, 110, 121, 145)]
     assert factors == [2.0, 2.0, 1.0, 1.0]
     once = judge(nights[:100], "lower", None, None, refuted_twice()[:1])

@@ -27,7 +27,7 @@ from db.runs.store import save_measurements, save_outcomes, save_run
 from records.environments import Environment
 from records.machines import Machine
 from records.outcomes import Outcome
-from records.runs import Profile
+from records.runs import RunProfile
 from support.builders import full_database
 from support.builders.run_records import (
     BERT,
@@ -66,7 +66,7 @@ def machine() -> Machine:
     return replace(found, fingerprint=fingerprint(found.fingerprint), hardware=hardware)
 
 
-def profile() -> Profile:
+def profile() -> RunProfile:
     return replace(a_profile(), fingerprint=fingerprint("profile"))
 
 

@@ -12,8 +12,8 @@ from analysis.metrics import METRICS, Better
 from dashboard.components.query_params import public
 from dashboard.hardware import charts, frames, measured, normalised, tables, view
 from dashboard.hardware.normalised import HardwareColumn, HardwareValue
-from records.runs import Profile
-from records.series import Headline, Place, ReleasePoint, SeriesKey, SeriesPoint
+from records.runs import RunProfile
+from records.series import Headline, MeasurementConditions, ReleasePoint, SeriesKey, SeriesPoint
 from support.builders.technique_runs import CPU, GPU, fingerprint, profile
 
 NOW = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
@@ -221,8 +221,10 @@ def test_the_newest_point_tells_noise_only_beside_one_of_its_own_environment() -
     assert C not in first.cells and not second.cells
 
 
-def place(hardware: str, made: Profile, run: str = "run-1") -> Place:
-    return Place(fingerprint(hardware), hardware, made.fingerprint, made.name, made.settings, run, NOW)
+def place(hardware: str, made: RunProfile, run: str = "run-1") -> MeasurementConditions:
+    return MeasurementConditions(
+        fingerprint(hardware), hardware, made.fingerprint, made.name, made.settings, run, NOW
+    )
 
 
 PLACES = [place(GPU, profile(pinned=30)), place(CPU, profile())]

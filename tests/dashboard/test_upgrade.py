@@ -285,7 +285,7 @@ def test_one_from_before_comparisons_were_stored_says_where_its_verdict_is(
 ) -> None:
     url = filled()
     with open_database(url) as database, database.writing() as connection:
-        connection.execute(update(tables.Run).values(facts={"device": "cpu"}))
+        connection.execute(update(tables.RunRow).values(facts={"device": "cpu"}))
     page = open_page(url, PAGE)
     assert page.warning[0].value.startswith("Measured before Pyrometer stored what was compared")
     assert typed(page)[0] == f"pyrometer report {RUN}"
@@ -298,7 +298,7 @@ def test_a_comparison_from_another_time_is_one_sentence(
 ) -> None:
     url = filled()
     with open_database(url) as database, database.writing() as connection:
-        connection.execute(update(tables.Run).values(facts=facts))
+        connection.execute(update(tables.RunRow).values(facts=facts))
     page = open_page(url, PAGE, run=RUN)
     assert "does not understand" in page.warning[0].value and "py-verdict" not in html(page)
 
@@ -307,7 +307,7 @@ def test_one_that_lacks_an_environment_is_one_sentence(open_page: Open, filled: 
     url = filled()
     body = Comparison("elsewhere", Story().comparison.new, Story().comparison.plan, Policy()).to_body()
     with open_database(url) as database, database.writing() as connection:
-        connection.execute(update(tables.Run).values(facts={COMPARED: body}))
+        connection.execute(update(tables.RunRow).values(facts={COMPARED: body}))
     page = open_page(url, PAGE, run=RUN)
     assert "which the run does not have" in page.warning[0].value
 

@@ -143,7 +143,7 @@ def test_a_writer_that_is_killed_leaves_whole_transactions(tmp_path: Path) -> No
     url = f"sqlite:///{tmp_path}/pyrometer.db"
     code = (
         "import sys; sys.path.insert(0, sys.argv[2])\n"
-        "from builders import an_outcome\n"
+        "from support.builders.run_records import an_outcome\n"
         "from db.runs import store\n"
         "from db.connection.engine import open_database\n"
         "database = open_database(sys.argv[1])\n"

@@ -391,14 +391,20 @@ def both(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("function", CALLS, ids=lambda function: function.__name__)
-def test_both_databases_answer_alike(both: list[Database], function: Callable[..., Any]) -> None:
-    called: set[CodeType] = set()
-    sys.setprofile(lambda frame, *_: called.add(frame.f_code))
-    try:
-        sqlite, postgres = (CALLS[function](database) for database in both)
-    finally:
-        sys.setprofile(None)
-    assert inspect.unwrap(function).__code__ in called, "CALLS has something else under this name"
-    assert sqlite == postgres
-    assert sqlite or function in WRITERS, "an empty answer proves nothing"
+def test_both_databases_answer_alike(both: list[Database]) -> None:
+    # One test: later calls read what earlier ones wrote, so they must not be spread over processes.
+    problems: dict[str, str] = {}
+    for function, call in CALLS.items():
+        called: set[CodeType] = set()
+        sys.setprofile(lambda frame, *_, called=called: called.add(frame.f_code))
+        try:
+            sqlite, postgres = (call(database) for database in both)
+        finally:
+            sys.setprofile(None)
+        if inspect.unwrap(function).__code__ not in called:
+            problems[function.__qualname__] = "CALLS has something else under this name"
+        elif sqlite != postgres:
+            problems[function.__qualname__] = f"SQLite answers {sqlite!r}, Postgres {postgres!r}"
+        elif not sqlite and function not in WRITERS:
+            problems[function.__qualname__] = "an empty answer proves nothing"
+    assert problems == {}

@@ -109,9 +109,12 @@ def test_a_database_without_tables_is_said_to_be_empty(tmp_path: Path) -> None:
 
 def test_wrong_counts_are_found(url: str, database: Database) -> None:
     filled(database)
-    spoil(database, update(tables.Run).where(tables.Run.id == "run-1").values(counts={"ok": 7, "crashed": 1}))
-    spoil(database, update(tables.Run).where(tables.Run.id == "run-2").values(planned=10))
-    spoil(database, update(tables.Run).where(tables.Run.id == "run-0").values(planned=8))
+    spoil(
+        database,
+        update(tables.RunRow).where(tables.RunRow.id == "run-1").values(counts={"ok": 7, "crashed": 1}),
+    )
+    spoil(database, update(tables.RunRow).where(tables.RunRow.id == "run-2").values(planned=10))
+    spoil(database, update(tables.RunRow).where(tables.RunRow.id == "run-0").values(planned=8))
     assert problems(everything(url)) == {
         "counts": [
             "Run run-0 is complete with 9 of 8 outcomes.",
@@ -123,12 +126,12 @@ def test_wrong_counts_are_found(url: str, database: Database) -> None:
 
 def test_a_measurement_that_its_outcomes_do_not_say_is_found(url: str, database: Database) -> None:
     filled(database)
-    of_one = tables.Measurement.run_number == 2
-    spoil(database, update(tables.Measurement).where(of_one, tables.Measurement.n == 1).values(n=2))
+    of_one = tables.MeasurementRow.run_number == 2
+    spoil(database, update(tables.MeasurementRow).where(of_one, tables.MeasurementRow.n == 1).values(n=2))
     spoil(
         database,
-        update(tables.Outcome)
-        .where(tables.Outcome.run_number == 3, tables.Outcome.replicate == 1)
+        update(tables.OutcomeRow)
+        .where(tables.OutcomeRow.run_number == 3, tables.OutcomeRow.replicate == 1)
         .values(status="wrong"),
     )
     found = problems(everything(url))
@@ -142,8 +145,8 @@ def test_a_measurement_that_its_outcomes_do_not_say_is_found(url: str, database:
 
 def test_what_was_imported_is_taken_as_it_came(url: str, database: Database) -> None:
     filled(database)
-    spoil(database, delete(tables.Measurement).where(tables.Measurement.run_number == 1))
-    spoil(database, update(tables.Run).values(source=RunSource.IMPORTED))
+    spoil(database, delete(tables.MeasurementRow).where(tables.MeasurementRow.run_number == 1))
+    spoil(database, update(tables.RunRow).values(source=RunSource.IMPORTED))
     found = everything(url)
     assert problems(found) == {} and found["measurements"].count == 0
     assert found["measurements"].notes == ("3 runs are imported, and taken as it came",)
@@ -151,12 +154,12 @@ def test_what_was_imported_is_taken_as_it_came(url: str, database: Database) -> 
 
 def test_points_out_of_place_and_out_of_order_are_found(url: str, database: Database) -> None:
     filled(database)
-    run, point = tables.Run, tables.Measurement
+    run, point = tables.RunRow, tables.MeasurementRow
     spoil(database, update(run).where(run.id == "run-0").values(started_at=a_night(9)))
     spoil(database, update(point).where(point.run_number == 3, point.n == 2).values(smallest=point.point + 1))
-    other = insert(tables.Hardware).values(fingerprint="other", label="8 x H200", facts={})
+    other = insert(tables.HardwareRow).values(fingerprint="other", label="8 x H200", facts={})
     with database.writing() as connection:
-        other_id = connection.execute(other.returning(tables.Hardware.id)).scalar_one()
+        other_id = connection.execute(other.returning(tables.HardwareRow.id)).scalar_one()
     spoil(database, update(run).where(run.id == "run-1").values(hardware_id=other_id))
     assert problems(everything(url))["points"] == [
         "15 measurements of run run-0 stand at another time.",
@@ -167,7 +170,7 @@ def test_points_out_of_place_and_out_of_order_are_found(url: str, database: Data
 
 def test_what_cannot_be_read_back_is_found(url: str, database: Database) -> None:
     filled(database)
-    samples, telemetry = tables.Samples, tables.Telemetry
+    samples, telemetry = tables.SamplesRow, tables.TelemetryRow
     spoil(
         database, update(samples).where(samples.run_number == 1, samples.replicate == 1).values(blob=b"sand")
     )
@@ -209,7 +212,7 @@ def test_tasks_with_several_owners_or_none_are_found(url: str, database: Databas
     queue.finish(database, "token-2", "done", {}, "", a_night(0))
     found = everything(url)
     assert problems(found) == {} and found["queue"].count == 4
-    task, attempt = queue_tables.Task, queue_tables.Attempt
+    task, attempt = queue_tables.TaskRow, queue_tables.AttemptRow
     second = {"token": "t", "owner": "two", "started_at": a_night(0), "ended": "", "detail": ""}
     spoil(
         database,

@@ -470,8 +470,8 @@ def test_what_was_guessed_of_old_rows_stands_in_columns(empty_url: str) -> None:
             for one in each.environments:
                 assert one.kind == kind_of_old_environment(one.torch_version, each.source)
         with database.reading() as connection:
-            kinds = select(tables.Environment.kind).where(tables.Environment.id > 100)
-            found = connection.execute(kinds.order_by(tables.Environment.id)).scalars().all()
+            kinds = select(tables.EnvironmentRow.kind).where(tables.EnvironmentRow.id > 100)
+            found = connection.execute(kinds.order_by(tables.EnvironmentRow.id)).scalars().all()
         assert found == [EnvironmentKind(kind) for *_, kind in _OLD_ENVIRONMENTS]
         assert [each.deliveries for each in notices.notices(database)] == [_DELIVERIES, {}]
 

@@ -25,8 +25,17 @@ from ..app_context import AppContext
 from ..errors import CannotResume, NothingToMeasure, UsageError
 from ..load_run import judge_run
 from ..measure import RunResult, new_run_id
-from ..planning.plan_run import Asked, Chosen, Prepared, ask, check_alike, prepare, prepare_again, timing_of
-from ..planning.plan_run import Plan as RunPlan
+from ..planning.plan_run import (
+    Asked,
+    Chosen,
+    Prepared,
+    RunPlan,
+    ask,
+    check_alike,
+    prepare,
+    prepare_again,
+    timing_of,
+)
 from ..planning.plan_upgrade import NO_BUDGET_SECONDS, distinguished, pairs_plan
 from ..planning.policies import choose_policy, following, paired
 from ..planning.resolve_environment import Ready, make_ready

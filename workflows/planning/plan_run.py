@@ -74,7 +74,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """What is measured and for how long; `device` is `auto`, `cpu` or `cuda`."""
 
     planned: Sequence[Planned]
@@ -118,7 +118,7 @@ def prepare(
     app: AppContext,
     chosen: Chosen,
     asked: Asked,
-    plan: Plan,
+    plan: RunPlan,
     run: str | None = None,
     nodes: tuple[Node, ...] = (),
 ) -> Prepared:

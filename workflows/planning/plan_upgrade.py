@@ -18,8 +18,7 @@ from runner.suites.suite import Suite
 from ..app_context import AppContext
 from ..errors import NothingToMeasure, UsageError
 from ..upgrade import again, pairs_planned
-from .plan_run import Asked, Chosen, Prepared, ask, prepare, timing_of
-from .plan_run import Plan as RunPlan
+from .plan_run import Asked, Chosen, Prepared, RunPlan, ask, prepare, timing_of
 from .policies import beyond_judging, paired
 from .resolve_environment import make_ready
 from .select_cases import CHOSEN, choose_cases, refuse_too_many, spelled

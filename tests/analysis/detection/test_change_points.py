@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from analysis.detection.change_points import Change, JudgedSeries, Night, Rules, change_points, judge
+from analysis.detection.change_points import Change, JudgedSeries, NightValue, Rules, change_points, judge
 from analysis.detection.default_watched_metrics import history_rules, rules_of
 from analysis.metrics import Better
 
@@ -20,9 +20,9 @@ def noise(seed: int, nights: int, spread: float = 0.02) -> Values:
     return np.random.default_rng(seed).normal(0.0, spread, nights)
 
 
-def nights_of(logs: Values, borders: dict[int, str] | None = None) -> list[Night]:
+def nights_of(logs: Values, borders: dict[int, str] | None = None) -> list[NightValue]:
     named = borders or {}
-    return [Night(value, named.get(number, "")) for number, value in enumerate(np.exp(logs).tolist())]
+    return [NightValue(value, named.get(number, "")) for number, value in enumerate(np.exp(logs).tolist())]
 
 
 def judged(logs: Values, better: Better = "lower", control: Values | None = None) -> JudgedSeries:
@@ -211,7 +211,7 @@ def test_what_both_did_and_what_one_did_besides_is_pytorchs() -> None:
 
 def test_nights_without_a_control_are_judged_all_the_same() -> None:
     logs = noise(1, 90, 0.01) + step(90, 60, 0.08)
-    control: list[Night | None] = [
+    control: list[NightValue | None] = [
         night if number % 3 else None for number, night in enumerate(nights_of(noise(2, 90, 0.01)))
     ]
     for beside in (control, [None] * 90):
@@ -230,9 +230,9 @@ def test_a_drift_cannot_hide_in_a_window() -> None:
 def test_what_has_no_logarithm_is_refused(value: float) -> None:
     good = nights_of(noise(1, 10))
     with pytest.raises(ValueError, match="night 10 is"):
-        judge([*good, Night(value)], "lower")
+        judge([*good, NightValue(value)], "lower")
     with pytest.raises(ValueError, match="only numbers above 0"):
-        judge(good, "lower", None, [None] * 9 + [Night(value)])
+        judge(good, "lower", None, [None] * 9 + [NightValue(value)])
 
 
 def test_a_control_of_another_length_is_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.detection.change_points import judge
 from analysis.detection.default_watched_metrics import WATCHED, judged_by, rules_of
-from analysis.detection.nights import Night
+from analysis.detection.nights import NightValue
 from analysis.metrics import METRICS
 
 
@@ -47,7 +47,7 @@ def test_a_metric_is_judged_by_the_watched_one_that_it_follows_from() -> None:
 
 @pytest.mark.parametrize("name", WATCHED)
 def test_a_quiet_series_of_any_of_them_is_watchable(name: str) -> None:
-    nights = [Night(10.0 * (1.0 + 0.01 * (night % 3))) for night in range(40)]
+    nights = [NightValue(10.0 * (1.0 + 0.01 * (night % 3))) for night in range(40)]
     assert judge(nights, METRICS[name].better, rules_of(name)).watchable
 
 
@@ -55,7 +55,9 @@ def test_a_quiet_series_of_any_of_them_is_watchable(name: str) -> None:
 def test_a_third_more_of_what_happens_once_is_a_candidate(name: str) -> None:
     """About as much as the smallest of the reported regressions of that kind."""
     noise = random.Random(name)
-    nights = [Night(math.exp(noise.gauss(0.0, 0.04)) * (1.35 if night >= 40 else 1.0)) for night in range(45)]
+    nights = [
+        NightValue(math.exp(noise.gauss(0.0, 0.04)) * (1.35 if night >= 40 else 1.0)) for night in range(45)
+    ]
     (found,) = judge(nights, "lower", rules_of(name)).candidates
     assert found.direction == "worse" and abs(found.index - 40) <= 1
     quiet = judge(nights[:40], "lower", rules_of(name))

@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 
 from analysis.detection.drift_followup import further, stays_off
-from analysis.detection.nights import Night, Rules
+from analysis.detection.nights import NightValue, Rules
 
 RULES = Rules(floor=0.02)
 
 
-def nights_of(logs: "np.ndarray[tuple[int], np.dtype[np.float64]]", border: int | None = None) -> list[Night]:
-    return [Night(math.exp(log), "a driver" if n == border else "") for n, log in enumerate(logs.tolist())]
+def nights_of(
+    logs: "np.ndarray[tuple[int], np.dtype[np.float64]]", border: int | None = None
+) -> list[NightValue]:
+    return [
+        NightValue(math.exp(log), "a driver" if n == border else "") for n, log in enumerate(logs.tolist())
+    ]
 
 
 def a_drift(nights: int = 60, seed: int = 1) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
@@ -49,7 +53,7 @@ def test_across_a_border_only_a_control_can_tell() -> None:
 
 def test_what_the_control_does_too_is_no_going_on() -> None:
     logs = a_drift()
-    control: list[Night | None] = list(nights_of(logs + np.random.default_rng(3).normal(0, 0.005, 60)))
+    control: list[NightValue | None] = list(nights_of(logs + np.random.default_rng(3).normal(0, 0.005, 60)))
     found = further(nights_of(logs), 30, RULES, control)
     assert found is not None and not found.clear(1.0)
     # Nights without a control say nothing.
@@ -72,19 +76,19 @@ OFF = [10.0] * 12 + [10.5] * 11
 
 
 def test_what_stays_off_its_old_level_for_ten_nights_is_off_by_so_much() -> None:
-    nights = [Night(value) for value in OFF]
+    nights = [NightValue(value) for value in OFF]
     assert stays_off(nights, 0, 12, RULES) == pytest.approx(math.log(1.05))
     # One night fewer, too little, and a level that came back by half.
     assert stays_off(nights[:-1], 0, 12, RULES) == 0.0
-    assert stays_off([Night(min(value, 10.1)) for value in OFF], 0, 12, RULES) == 0.0
-    assert stays_off([*nights, *[Night(10.0)] * 5], 0, 12, RULES) == 0.0
+    assert stays_off([NightValue(min(value, 10.1)) for value in OFF], 0, 12, RULES) == 0.0
+    assert stays_off([*nights, *[NightValue(10.0)] * 5], 0, 12, RULES) == 0.0
 
 
 def test_whether_it_stays_off_across_a_border_only_a_control_can_tell() -> None:
-    nights = [Night(value, "driver" if at == 15 else "") for at, value in enumerate(OFF)]
+    nights = [NightValue(value, "driver" if at == 15 else "") for at, value in enumerate(OFF)]
     assert stays_off(nights, 0, 12, RULES) == 0.0
-    level = stays_off(nights, 0, 12, RULES, [Night(7.0)] * len(OFF))
+    level = stays_off(nights, 0, 12, RULES, [NightValue(7.0)] * len(OFF))
     assert level == pytest.approx(math.log(1.05))
     assert stays_off(nights, 0, 12, RULES, nights) == 0.0
     # Too few nights have one, or none of the old level does.
-    assert stays_off(nights, 0, 12, RULES, [*[None] * 12, *[Night(7.0)] * 11]) == 0.0
+    assert stays_off(nights, 0, 12, RULES, [*[None] * 12, *[NightValue(7.0)] * 11]) == 0.0

@@ -12,8 +12,8 @@ from db.errors import StillReferred
 from db.runs import queries, series_queries, store
 from db.runs import releases as runs_releases
 from db.schema import core_tables as tables
-from db.schema.finding_tables import Finding, Triage
-from db.schema.queue_tables import Fire, Task
+from db.schema.finding_tables import FindingRow, TriageRow
+from db.schema.queue_tables import FireRow, TaskRow
 from support.builders.run_records import (
     BERT,
     MLP,
@@ -84,9 +84,11 @@ def test_what_is_left_is_as_if_it_had_never_been(database: Database, night: int)
 
 def a_finding(database: Database, at: int, before: int, **more: Any) -> int:
     with database.writing() as connection:
-        numbers = {row.id: row.number for row in connection.execute(select(tables.Run.id, tables.Run.number))}
-        series = connection.execute(select(func.min(tables.Measurement.series_id))).scalar_one()
-        environment = connection.execute(select(func.min(tables.Environment.id))).scalar_one()
+        numbers = {
+            row.id: row.number for row in connection.execute(select(tables.RunRow.id, tables.RunRow.number))
+        }
+        series = connection.execute(select(func.min(tables.MeasurementRow.series_id))).scalar_one()
+        environment = connection.execute(select(func.min(tables.EnvironmentRow.id))).scalar_one()
         values: dict[str, Any] = {
             "series_id": series,
             "schedule": "nightly",
@@ -107,9 +109,9 @@ def a_finding(database: Database, at: int, before: int, **more: Any) -> int:
             "link": "",
             **more,
         }
-        (id,) = connection.execute(insert(Finding).values(values).returning(Finding.id)).one()
+        (id,) = connection.execute(insert(FindingRow).values(values).returning(FindingRow.id)).one()
         entry = {"finding_id": id, "at": a_night(3), "who": "ada", "action": "note", "text": "a look"}
-        connection.execute(insert(Triage), [entry])
+        connection.execute(insert(TriageRow), [entry])
     return id
 
 
@@ -120,8 +122,8 @@ def test_what_something_rests_on_stays_unless_forced(database: Database) -> None
     fire = {"schedule": "nightly", "due_at": a_night(0)}
     task = {"part": "", "job": "measure", "spec": {}, "label": "", "attempts": 1, "beats": 0, "result": {}}
     with database.writing() as connection:
-        connection.execute(insert(Fire).values(**fire, how="timetable", made_at=a_night(0)))
-        connection.execute(insert(Task).values(**fire, **task, error="", state="done", run_id="night-0"))
+        connection.execute(insert(FireRow).values(**fire, how="timetable", made_at=a_night(0)))
+        connection.execute(insert(TaskRow).values(**fire, **task, error="", state="done", run_id="night-0"))
     before = rows(database)
     with pytest.raises(StillReferred, match="Run night-0 is what 1 finding and 1 task rest on"):
         forget_run(database, "night-0")
@@ -131,10 +133,10 @@ def test_what_something_rests_on_stays_unless_forced(database: Database) -> None
     after = rows(database)
     assert (after["finding"], after["triage"], after["task"]) == (1, 1, 1)
     with database.reading() as connection:
-        assert connection.execute(select(Finding.returns_of)).scalar() is None
-        assert connection.execute(select(Task.run_id)).scalar() is None
+        assert connection.execute(select(FindingRow.returns_of)).scalar() is None
+        assert connection.execute(select(TaskRow.run_id)).scalar() is None
     with database.writing() as connection:
-        connection.execute(update(Task).values(run_id="night-9"))
+        connection.execute(update(TaskRow).values(run_id="night-9"))
     assert forget_run(database, "night-2", force=True)
     # The series of the finding that went with it is one of those that were measured in other nights.
     assert {key.metric for key in series_queries.series_keys(database)} == {

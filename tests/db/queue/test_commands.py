@@ -12,7 +12,7 @@ from db.connection.engine import Database
 from db.errors import DatabaseError
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
-from records.tasks import Attempt, NewTask, SchedulerSeen, Task
+from records.tasks import NewTask, SchedulerSeen, Task, TaskAttempt
 from support.builders.run_records import a_night
 
 NOW = a_night(0)
@@ -120,7 +120,7 @@ def test_a_claimed_task_is_its_owners(database: Database) -> None:
     assert queue_queries.running(database) == [task]
     assert claim(database) == task, "a claim whose answer was lost is asked again"
     assert queue_queries.attempts(database, task.id) == [
-        Attempt(task.id, 1, "token-1", "owner-1", LATER, None, "", "")
+        TaskAttempt(task.id, 1, "token-1", "owner-1", LATER, None, "", "")
     ]
     assert queue.lose(database, "token-1", "never begun", LATER, 3) == "waiting"
     assert claim(database) is None, "an attempt that is over is not begun again"

@@ -265,7 +265,7 @@ def test_the_parts_of_a_case_are_kept_beside_its_key(database: Database) -> None
     store.save_outcomes(database, "run-1", [an_outcome(BERT), an_outcome("lstm_lm/infer/-/eager")])
     with database.reading() as connection:
         rows = connection.execute(
-            select(tables.BenchmarkCase.__table__.c["name", "phase", "parameters", "technique"])
+            select(tables.BenchmarkCaseRow.__table__.c["name", "phase", "parameters", "technique"])
         )
         found = sorted(tuple(row) for row in rows)
     assert found == [
@@ -295,7 +295,7 @@ def test_writers_at_the_same_time_lose_nothing(url: str) -> None:
         assert len(keys) == 9
         assert len(series_queries.series(database, keys)) == 54
         with database.reading() as connection:
-            for table in (tables.Machine, tables.Hardware, tables.Environment, tables.Profile):
+            for table in (tables.MachineRow, tables.HardwareRow, tables.EnvironmentRow, tables.ProfileRow):
                 assert connection.execute(select(func.count()).select_from(table)).scalar_one() == 1
 
 

@@ -170,7 +170,7 @@ def test_damage_is_a_sentence_and_hurts_no_list(
 ) -> None:
     observed(database)
     with database.writing() as connection:
-        connection.execute(update(tables.Telemetry).values(values))
+        connection.execute(update(tables.TelemetryRow).values(values))
     with pytest.raises(error, match=text):
         recording(database, "run-1", MLP, ENVIRONMENT.fingerprint, 0, "host")
     assert len(windows(database)) == 4
@@ -180,7 +180,7 @@ def test_pruning_takes_old_recordings_and_nothing_else(database: Database) -> No
     for night in range(3):
         observed(database, f"run-{night}", night)
     with database.reading() as connection:
-        sizes = connection.execute(select(tables.Telemetry.run_number, tables.Telemetry.blob)).all()
+        sizes = connection.execute(select(tables.TelemetryRow.run_number, tables.TelemetryRow.blob)).all()
     old = sum(len(each.blob) for each in sizes) * 2 // 3
     kept = [_but_telemetry(database, f"run-{night}") for night in range(3)]
 

@@ -19,7 +19,7 @@ from analysis.comparison.pairs import Pair
 from analysis.comparison.plan import Plan
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import Verdict, judge
-from analysis.detection.change_points import Night
+from analysis.detection.change_points import NightValue
 from analysis.detection.change_points import judge as judge_nights
 from analysis.detection.nights import Decision, JudgedSeries, Rules
 from records.evidence import ComparedRuns
@@ -142,7 +142,7 @@ def kept(new: NewFinding, series: MachineSeries, number: int) -> Finding:
 
 
 def looked_at(values: list[float], recent: int = 1, decisions: Sequence[Decision] = ()) -> JudgedSeries:
-    nights = [Night(value, weekly=number % 7 == 2) for number, value in enumerate(values)]
+    nights = [NightValue(value, weekly=number % 7 == 2) for number, value in enumerate(values)]
     return judge_nights(nights, "lower", Rules(recent=recent), None, decisions)
 
 

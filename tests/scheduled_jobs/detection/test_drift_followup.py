@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.detection.nights import Night, Rules
+from analysis.detection.nights import NightValue, Rules
 from db.connection.engine import Database
 from db.findings import store as findings
 from records.evidence import Confirmation, Continuation, evidence_of
@@ -25,7 +25,7 @@ CONFIRMED = known(state="confirmed", evidence=evidence_of({"new_run": "run-7"}))
 
 def noted(values: Sequence[float], *others: Finding, one: Finding = CONFIRMED) -> Continuation | None:
     """What is noted of the finding of `CHANGE` in a series of these nights."""
-    nights = [Night(10.0 * value) for value in values]
+    nights = [NightValue(10.0 * value) for value in values]
     found = continuations(a_series(len(nights)), [one, *others], nights, None, Rules(), NOW)
     assert found.keys() <= {one.id}
     return found.get(one.id)

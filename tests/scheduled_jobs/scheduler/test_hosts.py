@@ -16,7 +16,7 @@ from db.connection.engine import Database, open_database
 from db.queue.commands import cancel, plan_run
 from db.queue.queries import attempts, schedulers, task
 from db.runs import queries
-from records.tasks import Attempt, NewTask, Task, machine_of
+from records.tasks import NewTask, Task, TaskAttempt, machine_of
 from support.builders.journals import a_header
 from support.fakes import folder_hosts
 from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
@@ -65,7 +65,7 @@ class Fleet:
         until(lambda: self.now(enqueued).state == "done", f"task {enqueued.id} is done")
         return self.now(enqueued)
 
-    def tried(self, enqueued: Task) -> list[Attempt]:
+    def tried(self, enqueued: Task) -> list[TaskAttempt]:
         return attempts(self.database, enqueued.id)
 
     def where(self, enqueued: Task) -> list[tuple[str, str]]:

@@ -39,7 +39,7 @@ def database(url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def job_context(tmp_path: Path, url: str) -> JobContext:
+def context(tmp_path: Path, url: str) -> JobContext:
     return JobContext(
         settings=load_settings(cwd=tmp_path, environ={}),
         data_dir=tmp_path,

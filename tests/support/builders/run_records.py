@@ -12,7 +12,7 @@ from records.kinds import EnvironmentKind
 from records.machines import Hardware, Machine
 from records.old_runs import source_of_old_run
 from records.outcomes import Measurement, Outcome
-from records.runs import Profile, Run
+from records.runs import Run, RunProfile
 from records.telemetry import Recording
 
 #: When the first night was; `a_night(3)` is three days later.
@@ -52,9 +52,9 @@ def an_environment(torch_version: str = "2.13.0+cpu", name: str | None = None) -
     )
 
 
-def a_profile(name: str = "quiet") -> Profile:
+def a_profile(name: str = "quiet") -> RunProfile:
     """A measurement profile."""
-    return Profile(f"profile-{name}", name, {"OMP_WAIT_POLICY": "passive", "threads": 1})
+    return RunProfile(f"profile-{name}", name, {"OMP_WAIT_POLICY": "passive", "threads": 1})
 
 
 def a_run(
@@ -65,7 +65,7 @@ def a_run(
     started_at: datetime = FIRST_NIGHT,
     state: str = "complete",
     machine: Machine | None = None,
-    profile: Profile | None = None,
+    profile: RunProfile | None = None,
     suite: str = "smoke",
     planned: int = 3,
     notes: tuple[str, ...] = (),

@@ -12,7 +12,7 @@ from db.runs.store import save_measurements, save_outcomes, save_run
 from records.environments import Environment
 from records.machines import Machine
 from records.outcomes import Outcome
-from records.runs import Profile, Run
+from records.runs import Run, RunProfile
 from support.builders.run_records import (
     FIRST_NIGHT,
     a_machine,
@@ -113,7 +113,7 @@ def environment(version: str = VERSION) -> Environment:
     return replace(found, fingerprint=fingerprint(found.fingerprint))
 
 
-def profile(name: str = "quiet", pinned: int = 1, **variables: str) -> Profile:
+def profile(name: str = "quiet", pinned: int = 1, **variables: str) -> RunProfile:
     """A profile as it applies to a machine with so many CPUs for a process."""
     settings = {"name": name, "variables": variables, "pinned_cpus": pinned, "threads": None}
     return replace(a_profile(name), fingerprint=fingerprint(f"{name} {settings}"), settings=settings)
@@ -155,7 +155,7 @@ def run(
     version: str = VERSION,
     started_at: datetime = FIRST_NIGHT,
     hardware: str = CPU,
-    under: Profile | None = None,
+    under: RunProfile | None = None,
     suite: str = "cpu",
 ) -> Run:
     """A run of a suite."""

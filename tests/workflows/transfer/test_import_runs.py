@@ -168,11 +168,11 @@ def test_every_run_of_an_export_brings_its_definitions(
     arrived = read(path, database)
     assert (arrived.new, arrived.set_aside) == (Amount(5, 5, 10), ())
     assert metric_definitions(database) == defined
-    assert export_of(database).split(b"\n")[1:] == first.split(b"\n")[1:]
+    assert export_of(database).splitlines()[:-1] == first.splitlines()[:-1]
     assert read(path, database).new == NOTHING
     # Of a store that forgot some, the same file is the mend.
     with database.writing() as connection:
-        connection.execute(delete(tables.Metric).where(tables.Metric.name != "tool.m3"))
+        connection.execute(delete(tables.MetricRow).where(tables.MetricRow.name != "tool.m3"))
     found = {each.name: each for each in check(database, tmp_path)}["metrics"]
     assert [problem.sentence for problem in found.problems] == [
         f"Metric {name} has 1 series, and nothing says its unit."
