@@ -108,7 +108,7 @@ def serving_of(here: AppContext, form: Form | None, *, measuring: bool, settled:
     machine = machine_name()
     around = SchedulerConfig(
         settings=Reread(here.settings, log),
-        data_dir=here.hosts.data_dir,
+        data_dir=here.places.data_dir,
         open_database=here.open_database,
         machine=machine,
         labels=tuple(dict.fromkeys((machine, *here.settings.machine_labels))),
@@ -127,7 +127,7 @@ def fleet_of(here: AppContext, log: Log, *, settled: bool) -> FleetPlaces | None
     """The machines that measure for this one, where pyrometer.toml wants a fleet; raises JobError."""
     if here.settings.fleet.engine == "none":
         return None
-    engine, data_dir = engine_of(here), here.hosts.data_dir
+    engine, data_dir = engine_of(here), here.places.data_dir
     kind = SlurmPlaces if here.settings.fleet.engine == "slurm" else FleetPlaces
     hosts = kind(engine, data_dir, here.open_database, lambda sentence: log("fleet", sentence))
     if settled and not hosts.settle(FLEET_SECONDS):
