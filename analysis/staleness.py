@@ -28,7 +28,7 @@ _KNOWN_MOMENTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class Outage:
     """Something that should be known of and is not, aware `since` when. `kind`: machine or night.
 
     `name` and `since` tell it from every other silence. `lasts` is how long it has lasted, `cause` whether a
@@ -50,7 +50,7 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True)
-class Fallen:
+class LostCase:
     """A case that used to be measured and, in the newest run of its track, was not: how it ended instead."""
 
     schedule: str
@@ -65,7 +65,7 @@ class Coverage:
     """Of the `usual` cases of a part all gave a number in its newest run but those that `fell`."""
 
     usual: int
-    fell: tuple[Fallen, ...]
+    fell: tuple[LostCase, ...]
 
     @property
     def measured(self) -> int:
@@ -73,16 +73,16 @@ class Coverage:
         return self.usual - len(self.fell)
 
 
-#: Why a task waits: it is not to begin yet, nobody is there, nobody of that label is there, all that could do
-#: it do something else, or somebody will take it at any moment.
-Why = Literal["not yet", "nobody", "no such label", "busy", "next"]
+#: Why a task waits: it must not start yet, no machine is online, no online machine has its label, all
+#: machines that could run it are busy, or it starts next.
+WaitCause = Literal["not yet", "unscheduled", "no such label", "busy", "next"]
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """Why a task waits, and the machines that could do it, by name; none where nobody could."""
+class WaitReason:
+    """Why a task waits, and the names of the online machines that could run it."""
 
-    why: Why
+    why: WaitCause
     machines: tuple[str, ...] = ()
 
 
@@ -105,7 +105,7 @@ class Disturbed:
         return self.throttled + self.contended > 0 and self.share >= share
 
 
-def silent_machines(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[Silence]:
+def silent_machines(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[Outage]:
     """The machines whose schedulers were all last seen more than so many minutes ago, by name.
 
     One that stopped as it was told to has said so and is not among `seen`.
@@ -114,7 +114,7 @@ def silent_machines(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) 
     for one in seen:
         last[one.machine] = max(one.seen_at, last.get(one.machine, one.seen_at))
     return [
-        Silence("machine", machine, at, now - at)
+        Outage("machine", machine, at, now - at)
         for machine, at in sorted(last.items())
         if timedelta(minutes=minutes) < now - at <= GONE_FOR_GOOD
     ]
@@ -122,20 +122,20 @@ def silent_machines(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) 
 
 def overdue_nights(
     measuring: Iterable[Task], seen: Collection[SchedulerSeen], now: datetime, *, hours: int, minutes: int
-) -> list[Silence]:
+) -> list[Outage]:
     """The parts of schedules that should have been measured hours ago and that nobody has begun, by name.
 
     `measuring` are the newest tasks that measure, in any state, or what `db.queue.queries.unbegun` tells of
     them, which is all that counts. A part that waits for several nights, each standing for the one before, is
     silent since the first of them.
     """
-    able = takers(present(alive(seen, now, minutes)))
+    able = eligible_machines(present(alive(seen, now, minutes)))
     parts: dict[str, list[Task]] = defaultdict(list)
     for task in sorted(measuring, key=lambda task: task.due_at, reverse=True):
         # What people cancelled before it began nobody waits for.
         if _has_begun(task) or task.state == "waiting" or task.superseded:
-            parts[shown(task.schedule, task.part)].append(task)
-    found: list[Silence] = []
+            parts[part_label(task.schedule, task.part)].append(task)
+    found: list[Outage] = []
     for name, own in sorted(parts.items()):
         unbegun = list(takewhile(lambda task: not _has_begun(task), own))
         if not any(task.state == "waiting" for task in unbegun):
@@ -144,18 +144,18 @@ def overdue_nights(
         if now - max(first.due_at, first.not_before or first.due_at) > timedelta(hours=hours):
             lasts = now - first.due_at
             there = able.of(first.label)
-            found.append(Silence("night", name, first.due_at, lasts, "not begun", there, first.label))
+            found.append(Outage("night", name, first.due_at, lasts, "not begun", there, first.label))
     return found
 
 
-def is_back(
+def recovered(
     kind: str, name: str, since: datetime, seen: Iterable[SchedulerSeen], measuring: Iterable[Task]
 ) -> bool:
     """Whether what fell silent was heard of since, and did not merely stop being waited for."""
     if kind == "machine":
         return any(one.machine == name and one.seen_at > since for one in seen)
     return any(
-        shown(task.schedule, task.part) == name and task.due_at >= since and _has_begun(task)
+        part_label(task.schedule, task.part) == name and task.due_at >= since and _has_begun(task)
         for task in measuring
     )
 
@@ -179,7 +179,7 @@ def present(living: Sequence[SchedulerSeen]) -> list[SchedulerSeen]:
 
 
 @dataclass(frozen=True, slots=True)
-class Takers:
+class EligibleMachines:
     """Who takes up tasks: the names of the machines, `every` one of them and by what they are asked by."""
 
     every: tuple[str, ...]
@@ -190,27 +190,29 @@ class Takers:
         return self.by_label.get(label, ()) if label else self.every
 
 
-def takers(there: Iterable[SchedulerSeen]) -> Takers:
+def eligible_machines(there: Iterable[SchedulerSeen]) -> EligibleMachines:
     """The machines of these schedulers, by name."""
     found: dict[str, set[str]] = defaultdict(set)
     for one in there:
         for label in (one.machine, *one.labels):
             found[label].add(one.machine)
     every = {machine for machines in found.values() for machine in machines}
-    return Takers(tuple(sorted(every)), {label: tuple(sorted(each)) for label, each in found.items()})
+    return EligibleMachines(
+        tuple(sorted(every)), {label: tuple(sorted(each)) for label, each in found.items()}
+    )
 
 
-def waiting(task: Task, able: Takers, busy: AbstractSet[str], now: datetime) -> Waiting:
+def waiting(task: Task, able: EligibleMachines, busy: AbstractSet[str], now: datetime) -> WaitReason:
     """Why a task waits that nobody has begun.
 
     `able` are those who live and do such jobs, `busy` the machines that do one at this moment.
     """
     there = able.of(task.label)
     if task.not_before is not None and task.not_before > now:
-        return Waiting("not yet", there)
+        return WaitReason("not yet", there)
     if not there:
-        return Waiting("no such label" if able.every and task.label else "nobody")
-    return Waiting("busy" if all(machine in busy for machine in there) else "next", there)
+        return WaitReason("no such label" if able.every and task.label else "unscheduled")
+    return WaitReason("busy" if all(machine in busy for machine in there) else "next", there)
 
 
 def unplanned_since(due: Sequence[datetime], announced: Iterable[datetime], now: datetime) -> datetime | None:
@@ -232,17 +234,19 @@ def unplanned_since(due: Sequence[datetime], announced: Iterable[datetime], now:
     return expected if expected <= now else None
 
 
-def unplanned(name: str, since: datetime, now: datetime, hours: int) -> Silence | None:
+def unplanned(name: str, since: datetime, now: datetime, hours: int) -> Outage | None:
     """The silence of a part whose schedule should have fired more than so many hours ago; else None.
 
     After `GONE_FOR_GOOD` it is not waited for any more.
     """
     if not timedelta(hours=hours) < now - since <= GONE_FOR_GOOD:
         return None
-    return Silence("night", name, since, now - since, "not planned")
+    return Outage("night", name, since, now - since, "not planned")
 
 
-def fallen(task: Task, before: Sequence[str], endings: Mapping[str, Sequence[OutcomeCount]]) -> list[Fallen]:
+def lost_cases(
+    task: Task, before: Sequence[str], endings: Mapping[str, Sequence[OutcomeCount]]
+) -> list[LostCase]:
     """The cases that were measured in half of the runs `before` or more, and not in the task's run, by key.
 
     `endings` are by run. Measured is a case of which at least one replicate ended ok. A case that the newest
@@ -256,7 +260,7 @@ def coverage(
 ) -> Coverage:
     """How many of the cases that were measured in half of the runs `before` or more the task's run measured.
 
-    See `fallen`. Of a run that is not `whole` a case without any outcome fell as well: it was not reached.
+    See `lost_cases`. In a run that is not `whole`, a case without any outcome was not reached: it is lost.
     """
     times: dict[str, int] = defaultdict(int)
     for run in before:
@@ -267,14 +271,14 @@ def coverage(
         newest[ending.case].append(ending)
     usual = {case for case, count in times.items() if 2 * count >= len(before)}
     asked = sorted(usual if not whole else usual & newest.keys())
-    fell: list[Fallen] = []
+    fell: list[LostCase] = []
     for case in asked:
         ended = newest.get(case)
         if not ended:
-            fell.append(Fallen(task.schedule, task.part, case, "not reached", ""))
+            fell.append(LostCase(task.schedule, task.part, case, "not reached", ""))
         elif all(ending.status != "ok" for ending in ended):
             most = max(ended, key=lambda ending: ending.count)
-            fell.append(Fallen(task.schedule, task.part, case, most.status, most.reason))
+            fell.append(LostCase(task.schedule, task.part, case, most.status, most.reason))
     return Coverage(len(asked), tuple(fell))
 
 
@@ -288,7 +292,7 @@ def disturbed(machine: str, counts: Iterable[Mapping[str, int]]) -> Disturbed:
     return Disturbed(machine, throttled, contended, max(1, sum(total.values())))
 
 
-def shown(schedule: str, part: str) -> str:
+def part_label(schedule: str, part: str) -> str:
     """A part of a schedule for people: `nightly (2.13.0@h200)`, and nothing that is said twice."""
     if part == schedule or part.startswith(f"{schedule}@"):
         return part

@@ -100,29 +100,29 @@ def scheduler(folder: Path, url: str) -> None:
     """Be one of the two until SIGTERM."""
     from configuration.settings import load_settings
     from db.connection.engine import open_database
-    from scheduled_jobs.jobs.context import THINKING, Done
+    from scheduled_jobs.jobs.context import CONTROL_JOBS, JobResult
     from scheduled_jobs.jobs.measure import measure
     from scheduled_jobs.scheduler import scheduler as loop
     from scheduled_jobs.scheduler.log import Log
-    from scheduled_jobs.scheduler.worker_slot import Lane
+    from scheduled_jobs.scheduler.worker_slot import WorkerSlot
     from workflows.fleet_status import MEASURING
 
     loop.TICK_SECONDS = 0.2
     settings = load_settings(cwd=folder, environ={})
-    around = loop.Surroundings(
+    around = loop.SchedulerConfig(
         settings=lambda: settings,
         data_dir=folder,
         open_database=partial(open_database, url, timeout=30),
         machine="here",
         labels=("here",),
-        jobs={"measure": measure, "detect": lambda task, hands: Done()},
+        jobs={"measure": measure, "detect": lambda task, hands: JobResult()},
         log=Log("json", lambda: datetime.now(UTC)),
         now=partial(clock, folder),
         version="benchmark",
         command=(sys.executable, "-P", __file__, _CHILD, str(folder)),
     )
     asked = threading.Event()
-    service = loop.Service(around, [Lane("measuring", MEASURING), Lane("thinking", THINKING)])
+    service = loop.Service(around, [WorkerSlot("measuring", MEASURING), WorkerSlot("thinking", CONTROL_JOBS)])
 
     def ask(*_: object) -> None:
         asked.set()
@@ -263,11 +263,13 @@ class Fires:
         return tasks(self.database, job="measure", newest=10 * self.wanted)
 
     def _told(self, seconds: float) -> int:
-        from db.queue.queries import attempts, fires
+        from db.queue.queries import attempts, scheduled_runs
         from db.runs import queries
 
         tasks = self._tasks()
-        planted = [fire for name in SCHEDULES for fire in fires(self.database, name, newest=self.wanted)]
+        planted = [
+            fire for name in SCHEDULES for fire in scheduled_runs(self.database, name, newest=self.wanted)
+        ]
         hows = Counter(fire.how for fire in planted if fire.tasks)
         carried_out = Counter((self.folder / "executions").read_text().splitlines())
         expected = {f"{task.run_id} {number}" for task in tasks for number in range(REPLICATES)}

@@ -40,12 +40,12 @@ from fleet.hosts import FleetPlaces
 from records.outcomes import Outcome, Planned
 from runner.journal import FILE, Journal
 from runner.session_plan import Timing
-from scheduled_jobs.jobs.context import THINKING, Done
+from scheduled_jobs.jobs.context import CONTROL_JOBS, JobResult
 from scheduled_jobs.jobs.measure import measure
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
-from scheduled_jobs.scheduler.planner import fire_by_hand
-from scheduled_jobs.scheduler.worker_slot import Lane
+from scheduled_jobs.scheduler.planner import trigger_schedule
+from scheduled_jobs.scheduler.worker_slot import WorkerSlot
 from support.servers.postgres import PostgresServer, postgres_binaries
 from workflows.run_header import Header
 
@@ -248,20 +248,20 @@ class Night:
         """Fire, measure, store; answers the row."""
         opened = partial(self._counted.open, self._url)
         with opened() as database:
-            fire_by_hand(database, self._settings, "night", datetime.now(UTC))
+            trigger_schedule(database, self._settings, "night", datetime.now(UTC))
         places = FleetPlaces(self._nodes, self._folder, opened, lambda sentence: print(sentence, flush=True))
-        around = scheduler.Surroundings(
+        around = scheduler.SchedulerConfig(
             settings=lambda: self._settings,
             data_dir=self._folder,
             open_database=opened,
             machine="head",
             labels=("head",),
-            jobs={"measure": measure, "detect": lambda task, hands: Done()},
+            jobs={"measure": measure, "detect": lambda task, hands: JobResult()},
             log=Log("json", lambda: datetime.now(UTC), (self._folder / "events").open("w")),
             now=lambda: datetime.now(UTC),
             version="benchmark",
         )
-        service = scheduler.Service(around, [Lane("thinking", THINKING)], places)
+        service = scheduler.Service(around, [WorkerSlot("thinking", CONTROL_JOBS)], places)
         over = threading.Event()
         thread = threading.Thread(target=lambda: service.run(over.is_set))
         began = time.monotonic()

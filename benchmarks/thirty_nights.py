@@ -29,15 +29,15 @@ from db.connection.engine import Database, open_database
 from db.findings import store as stored
 from db.findings.notices import notices
 from db.findings.store import findings
-from db.queue.queries import fires, schedulers, tasks
+from db.queue.queries import scheduled_runs, schedulers, tasks
 from records.findings import Finding
 from reports.text.finding_text import because
-from scheduled_jobs.jobs.context import THINKING
+from scheduled_jobs.jobs.context import CONTROL_JOBS
 from scheduled_jobs.jobs.registry import JOBS
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
-from scheduled_jobs.scheduler.scheduler import Service, Surroundings
-from scheduled_jobs.scheduler.worker_slot import Lane
+from scheduled_jobs.scheduler.scheduler import SchedulerConfig, Service
+from scheduled_jobs.scheduler.worker_slot import WorkerSlot
 from workflows.fleet_status import MEASURING
 
 BENCH, OFFICE = "bench-1", "office"
@@ -134,7 +134,7 @@ def _be(folder: Path, machine: str) -> None:
 
     os.environ |= {"MADE_UP_CLOCK": str(clock), "MADE_UP_DATA": str(data), "MADE_UP_MACHINE": machine}
     settings = load_settings(cwd=folder, environ={})
-    around = Surroundings(
+    around = SchedulerConfig(
         settings=lambda: settings,
         data_dir=data,
         open_database=lambda: open_database(settings.database_url),
@@ -146,8 +146,8 @@ def _be(folder: Path, machine: str) -> None:
         version="simulated",
         command=(sys.executable, str(CHILD)),
     )
-    lanes = [Lane("measuring", MEASURING)] if machine == BENCH else []
-    Service(around, [*lanes, Lane("thinking", THINKING)]).run(lambda: False)
+    lanes = [WorkerSlot("measuring", MEASURING)] if machine == BENCH else []
+    Service(around, [*lanes, WorkerSlot("thinking", CONTROL_JOBS)]).run(lambda: False)
 
 
 class World:
@@ -213,7 +213,7 @@ class World:
         sys.stdout.flush()
 
     def _over(self, name: str, moment: datetime) -> bool:
-        if not any(fire.due_at == moment for fire in fires(self._database, name, 5)):
+        if not any(fire.due_at == moment for fire in scheduled_runs(self._database, name, 5)):
             return False
         waiting = [one for state in ("waiting", "running") for one in tasks(self._database, state=state)]
         return all(one.label == BENCH and BENCH not in self._processes for one in waiting)

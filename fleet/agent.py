@@ -16,7 +16,7 @@ from configuration.data_dirs import resolve_places
 from configuration.errors import ConfigurationError
 from configuration.settings import Settings, load_settings
 from runner import journal
-from scheduled_jobs.jobs.context import Ended
+from scheduled_jobs.jobs.context import ChildExit
 from scheduled_jobs.scheduler.child_process import OURSELVES, PATIENCE_SECONDS, Child, Logs, make_room
 from scheduled_jobs.scheduler.process_identity import machine_name
 
@@ -50,7 +50,7 @@ class _Asked:
     journal: Path | None
     since: float
     held: Held | None = None
-    ended: Ended | None = None
+    ended: ChildExit | None = None
 
     @property
     def over(self) -> bool:
@@ -177,7 +177,7 @@ class Agent:
             if asked.held is not None:
                 asked.held.ask()
             elif asked.ended is None:
-                asked.ended = Ended(None, None, "stopped before it began")
+                asked.ended = ChildExit(None, None, "stopped before it began")
         return {}
 
     def runs(self) -> dict[str, Any]:
@@ -213,7 +213,7 @@ class Agent:
         asked = self._wish(token, tuple(map(str, arguments)), run)
         for other in self._asked.values():
             if other.held is None and other.ended is None:
-                other.ended = Ended(None, None, _MEANWHILE)
+                other.ended = ChildExit(None, None, _MEANWHILE)
         self._asked[token], self._last = asked, token
         old = [each for each, other in self._asked.items() if other.over]
         for each in old[: max(0, len(self._asked) - _REMEMBERED)]:
@@ -252,7 +252,7 @@ class Agent:
             asked.held = Held(self._child(asked.arguments, asked.logs))
         except OSError as error:
             where = f": {error.filename}" if error.filename else ""
-            asked.ended = Ended(None, None, f"it cannot be started: {error.strerror or error}{where}")
+            asked.ended = ChildExit(None, None, f"it cannot be started: {error.strerror or error}{where}")
 
     def _child(self, arguments: Sequence[str], logs: Logs) -> Child:
         return Child([*self._command, *arguments], logs, self._folder, self._variables)
@@ -278,7 +278,7 @@ def _notes() -> list[str]:
     return [f"what is measured here would have niceness {niceness}, as its agent has: start that with 0"]
 
 
-def _ended_body(ended: Ended) -> dict[str, Any]:
+def _ended_body(ended: ChildExit) -> dict[str, Any]:
     return {"code": ended.code, "signal": ended.signal, "sentence": ended.sentence}
 
 

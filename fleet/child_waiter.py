@@ -2,7 +2,7 @@
 
 import threading
 
-from scheduled_jobs.jobs.context import Ended
+from scheduled_jobs.jobs.context import ChildExit
 from scheduled_jobs.scheduler.child_process import Child
 
 
@@ -13,10 +13,10 @@ class Held:
         self._child = child
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._ended: Ended | None = None
+        self._ended: ChildExit | None = None
         threading.Thread(target=self._wait, name="child", daemon=True).start()
 
-    def ended(self, seconds: float | None = 0.0) -> Ended | None:
+    def ended(self, seconds: float | None = 0.0) -> ChildExit | None:
         """How it ended, waited for so long at most (None: as long as it takes); None while it runs."""
         return self._ended if self._over.wait(seconds) else None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from db.connection.engine import Database
-from scheduled_jobs.scheduler.hosts import PlaceSeen
+from scheduled_jobs.scheduler.hosts import HostStatus
 
 from .drain import drained
 from .engine import Engine, EngineError, NodeSeen
@@ -73,17 +73,17 @@ class FleetPlaces:
         self._thread = threading.Thread(target=self._live, name="fleet", daemon=True)
         self._thread.start()
 
-    def look(self) -> Sequence[PlaceSeen]:
+    def look(self) -> Sequence[HostStatus]:
         """The places that are there now, by name; none while the engine is away."""
         with self._lock:
             there = [] if self.away else sorted(self._met.items())
             return [
-                PlaceSeen(self._places[name], met.facts, name in self._drained)
+                HostStatus(self._places[name], met.facts, name in self._drained)
                 for name, met in there
                 if met.facts is not None
             ]
 
-    def troubles(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         """Why nodes that are there are not used, a sentence each, or why nobody knows of any."""
         if away := self.away:
             return (_away(away),)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from scheduled_jobs.jobs.context import ChildLost, Ended, OnEvent, Stopped
+from scheduled_jobs.jobs.context import ChildExit, ChildLost, OnEvent, Stopped
 from scheduled_jobs.scheduler.child_process import PATIENCE_SECONDS, Lines, Logs, make_room
 from workflows.errors import CANNOT_RESUME
 
@@ -61,7 +61,7 @@ class RemotePlace:
         on_event: OnEvent,
         run: str,
         nodes: int = 1,
-    ) -> Ended:
+    ) -> ChildExit:
         """Have a command of `pyrometer` done on the node, to its end; the journal of `run` is mirrored.
 
         Raises Stopped once it has ended because `stop` was set, and ChildLost when the node is lost, was
@@ -83,7 +83,9 @@ class RemotePlace:
         with files:
             return self._done(_Errand(line, files, stop, self._machine), node, arguments, run, nodes)
 
-    def _done(self, errand: "_Errand", node: str, arguments: Sequence[str], run: str, nodes: int) -> Ended:
+    def _done(
+        self, errand: "_Errand", node: str, arguments: Sequence[str], run: str, nodes: int
+    ) -> ChildExit:
         try:
             return errand.done(arguments, run, nodes)
         except Stopped:
@@ -155,7 +157,7 @@ class _Errand:
         self._asked = False
         self._disk = Patience()
 
-    def done(self, arguments: Sequence[str], run: str, nodes: int = 1) -> Ended:
+    def done(self, arguments: Sequence[str], run: str, nodes: int = 1) -> ChildExit:
         """Have it begin, look until it has ended, and answer how; raises Stopped and ChildLost."""
         self._begin(arguments, run, nodes)
         more = False
@@ -178,9 +180,9 @@ class _Errand:
         if self._asked and self._stop.is_set():
             raise Stopped
         if self._files.differs:
-            return Ended(CANNOT_RESUME, None, self._files.differs)
+            return ChildExit(CANNOT_RESUME, None, self._files.differs)
         ended = answer["ended"]
-        return Ended(ended["code"], ended["signal"], str(ended["sentence"]))
+        return ChildExit(ended["code"], ended["signal"], str(ended["sentence"]))
 
     def _begin(self, arguments: Sequence[str], run: str, nodes: int) -> None:
         after = self._look(0.0)["last"]

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from analysis.staleness import Waiting, alive
+from analysis.staleness import WaitReason, alive
 from db.queue import queries as queue_queries
 from records.tasks import SchedulerSeen, Task
-from scheduled_jobs.scheduler.process_identity import dead_process, machine_name, myself
+from scheduled_jobs.scheduler.process_identity import dead_process, machine_name, this_process
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.fleet_status import MEASURING, URGENCY, FleetStatus, fleet_status
@@ -56,7 +56,7 @@ class FleetReport:
     """The machines by name, the tasks that wait, those first that nobody can do; `notes` are sentences."""
 
     nodes: tuple[Node, ...]
-    waiting: tuple[tuple[Task, Waiting], ...]
+    waiting: tuple[tuple[Task, WaitReason], ...]
     notes: tuple[str, ...]
     now: datetime
 
@@ -108,7 +108,7 @@ def fleet_report(app: AppContext, *, describe: bool = False) -> FleetReport:
 
 def recently_seen(schedulers: Iterable[SchedulerSeen], now: datetime) -> list[SchedulerSeen]:
     """Those that were seen lately, and whose process is not known to be dead."""
-    me = myself(machine_name())
+    me = this_process(machine_name())
     return [one for one in alive(schedulers, now, _ALIVE_MINUTES) if dead_process(one.owner, me) is None]
 
 
@@ -177,7 +177,7 @@ def _facts(engine: Engine, nodes: Iterable[NodeSeen], notes: list[str]) -> dict[
     return found
 
 
-def _sorted(left: Iterable[Task], status: FleetStatus) -> tuple[tuple[Task, Waiting], ...]:
+def _sorted(left: Iterable[Task], status: FleetStatus) -> tuple[tuple[Task, WaitReason], ...]:
     """What waits for a machine that measures, and why."""
     found = [(task, status.why(task)) for task in left if task.job in MEASURING]
     return tuple(sorted(found, key=lambda one: (URGENCY.index(one[1].why), one[0].due_at, one[0].id)))

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from .deliveries import Delivery
+from .evidence import Evidence
 from .facts import Facts
 from .series import SeriesKey
 
@@ -34,7 +35,7 @@ class NewFinding:
     change: float
     low: float | None = None
     high: float | None = None
-    evidence: Facts = field(default_factory=dict[str, Any])
+    evidence: Evidence = field(default_factory=Evidence)
     group_key: str = ""
     state: str = "candidate"
 
@@ -96,7 +97,7 @@ class Finding:
     state: str
     found_at: datetime
     decided_at: datetime | None
-    evidence: Facts
+    evidence: Evidence
     group_key: str
     triage: str = "open"
     muted_until: datetime | None = None

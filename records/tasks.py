@@ -112,7 +112,7 @@ class SchedulerSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Fire:
+class ScheduledRun:
     """One due moment of one schedule with its tasks.
 
     `how`: timetable, caught up, by hand, follow-up, missed, first seen. A missed one has no tasks: a later
@@ -133,7 +133,7 @@ def machine_of(owner: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class LastFire:
+class LastScheduledRun:
     """The newest fire of a schedule. `states` counts its tasks, `error` is why one of them is not done."""
 
     schedule: str

@@ -27,12 +27,10 @@ CROWDED: dict[str, int] = {}
 #: Public classes that several modules define; the list only gets shorter.
 NAMED_TWICE = {
     "Block",
-    "Ended",
     "Environment",
     "Layer",
     "Line",
     "Log",
-    "Measured",
     "Message",
     "Node",
     "Patience",

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from analysis.staleness import (
-    Silence,
-    Takers,
-    Waiting,
+    EligibleMachines,
+    Outage,
+    WaitReason,
+    eligible_machines,
     overdue_nights,
     present,
     silent_machines,
-    takers,
     waiting,
 )
 from configuration.tables.alerts import AlertSettings
@@ -27,7 +27,7 @@ from records.tasks import SchedulerSeen, Task
 #: The jobs that hold a machine for themselves; the others run beside anything.
 MEASURING = frozenset({"measure", "upgrade", "confirm"})
 #: Why a task is open, in the order in which tasks are listed: first those that need an action.
-URGENCY = ("no such label", "nobody", "running", "busy", "not yet", "next")
+URGENCY = ("no such label", "unscheduled", "running", "busy", "not yet", "next")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +72,20 @@ def machine_of(task: Task) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Silences:
+class Outages:
     """The machines and the nights that are silent."""
 
-    machines: tuple[Silence, ...]
-    nights: tuple[Silence, ...]
+    machines: tuple[Outage, ...]
+    nights: tuple[Outage, ...]
 
 
-def silences(
-    database: Database, seen: Sequence[SchedulerSeen], now: datetime, patience: Patience
-) -> Silences:
+def outages(database: Database, seen: Sequence[SchedulerSeen], now: datetime, patience: Patience) -> Outages:
     """What should be known of and is not, at this moment; raises DatabaseError."""
     minutes = patience.silent_minutes
     # Not the newest tasks: in a large fleet those are of a night or two, and "since when" moves on with them.
-    unbegun = queries.unbegun(database, "measure")
+    unbegun = queries.not_started(database, "measure")
     nights = overdue_nights(unbegun, seen, now, hours=patience.overdue_hours, minutes=minutes)
-    return Silences(tuple(silent_machines(seen, now, minutes)), tuple(nights))
+    return Outages(tuple(silent_machines(seen, now, minutes)), tuple(nights))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +102,11 @@ class FleetStatus:
     living: tuple[SchedulerSeen, ...]
     gone: frozenset[str]
     running: Mapping[str, tuple[Task, ...]]
-    able: Mapping[bool, Takers]
-    away: Mapping[bool, Takers]
+    able: Mapping[bool, EligibleMachines]
+    away: Mapping[bool, EligibleMachines]
     busy: Mapping[bool, frozenset[str]]
 
-    def why(self, task: Task) -> Waiting:
+    def why(self, task: Task) -> WaitReason:
         """Why a task waits that no scheduler has begun."""
         alone = task.job in MEASURING
         return waiting(task, self.able[alone], self.busy[alone], self.now)
@@ -134,8 +132,11 @@ def fleet_status(
         living=tuple(living),
         gone=frozenset({one.machine for one in heard} - {one.machine for one in living}),
         running={machine: tuple(own) for machine, own in by_machine.items()},
-        able={True: takers(filter(measures, living)), False: takers(filter(thinks, living))},
-        away={True: takers(away), False: takers(filter(thinks, away))},
+        able={
+            True: eligible_machines(filter(measures, living)),
+            False: eligible_machines(filter(thinks, living)),
+        },
+        away={True: eligible_machines(away), False: eligible_machines(filter(thinks, away))},
         busy={
             alone: frozenset(machine_of(task) for task in running if (task.job in MEASURING) == alone)
             for alone in (True, False)

@@ -11,6 +11,7 @@ from db.findings import store as findings
 from db.queue import commands as queue
 from db.runs import series_queries
 from db.schema import queue_tables
+from records.evidence import evidence_of
 from records.findings import NewFinding
 from records.tasks import SchedulerSeen
 
@@ -123,7 +124,7 @@ def _find(database: Database, history: History) -> None:
             change=0.05,
             low=0.03,
             high=0.07,
-            evidence=_EVIDENCE,
+            evidence=evidence_of(_EVIDENCE),
             group_key=at.run,
             state=_STATES[place % len(_STATES)] if settled else "candidate",
         )

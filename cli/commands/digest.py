@@ -15,7 +15,7 @@ from records.deliveries import Delivery, DeliveryState
 from records.findings import Notice
 from reports.text.markdown import text
 from scheduled_jobs.jobs.digest import as_notice, save_digest
-from scheduled_jobs.notifications.collect import gather, night_of, stored_digest, usual_span
+from scheduled_jobs.notifications.collect import collect_digest_data, night_of, stored_digest, usual_span
 from scheduled_jobs.notifications.delivery import MOST_TRIES, Message, deliver, post, targets
 from scheduled_jobs.notifications.digest import digest as digest_of
 from workflows.errors import UsageError
@@ -87,7 +87,9 @@ def _told(database: Database, settings: Settings, asked: str | None, now: dateti
         raise UsageError(
             f"no digest of {night} was made then, and it is too late to send one; leave out --send"
         )
-    return stored or as_notice(digest_of(gather(database, settings, night, *span)), settings, now)
+    return stored or as_notice(
+        digest_of(collect_digest_data(database, settings, night, *span)), settings, now
+    )
 
 
 def _send(database: Database, settings: Settings, told: Notice) -> bool:

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.staleness import Waiting, shown
+from analysis.staleness import WaitReason, part_label
 from common.file_lock import lock_file
 from common.text import printable
 from configuration.suggestions import unknown
@@ -38,7 +38,7 @@ def nodes_table(found: FleetReport) -> Table:
     """Each machine: what it does, what it is asked by, what it is."""
     listed = table("machine", "state", "does", "asked by", "hardware", "version")
     for node in found.nodes:
-        doing = [f"task {task.id}: {shown(task.schedule, task.part)}" for task in node.doing]
+        doing = [f"task {task.id}: {part_label(task.schedule, task.part)}" for task in node.doing]
         state = node.state
         if state == "silent" and node.seen_at is not None:
             state = f"silent for {in_words(found.now - node.seen_at)}"
@@ -53,16 +53,16 @@ def waiting_table(found: FleetReport) -> Table:
     """What waits for a machine, and why."""
     listed = table("task", "waits", "asks for", "why")
     for task, why in found.waiting:
-        cells = (str(task.id), shown(task.schedule, task.part), task.label or "any machine")
+        cells = (str(task.id), part_label(task.schedule, task.part), task.label or "any machine")
         listed.add_row(*(escape(printable(cell)) for cell in (*cells, because(task, why))))
     return listed
 
 
-def because(task: Task, why: Waiting) -> str:
+def because(task: Task, why: WaitReason) -> str:
     """Why a task waits, in a sentence."""
     if why.why == "no such label":
         return f'nobody can: no machine that is there has the label "{task.label}"'
-    if why.why == "nobody":
+    if why.why == "unscheduled":
         return "nobody can: no machine that measures is there"
     return in_its_turn(why, task.attempts, task.not_before)
 

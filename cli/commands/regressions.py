@@ -23,6 +23,7 @@ from db.connection.engine import Database
 from db.findings import store as stored
 from db.findings.store import group_counts
 from interchange.exporters.tables import cell
+from records.evidence import evidence_body
 from records.findings import Finding, FindingGroup
 from reports.text.finding_text import interval, kind
 from workflows.app_context import AppContext
@@ -261,7 +262,7 @@ def moment_of(text: str, timezone: str) -> datetime:
 
 def finding_body(one: Finding) -> dict[str, Any]:
     """A finding as JSON values, its evidence too; ratios are new / old."""
-    body: dict[str, Any] = as_ratios(asdict(one))
+    body: dict[str, Any] = as_ratios(asdict(one) | {"evidence": evidence_body(one.evidence)})
     key: Mapping[str, Any] = body.pop("key")
     return _times_told({"id": body.pop("id"), "kind": kind(one.state, one.direction), **key, **body})
 

@@ -31,15 +31,15 @@ from fleet.slurm.hosts import SlurmPlaces
 from fleet.status import engine_of, recently_seen
 from records.tasks import SchedulerSeen, Task, TaskAttempt
 from runner import journal
-from scheduled_jobs.jobs.context import THINKING
-from scheduled_jobs.jobs.detect import beyond_watching
+from scheduled_jobs.jobs.context import CONTROL_JOBS
+from scheduled_jobs.jobs.detect import unwatchable_reason
 from scheduled_jobs.jobs.environment_aliases import LATEST
 from scheduled_jobs.scheduler import planner, timetable
 from scheduled_jobs.scheduler.child_process import logs_of
 from scheduled_jobs.scheduler.log import Form, Log
 from scheduled_jobs.scheduler.process_identity import machine_name
-from scheduled_jobs.scheduler.scheduler import Service, Surroundings
-from scheduled_jobs.scheduler.worker_slot import Lane
+from scheduled_jobs.scheduler.scheduler import SchedulerConfig, Service
+from scheduled_jobs.scheduler.worker_slot import WorkerSlot
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.fleet_status import MEASURING
@@ -116,7 +116,7 @@ def serving_of(here: AppContext, form: Form | None, *, measuring: bool, settled:
 
     log = Log(form or ("plain" if sys.stdout.isatty() else "json"), now)
     machine = machine_name()
-    around = Surroundings(
+    around = SchedulerConfig(
         settings=Reread(here.settings, log),
         data_dir=here.places.data_dir,
         open_database=here.open_database,
@@ -127,8 +127,10 @@ def serving_of(here: AppContext, form: Form | None, *, measuring: bool, settled:
         now=now,
         version=version("pyrometer"),
     )
-    lanes = [Lane("measuring", MEASURING)] if measuring else []
-    return Service(around, [*lanes, Lane("thinking", THINKING)], fleet_of(here, log, settled=settled))
+    slots = [WorkerSlot("measuring", MEASURING)] if measuring else []
+    return Service(
+        around, [*slots, WorkerSlot("thinking", CONTROL_JOBS)], fleet_of(here, log, settled=settled)
+    )
 
 
 def fleet_of(here: AppContext, log: Log, *, settled: bool) -> FleetPlaces | None:
@@ -137,10 +139,10 @@ def fleet_of(here: AppContext, log: Log, *, settled: bool) -> FleetPlaces | None
         return None
     engine, data_dir = engine_of(here), here.places.data_dir
     kind = SlurmPlaces if here.settings.fleet.engine == "slurm" else FleetPlaces
-    places = kind(engine, data_dir, here.open_database, lambda sentence: log("fleet", sentence))
-    if settled and not places.settle(FLEET_SECONDS):
+    hosts = kind(engine, data_dir, here.open_database, lambda sentence: log("fleet", sentence))
+    if settled and not hosts.settle(FLEET_SECONDS):
         log("fleet", f"it is not all there after {FLEET_SECONDS:g} s", level="warning")
-    return places
+    return hosts
 
 
 def check_schedules(settings: Settings) -> None:
@@ -155,7 +157,7 @@ def check_schedules(settings: Settings) -> None:
                     wanted(settings, text)
         except UsageError as error:
             raise UsageError(f"schedule {name}: {error}") from None
-        if why := beyond_watching(schedule.watch or ()):
+        if why := unwatchable_reason(schedule.watch or ()):
             raise UsageError(f"schedule {name} {why}")
 
 
@@ -295,7 +297,7 @@ def fire(
         check_schedules(here.settings)
         with here.open_database() as database:
             now = datetime.now(UTC)
-            moment = planner.fire_by_hand(database, here.settings, name, now)
+            moment = planner.trigger_schedule(database, here.settings, name, now)
             own = [task for task in queue_queries.tasks(database, schedule=name) if task.due_at == moment]
             alive = present(recently_seen(queue_queries.schedulers(database), now))
     if as_json:

@@ -23,14 +23,14 @@ from interchange.errors import BadFile, ExchangeError, SourcePlace, UnknownForma
 from interchange.formats import FORMATS, chosen
 from interchange.importers.submitted import Gpu
 from interchange.overrides import JOURNAL
-from interchange.source_file import MAX_BYTES, text_of
+from interchange.source_file import MAX_BYTES, in_utc, text_of
 from records.machines import Machine
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.ingest import store_pending
 from workflows.transfer import export_runs
 from workflows.transfer.export_runs import OF_TABLES, Exported, Format
-from workflows.transfer.import_runs import Amount, import_path, files, machine_of, submit
+from workflows.transfer.import_runs import Amount, files, import_path, machine_of, submit
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, say
 from ..options import named_file

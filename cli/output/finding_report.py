@@ -1,12 +1,21 @@
 """Everything about one finding, line by line, for somebody who meets it for the first time."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
 from analysis.metrics import METRICS
 from common.text import printable
+from records.evidence import (
+    Confirmation,
+    Detection,
+    NeighbourVerdict,
+    OperatorDifference,
+    PairVerdict,
+    RelatedFinding,
+)
 from records.findings import Finding, TriageEntry
+from records.runs import RunChange
 from reports.text.finding_text import (
     STATES,
     TRIAGES,
@@ -29,7 +38,7 @@ def finding_lines(one: Finding, log: Iterable[TriageEntry], place: tzinfo, now: 
     yield _row("case", one.key.case)
     yield _row("metric", f"{one.key.metric} ({_meaning(one.key.metric)})")
     yield _row("change", f"{interval(one.change, one.low, one.high)}, {one.direction}, a {one.shape}")
-    if further := one.evidence.get("goes_on"):
+    if further := one.evidence.goes_on:
         yield _row("goes on", goes_on(further))
     yield _row("where", f"{one.machine}, {one.key.hardware_label}, preset {one.key.preset_name}")
     yield _row(
@@ -40,7 +49,7 @@ def finding_lines(one: Finding, log: Iterable[TriageEntry], place: tzinfo, now: 
     name = "seen from" if one.shape == "drift" else "since"
     yield _row(name, f"{_time(one.at, place)}, run {one.at_run}")
     # Seen some nights late, the first night may be off by one: what surely lies behind it is a later run.
-    yield _row("after", f"run {one.evidence.get('new_run') or one.at_run}, torch {one.new_torch_version}")
+    yield _row("after", f"run {one.evidence.new_run or one.at_run}, torch {one.new_torch_version}")
     yield _row("state", f"{one.state}: {STATES.get(one.state, one.state)}")
     yield from _evidence(one)
     yield from _triage(one, log, place, now)
@@ -50,91 +59,83 @@ def _evidence(one: Finding) -> Iterator[str]:
     evidence = one.evidence
     if why := because(one.state, evidence):
         yield _row("because", why)
-    yield from _detected(evidence.get("detected") or {}, one.key.metric)
-    if verdict := evidence.get("verdict"):
-        yield from _verdict(verdict, evidence)
-    yield from _changes(evidence.get("changes") or ())
-    yield from _table("neighbours in that session", evidence.get("neighbours") or (), _neighbour)
-    yield from _table("operators alone that moved too", evidence.get("moved_with") or (), _other)
-    yield from _operators(evidence.get("operators"))
-    if offer := evidence.get("bisect"):
+    if evidence.detected is not None:
+        yield from _detected(evidence.detected, one.key.metric)
+    session = evidence.confirmation
+    if session.verdict is not None:
+        yield from _verdict(session.verdict, session)
+    yield from _changes(evidence.changes)
+    yield from _table("neighbours in that session", map(_neighbour, session.neighbours))
+    yield from _table("operators alone that moved too", map(_other, session.moved_with))
+    if session.operators is not None:
+        yield from _operators(session.operators)
+    if offer := session.bisect:
         yield "to find between which versions it came:"
         yield f"{_INDENT}{offer}"
 
 
-def _detected(detected: Mapping[str, Any], metric: str) -> Iterator[str]:
-    if not detected:
-        return
+def _detected(detected: Detection, metric: str) -> Iterator[str]:
     unit = METRICS[metric].unit if metric in METRICS else ""
-    before, after = (f"{_number(detected.get(side))} {unit}".strip() for side in ("before", "after"))
-    yield _row(
-        "seen in", f"{detected.get('nights')} nights; as measured, {before} before, {after} the newest"
-    )
-    if detected.get("relative"):
+    before, after = (f"{_number(side)} {unit}".strip() for side in (detected.before, detected.after))
+    yield _row("seen in", f"{detected.nights} nights; as measured, {before} before, {after} the newest")
+    if detected.relative:
         yield _row("", "the change is that beside the baseline of the same nights, which moved as well")
-    if why := stricter({"detected": detected}):
+    if why := stricter(detected):
         yield _row("", why)
-    if detected.get("noise") is not None:
-        yield _row("noise", f"{percent(float(detected['noise']))} from night to night (standard deviation)")
+    if detected.noise is not None:
+        yield _row("noise", f"{percent(detected.noise)} from night to night (standard deviation)")
 
 
-def _verdict(verdict: Mapping[str, Any], evidence: Mapping[str, Any]) -> Iterator[str]:
-    unit = verdict.get("unit", "")
-    sides = [str(each.get("name")) for each in evidence.get("compared") or ()]
-    yield f"measured again, {' and '.join(sides) or 'both'} in turns, run {evidence.get('run')}:"
-    said = f": {verdict['reason']}" if verdict.get("reason") else ""
-    yield f"{_INDENT}{verdict_word(verdict)}{said}, from {verdict.get('pairs')} pairs of processes"
-    yield f"{_INDENT}{_number(verdict.get('old'))} -> {_number(verdict.get('new'))} {unit}"
-    if verdict.get("smallest") is not None:
-        smallest = percent(float(verdict["smallest"])).lstrip("+")
+def _verdict(verdict: PairVerdict, session: Confirmation) -> Iterator[str]:
+    sides = [each.name for each in session.compared]
+    yield f"measured again, {' and '.join(sides) or 'both'} in turns, run {session.run}:"
+    reason = f": {verdict.reason}" if verdict.reason else ""
+    yield f"{_INDENT}{verdict_word(verdict)}{reason}, from {verdict.pairs} pairs of processes"
+    yield f"{_INDENT}{_number(verdict.old)} -> {_number(verdict.new)} {verdict.unit}"
+    if verdict.smallest is not None:
+        smallest = percent(verdict.smallest).lstrip("+")
         yield f"{_INDENT}the smallest change it could have seen: {smallest}"
-    if evidence.get("rebuilt"):
+    if session.rebuilt:
         yield f"{_INDENT}a side was built anew: other packages may lie beside its PyTorch"
-    if again := evidence.get("reproduce"):
-        yield f"{_INDENT}again: {printable(str(again))}"
+    if again := session.reproduce:
+        yield f"{_INDENT}again: {printable(again)}"
 
 
-def _changes(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _changes(changes: Sequence[RunChange]) -> Iterator[str]:
     if not changes:
         return
     yield "what differs between before and after:"
     for each in changes:
-        before, after = (str(each.get(side) or "none") for side in ("before", "after"))
-        yield _INDENT + printable(f"{each.get('kind')}: {each.get('name')}: {before} -> {after}")
+        before, after = (side or "none" for side in (each.before, each.after))
+        yield _INDENT + printable(f"{each.kind}: {each.name}: {before} -> {after}")
 
 
-def _table(title: str, rows: Sequence[Mapping[str, Any]], told: Any) -> Iterator[str]:
-    if rows:
-        yield f"{title}:"
-        yield from (f"{_INDENT}{printable(told(row))}" for row in rows)
+def _table(title: str, rows: Iterable[str]) -> Iterator[str]:
+    lines = [f"{_INDENT}{printable(row)}" for row in rows]
+    yield from ([f"{title}:", *lines] if lines else ())
 
 
-def _neighbour(row: Mapping[str, Any]) -> str:
-    return f"{row.get('case')}: {verdict_word(row)} {_interval(row)}".rstrip()
+def _neighbour(row: NeighbourVerdict) -> str:
+    verdict = row.verdict
+    change = "" if verdict.change is None else interval(verdict.change, verdict.low, verdict.high)
+    return f"{row.case}: {verdict_word(verdict)} {change}".rstrip()
 
 
-def _other(row: Mapping[str, Any]) -> str:
-    which = f"finding {row.get('finding')}, {kind(str(row.get('state')), str(row.get('direction')))}"
-    return f"{row.get('case')}: {row.get('metric')} {_interval(row)} ({which})"
+def _other(row: RelatedFinding) -> str:
+    which = f"finding {row.finding}, {kind(row.state, row.direction)}"
+    return f"{row.case}: {row.metric} {percent(row.change)} ({which})"
 
 
-def _interval(row: Mapping[str, Any]) -> str:
-    change = row.get("change")
-    return interval(float(change), row.get("low"), row.get("high")) if change is not None else ""
-
-
-def _operators(told: Mapping[str, Any] | None) -> Iterator[str]:
-    if not told:
-        return
-    runs = f"runs {told.get('old_run')} and {told.get('new_run')}"
+def _operators(difference: OperatorDifference) -> Iterator[str]:
+    runs = f"runs {difference.old_run} and {difference.new_run}"
     yield f"operators, new less old, microseconds a step ({runs}):"
-    for row in told.get("rows") or ():
+    for row in difference.rows:
         yield f"{_INDENT}{float(row.get('delta_us') or 0):+12,.1f}  {printable(str(row.get('name')))}"
 
 
 def _triage(one: Finding, log: Iterable[TriageEntry], place: tzinfo, now: datetime) -> Iterator[str]:
     yield _row("triage", f"{one.triage}: {TRIAGES.get(one.triage, one.triage)}")
-    if began_as := one.evidence.get("began_as"):
+    if began_as := one.evidence.began_as:
         yield _row("began as", f"finding {began_as} of the same series: the drift went on")
     if one.returns_of is not None:
         yield _row("returned", f"finding {one.returns_of} of the same series was called fixed")

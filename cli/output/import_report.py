@@ -18,9 +18,9 @@ from rich.progress import SpinnerColumn, TextColumn
 from common.text import plural, printable
 from interchange.errors import BadFile, ExchangeError, SourcePlace, UnknownFormat
 from interchange.foreign_runs import is_undated
+from interchange.overrides import restated
 from interchange.runs import Imported, ImportProblem
 from interchange.source_file import NO_TIME
-from interchange.overrides import restated
 from workflows.transfer.import_runs import Amount, ImportSummary, Progress
 
 #: How many of what was set aside are shown without --verbose, of each file.

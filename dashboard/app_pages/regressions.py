@@ -9,6 +9,7 @@ from dashboard.components import filters, load, markup, parts, wording
 from dashboard.components.query_params import ALL, meant, offered
 from dashboard.regressions import findings, triage
 from dashboard.server.settings import ServerSettings
+from records.evidence import evidence_body
 from records.findings import FindingGroup
 from reports.text.finding_text import STATES
 
@@ -79,28 +80,32 @@ def show_one(number: str) -> None:
         show_list()
         return
     one, log = found
-    evidence = one.evidence
+    evidence, session = one.evidence, one.evidence.confirmation
+    rows = evidence_body(evidence)
     parts.title(f"Finding {one.id}")
     for part in (findings.title(one), findings.cards(one, now), findings.ways(one)):
         parts.html(part)
     if told := findings.verdict(one):
-        frame = partial(findings.evidence_frame, evidence["verdict"])
+        frame = partial(findings.evidence_frame, rows["verdict"])
         parts.heading("Measured again", frame, f"finding-{one.id}-verdict.csv")
         parts.html(told)
     for title, name, table in (
-        ("What changed between the nights", "changes", findings.changes),
-        ("Neighbours in that session", "neighbours", findings.neighbours),
-        ("Operators that moved too", "moved_with", findings.moved_with),
-        ("Where time went", "operators", findings.operators),
+        ("What changed between the nights", "changes", findings.changes(evidence.changes)),
+        ("Neighbours in that session", "neighbours", findings.neighbours(session.neighbours)),
+        ("Operators that moved too", "moved_with", findings.moved_with(session.moved_with)),
+        ("Where time went", "operators", session.operators and findings.operators(session.operators)),
     ):
-        if rows := evidence.get(name):
-            frame = partial(findings.evidence_frame, rows)
+        if table and rows.get(name):
+            frame = partial(findings.evidence_frame, rows[name])
             parts.heading(title, frame, f"finding-{one.id}-{name.replace('_', '-')}.csv")
-            parts.html(table(rows))
-    for title, command in (("Between which versions?", "bisect"), ("Measure it again", "reproduce")):
-        if evidence.get(command):
+            parts.html(table)
+    for title, command in (
+        ("Between which versions?", session.bisect),
+        ("Measure it again", session.reproduce),
+    ):
+        if command:
             parts.heading(title)
-            parts.code(str(evidence[command]))
+            parts.code(command)
     told_so_far = partial(findings.log_frame, log) if log else None
     parts.heading("Triage", told_so_far, f"finding-{one.id}-triage.csv")
     if log:

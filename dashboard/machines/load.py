@@ -13,7 +13,7 @@ from db.runs import environments_in_use, queries
 from interchange.formats import came_from
 from records.environments import EnvironmentUsed
 from records.runs import RunSummary
-from records.tasks import LastFire, Task
+from records.tasks import LastScheduledRun, Task
 
 #: Tasks that wait, and runs in which the environments in use are looked for, at most.
 TASKS, RUNS = 1000, 2000
@@ -83,9 +83,9 @@ def said(url: str) -> dict[int, str]:
 
 
 @_kept
-def last_fires(url: str) -> list[LastFire]:
+def last_fires(url: str) -> list[LastScheduledRun]:
     """The newest fire of every schedule."""
-    return queue_queries.last_fires(opened(url))
+    return queue_queries.last_scheduled_runs(opened(url))
 
 
 @_kept

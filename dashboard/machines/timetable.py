@@ -9,7 +9,7 @@ import pandas as pd
 
 from dashboard.components import markup, wording
 from dashboard.overview.schedule_heartbeat import Served
-from records.tasks import LastFire
+from records.tasks import LastScheduledRun
 from reports.text.staleness_text import in_words
 
 #: Machines that serve a schedule are named one by one up to so many.
@@ -22,7 +22,7 @@ class ScheduleRow:
 
     schedule: str
     served: Served | None
-    fire: LastFire | None
+    fire: LastScheduledRun | None
 
     @property
     def place(self) -> tuple[int, str]:
@@ -32,7 +32,7 @@ class ScheduleRow:
         return int(self.served.built_in), self.schedule
 
 
-def rows(plan: Iterable[Served], fires: Iterable[LastFire]) -> list[ScheduleRow]:
+def rows(plan: Iterable[Served], fires: Iterable[LastScheduledRun]) -> list[ScheduleRow]:
     """Every schedule that is served or ever fired; a name that is served in two ways has two rows."""
     last = {fire.schedule: fire for fire in fires}
     found = [ScheduleRow(each.schedule, each, last.get(each.schedule)) for each in plan]

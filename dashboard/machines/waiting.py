@@ -7,7 +7,7 @@ from html import escape
 
 import pandas as pd
 
-from analysis.staleness import Waiting, alive
+from analysis.staleness import WaitReason, alive
 from dashboard.components import links, markup, wording
 from dashboard.overview.load import OverviewData
 from records.tasks import Task
@@ -90,11 +90,11 @@ def frame(items: Iterable[Open]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*columns, "run", "why"])
 
 
-def _because(task: Task, because: Waiting, silent: Sequence[str], *, alone: bool) -> str:
+def _because(task: Task, because: WaitReason, silent: Sequence[str], *, alone: bool) -> str:
     why = because.why
-    if why in ("nobody", "no such label") and silent:
+    if why in ("unscheduled", "no such label") and silent:
         return f"{some(silent)} would do it and {'is' if len(silent) == 1 else 'are'} silent"
-    if why == "nobody":
+    if why == "unscheduled":
         kind = "that measures " if alone else ""
         return f"no scheduler {kind}is there: start one with pyrometer scheduler"
     if why == "no such label":
@@ -112,7 +112,7 @@ def _running(task: Task, now: datetime) -> str:
 
 
 def _why(one: Open) -> str:
-    tone = "bad" if one.why in ("nobody", "no such label") else "quiet"
+    tone = "bad" if one.why in ("unscheduled", "no such label") else "quiet"
     sign = "× " if tone == "bad" else ""
     run = f" {markup.link(links.run(one.task.run_id), 'Run →')}" if one.task.run_id else ""
     return f'<span class="py-reason py-{tone}">{escape(sign + one.told)}</span>{run}'

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import streamlit as st
 
-from analysis.staleness import Silence
+from analysis.staleness import Outage
 from dashboard.components.load import FRESH_SECONDS
 from dashboard.overview.headlines import METRICS
 from dashboard.overview.schedule_heartbeat import Served, served
@@ -22,7 +22,7 @@ from records.outcomes import OutcomeCount
 from records.runs import RunSummary
 from records.series import SeriesKey, SeriesPoint
 from records.tasks import SchedulerSeen
-from workflows.fleet_status import Patience, announced_patience, silences
+from workflows.fleet_status import Patience, announced_patience, outages
 
 #: How far back nights are looked at, and how many of their tasks: two nights of a thousand machines.
 _BACK, _TASKS = timedelta(days=35), 3000
@@ -44,7 +44,7 @@ class OverviewData:
     """
 
     parts: tuple[TrackStatus, ...]
-    silent: tuple[Silence, ...]
+    silent: tuple[Outage, ...]
     seen: tuple[SchedulerSeen, ...]
     plan: tuple[Served, ...]
     patience: Patience
@@ -59,7 +59,7 @@ def morning(url: str) -> OverviewData:
     seen = queue_queries.schedulers(database)
     waits = announced_patience(seen)
     plan = served(seen, now, waits.silent_minutes)
-    silent = silences(database, seen, now, waits)
+    silent = outages(database, seen, now, waits)
     overdue = {one.name: one for one in silent.nights}
     return OverviewData(
         parts=tuple(standings(tasks, missed, seen, plan, now, waits, overdue)),

@@ -7,7 +7,7 @@ from html import escape
 
 import pandas as pd
 
-from analysis.staleness import DISTURBED, shown
+from analysis.staleness import DISTURBED, part_label
 from dashboard.components import links, markup, wording
 from dashboard.overview.track_status import TrackStatus
 from records.outcomes import Outcome, OutcomeCount
@@ -52,7 +52,7 @@ def problems(
         task = one.measured
         if task is None or not one.asked_for:
             continue
-        run, name = task.run_id or "", shown(task.schedule, task.part)
+        run, name = task.run_id or "", part_label(task.schedule, task.part)
         fell = {each.case for each in one.coverage.fell} if one.coverage else set[str]()
         before = endings.get(one.runs_before[0], ()) if one.runs_before else None
         known = None if before is None else {(each.case, each.status) for each in before}

@@ -10,14 +10,14 @@ from analysis.staleness import (
     RUNS_BEFORE,
     Coverage,
     Disturbed,
-    Silence,
-    Why,
+    Outage,
+    WaitCause,
     alive,
     coverage,
     disturbed,
+    eligible_machines,
+    part_label,
     present,
-    shown,
-    takers,
     unplanned,
     unplanned_since,
     waiting,
@@ -57,8 +57,8 @@ class TrackStatus:
 
     tasks: tuple[Task, ...]
     nights: tuple[Night, ...]
-    late: Silence | None = None
-    waits: Why | None = None
+    late: Outage | None = None
+    waits: WaitCause | None = None
     asked_for: bool = True
     summary: RunSummary | None = None
     coverage: Coverage | None = None
@@ -86,7 +86,7 @@ class TrackStatus:
     @property
     def forsaken(self) -> bool:
         """Whether its newest night waits, not for long yet, and nobody is there who could take it up."""
-        return self.asked_for and not self.late and self.waits in ("nobody", "no such label")
+        return self.asked_for and not self.late and self.waits in ("unscheduled", "no such label")
 
     @property
     def fell(self) -> int:
@@ -144,7 +144,7 @@ def standings(
     plan: Sequence[Served],
     now: datetime,
     patience: Patience,
-    overdue: Mapping[str, Silence],
+    overdue: Mapping[str, Outage],
 ) -> list[TrackStatus]:
     """Every part of which there is a task, the worst first; `tasks` and moments come newest first.
 
@@ -155,7 +155,7 @@ def standings(
     for task in tasks:
         parts[task.schedule, task.part].append(task)
     hours, minutes = patience.overdue_hours, patience.silent_minutes
-    able = takers(one for one in present(alive(seen, now, minutes)) if measures(one))
+    able = eligible_machines(one for one in present(alive(seen, now, minutes)) if measures(one))
     busy = {task.machine for task in tasks if task.state == "running"}
     fires = {name: {task.due_at for task in own} for name, own in _by_schedule(tasks).items()}
     off = {each.schedule for each in plan} - {each.schedule for each in plan if each.enabled}
@@ -163,7 +163,7 @@ def standings(
     served = _served(plan)
     found: list[TrackStatus] = []
     for (schedule, part), own in parts.items():
-        name = shown(schedule, part)
+        name = part_label(schedule, part)
         since = unplanned_ones.get(schedule)
         late = overdue.get(name) or (since and unplanned(name, since, now, hours)) or None
         # Two fires without a task for a part: it was taken out of the schedule.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
-from analysis.staleness import Silence, shown
+from analysis.staleness import Outage, part_label
 from dashboard.components import links, markup, wording
 from dashboard.overview.track_status import TrackStatus
 from records.findings import Finding, FindingGroup
@@ -80,7 +80,7 @@ class OverviewVerdict:
 
 
 def verdict(
-    parts: Sequence[TrackStatus], silent: Sequence[Silence], found: News, newly_failed: int = 0
+    parts: Sequence[TrackStatus], silent: Sequence[Outage], found: News, newly_failed: int = 0
 ) -> OverviewVerdict:
     """What the nights, the machines and the findings come to together.
 
@@ -125,7 +125,7 @@ def verdict(
 def _forsaken(one: TrackStatus) -> str:
     task = one.newest
     whom = f" for {task.label}" if task.label else ""
-    return f"{shown(task.schedule, task.part)} waits, and no scheduler that measures is there{whom}"
+    return f"{part_label(task.schedule, task.part)} waits, and no scheduler that measures is there{whom}"
 
 
 def _counted(states: Sequence[str]) -> str:
@@ -147,9 +147,9 @@ def banner(told: OverviewVerdict, found: News) -> str:
         if found.regressions:
             text += f", {found.older + len(found.regressions):,} with the new"
         more.append(markup.link(links.findings(state=FindingGroup.OPEN), f"{text} →"))
-    shown = told.sentences[:_SENTENCES]
-    left = len(told.sentences) - len(shown)
-    sentences = [f"{each[0].upper()}{each[1:]}." for each in shown] + (
+    part_label = told.sentences[:_SENTENCES]
+    left = len(told.sentences) - len(part_label)
+    sentences = [f"{each[0].upper()}{each[1:]}." for each in part_label] + (
         [f"And {left:,} more."] if left else []
     )
     return (

@@ -11,7 +11,9 @@ import pandas as pd
 
 from analysis.ratios import as_ratios
 from dashboard.components import filters, links, markup, wording
+from records.evidence import NeighbourVerdict, OperatorDifference, PairVerdict, RelatedFinding
 from records.findings import Finding, FindingGroup, TriageEntry
+from records.runs import RunChange
 from reports.text.finding_text import (
     STATES,
     TRIAGES,
@@ -139,7 +141,7 @@ def cards(one: Finding, now: datetime) -> str:
     why = because(one.state, one.evidence)
     state = STATES.get(one.state, one.state) + (f"; {why}" if why else "")
     before, after = links.run(one.before_run), links.run(one.at_run)
-    further = one.evidence.get("goes_on")
+    further = one.evidence.goes_on
     on = [markup.card("Goes on", "yes", escape(goes_on(further)))] if further else []
     return markup.panels(
         markup.card("Change", _change(one), escape(_shape(one))),
@@ -162,12 +164,13 @@ def ways(one: Finding) -> str:
     key = one.key
     trend = links.trends(key.metric, key.hardware, key.preset, key.case, at=one.at_run)
     told = [markup.link(trend, "Trend →")]
-    if run := one.evidence.get("run"):
-        told.append(markup.link(links.run(str(run)), "The session that measured it again →"))
-    if began_as := one.evidence.get("began_as"):
-        told.append(markup.link(links.finding(int(began_as)), f"Goes on from finding {began_as} →"))
-    if further := (one.evidence.get("goes_on") or {}).get("finding"):
-        told.append(markup.link(links.finding(int(further)), f"Went on: finding {further} →"))
+    if run := one.evidence.confirmation.run:
+        told.append(markup.link(links.run(run), "The session that measured it again →"))
+    if began_as := one.evidence.began_as:
+        told.append(markup.link(links.finding(began_as), f"Goes on from finding {began_as} →"))
+    continuation = one.evidence.goes_on
+    if continuation is not None and (later := continuation.finding):
+        told.append(markup.link(links.finding(later), f"Went on: finding {later} →"))
     if one.returns_of is not None:
         told.append(
             markup.link(links.finding(one.returns_of), f"Was called fixed: finding {one.returns_of} →")
@@ -190,45 +193,42 @@ def _outside(address: str) -> str:
 
 def verdict(one: Finding) -> str:
     """What the pairs of the session say; nothing where there was none."""
-    told = one.evidence.get("verdict")
-    if not told:
+    session = one.evidence.confirmation
+    told = session.verdict
+    if told is None:
         return ""
-    unit = str(told.get("unit") or "")
-    sides = [f"{each.get('name')} (torch {each.get('torch')})" for each in one.evidence.get("compared") or ()]
-    rebuilt = "yes: other packages may lie beside its PyTorch" if one.evidence.get("rebuilt") else "no"
-    old, new = (_quantity(told.get(side), unit) for side in ("old", "new"))
+    sides = [f"{each.name} (torch {each.torch})" for each in session.compared]
+    rebuilt = "yes: other packages may lie beside its PyTorch" if session.rebuilt else "no"
+    old, new = (_quantity(value, told.unit) for value in (told.old, told.new))
     pairs = {
         "old": ", ".join(each for each in (old, *sides[:1]) if each),
         "new": ", ".join(each for each in (new, *sides[1:2]) if each),
-        "pairs of processes": told.get("pairs"),
+        "pairs of processes": told.pairs,
         "interval": _interval(told),
-        "confidence": wording.percent(told["confidence"]) if told.get("confidence") else None,
-        "smallest change it could see": percent(told["smallest"]).lstrip("+")
-        if told.get("smallest") is not None
-        else None,
+        "confidence": wording.percent(told.confidence) if told.confidence else None,
+        "smallest change it could see": None if told.smallest is None else percent(told.smallest).lstrip("+"),
         "a side was built anew": rebuilt,
     }
     return markup.panels(markup.facts("Verdict of the session", verdict_word(told), pairs), kind="py-facts")
 
 
-def changes(rows: Rows) -> str:
+def changes(rows: Sequence[RunChange]) -> str:
     """What differs between the nights before and after."""
     cells = (
-        [escape(str(row.get(name) or wording.NONE)) for name in ("kind", "name", "before", "after")]
-        for row in rows
+        [escape(text or wording.NONE) for text in (row.kind, row.name, row.before, row.after)] for row in rows
     )
     columns = [("Of", False), ("What", False), ("Before", False), ("After", False)]
     return markup.table("What changed", columns, cells, tall=True, folded=True)
 
 
-def neighbours(rows: Rows) -> str:
+def neighbours(rows: Sequence[NeighbourVerdict]) -> str:
     """What the same session says of other techniques of the workload."""
     cells = (
         (
-            markup.case(str(row.get("case"))),
-            escape(verdict_word(row)),
-            escape(_interval(row)),
-            escape(str(row.get("pairs"))),
+            markup.case(row.case),
+            escape(verdict_word(row.verdict)),
+            escape(_interval(row.verdict)),
+            escape(str(row.verdict.pairs)),
         )
         for row in rows
     )
@@ -236,15 +236,15 @@ def neighbours(rows: Rows) -> str:
     return markup.table("Neighbours", columns, cells, folded=True)
 
 
-def moved_with(rows: Rows) -> str:
+def moved_with(rows: Sequence[RelatedFinding]) -> str:
     """The cases of single operators that moved in the same nights."""
     cells = (
         (
-            markup.case(str(row.get("case"))),
-            escape(wording.metric(str(row.get("metric"))).title),
-            escape(_interval(row)),
-            markup.chip(kind(str(row.get("state")), str(row.get("direction")))),
-            markup.link(links.finding(int(row.get("finding") or 0)), "Open →"),
+            markup.case(row.case),
+            escape(wording.metric(row.metric).title),
+            escape(percent(row.change)),
+            markup.chip(kind(row.state, row.direction)),
+            markup.link(links.finding(row.finding), "Open →"),
         )
         for row in rows
     )
@@ -252,16 +252,15 @@ def moved_with(rows: Rows) -> str:
     return markup.table("Operators that moved too", columns, cells, folded=True)
 
 
-def operators(told: Mapping[str, Any]) -> str:
+def operators(difference: OperatorDifference) -> str:
     """The operator tables of both sides subtracted, the largest difference first."""
-    rows: Rows = told.get("rows") or ()
     cells = (
         (
             escape(str(row.get("name"))),
             escape(str(row.get("kind"))),
             *(escape(_microseconds(row.get(name))) for name in ("self_us_a", "self_us_b", "delta_us")),
         )
-        for row in rows
+        for row in difference.rows
     )
     columns = [
         ("Operator", False),
@@ -270,7 +269,7 @@ def operators(told: Mapping[str, Any]) -> str:
         ("New µs", True),
         ("New - old µs", True),
     ]
-    runs = [str(told.get(side)) for side in ("old_run", "new_run")]
+    runs = (difference.old_run, difference.new_run)
     traced = " and ".join(markup.link(links.run(run), run) for run in runs)
     return (
         markup.table("Operators", columns, cells, tall=True) + f'<p class="py-quiet">Traced in {traced}.</p>'
@@ -312,9 +311,9 @@ def _change(one: Finding) -> str:
 
 
 def _shape(one: Finding) -> str:
-    seen: Mapping[str, Any] = one.evidence.get("detected") or {}
-    beside = "seen beside the baseline's own move" if seen.get("relative") else ""
-    return "; ".join(part for part in (f"a {one.shape}", beside, stricter(one.evidence)) if part)
+    detected = one.evidence.detected
+    beside = "seen beside the baseline's own move" if detected and detected.relative else ""
+    return "; ".join(part for part in (f"a {one.shape}", beside, stricter(detected)) if part)
 
 
 def _marks(one: Finding, now: datetime) -> list[str]:
@@ -324,13 +323,14 @@ def _marks(one: Finding, now: datetime) -> list[str]:
     return marks
 
 
-def _interval(row: Mapping[str, Any]) -> str:
-    change = row.get("change")
-    return wording.NONE if change is None else interval(float(change), row.get("low"), row.get("high"))
+def _interval(verdict: PairVerdict) -> str:
+    if verdict.change is None:
+        return wording.NONE
+    return interval(verdict.change, verdict.low, verdict.high)
 
 
-def _quantity(value: Any, unit: str) -> str | None:
-    return wording.quantity(float(value), unit) if isinstance(value, int | float) else None
+def _quantity(value: float | None, unit: str) -> str | None:
+    return None if value is None else wording.quantity(value, unit)
 
 
 def _microseconds(value: Any) -> str:

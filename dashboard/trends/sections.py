@@ -226,7 +226,7 @@ def _differs(changes: Sequence[RunChange], chosen: Trends) -> None:
         lambda: pd.DataFrame(rows),
         f"changes-{chosen.metric}-{chosen.at}.csv",
     )
-    parts.html(findings.changes(rows))
+    parts.html(findings.changes(changes))
 
 
 def moved(chosen: Trends, drawn: ChartData) -> None:

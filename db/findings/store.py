@@ -1,7 +1,7 @@
 """Findings: what detection saw, what became of it when it was measured again, and what people did with it."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import aliased
 
-from records.facts import Facts
+from records.evidence import ComparedRuns, Confirmation, Evidence, evidence_body, evidence_of
 from records.findings import Finding, FindingGroup, NewFinding, TriageEntry, group_of
 from records.series import SeriesKey
 
@@ -75,7 +75,6 @@ _ALIKE = (
     "state",
     "found_at",
     "decided_at",
-    "evidence",
     "group_key",
     "triage",
     "muted_until",
@@ -116,13 +115,13 @@ def decide(
     change: float,
     low: float | None,
     high: float | None,
-    evidence: Facts,
+    confirmation: Confirmation,
     now: datetime,
 ) -> Finding | None:
-    """Say what a finding came to, with what was measured; None if there is none of that id.
+    """Store the decision about a finding with the session behind it; None if there is none of that id.
 
-    `evidence` is added to what there is. A confirmed one whose series, track and direction have one that was
-    called fixed is its return. The moment of a decision is that of the first that said so.
+    A confirmed one whose series, track and direction have one that was called fixed is its return. The moment
+    of a decision is that of the first that said so.
     """
     with database.writing() as connection:
         about = select(_FINDING).where(_FINDING.id == finding_id).with_for_update()
@@ -134,7 +133,9 @@ def decide(
             "change": change,
             "low": low,
             "high": high,
-            "evidence": {**found["evidence"], **evidence},
+            "evidence": evidence_body(
+                replace(evidence_of(found["evidence"]), confirmation=confirmation, waits="")
+            ),
             "decided_at": found["decided_at"] if found["state"] == state else now,
         }
         if state == "confirmed":
@@ -143,44 +144,69 @@ def decide(
         return _one(connection, finding_id)
 
 
-def note_evidence(database: Database, noted: Mapping[int, Facts]) -> None:
-    """Add to the evidence of findings, by id, and change nothing else; of an id that is not there nothing."""
-    if not noted:
+def revise_evidence(database: Database, revisions: Mapping[int, Callable[[Evidence], Evidence]]) -> None:
+    """Store revised evidence of findings, by id, and change nothing else; an unknown id is ignored."""
+    if not revisions:
         return
     with database.writing() as connection:
-        # In order, so that two writers of the same rows wait for each other in turn and never in a circle.
-        about = (
-            select(_FINDING.id, _FINDING.evidence).where(_FINDING.id.in_(list(noted))).order_by(_FINDING.id)
-        )
-        for row in connection.execute(about.with_for_update()).all():
-            evidence = {**row.evidence, **noted[row.id]}
+        for row in _locked(connection, _FINDING.id.in_(list(revisions))):
+            evidence = evidence_body(revisions[row.id](evidence_of(row.evidence)))
             connection.execute(update(_FINDING).where(_FINDING.id == row.id).values(evidence=evidence))
+
+
+def defer(database: Database, ids: Collection[int], reason: str) -> None:
+    """Make findings candidates again that could not be measured, with the reason, and count the attempt.
+
+    Those that were confirmed or refuted meanwhile stay so.
+    """
+    with database.writing() as connection:
+        for row in _locked(connection, _FINDING.id.in_(list(ids)) & _FINDING.state.not_in(_SETTLED)):
+            known = evidence_of(row.evidence)
+            evidence = evidence_body(replace(known, waits=reason, tries=known.tries + 1))
+            values: Values = {"state": "candidate", "evidence": evidence}
+            connection.execute(update(_FINDING).where(_FINDING.id == row.id).values(values))
+
+
+def _locked(connection: Connection, which: ColumnElement[bool]) -> Sequence[AnyRow]:
+    """Id and evidence of some findings, locked in order: two writers of the same rows never form a cycle."""
+    about = select(_FINDING.id, _FINDING.evidence).where(which).order_by(_FINDING.id)
+    return connection.execute(about.with_for_update()).all()
 
 
 @dataclass(frozen=True, slots=True)
 class Reopened:
-    """A refuted finding that is to be measured once more: its nights are off by `change` (a log ratio)."""
+    """A refuted finding that is to be measured once more, between other `sides`.
+
+    Its nights are off by `change` (a log ratio); `reason` says why it waits for a session.
+    """
 
     change: float
-    evidence: Facts
+    sides: ComparedRuns
+    reason: str
 
 
-def reopen(database: Database, again: Mapping[int, Reopened]) -> None:
-    """Make refuted findings candidates again, by id, and add to their evidence; others stay as they are."""
+def reopen(database: Database, again: Mapping[int, Reopened], now: datetime) -> None:
+    """Make refuted findings candidates again, by id; others stay as they are."""
     if not again:
         return
     with database.writing() as connection:
-        refuted = _FINDING.id.in_(list(again)) & (_FINDING.state == "refuted")
-        about = select(_FINDING.id, _FINDING.evidence).where(refuted).order_by(_FINDING.id)
-        for row in connection.execute(about.with_for_update()).all():
-            one = again[row.id]
+        for row in _locked(connection, _FINDING.id.in_(list(again)) & (_FINDING.state == "refuted")):
+            one, known = again[row.id], evidence_of(row.evidence)
+            evidence = replace(
+                known,
+                sides=one.sides,
+                repeated=now.isoformat(),
+                tries=0,
+                waits=one.reason,
+                confirmation=replace(known.confirmation, reason=""),
+            )
             values: Values = {
                 "state": "candidate",
                 "change": one.change,
                 "low": None,
                 "high": None,
                 "decided_at": None,
-                "evidence": {**row.evidence, **one.evidence},
+                "evidence": evidence_body(evidence),
             }
             connection.execute(update(_FINDING).where(_FINDING.id == row.id).values(values))
 
@@ -355,7 +381,7 @@ def _rows(connection: Connection, new: Sequence[NewFinding], now: datetime) -> l
                 "high": each.high,
                 "state": each.state,
                 "found_at": now,
-                "evidence": dict(each.evidence),
+                "evidence": evidence_body(each.evidence),
                 "group_key": each.group_key,
                 "triage": "open",
                 "link": "",
@@ -458,6 +484,7 @@ def _finding(row: AnyRow) -> Finding:
         key=series_key(row),
         at_run=row.at_run_id,
         before_run=row.before_run_id,
+        evidence=evidence_of(row.evidence),
         **{name: getattr(row, name) for name in _ALIKE},
     )
 

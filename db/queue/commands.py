@@ -22,7 +22,7 @@ _FIRE, _TASK, _ATTEMPT = queue_tables.FireRow, queue_tables.TaskRow, queue_table
 _LONGEST_REST_MINUTES = 60
 
 
-def plan_fire(
+def plan_run(
     database: Database, schedule: str, due_at: datetime, how: str, tasks: Sequence[NewTask], now: datetime
 ) -> bool:
     """Store one due moment of a schedule with its tasks; false, and nothing stored, where it is already."""

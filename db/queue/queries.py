@@ -7,7 +7,15 @@ from datetime import datetime
 
 from sqlalchemy import Connection, RowMapping, func, or_, select, tuple_, type_coerce
 
-from records.tasks import SUPERSEDED, Fire, LastFire, SchedulerSeen, Task, TaskAttempt, machine_of
+from records.tasks import (
+    SUPERSEDED,
+    LastScheduledRun,
+    ScheduledRun,
+    SchedulerSeen,
+    Task,
+    TaskAttempt,
+    machine_of,
+)
 
 from ..connection.engine import Database
 from ..connection.statements import AnySelect, in_batches
@@ -69,7 +77,7 @@ def waiting_for(database: Database, now: datetime) -> frozenset[tuple[str, str]]
         return frozenset((job, label) for job, label in connection.execute(query))
 
 
-def begun_on(database: Database) -> frozenset[str]:
+def machines_with_partial_runs(database: Database) -> frozenset[str]:
     """The machines on which the runs of what waits were begun, and can be gone on with."""
     query = (
         select(_ATTEMPT.owner)
@@ -92,7 +100,7 @@ def task_of_run(database: Database, run_id: str) -> Task | None:
     return next(iter(_tasks(database, query)), None)
 
 
-def fires(database: Database, schedule: str, newest: int = 50) -> list[Fire]:
+def scheduled_runs(database: Database, schedule: str, newest: int = 50) -> list[ScheduledRun]:
     """The newest fires of a schedule with their tasks, newest first."""
     page = select(_FIRE).where(_FIRE.schedule == schedule).order_by(_FIRE.due_at.desc()).limit(newest)
     with database.reading() as connection:
@@ -102,7 +110,7 @@ def fires(database: Database, schedule: str, newest: int = 50) -> list[Fire]:
         of_moment: dict[datetime, list[Task]] = defaultdict(list)
         for row in connection.execute(wanted).mappings():
             of_moment[row["due_at"]].append(task_of(row))
-    return [Fire(**row, tasks=tuple(of_moment[row["due_at"]])) for row in rows]
+    return [ScheduledRun(**row, tasks=tuple(of_moment[row["due_at"]])) for row in rows]
 
 
 def last_due(database: Database) -> dict[str, datetime]:
@@ -132,7 +140,7 @@ def last_of_each(database: Database, *, state: str | None = None) -> dict[tuple[
     return {(each.schedule, each.part): each for each in found}
 
 
-def unbegun(database: Database, job: str) -> list[Task]:
+def not_started(database: Database, job: str) -> list[Task]:
     """What shows since when nobody began a part: two tasks of each that waits, newest first.
 
     They are the newest one that waits and the oldest since the newest one that somebody began, which waits
@@ -279,7 +287,7 @@ def missed_fires(
     return dict(found)
 
 
-def last_fires(database: Database) -> list[LastFire]:
+def last_scheduled_runs(database: Database) -> list[LastScheduledRun]:
     """Of every schedule that ever fired the newest fire, by schedule."""
     with database.reading() as connection:
         # One step along the key for each: schedules are few and fires many.
@@ -287,7 +295,7 @@ def last_fires(database: Database) -> list[LastFire]:
     return sorted((each for each in found if each), key=lambda fire: fire.schedule)
 
 
-def _last_fire(connection: Connection, schedule: str) -> LastFire | None:
+def _last_fire(connection: Connection, schedule: str) -> LastScheduledRun | None:
     newest = select(_FIRE.due_at, _FIRE.how).where(_FIRE.schedule == schedule, _FIRE.how != "first seen")
     fire = connection.execute(newest.order_by(_FIRE.due_at.desc()).limit(1)).first()
     if fire is None:
@@ -299,4 +307,4 @@ def _last_fire(connection: Connection, schedule: str) -> LastFire | None:
     )
     rows = sorted(connection.execute(query).all(), key=lambda row: row[0])
     error = next((row[2] for row in rows if row[2]), "")
-    return LastFire(schedule, fire.due_at, fire.how, {state: many for state, many, _ in rows}, error)
+    return LastScheduledRun(schedule, fire.due_at, fire.how, {state: many for state, many, _ in rows}, error)

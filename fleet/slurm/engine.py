@@ -19,7 +19,7 @@ from typing import Any
 from configuration.tables.slurm import SlurmSettings
 from runner import journal
 from scheduled_jobs.scheduler.child_process import OURSELVES, PATIENCE_SECONDS
-from scheduled_jobs.scheduler.process_identity import machine_name, myself
+from scheduled_jobs.scheduler.process_identity import machine_name, this_process
 
 from ..engine import AgentRefused, EngineAway, NodeLost, NodeSeen, NodeSilent
 from ..file_chunks import PIECE_BYTES, Piece, piece
@@ -60,7 +60,7 @@ class SlurmEngine:
         self._python = str(settings.python or sys.executable)
         self._command = (self._python, *command[1:]) if tuple(command) == OURSELVES else tuple(command)
         self._slurm = Slurm(settings.partition)
-        self._owner = myself(machine_name())
+        self._owner = this_process(machine_name())
         self.queue = Queue(self._slurm, shared, self._owner)
         #: The nodes that others have while one that is asked by the same labels is free.
         self.left_to_others: frozenset[str] = frozenset()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scheduled_jobs.scheduler.hosts import PlaceSeen
+from scheduled_jobs.scheduler.hosts import HostStatus
 
 from ..hosts import FleetPlaces
 from .engine import SlurmEngine
@@ -16,7 +16,7 @@ class SlurmPlaces(FleetPlaces):
     night while its neighbour stands idle.
     """
 
-    def look(self) -> Sequence[PlaceSeen]:
+    def look(self) -> Sequence[HostStatus]:
         """The places that are there now, by name; none while Slurm is away."""
         engine = self._engine
         if not isinstance(engine, SlurmEngine):

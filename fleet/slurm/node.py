@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from runner.multi_node import nodes
-from scheduled_jobs.jobs.context import Ended
+from scheduled_jobs.jobs.context import ChildExit
 from scheduled_jobs.scheduler.child_process import Child
 from scheduled_jobs.scheduler.process_identity import machine_name
 
@@ -40,18 +40,18 @@ def main() -> None:
         sys.exit("this order was taken by another job, or before this one was started anew")
     began, asked = time.monotonic(), False
     if job.stop.exists():
-        ended, asked = Ended(_INTERRUPTED, None, ""), True
+        ended, asked = ChildExit(_INTERRUPTED, None, ""), True
     else:
         try:
             ended, asked = _carried_out(job, order)
         except OSError as error:
             where = f": {error.filename}" if error.filename else ""
-            ended = Ended(None, None, f"it cannot be started: {error.strerror or error}{where}")
+            ended = ChildExit(None, None, f"it cannot be started: {error.strerror or error}{where}")
     body = {"code": ended.code, "signal": ended.signal, "sentence": ended.sentence}
     job.tell_end({**body, "asked": asked, "seconds": time.monotonic() - began})
 
 
-def _carried_out(job: JobFolder, order: Order) -> tuple[Ended, bool]:
+def _carried_out(job: JobFolder, order: Order) -> tuple[ChildExit, bool]:
     """How the command ended, and whether somebody asked it to."""
     data = Path(order.data_dir)
     data.mkdir(parents=True, exist_ok=True)

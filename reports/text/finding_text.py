@@ -1,9 +1,9 @@
 """How a finding reads, on a terminal and on a page alike: what it is, by how much, and what that means."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from analysis.metrics import METRICS
+from records.evidence import Continuation, Detection, Evidence, PairVerdict
 
 from .numbers import called, percent
 
@@ -20,8 +20,6 @@ STATES: Mapping[str, str] = {
         "baseline moved likewise"
     ),
 }
-#: In the evidence of a finding that was refuted once and is measured a second time: since when (ISO 8601).
-REPEATED = "repeated"
 #: What each triage means.
 TRIAGES: Mapping[str, str] = {
     "open": "nobody has looked at it",
@@ -38,17 +36,15 @@ def kind(state: str, direction: str) -> str:
     return "regression" if direction == "worse" else "improvement"
 
 
-def because(state: str, evidence: Mapping[str, Any]) -> str:
+def because(state: str, evidence: Evidence) -> str:
     """Why a finding is in its state; empty where nothing beyond the state says so."""
     # What a candidate waited for stays in its evidence, and says nothing of a later state.
-    waits = evidence.get("waits") if state == "candidate" else None
-    return str(evidence.get("reason") or waits or "")
+    return evidence.confirmation.reason or (evidence.waits if state == "candidate" else "")
 
 
-def verdict_word(verdict: Mapping[str, Any]) -> str:
+def verdict_word(verdict: PairVerdict) -> str:
     """The word of a verdict as the evidence holds it: `worse`, not `slower`, for what is no time."""
-    said, metric = str(verdict.get("word")), verdict.get("metric")
-    return called(said, metric) if metric in METRICS else said
+    return called(verdict.word, verdict.metric) if verdict.metric in METRICS else verdict.word
 
 
 def interval(change: float, low: float | None, high: float | None) -> str:
@@ -66,18 +62,17 @@ def moved(metric: str, change: float) -> str:
     return f"{title} {verb} by {size}" if size.endswith("%") else f"{title} {verb}: {percent(change)}"
 
 
-def stricter(evidence: Mapping[str, Any]) -> str:
+def stricter(detected: Detection | None) -> str:
     """That a series had to move further than usual, and why; empty where it did not."""
-    seen = evidence.get("detected") or {}
-    if float(seen.get("factor") or 1.0) <= 1.0:
+    if detected is None or detected.factor <= 1.0:
         return ""
     return "two candidates of this series were refuted within 60 nights, so it had to move twice as far"
 
 
-def goes_on(noted: Mapping[str, Any]) -> str:
+def goes_on(noted: Continuation) -> str:
     """What is noted of a change that went on: `now about +9.3 %, by its nights up to 2026-09-20`."""
-    night = str(noted["night"])[: len("2026-09-20")]
-    change = percent(float(noted["change"]))
-    if "finding" in noted:
-        return f"{change} since the night of {night}, measured again: finding {noted['finding']}"
+    night = noted.night[: len("2026-09-20")]
+    change = percent(noted.change)
+    if noted.finding is not None:
+        return f"{change} since the night of {night}, measured again: finding {noted.finding}"
     return f"now about {change}, by its nights up to {night}"

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from analysis.staleness import Disturbed, Silence, Waiting
+from analysis.staleness import Disturbed, Outage, WaitReason
 
 #: Machines are named one by one up to so many.
 _NAMED = 3
 
 
-def silence(one: Silence) -> str:
+def silence(one: Outage) -> str:
     """What is silent, for how long, and why."""
     if one.cause == "unseen":
         return f"machine {one.name} is silent: no scheduler was seen there for {in_words(one.lasts)}"
@@ -28,7 +28,7 @@ def counted(one: Disturbed) -> str:
     return f"{parts or 'none disturbed'} of {one.outcomes} outcomes ({100 * one.share:.0f} %)"
 
 
-def in_its_turn(because: Waiting, attempts: int, not_before: datetime | None) -> str:
+def in_its_turn(because: WaitReason, attempts: int, not_before: datetime | None) -> str:
     """Why a task waits that somebody there will do, in a sentence: `because` is not yet, busy or next."""
     one = len(because.machines) == 1
     if because.why == "not yet":

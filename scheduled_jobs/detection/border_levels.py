@@ -11,14 +11,14 @@ from analysis.detection.nights import NightValue
 
 from .findings import MachineSeries
 
-#: In the result of a `detect` task, what levels did across the newest border: bodies of `Crossed`.
-CROSSED = "crossed"
+#: In the result of a `detect` task, what levels did across the newest border: bodies of `BorderChange`.
+BORDER_CHANGES = "crossed"
 #: Cases of which each is named, those that moved most.
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Crossed:
+class BorderChange:
     """By how much one metric moved on one machine across a `border`, by so many `nights` since.
 
     `middle` is the median over all `cases`, `largest` are those that moved most and by how much; all are log
@@ -40,9 +40,9 @@ class Crossed:
         return asdict(self)
 
 
-def crossed_of(body: Mapping[str, Any]) -> Crossed:
+def border_change_of(body: Mapping[str, Any]) -> BorderChange:
     """What `body` was made of."""
-    return Crossed(
+    return BorderChange(
         machine=str(body["machine"]),
         track=str(body["track"]),
         metric=str(body["metric"]),
@@ -60,14 +60,14 @@ def newest_crossing(nights: Sequence[NightValue], on: Collection[int]) -> Crossi
     return found[-1] if found and found[-1].nights in on else None
 
 
-def crossed(track: str, found: Iterable[tuple[MachineSeries, Crossing]]) -> list[Crossed]:
+def border_changes(track: str, found: Iterable[tuple[MachineSeries, Crossing]]) -> list[BorderChange]:
     """The crossings of single series by machine, border and metric."""
     together: dict[tuple[str, str, str, int], list[tuple[str, float]]] = defaultdict(list)
     for series, one in found:
         about = series.machine, one.border, series.key.metric, one.nights
         together[about].append((series.key.case, one.change))
     return [
-        Crossed(
+        BorderChange(
             machine=machine,
             track=track,
             metric=metric,

@@ -13,11 +13,11 @@ from records.environments import Environment
 from records.findings import Finding
 from records.runs import Run
 from runner.environments.store import Store
-from scheduled_jobs.jobs.context import Hands
+from scheduled_jobs.jobs.context import JobContext
 from scheduled_jobs.jobs.measure import case_files
 
-from .findings import sides_of
-from .rebuild_environment import Gone, Side, find_side, side_elsewhere
+from .findings import compared_runs
+from .rebuild_environment import EnvironmentChoice, EnvironmentGone, find_environment, remote_environment
 from .sessions import needs_cold
 
 #: As many cold pairs as there may be at most, spare ones included.
@@ -37,8 +37,8 @@ class ConfirmationPlan:
 
     findings: tuple[Finding, ...]
     cases: tuple[str, ...]
-    old: Side
-    new: Side
+    old: EnvironmentChoice
+    new: EnvironmentChoice
     options: tuple[str, ...]
     suite: tuple[str, ...]
     cold: tuple[str, ...] = ()
@@ -57,19 +57,21 @@ class ConfirmationPlan:
         return self.old.environment.torch_version, self.new.environment.torch_version
 
 
-def planned(
-    database: Database, hands: Hands, found: Sequence[Finding], cases: Sequence[str]
+def plan_confirmation(
+    database: Database, context: JobContext, found: Sequence[Finding], cases: Sequence[str]
 ) -> ConfirmationPlan:
     """The session that judges findings of one pair of environments; raises Gone where a side is missing."""
-    first, sides = found[0], sides_of(found[0])
+    first, sides = found[0], compared_runs(found[0])
     before = queries.run_record(database, sides.old_run)
     after = queries.run_record(database, sides.new_run)
     if before is None or after is None:
         gone = sides.old_run if before is None else sides.new_run
-        raise Gone(f"run {gone}, whose environment is to be compared, is no longer in the database")
-    store = Store(hands.data_dir / "environments")
+        raise EnvironmentGone(
+            f"run {gone}, whose environment is to be compared, is no longer in the database"
+        )
+    store = Store(context.data_dir / "environments")
     old, new = (
-        _side(database, hands, store, first.machine, _environment(run, fingerprint))
+        _side(database, context, store, first.machine, _environment(run, fingerprint))
         for run, fingerprint in ((before, sides.old), (after, sides.new))
     )
     return ConfirmationPlan(
@@ -77,7 +79,7 @@ def planned(
         cases=tuple(cases),
         old=old,
         new=new,
-        options=("--preset", first.key.preset_name, *_device(after), *_own_cases(hands, first.schedule)),
+        options=("--preset", first.key.preset_name, *_device(after), *_own_cases(context, first.schedule)),
         suite=() if after.suite == _CHOSEN else ("--suite", after.suite),
         cold=_COLD if any(map(needs_cold, found)) else (),
         also=_also(found),
@@ -94,23 +96,25 @@ def _also(found: Sequence[Finding]) -> tuple[str, ...]:
     return tuple(part for metric in judged if metric != Policy().metric for part in ("--also", metric))
 
 
-def _own_cases(hands: Hands, schedule: str) -> list[str]:
+def _own_cases(context: JobContext, schedule: str) -> list[str]:
     """The files of own cases that a schedule measures as well, if it is still written down."""
-    written = hands.settings.schedules.get(schedule)
-    return case_files((written and written.case_files) or (), hands)
+    written = context.settings.schedules.get(schedule)
+    return case_files((written and written.case_files) or (), context)
 
 
-def _side(database: Database, hands: Hands, store: Store, machine: str, environment: Environment) -> Side:
+def _side(
+    database: Database, context: JobContext, store: Store, machine: str, environment: Environment
+) -> EnvironmentChoice:
     newest = environments_in_use.newest_named(database, machine, environment.name) or ""
-    if hands.away:
-        return side_elsewhere(environment, newest)
-    return find_side(environment, newest, hands.settings.environments, store)
+    if context.away:
+        return remote_environment(environment, newest)
+    return find_environment(environment, newest, context.settings.environments, store)
 
 
 def _environment(run: Run, fingerprint: str) -> Environment:
     found = next((one for one in run.environments if one.fingerprint == fingerprint), None)
     if found is None:
-        raise Gone(f"run {run.id} does not hold the environment that the finding names")
+        raise EnvironmentGone(f"run {run.id} does not hold the environment that the finding names")
     return found
 
 

@@ -10,12 +10,11 @@ from records.findings import Finding
 from workflows.run_header import Header
 from workflows.session_queue import without_again
 
-from .findings import CONFIRMED_BEFORE
-from .rebuild_environment import Side
+from .rebuild_environment import EnvironmentChoice
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class FindingVerdict:
     """What a session says of a finding: `confirmed`, `refuted` or `unclear`, and why in a few words."""
 
     finding: Finding
@@ -24,35 +23,35 @@ class Ruling:
     verdict: Verdict | None = None
 
 
-def ruling(one: Finding, result: CaseResult | None, *, rebuilt: bool) -> Ruling:
+def judge_finding(one: Finding, result: CaseResult | None, *, rebuilt: bool) -> FindingVerdict:
     """What the pairs of its case say of a finding.
 
     With `rebuilt` a side was built anew and other packages may lie beside its PyTorch: what then does not
     show is not refuted, for it may have been theirs.
     """
     if result is None:
-        return Ruling(one, "unclear", "the session did not measure the case")
+        return FindingVerdict(one, "unclear", "the session did not measure the case")
     if not result.works:
         side, name = (result.old, "old") if result.old.status != "ok" else (result.new, "new")
         why = f"{side.status} ({side.reason})" if side.reason else side.status
-        return Ruling(one, "unclear", f"in the {name} environment the case ended {why}")
+        return FindingVerdict(one, "unclear", f"in the {name} environment the case ended {why}")
     verdict = result.verdicts.get(one.key.metric)
     if verdict is None:
-        return Ruling(one, "unclear", f"no pair of the session has {one.key.metric}")
+        return FindingVerdict(one, "unclear", f"no pair of the session has {one.key.metric}")
     if verdict.word in ("faster", "slower"):
         if (verdict.word == "slower") != (one.direction == "worse"):
             against = "the session shows the opposite"
         elif _goes_beyond(one, verdict):
-            return Ruling(one, "confirmed", "the session shows it too", verdict)
+            return FindingVerdict(one, "confirmed", "the session shows it too", verdict)
         else:
             against = "the session shows no more than what was confirmed before"
     elif verdict.word == "same":
         against = "the session shows no difference that matters"
     else:
-        return Ruling(one, "unclear", verdict.reason or verdict.word, verdict)
+        return FindingVerdict(one, "unclear", verdict.reason or verdict.word, verdict)
     if rebuilt:
-        return Ruling(one, "unclear", f"{against}, but a side had to be built anew", verdict)
-    return Ruling(one, "refuted", against, verdict)
+        return FindingVerdict(one, "unclear", f"{against}, but a side had to be built anew", verdict)
+    return FindingVerdict(one, "refuted", against, verdict)
 
 
 def _goes_beyond(one: Finding, verdict: Verdict) -> bool:
@@ -61,13 +60,15 @@ def _goes_beyond(one: Finding, verdict: Verdict) -> bool:
     It compares from before the first piece, so the known ones show in it whether there is a new one or not. A
     new one is there where the half of what nights are judged from on is.
     """
-    known = one.evidence.get(CONFIRMED_BEFORE)
+    known = one.evidence.confirmed_before
     if known is None or verdict.change is None:
         return True
-    return abs(verdict.change) - abs(float(known)) >= rules_of(one.key.metric).log_floor / 2
+    return abs(verdict.change) - abs(known) >= rules_of(one.key.metric).log_floor / 2
 
 
-def compares_others(old: Side, new: Side, header: Header, comparison: Comparison) -> str:
+def environment_mismatch(
+    old: EnvironmentChoice, new: EnvironmentChoice, header: Header, comparison: Comparison
+) -> str:
     """Why what was compared are not the two environments that were meant; empty where they are.
 
     One that was built anew passes with another fingerprint, but for another build of PyTorch.

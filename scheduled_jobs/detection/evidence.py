@@ -6,16 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from functools import cache
-from typing import Any
 
 from analysis.comparison.verdict import Verdict
 from analysis.metrics import METRICS
 from analysis.operators import KERNEL, OperatorOrigin, difference, operators, unlike
 from db.connection.engine import Database
 from db.runs.traces import newest_operator_table
+from records.evidence import OperatorDifference, PairVerdict, RelatedFinding
 from records.findings import Finding
 from records.outcomes import OperatorTable
-from records.runs import RunChange
 from records.series import SeriesKey
 from runner.environments.versions import date_of, parse
 from runner.suites.suite import built_in
@@ -31,13 +30,8 @@ _DID_NOT_MOVE = ("refuted", "no longer", "machine")
 _SUITE_OF_OPERATORS = "ops"
 
 
-def changes_body(changes: Iterable[RunChange]) -> list[dict[str, str]]:
-    """What differs between two runs, as JSON values."""
-    return [asdict(change) for change in changes]
-
-
-def verdict_body(verdict: Verdict) -> dict[str, Any]:
-    """What the pairs of a session say of one case and metric; changes are log ratios of new to old."""
+def pair_verdict(verdict: Verdict) -> PairVerdict:
+    """A verdict as it is stored; numbers that are not finite are not known."""
     numbers = {
         "old": verdict.old,
         "new": verdict.new,
@@ -52,9 +46,16 @@ def verdict_body(verdict: Verdict) -> dict[str, Any]:
     finite = {
         name: value if value is None or math.isfinite(value) else None for name, value in numbers.items()
     }
-    words = {"metric": verdict.metric, "unit": METRICS[verdict.metric].unit, "word": verdict.word}
-    counts = {"pairs": verdict.n, "needed": verdict.needed, "left_out": list(verdict.left_out)}
-    return {**words, "reason": verdict.reason, **counts, **finite}
+    return PairVerdict(
+        metric=verdict.metric,
+        unit=METRICS[verdict.metric].unit,
+        word=verdict.word,
+        reason=verdict.reason,
+        pairs=verdict.n,
+        needed=verdict.needed,
+        left_out=verdict.left_out,
+        **finite,
+    )
 
 
 @cache
@@ -63,7 +64,7 @@ def operations() -> frozenset[str]:
     return frozenset(case.partition("/")[0] for case in built_in()[_SUITE_OF_OPERATORS].cases)
 
 
-def moved_with(one: Finding, others: Iterable[Finding]) -> list[dict[str, Any]]:
+def moved_with(one: Finding, others: Iterable[Finding]) -> tuple[RelatedFinding, ...]:
     """The cases of single operators that moved on the same machine in the same nights, the largest first."""
     found = [
         other
@@ -74,22 +75,15 @@ def moved_with(one: Finding, others: Iterable[Finding]) -> list[dict[str, Any]]:
         and other.state not in _DID_NOT_MOVE
         and abs(other.at - one.at) <= _TOGETHER
     ]
-    return [
-        {
-            "finding": other.id,
-            "case": other.key.case,
-            "metric": other.key.metric,
-            "direction": other.direction,
-            "change": other.change,
-            "state": other.state,
-        }
+    return tuple(
+        RelatedFinding(other.id, other.key.case, other.key.metric, other.direction, other.change, other.state)
         for other in sorted(found, key=lambda other: -abs(other.change))
-    ]
+    )
 
 
 def operator_difference(
     database: Database, key: SeriesKey, old_torch: str, new_torch: str
-) -> dict[str, Any] | None:
+) -> OperatorDifference | None:
     """The newest operator tables of a case under two versions of PyTorch, subtracted; None where one lacks.
 
     Microseconds a step; above zero, the new one spends more. Of two versions that are spelled alike nobody
@@ -102,15 +96,14 @@ def operator_difference(
         return None
     changes = difference(operators(old.rows), operators(new.rows))
     kinds = {kind: sum(c.delta_us for c in changes if c.kind == kind) for kind in {c.kind for c in changes}}
-    rows = [{**asdict(change), "delta_us": change.delta_us} for change in changes[:_OPERATORS]]
-    return {
-        "old_run": old.run,
-        "new_run": new.run,
-        "total_us": kinds,
-        "on_device": KERNEL in kinds,
-        "rows": rows,
-        "more": max(0, len(changes) - _OPERATORS),
-    }
+    return OperatorDifference(
+        old_run=old.run,
+        new_run=new.run,
+        total_us=kinds,
+        on_device=KERNEL in kinds,
+        rows=tuple({**asdict(change), "delta_us": change.delta_us} for change in changes[:_OPERATORS]),
+        more=max(0, len(changes) - _OPERATORS),
+    )
 
 
 def _origin(table: OperatorTable) -> OperatorOrigin:

@@ -2,28 +2,16 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
 
 from analysis.detection.nights import Change, Decision, JudgedSeries
-from db.connection.engine import Database
-from db.findings import store as stored
+from records.evidence import ComparedRuns, Detection, Evidence
 from records.findings import Finding, NewFinding
 from records.series import HistoryPoint, SeriesKey, Track
-from reports.text.finding_text import REPEATED
 
 #: States of findings that nothing has been decided about.
 OPEN = ("candidate", "confirming")
-#: In the evidence of a drift, the finding that it was first told as.
-BEGAN_AS = "began_as"
-#: In the evidence of such a drift, what was confirmed of it before (a log ratio): a session has to show more.
-CONFIRMED_BEFORE = "confirmed_before"
-#: In the evidence of a candidate, the state that it had when it was first told of.
-FIRST_AS = "first_as"
-#: In the evidence of a finding, the two nights that a session compares: the values of `Sides`.
-SIDES = "sides"
 #: A change that is seen again so many nights off, and not where it was, is the one that was known.
 _WOBBLE = 3
 #: So many confirmed steps in a row the same way, each of at most that log ratio, are one drift. Seldom does a
@@ -47,39 +35,25 @@ class MachineSeries:
         return {point.run: place for place, point in enumerate(self.points)}
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """The two nights whose environments a session compares: one surely before the change, and the newest.
-
-    Runs are ids, `old` and `new` fingerprints. `level_run` is the first night of the level that was left;
-    empty where it is not known.
-    """
-
-    old_run: str
-    old: str
-    new_run: str
-    new: str
-    level_run: str = ""
-
-
-def sides_of(one: Finding) -> Sides:
+def compared_runs(one: Finding) -> ComparedRuns:
     """What a session of a finding compares; of one that an earlier version stored, the nights around it."""
-    kept: Mapping[str, Any] = one.evidence.get(SIDES) or {}
-    if kept:
-        return Sides(*(str(kept.get(name, "")) for name in Sides.__slots__))
-    new_run = str(one.evidence.get("new_run") or one.at_run)
-    return Sides(one.before_run, one.old_environment, new_run, one.new_environment)
+    if one.evidence.sides is not None:
+        return one.evidence.sides
+    new_run = one.evidence.new_run or one.at_run
+    return ComparedRuns(one.before_run, one.old_environment, new_run, one.new_environment)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeriesFindings:
     """What a series showed: `findings` to be stored, `returned` (ids) those that later nights took back."""
 
     findings: tuple[NewFinding, ...]
     returned: tuple[int, ...]
 
 
-def seen(track: Track, series: MachineSeries, judged: JudgedSeries, known: Sequence[Finding]) -> Seen:
+def series_findings(
+    track: Track, series: MachineSeries, judged: JudgedSeries, known: Sequence[Finding]
+) -> SeriesFindings:
     """What is to be done about a series; `known` are its findings on this track, of any state."""
     places = series.places
     indices = {change.index for change in judged.candidates}
@@ -94,17 +68,17 @@ def seen(track: Track, series: MachineSeries, judged: JudgedSeries, known: Seque
         for one in known
         if one.state == "candidate"
         # The nights of a finding that is measured once more did not return: they stay off their old level.
-        and REPEATED not in one.evidence
+        and not one.evidence.repeated
         and (places.get(one.at_run), one.direction) in taken_back
     ]
-    return Seen(tuple(fresh), tuple(gone))
+    return SeriesFindings(tuple(fresh), tuple(gone))
 
 
 def decisions_of(series: MachineSeries, known: Sequence[Finding]) -> list[Decision]:
     """What sessions decided about the findings of a series; not of those whose nights it no longer holds."""
     places = series.places
     decided = [
-        (places.get(one.at_run), places.get(sides_of(one).new_run), one.state == "confirmed")
+        (places.get(one.at_run), places.get(compared_runs(one).new_run), one.state == "confirmed")
         for one in known
         if one.state in ("confirmed", "refuted")
     ]
@@ -134,7 +108,7 @@ def _same(
     if place is None or known.direction != change.direction or known.state == "no longer":
         return False
     if place == change.index:
-        return state == "machine" and FIRST_AS in known.evidence
+        return state == "machine" and known.evidence.first_as != ""
     if (known.state, state) == ("machine", "candidate"):
         return False
     if change.anchored and (known.state, known.shape) == ("refuted", "step"):
@@ -143,7 +117,7 @@ def _same(
     return place not in indices and abs(place - change.index) <= _WOBBLE
 
 
-def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -> dict[str, Any]:
+def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Evidence:
     """What earlier looks and findings say of a change.
 
     Of earlier tries to have it measured a later look must not forget anything. A drift comes in pieces:
@@ -152,23 +126,23 @@ def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -
     at = series.points[change.index].run
     alike = [one for one in known if one.direction == change.direction]
     here = [one for one in alike if one.at_run == at]
-    told = {
-        name: one.evidence[name]
-        for one in here
-        for name in ("waits", "tries", FIRST_AS, REPEATED)
-        if name in one.evidence
-    }
+    first_as = next((one.evidence.first_as for one in here if one.evidence.first_as), "")
     if _state(change, series) == "candidate" and any(one.state == "machine" for one in here):
-        told[FIRST_AS] = "machine"
-    if first := _first_piece(change, series, known):
-        told[BEGAN_AS] = first.id
-        told[CONFIRMED_BEFORE] = _confirmed_size(first, _pieces(change, series, known))
-    return told
+        first_as = "machine"
+    first = _first_piece(change, series, known)
+    return Evidence(
+        waits=next((one.evidence.waits for one in here if one.evidence.waits), ""),
+        tries=max((one.evidence.tries for one in here), default=0),
+        repeated=next((one.evidence.repeated for one in here if one.evidence.repeated), ""),
+        first_as=first_as,
+        began_as=first.id if first else None,
+        confirmed_before=_confirmed_size(first, _pieces(change, series, known)) if first else None,
+    )
 
 
 def _first_piece(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Finding | None:
     """The oldest confirmed finding that a drift is the continuation of, and whose old side is there still."""
-    pieces = [one for one in _pieces(change, series, known) if sides_of(one).old_run in series.places]
+    pieces = [one for one in _pieces(change, series, known) if compared_runs(one).old_run in series.places]
     return min(pieces, key=lambda one: (one.at, one.id)) if change.shape == "drift" and pieces else None
 
 
@@ -199,7 +173,7 @@ def _confirmed_size(first: Finding, pieces: Sequence[Finding]) -> float:
     size = 0.0
     for one in sorted(pieces, key=lambda one: (one.at, one.id)):
         if (one.at, one.id) >= (first.at, first.id):
-            size = one.change if one.evidence.get(BEGAN_AS) == first.id else size + one.change
+            size = one.change if one.evidence.began_as == first.id else size + one.change
     return size
 
 
@@ -238,22 +212,22 @@ def _finding(
         old_environment=before.environment,
         new_environment=after.environment,
         change=change.change,
-        evidence={
-            **_known_of(change, series, known),
-            "new_run": after.run,
-            SIDES: asdict(sides),
-            "detected": {
-                "nights": len(points),
-                "strength": change.strength,
-                "noise": judged.noise,
-                "smallest": judged.smallest,
-                "factor": judged.factor,
-                "before": before.point,
-                "after": points[-1].point,
-                "control": change.machine,
-                "relative": change.relative,
-            },
-        },
+        evidence=replace(
+            _known_of(change, series, known),
+            new_run=after.run,
+            sides=sides,
+            detected=Detection(
+                nights=len(points),
+                strength=change.strength,
+                noise=judged.noise,
+                smallest=judged.smallest,
+                factor=judged.factor,
+                before=before.point,
+                after=points[-1].point,
+                control=change.machine,
+                relative=change.relative,
+            ),
+        ),
         group_key=f"{series.machine}/{at.run}/{pair}",
         state=_state(change, series),
     )
@@ -304,43 +278,12 @@ def around(change: Change, series: MachineSeries) -> tuple[int, int]:
     return low, high
 
 
-def _sides(change: Change, series: MachineSeries, first: Finding | None) -> Sides:
+def _sides(change: Change, series: MachineSeries, first: Finding | None) -> ComparedRuns:
     """What a session compares; of a drift that came in pieces, all of it from before the `first` one."""
     low, high = compared(change, series)
     old, new, level = series.points[low], series.points[high], series.points[change.since]
-    sides = Sides(old.run, old.environment, new.run, new.environment, level.run)
+    sides = ComparedRuns(old.run, old.environment, new.run, new.environment, level.run)
     if first is None:
         return sides
-    before = sides_of(first)
+    before = compared_runs(first)
     return replace(sides, old_run=before.old_run, old=before.old, level_run=before.level_run)
-
-
-def put_back(database: Database, found: Sequence[Finding], why: str, now: datetime) -> None:
-    """Make findings candidates again that could not be measured, with the reason, and count the attempt."""
-    stored.set_state(database, [one.id for one in found], "candidate")
-    again = [
-        _as_new(one, {**one.evidence, "waits": why, "tries": int(one.evidence.get("tries", 0)) + 1})
-        for one in found
-    ]
-    stored.save_findings(database, again, now)
-
-
-def _as_new(one: Finding, evidence: Mapping[str, Any]) -> NewFinding:
-    """A finding as it was found, with other evidence."""
-    return NewFinding(
-        key=one.key,
-        schedule=one.schedule,
-        track=one.track,
-        label=one.label,
-        direction=one.direction,
-        shape=one.shape,
-        at_run=one.at_run,
-        before_run=one.before_run,
-        old_environment=one.old_environment,
-        new_environment=one.new_environment,
-        change=one.change,
-        low=one.low,
-        high=one.high,
-        evidence=evidence,
-        group_key=one.group_key,
-    )

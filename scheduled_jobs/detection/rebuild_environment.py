@@ -13,7 +13,7 @@ from runner.environments.versions import date_of, parse
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class EnvironmentChoice:
     """One side of a session: the `text` of the command, the fingerprint that it should turn out to have.
 
     `rebuilt` is one that is gone and that its version stands for: what lies beside its PyTorch may differ.
@@ -24,16 +24,16 @@ class Side:
     rebuilt: bool = False
 
 
-class Gone(Exception):
+class EnvironmentGone(Exception):
     """An environment that cannot be had any more; the text is a sentence that says why."""
 
 
-def find_side(
+def find_environment(
     environment: Environment,
     newest: str,
     declared: Mapping[str, EnvironmentSettings],
     store: Store,
-) -> Side:
+) -> EnvironmentChoice:
     """What stands for an environment on this machine; raises Gone where nothing does.
 
     `newest` is the fingerprint that the newest run saw under the environment's name: an interpreter that
@@ -42,24 +42,24 @@ def find_side(
     """
     for built in store.all():
         if built.facts.get("fingerprint") == environment.fingerprint and built.python.exists():
-            return Side(str(built.folder), environment)
+            return EnvironmentChoice(str(built.folder), environment)
     python = interpreter_of(environment, declared)
     if environment.fingerprint == newest and python is not None:
-        return Side(str(python), environment)
+        return EnvironmentChoice(str(python), environment)
     written = declared.get(environment.name)
     spec = version_spec(environment.torch_version)
     if spec is not None and written is not None and written.torch and which_torch(written.torch) == spec:
         # Under its name it is built with the packages and from the index that it had.
-        return Side(environment.name, environment, rebuilt=True)
+        return EnvironmentChoice(environment.name, environment, rebuilt=True)
     if spec is None or (written is not None and written.wheel):
-        raise Gone(
+        raise EnvironmentGone(
             f"environment {environment.name} (torch {environment.torch_version}) is gone, and its version is "
             "none that a package index offers"
         )
-    return Side(_from_its_index(spec, environment, declared), environment, rebuilt=True)
+    return EnvironmentChoice(_from_its_index(spec, environment, declared), environment, rebuilt=True)
 
 
-def side_elsewhere(environment: Environment, newest: str) -> Side:
+def remote_environment(environment: Environment, newest: str) -> EnvironmentChoice:
     """What stands for an environment on a machine whose files are not seen from here; raises Gone.
 
     Its name, where the newest run of that machine saw it under it; a nightly's name stands for another one
@@ -67,13 +67,13 @@ def side_elsewhere(environment: Environment, newest: str) -> Side:
     """
     spec = version_spec(environment.torch_version)
     if environment.fingerprint == newest and not (spec or "").startswith(NIGHTLY):
-        return Side(environment.name, environment)
+        return EnvironmentChoice(environment.name, environment)
     if spec is None:
-        raise Gone(
+        raise EnvironmentGone(
             f"environment {environment.name} (torch {environment.torch_version}) is another one today, and "
             "its version is none that a package index offers"
         )
-    return Side(spec, environment, rebuilt=True)
+    return EnvironmentChoice(spec, environment, rebuilt=True)
 
 
 def _from_its_index(spec: str, environment: Environment, declared: Mapping[str, EnvironmentSettings]) -> str:
@@ -91,13 +91,13 @@ def interpreter_of(environment: Environment, declared: Mapping[str, EnvironmentS
     written = declared.get(environment.name)
     if written is not None:
         return written.python if written.python is not None and written.python.exists() else None
-    told = environment.facts.get("executable")
-    path = Path(str(told)) if told else None
+    executable = environment.facts.get("executable")
+    path = Path(str(executable)) if executable else None
     return path if path is not None and path.is_absolute() and path.exists() else None
 
 
 def version_spec(torch_version: str) -> str | None:
-    """How a version is asked for: `2.13.0`, or `nightly 2026-11-20`; None for a build of somebody's own.
+    """How a version is asked for: `2.13.0`, or `nightly 2026-11-20`; None for a local build.
 
     The local part (`+cpu`, `+cu130`) is the index's affair.
     """

@@ -1,43 +1,39 @@
 """Refuted findings whose series stays off its old level all the same: measured once more, not for ever."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from datetime import datetime
 
 from analysis.detection.drift_followup import stays_off
 from analysis.detection.nights import NightValue, Rules, early
 from analysis.metrics import METRICS
 from db.findings.store import Reopened
-from records.facts import Facts
+from records.evidence import ComparedRuns
 from records.findings import Finding
-from reports.text.finding_text import REPEATED
 from reports.text.numbers import percent
 
-from .findings import SIDES, MachineSeries, Sides, newest_other, sides_of
+from .findings import MachineSeries, compared_runs, newest_other
 
 #: A later finding of the series in one of these states explains the level.
 _EXPLAINS = ("candidate", "confirming", "confirmed", "machine")
 
 
-def repeated(
+def findings_to_repeat(
     series: MachineSeries,
     known: Sequence[Finding],
     nights: Sequence[NightValue],
     control: Sequence[NightValue | None] | None,
     rules: Rules,
-    now: datetime,
 ) -> dict[int, Reopened]:
     """What is measured once more, by finding, of a series whose `known` findings these are, of any state.
 
     A comparison may have been unlucky in its nights. So the second one is between an early night of the level
-    that was left and the newest. `now` is aware.
+    that was left and the newest.
     """
     found: dict[int, Reopened] = {}
     for one in known:
         explained = any(other.at > one.at and other.state in _EXPLAINS for other in known)
-        if one.state != "refuted" or REPEATED in one.evidence or explained:
+        if one.state != "refuted" or one.evidence.repeated or explained:
             continue
-        since, index = (series.places.get(run) for run in (sides_of(one).level_run, one.at_run))
+        since, index = (series.places.get(run) for run in (compared_runs(one).level_run, one.at_run))
         if since is None or index is None:
             continue
         size = stays_off(nights, since, index, rules, control)
@@ -47,16 +43,12 @@ def repeated(
             continue
         old, last = series.points[first], series.points[new]
         level = series.points[since].run
-        sides = Sides(old.run, old.environment, last.run, last.environment, level)
-        found[one.id] = Reopened(size, _evidence(sides, size, now))
+        reason = f"refuted once, but its newest nights stay off the old level by {percent(size)}"
+        sides = ComparedRuns(old.run, old.environment, last.run, last.environment, level)
+        found[one.id] = Reopened(size, sides, reason)
     return found
 
 
 def _rises(one: Finding) -> bool:
     """Whether a change in the direction of a finding makes its metric larger."""
     return (one.direction == "worse") != (METRICS[one.key.metric].better == "higher")
-
-
-def _evidence(sides: Sides, size: float, now: datetime) -> Facts:
-    waits = f"refuted once, but its newest nights stay off the old level by {percent(size)}"
-    return {SIDES: asdict(sides), REPEATED: now.isoformat(), "tries": 0, "reason": "", "waits": waits}

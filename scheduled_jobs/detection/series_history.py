@@ -15,13 +15,13 @@ from .findings import MachineSeries
 
 #: Kinds of change that are not PyTorch's: before such a night a segment starts.
 _BORDERS = ("machine", "hardware", "harness", "preset")
-#: Of what changed before a night so much is told as its border.
-_TOLD = 3
+#: Of what changed before a night so much is sentences as its border.
+_LISTED = 3
 #: A control counts for a night that it was measured no further from than this.
 _SAME_NIGHT = timedelta(hours=18)
 
 #: What tells series on machines apart: case, metric, hardware, preset, machine.
-Place = tuple[str, str, str, str, str]
+MachineSeriesKey = tuple[str, str, str, str, str]
 
 
 def by_machine(histories: Iterable[SeriesHistory]) -> list[MachineSeries]:
@@ -41,7 +41,7 @@ def holds_zero(history: SeriesHistory) -> bool:
     return not all(0 < point.point < float("inf") for point in history.points)
 
 
-def place_of(series: MachineSeries) -> Place:
+def machine_series_key(series: MachineSeries) -> MachineSeriesKey:
     """What two series share that may stand beside each other night by night."""
     key: SeriesKey = series.key
     return key.case, key.metric, key.hardware, key.preset, series.machine
@@ -61,19 +61,19 @@ def runs_by_machine(series: Iterable[MachineSeries]) -> dict[str, list[str]]:
 def machine_borders(database: Database, runs: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """By run, what of its machine changed before it, in a few words; only runs with such a change."""
     changes = [changes_along(database, own) for own in runs.values()]
-    told = {run: border(before) for each in changes for run, before in each.items()}
-    return {run: text for run, text in told.items() if text}
+    sentences = {run: border(before) for each in changes for run, before in each.items()}
+    return {run: text for run, text in sentences.items() if text}
 
 
 def border(changes: Iterable[RunChange]) -> str:
     """What of the machine is among some changes, in a few words; empty where nothing is."""
-    told = [
+    sentences = [
         f"{each.name}: {each.before or '-'} to {each.after or '-'}"
         for each in changes
         if each.kind in _BORDERS
     ]
-    more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
-    return "; ".join(told[:_TOLD]) + more
+    more = f" and {len(sentences) - _LISTED} more" if len(sentences) > _LISTED else ""
+    return "; ".join(sentences[:_LISTED]) + more
 
 
 def nights(series: MachineSeries, borders: Mapping[str, str], runs: Sequence[str]) -> list[NightValue]:

@@ -14,7 +14,7 @@ from runner.worker.case_key import CaseKey, CaseKeyError
 from scheduled_jobs.jobs.context import FollowUp
 from scheduled_jobs.scheduler.planner import DETECT, detect_task
 
-from .findings import sides_of
+from .findings import compared_runs
 
 #: Cases of one session: each takes some minutes, and the next night must find the machine free.
 MOST_CASES = 12
@@ -89,7 +89,7 @@ def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence
     """
     pairs: dict[tuple[str, str, str, str, bool], list[Finding]] = defaultdict(list)
     for one in candidates:
-        sides = sides_of(one)
+        sides = compared_runs(one)
         pairs[sides.old, sides.new, one.machine, one.key.preset_name, needs_cold(one)].append(one)
     sessions = [
         _session(pair, sorted(own, key=lambda one: -abs(one.change)), measured.get(pair[2], ()))

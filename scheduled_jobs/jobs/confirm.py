@@ -1,29 +1,31 @@
-"""Job `confirm`: candidates measured again, old environment against new, interleaved on their machine."""
+"""Job `confirm`: measure candidates again on their machine, old and new environment interleaved."""
 
 import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from analysis.comparison.case_results import CaseResult
 from analysis.comparison.comparison import Comparison
 from db.connection.engine import Database
 from db.findings import store as stored
+from records.evidence import Confirmation, Evidence, NeighbourVerdict, SessionEnvironment
 from records.findings import Finding
 from records.tasks import Task
-from scheduled_jobs.jobs.context import Done, Hands
-from scheduled_jobs.scheduler.task_runs import Measured, measured, store_runs
+from scheduled_jobs.jobs.context import JobContext, JobResult
+from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement, store_runs
 from workflows.load_run import retell
 from workflows.measure import RunResult, new_run_id
 from workflows.run_header import Header
 
-from ..detection.confirmation_command import ConfirmationPlan, planned
-from ..detection.confirmation_verdict import Ruling, compares_others, ruling
-from ..detection.evidence import bisect_offer, moved_with, operator_difference, verdict_body
-from ..detection.findings import OPEN, put_back, sides_of
-from ..detection.rebuild_environment import Gone
+from ..detection.confirmation_command import ConfirmationPlan, plan_confirmation
+from ..detection.confirmation_verdict import FindingVerdict, environment_mismatch, judge_finding
+from ..detection.evidence import bisect_offer, moved_with, operator_difference, pair_verdict
+from ..detection.findings import OPEN, compared_runs
+from ..detection.rebuild_environment import EnvironmentGone
 from ..detection.sessions import NEIGHBOURS_ONLY, detect_again, neighbours_after
 
 #: Cases that are traced on both sides once they are confirmed: those that became worse by most.
@@ -36,79 +38,79 @@ class _Unjudged(Exception):
     """A session that says nothing; the text is a sentence that says why."""
 
 
-def confirm(task: Task, hands: Hands) -> Done:
-    """Measure the candidates of a task again, and decide them by what the pairs say.
+def confirm(task: Task, context: JobContext) -> JobResult:
+    """Measure the candidates of a task again in pairs, and store the decision about each.
 
-    Once some are confirmed, the neighbours of those are measured by a task of their own, which this does too.
-    What cannot be measured leaves them candidates, with the reason. Raises Stopped, and DatabaseUnavailable.
+    A follow-up task of the same job measures the neighbours of confirmed findings. Findings that cannot be
+    measured stay candidates, with the reason. Raises Stopped, and DatabaseUnavailable.
     """
     if task.spec.get(NEIGHBOURS_ONLY):
-        return _measure_neighbours(task, hands)
-    with hands.open_database() as database:
+        return _measure_neighbours(task, context)
+    with context.open_database() as database:
         found = _in_states(database, task.spec, OPEN)
         if not found:
-            return Done(result={"summary": "nothing was left to confirm"})
+            return JobResult(result={"summary": "nothing was left to confirm"})
         found, others = _of_one_pair(found)
         away = {one.key.case for one in others} - {one.key.case for one in found}
         cases = [str(case) for case in task.spec["cases"] if case not in away]
         try:
-            session = planned(database, hands, found, cases)
-        except Gone as gone:
-            return _unjudged(database, hands, found, str(gone))
+            session = plan_confirmation(database, context, found, cases)
+        except EnvironmentGone as gone:
+            return _unjudged(database, found, str(gone))
         stored.set_state(database, [one.id for one in found], "confirming")
-    done = measured(task, hands, [*session.command, "--confirms"])
+    done = run_measurement(task, context, [*session.command, "--confirms"])
     try:
-        header, result, comparison = _measured(hands, session, done)
+        header, result, comparison = _measured(context, session, done)
     except _Unjudged as problem:
-        with hands.open_database() as database:
-            return _unjudged(database, hands, found, str(problem), done.run)
+        with context.open_database() as database:
+            return _unjudged(database, found, str(problem), done.run)
     results = comparison.results(result.outcomes)
     by_case = {one.case: one for one in results}
     meant = {session.old.environment.fingerprint, session.new.environment.fingerprint}
     rebuilt = {comparison.old, comparison.new} != meant
-    rulings = [ruling(one, by_case.get(one.key.case), rebuilt=rebuilt) for one in found]
-    _trace(hands, session, rulings)
-    with hands.open_database() as database:
+    rulings = [judge_finding(one, by_case.get(one.key.case), rebuilt=rebuilt) for one in found]
+    _trace(context, session, rulings)
+    with context.open_database() as database:
         recent = _others(database, rulings)
         for each in rulings:
-            about = _evidence(database, session, each, results)
-            about |= _origin(header, comparison, each.finding.key.case)
-            about |= {"moved_with": moved_with(each.finding, recent)} if each.state == "confirmed" else {}
-            _decide(database, hands, each, {**about, "rebuilt": rebuilt})
+            about = _evidence(database, session, each, results, recent)
+            about = _with_origin(about, header, comparison, each.finding.key.case)
+            _decide(database, context, each, replace(about, rebuilt=rebuilt))
     return _done(task, done.run, rulings, left=bool(task.spec.get("left") or others))
 
 
-def _measure_neighbours(task: Task, hands: Hands) -> Done:
+def _measure_neighbours(task: Task, context: JobContext) -> JobResult:
     """Measure how the neighbours of confirmed findings did between the same two environments, and note it."""
-    with hands.open_database() as database:
+    with context.open_database() as database:
         found = _in_states(database, task.spec, ("confirmed",))
         if not found:
-            return Done(result={"summary": "no finding is left whose neighbours were to be measured"})
+            return JobResult(result={"summary": "no finding is left whose neighbours were to be measured"})
         try:
-            session = planned(database, hands, found, [str(case) for case in task.spec["cases"]])
-        except Gone as gone:
-            return Done("failed", error=str(gone))
-    done = measured(task, hands, [*session.command, "--confirms"])
+            session = plan_confirmation(database, context, found, [str(case) for case in task.spec["cases"]])
+        except EnvironmentGone as gone:
+            return JobResult("failed", error=str(gone))
+    done = run_measurement(task, context, [*session.command, "--confirms"])
     try:
-        _, result, comparison = _measured(hands, session, done)
+        _, result, comparison = _measured(context, session, done)
     except _Unjudged as problem:
-        return Done("failed", {"run": done.run}, str(problem))
+        return JobResult("failed", {"run": done.run}, str(problem))
     results = comparison.results(result.outcomes)
-    noted = {one.id: {"neighbours": [*_known(one), *_neighbours(one, results)]} for one in found}
-    with hands.open_database() as database:
-        stored.note_evidence(database, noted)
+    noted = {one.id: partial(_with_neighbours, found=_neighbours(one, results)) for one in found}
+    with context.open_database() as database:
+        stored.revise_evidence(database, noted)
     count = f"{len(results)} {'neighbour' if len(results) == 1 else 'neighbours'}"
-    return Done(result={"run": done.run, "summary": f"{count} measured"})
+    return JobResult(result={"run": done.run, "summary": f"{count} measured"})
 
 
-def _known(one: Finding) -> Sequence[Mapping[str, Any]]:
-    return one.evidence.get("neighbours") or ()
+def _with_neighbours(known: Evidence, found: tuple[NeighbourVerdict, ...]) -> Evidence:
+    confirmation = known.confirmation
+    return replace(known, confirmation=replace(confirmation, neighbours=(*confirmation.neighbours, *found)))
 
 
-def _neighbours(one: Finding, results: Sequence[CaseResult]) -> list[dict[str, Any]]:
+def _neighbours(one: Finding, results: Sequence[CaseResult]) -> tuple[NeighbourVerdict, ...]:
     """What a session says of the metric of a finding in its other cases."""
     beside = [(each.case, each.verdicts.get(one.key.metric)) for each in results if each.case != one.key.case]
-    return [{"case": case, **verdict_body(verdict)} for case, verdict in beside if verdict]
+    return tuple(NeighbourVerdict(case, pair_verdict(verdict)) for case, verdict in beside if verdict)
 
 
 def _in_states(database: Database, spec: Mapping[str, Any], states: Collection[str]) -> list[Finding]:
@@ -116,28 +118,28 @@ def _in_states(database: Database, spec: Mapping[str, Any], states: Collection[s
     return [one for one in found if one is not None and one.state in states]
 
 
-def _unjudged(database: Database, hands: Hands, found: Sequence[Finding], why: str, run: str = "") -> Done:
-    put_back(database, found, why, hands.now())
-    return Done("failed", {"run": run, "findings": [one.id for one in found]}, why)
+def _unjudged(database: Database, found: Sequence[Finding], why: str, run: str = "") -> JobResult:
+    stored.defer(database, [one.id for one in found], why)
+    return JobResult("failed", {"run": run, "findings": [one.id for one in found]}, why)
 
 
 def _measured(
-    hands: Hands, session: ConfirmationPlan, done: Measured
+    context: JobContext, session: ConfirmationPlan, done: MeasuredRun
 ) -> tuple[Header, RunResult, Comparison]:
     """What was measured, once it is known to be what was meant; raises _Unjudged."""
     if not done.complete:
         sentence = done.ended.sentence if done.ended else ""
         raise _Unjudged(sentence or "the session did not come to its end")
-    told = retell(hands.data_dir, done.run, hands.open_database)
-    comparison = told.header.compared if told.header else None
-    if told.header is None or comparison is None:
+    loaded = retell(context.data_dir, done.run, context.open_database)
+    comparison = loaded.header.compared if loaded.header else None
+    if loaded.header is None or comparison is None:
         raise _Unjudged(f"run {done.run} compares no environments")
-    if problem := compares_others(session.old, session.new, told.header, comparison):
+    if problem := environment_mismatch(session.old, session.new, loaded.header, comparison):
         raise _Unjudged(problem)
-    return told.header, told.result, comparison
+    return loaded.header, loaded.result, comparison
 
 
-def _trace(hands: Hands, session: ConfirmationPlan, rulings: Sequence[Ruling]) -> None:
+def _trace(context: JobContext, session: ConfirmationPlan, rulings: Sequence[FindingVerdict]) -> None:
     """Have both sides of what became worse traced, so that their operator tables can be subtracted."""
     worse = [one.finding for one in rulings if one.state == "confirmed" and one.finding.direction == "worse"]
     largest = sorted(worse, key=lambda one: -abs(one.change))
@@ -146,59 +148,65 @@ def _trace(hands: Hands, session: ConfirmationPlan, rulings: Sequence[Ruling]) -
         for side in (session.old, session.new):
             run = new_run_id()
             command = ["profile", case, "--environment", side.text, *session.options, "--json"]
-            ended = hands.child([*command, "--run-id", run], run=run)
+            ended = context.child([*command, "--run-id", run], run=run)
             if ended.code != 0:
                 # The verdict stands without it.
-                hands.say(f"{case} was not traced in {side.text}: {ended.sentence}")
+                context.say(f"{case} was not traced in {side.text}: {ended.sentence}")
                 break
             traced.append(run)
-    if traced and hands.away:
+    if traced and context.away:
         # On another machine they went into its own database.
-        store_runs(hands, *traced)
+        store_runs(context, *traced)
 
 
 def _evidence(
-    database: Database, session: ConfirmationPlan, found: Ruling, results: Sequence[CaseResult]
-) -> dict[str, Any]:
-    """What speaks for or against a finding beside its pairs."""
+    database: Database,
+    session: ConfirmationPlan,
+    found: FindingVerdict,
+    results: Sequence[CaseResult],
+    recent: Sequence[Finding],
+) -> Confirmation:
+    """What a session says of a finding; of one that it confirms, also where the time went."""
     one = found.finding
-    evidence: dict[str, Any] = {"neighbours": _neighbours(one, results)}
+    evidence = Confirmation(
+        reason=found.reason,
+        verdict=pair_verdict(found.verdict) if found.verdict else None,
+        neighbours=_neighbours(one, results),
+    )
     if found.state != "confirmed":
         return evidence
-    # Named also where it is the policy's own: nobody knows which one that is where the command is typed.
+    # Always named: the policy of the machine where the command is typed may have another metric.
     options = (*session.options, "--metric", one.key.metric)
     offer = bisect_offer(*session.versions, one.key.case, options)
-    return {
-        **evidence,
-        "operators": operator_difference(database, one.key, *session.versions),
-        "bisect": offer if one.direction == "worse" else "",
-    }
+    return replace(
+        evidence,
+        operators=operator_difference(database, one.key, *session.versions),
+        bisect=offer if one.direction == "worse" else "",
+        moved_with=moved_with(one, recent),
+    )
 
 
-def _origin(header: Header, comparison: Comparison, case: str) -> dict[str, Any]:
+def _with_origin(evidence: Confirmation, header: Header, comparison: Comparison, case: str) -> Confirmation:
     """Which run decided, between which environments, and what to type to see it again."""
     facts = {str(each["fingerprint"]): each for each in header.environments}
     sides = [facts[fingerprint] for fingerprint in (comparison.old, comparison.new)]
     again = ["pyrometer", "upgrade", *comparison.asked, "--case", case, *comparison.options]
-    return {
-        "run": header.run,
-        "compared": [{"name": each["name"], "torch": each["facts"].get("torch")} for each in sides],
-        "reproduce": shlex.join(again),
-    }
+    return replace(
+        evidence,
+        run=header.run,
+        compared=tuple(SessionEnvironment(each["name"], each["facts"].get("torch")) for each in sides),
+        reproduce=shlex.join(again),
+    )
 
 
-def _decide(database: Database, hands: Hands, found: Ruling, evidence: Mapping[str, Any]) -> None:
+def _decide(
+    database: Database, context: JobContext, found: FindingVerdict, confirmation: Confirmation
+) -> None:
     one = _ruled(found)
-    about = {
-        **evidence,
-        "reason": found.reason,
-        "verdict": verdict_body(found.verdict) if found.verdict else None,
-        "waits": "",
-    }
-    stored.decide(database, one.id, one.state, one.change, one.low, one.high, about, hands.now())
+    stored.decide(database, one.id, one.state, one.change, one.low, one.high, confirmation, context.now())
 
 
-def _ruled(found: Ruling) -> Finding:
+def _ruled(found: FindingVerdict) -> Finding:
     """The finding as its session leaves it."""
     one, verdict = replace(found.finding, state=found.state), found.verdict
     if verdict is None or verdict.change is None:
@@ -206,7 +214,7 @@ def _ruled(found: Ruling) -> Finding:
     return replace(one, change=verdict.change, low=verdict.low, high=verdict.high)
 
 
-def _others(database: Database, rulings: Sequence[Ruling]) -> list[Finding]:
+def _others(database: Database, rulings: Sequence[FindingVerdict]) -> list[Finding]:
     """Among which findings those are looked for that moved with confirmed ones; nothing is read without any.
 
     Those of the session are as it leaves them: until that is stored, one it refutes looks as if it had moved.
@@ -224,16 +232,16 @@ def _of_one_pair(found: Sequence[Finding]) -> tuple[list[Finding], list[Finding]
 
     While a session waits, later nights may move what one of its findings is compared with.
     """
-    pairs = [(sides_of(one).old, sides_of(one).new) for one in found]
+    pairs = [(compared_runs(one).old, compared_runs(one).new) for one in found]
     own = [one for one, pair in zip(found, pairs, strict=True) if pair == pairs[0]]
     return own, [one for one, pair in zip(found, pairs, strict=True) if pair != pairs[0]]
 
 
-def _done(task: Task, run: str, rulings: Sequence[Ruling], *, left: bool) -> Done:
+def _done(task: Task, run: str, rulings: Sequence[FindingVerdict], *, left: bool) -> JobResult:
     counts = Counter(one.state for one in rulings)
     summary = ", ".join(f"{many} {state}" for state, many in counts.most_common())
     result = {"run": run, **counts, "findings": {str(one.finding.id): one.state for one in rulings}}
     # Room for those that had to wait for this session to end.
     more = (detect_again(task.spec),) if left else ()
     near = neighbours_after(task, [one.finding for one in rulings if one.state == "confirmed"])
-    return Done(result={**result, "summary": f"{summary} of {len(rulings)}"}, follow_ups=(*more, *near))
+    return JobResult(result={**result, "summary": f"{summary} of {len(rulings)}"}, follow_ups=(*more, *near))

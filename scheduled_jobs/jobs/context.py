@@ -1,4 +1,4 @@
-"""What a job is given and what it answers; the service and every job meet here."""
+"""The interface of jobs: the context that they get and the result that they return."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -11,24 +11,24 @@ from configuration.settings import Settings
 from db.connection.engine import Database
 from records.tasks import NewTask, Task
 
-#: The other lane of a machine, beside MEASURING: its jobs only think. A node has the first alone.
-THINKING = frozenset({"discover", "detect", "digest", "prune", "check"})
+#: Jobs of the control slot, which measure nothing; those of MEASURING have the other slot of a machine.
+CONTROL_JOBS = frozenset({"discover", "detect", "digest", "prune", "check"})
 
 
 class Stopped(Exception):
-    """The service ends, or the task was cancelled or taken away: whoever works on it lets go at once."""
+    """The service stops, or the task was cancelled or lost: the job must end at once."""
 
 
 class ChildLost(Exception):
-    """A child was killed or interrupted by somebody else, or its place was lost: the task is tried again."""
+    """A child was killed or interrupted from outside, or its host was lost: the task is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """Tasks that come after a task, as a fire of their own.
+    """Tasks that follow a task, as a scheduled run of their own.
 
-    `due_at` is the fire's key: a fire of that schedule at that moment is planted once for ever, so what must
-    happen only once (measuring a new release) takes a moment of its own. None is now, and never dropped.
+    A scheduled run is stored once per schedule and fire time, so what must happen only once (measuring a new
+    release) has a `due_at` of its own. None is now, and never dropped.
     """
 
     schedule: str
@@ -37,11 +37,11 @@ class FollowUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """How a task ended: `done` or `failed`, what came of it as JSON, one sentence why it failed.
+class JobResult:
+    """The result of a task: `state` is done or failed, `result` is JSON, `error` says why it failed.
 
-    A result may say what it came to in one line for people as "summary". `follow_ups` are planted before the
-    task is closed: one that is done has its successors.
+    A result may have a "summary", one line for people. `follow_ups` are enqueued before the task is closed,
+    so a task that is done has its successors.
     """
 
     state: str = "done"
@@ -51,40 +51,40 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a child ended: its exit code (None: killed by `signal`), the last sentence it left on stderr."""
+class ChildExit:
+    """The exit of a child: its exit code (None: killed by `signal`) and its last sentence on stderr."""
 
     code: int | None
     signal: int | None
     sentence: str
 
 
-#: Hears what a child says for machines.
+#: Receives the JSON events of a child.
 OnEvent = Callable[[Mapping[str, Any]], None]
 
 
-def unheard(event: Mapping[str, Any]) -> None:
-    """Let an event pass."""
+def ignore_event(event: Mapping[str, Any]) -> None:
+    """Do nothing with an event."""
 
 
 class StartChild(Protocol):
-    """Has a command of `pyrometer` done to its end as a child, at the place of the task's lane.
+    """Run a command of `pyrometer` to its end as a child, on the host of the task's worker slot.
 
-    `arguments` are what stands behind `pyrometer` on a command line; what it prints goes to the task's log,
-    and each JSON object that is a line of its stdout goes to `on_event` as well. `run` is the run that it
-    measures, whose journal is here when it has ended; empty where it measures none. `nodes` is how many
-    nodes the fleet's engine is to give to it. Raises Stopped after the
-    child has ended, where somebody asked for the end meanwhile, and ChildLost where the place was lost.
+    `arguments` follow `pyrometer` on the command line. Output goes to the task's log; each line of stdout
+    that is a JSON object also goes to `on_event`. `run` is the id of the run that it measures, whose journal
+    is on this machine afterwards; empty for none. `nodes` is how many
+    nodes the fleet's engine is to give to it. Raises Stopped once the child has ended, if a stop was
+    requested, and ChildLost if the host was lost.
     """
 
     def __call__(
         self, arguments: Sequence[str], on_event: OnEvent = ..., run: str = ..., nodes: int = ...
-    ) -> Ended: ...
+    ) -> ChildExit: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
-    """What a job works with. It reads no clock but `now` (aware, UTC), and looks at `stop` when it loops.
+class JobContext:
+    """What a job may use. It reads no clock but `now` (aware, UTC), and checks `stop` in its loops.
 
     `machine` is where its children run; one that is `away` has files of its own and does not see these.
     `set_run` remembers the run that a task measures; it raises Stopped where the task is no longer ours.
@@ -104,11 +104,11 @@ class Hands:
     waits: Callable[[str], None] = lambda sentence: None
 
     def check_stopped(self) -> None:
-        """Raise Stopped where somebody asked for the end."""
+        """Raise Stopped if a stop was requested."""
         if self.stop.is_set():
             raise Stopped
 
 
 #: A job does a task to its end. What it raises of our own error trees fails the task with that sentence; with
 #: ChildLost and DatabaseUnavailable the attempt is lost and the task tried again; Stopped passes through.
-Job = Callable[[Task, Hands], Done]
+Job = Callable[[Task, JobContext], JobResult]

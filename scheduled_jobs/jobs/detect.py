@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from analysis.detection.change_points import judge
 from analysis.detection.crossings import Crossing
@@ -16,26 +17,26 @@ from db.findings import store as stored
 from db.queue import queries as queue_queries
 from db.runs.history import history
 from db.runs.run_changes import run_changes
-from records.facts import Facts
+from records.evidence import Continuation, Evidence
 from records.findings import Finding, NewFinding
+from records.runs import RunChange
 from records.series import Track
 from records.tasks import NewTask, Task
-from scheduled_jobs.jobs.context import Done, FollowUp, Hands
+from scheduled_jobs.jobs.context import FollowUp, JobContext, JobResult
 from workflows.errors import JobError
 
-from ..detection.border_levels import CROSSED, crossed, newest_crossing
-from ..detection.drift_followup import going_on
-from ..detection.evidence import changes_body
-from ..detection.findings import MachineSeries, decisions_of, seen
-from ..detection.repeat_sessions import repeated
+from ..detection.border_levels import BORDER_CHANGES, border_changes, newest_crossing
+from ..detection.drift_followup import continuations
+from ..detection.findings import MachineSeries, decisions_of, series_findings
+from ..detection.repeat_sessions import findings_to_repeat
 from ..detection.series_history import (
-    Place,
+    MachineSeriesKey,
     by_machine,
     control_of,
     holds_zero,
     machine_borders,
+    machine_series_key,
     nights,
-    place_of,
     runs_by_machine,
 )
 from ..detection.sessions import CONFIRM, MOST_TRIES, plan_sessions
@@ -47,7 +48,7 @@ _KNOWN, _TASKS = 5000, 500
 
 
 @dataclass(slots=True)
-class Counted:
+class DetectionCounts:
     """What a look at a track came to: numbers of series, and of findings that are new."""
 
     series: int = 0
@@ -80,10 +81,10 @@ class _Look:
 
     track: Track
     series: Sequence[MachineSeries]
-    controls: Mapping[Place, MachineSeries]
+    controls: Mapping[MachineSeriesKey, MachineSeries]
     runs: Mapping[str, Sequence[str]]
     borders: Mapping[str, str]
-    known: Mapping[Place, Sequence[Finding]]
+    known: Mapping[MachineSeriesKey, Sequence[Finding]]
     pinned: bool = False
     without_logarithm: int = 0
 
@@ -97,48 +98,54 @@ class _Look:
 class _Shown:
     """What all series of a track show.
 
-    `returned` are the findings (ids) that later nights took back, `going_on` what is noted of confirmed ones,
-    `repeated` what is measured once more, `crossings` the newest borders that nothing is judged across.
+    `returned` are the findings (ids) that later nights took back, `continuations` belong to confirmed ones,
+    `repeated` are refuted ones to be measured once more, `crossings` the newest borders, which no change
+    point is looked for across.
     """
 
     fresh: list[NewFinding] = field(default_factory=list[NewFinding])
     returned: list[int] = field(default_factory=list[int])
-    going_on: dict[int, Facts] = field(default_factory=dict[int, Facts])
+    continuations: dict[int, Continuation] = field(default_factory=dict[int, Continuation])
     repeated: dict[int, stored.Reopened] = field(default_factory=dict[int, stored.Reopened])
     crossings: list[tuple[MachineSeries, Crossing]] = field(
         default_factory=list[tuple[MachineSeries, Crossing]]
     )
 
 
-def detect(task: Task, hands: Hands) -> Done:
+def detect(task: Task, context: JobContext) -> JobResult:
     """Judge the newest nights of a track, store what is found, and have candidates measured again.
 
     Raises Stopped, and DatabaseUnavailable.
     """
     track = Track(*(str(task.spec[name]) for name in ("schedule", "track", "label")))
-    now = hands.now()
-    with hands.open_database() as database:
-        look = _look(database, track, hands.settings.schedules.get(track.schedule))
-        counted = Counted(series=len(look.series), without_logarithm=look.without_logarithm)
+    now = context.now()
+    with context.open_database() as database:
+        look = _look(database, track, context.settings.schedules.get(track.schedule))
+        counted = DetectionCounts(series=len(look.series), without_logarithm=look.without_logarithm)
         machines = look.machines
-        shown = _judged(look, counted, now, hands.check_stopped)
+        shown = _judged(look, counted, now, context.check_stopped)
         returned = shown.returned
         kept = stored.save_findings(database, _with_changes(database, shown.fresh), now)
         stored.set_state(database, returned, "no longer")
-        stored.note_evidence(database, shown.going_on)
-        stored.reopen(database, shown.repeated)
+        stored.revise_evidence(database, _continued(shown.continuations))
+        stored.reopen(database, shown.repeated, now)
         sessions = _sessions(database, track, look.series)
     fresh = [one for one in kept if one.found_at == now or (one.state == "candidate" and one.id in machines)]
     new = Counter(one.state for one in fresh)
     counted.candidates, counted.machine, counted.returned = new["candidate"], new["machine"], len(returned)
     counted.repeated = len(shown.repeated)
-    levels = [one.body for one in crossed(track.track, shown.crossings)]
-    result = {**asdict(counted), CROSSED: levels, "sessions": len(sessions), "summary": counted.summary}
+    levels = [one.body for one in border_changes(track.track, shown.crossings)]
+    result = {
+        **asdict(counted),
+        BORDER_CHANGES: levels,
+        "sessions": len(sessions),
+        "summary": counted.summary,
+    }
     follow_ups = (FollowUp(f"{CONFIRM}:{track.schedule}", tuple(sessions)),) if sessions else ()
-    return Done(result=result, follow_ups=follow_ups)
+    return JobResult(result=result, follow_ups=follow_ups)
 
 
-def beyond_watching(metrics: Iterable[str]) -> str:
+def unwatchable_reason(metrics: Iterable[str]) -> str:
     """Why a schedule cannot watch some metrics, as the rest of a sentence about it; empty where it can.
 
     One that is neither better nor worse has no verdict: a session that is to judge it could not begin.
@@ -154,19 +161,20 @@ def beyond_watching(metrics: Iterable[str]) -> str:
 
 def _look(database: Database, track: Track, schedule: ScheduleSettings | None) -> _Look:
     metrics = (schedule and schedule.watch) or WATCHED
-    if why := beyond_watching(metrics):
+    if why := unwatchable_reason(metrics):
         raise JobError(f"schedule {track.schedule} {why}")
     read = history(database, track, metrics, newest=NEWEST)
     series, zeros = by_machine(read), sum(map(holds_zero, read))
     baseline = schedule.baseline if schedule else None
-    controls: dict[Place, MachineSeries] = {}
+    controls: dict[MachineSeriesKey, MachineSeries] = {}
     if baseline is not None and baseline != track.track:
         pinned = Track(track.schedule, baseline, track.label)
         controls = {
-            place_of(one): one for one in by_machine(history(database, pinned, metrics, newest=NEWEST))
+            machine_series_key(one): one
+            for one in by_machine(history(database, pinned, metrics, newest=NEWEST))
         }
     runs = runs_by_machine(series)
-    known: dict[Place, list[Finding]] = defaultdict(list)
+    known: dict[MachineSeriesKey, list[Finding]] = defaultdict(list)
     for one in _known(database, track, None):
         key = one.key
         known[key.case, key.metric, key.hardware, key.preset, one.machine].append(one)
@@ -179,20 +187,22 @@ def _known(database: Database, track: Track, states: Collection[str] | None) -> 
     return [one for one in found if (one.track, one.label) == (track.track, track.label)]
 
 
-def _judged(look: _Look, counted: Counted, now: datetime, check_stopped: Callable[[], None]) -> _Shown:
+def _judged(
+    look: _Look, counted: DetectionCounts, now: datetime, check_stopped: Callable[[], None]
+) -> _Shown:
     shown = _Shown()
     for series in look.series:
         check_stopped()
-        metric, place = series.key.metric, place_of(series)
+        metric, place = series.key.metric, machine_series_key(series)
         own, rules = nights(series, look.borders, look.runs[series.machine]), rules_of(metric)
         control, known = control_of(series, look.controls.get(place)), look.known.get(place, ())
         judged = judge(own, METRICS[metric].better, rules, control, decisions_of(series, known))
         counted.unwatchable += not judged.watchable
-        found = seen(look.track, series, judged, known)
+        found = series_findings(look.track, series, judged, known)
         shown.fresh += found.findings
         shown.returned += found.returned
-        shown.going_on |= going_on(series, known, own, control, rules, now)
-        shown.repeated |= repeated(series, known, own, control, rules, now)
+        shown.continuations |= continuations(series, known, own, control, rules, now)
+        shown.repeated |= findings_to_repeat(series, known, own, control, rules)
         # On the night of a border, and once its segment is judged: one night alone is seldom right.
         tonight = series.points[-1].run == look.runs[series.machine][-1]
         alone = tonight and control is None and not look.pinned
@@ -203,14 +213,23 @@ def _judged(look: _Look, counted: Counted, now: datetime, check_stopped: Callabl
 
 def _with_changes(database: Database, found: Iterable[NewFinding]) -> list[NewFinding]:
     """Each finding with what else differs between the two runs that it lies between."""
-    pairs: dict[tuple[str, str], list[dict[str, str]]] = {}
-    told: list[NewFinding] = []
+    pairs: dict[tuple[str, str], tuple[RunChange, ...]] = {}
+    completed: list[NewFinding] = []
     for one in found:
-        pair = one.before_run, str(one.evidence["new_run"])
+        pair = one.before_run, one.evidence.new_run
         if pair not in pairs:
-            pairs[pair] = changes_body(run_changes(database, *pair))
-        told.append(replace(one, evidence={**one.evidence, "changes": pairs[pair]}))
-    return told
+            pairs[pair] = tuple(run_changes(database, *pair))
+        completed.append(replace(one, evidence=replace(one.evidence, changes=pairs[pair])))
+    return completed
+
+
+def _continued(noted: Mapping[int, Continuation]) -> dict[int, Callable[[Evidence], Evidence]]:
+    """How the evidence of findings changes by what is noted of them, by id."""
+
+    def revised(known: Evidence, continuation: Continuation) -> Evidence:
+        return replace(known, goes_on=continuation)
+
+    return {finding: partial(revised, continuation=each) for finding, each in noted.items()}
 
 
 def _sessions(database: Database, track: Track, series: Iterable[MachineSeries]) -> list[NewTask]:
@@ -227,7 +246,7 @@ def _sessions(database: Database, track: Track, series: Iterable[MachineSeries])
     candidates = [
         one
         for one in _known(database, track, ["candidate"])
-        if one.id not in awaited and int(one.evidence.get("tries", 0)) < MOST_TRIES
+        if one.id not in awaited and one.evidence.tries < MOST_TRIES
     ]
     cases: dict[str, list[str]] = defaultdict(list)
     for each in series:

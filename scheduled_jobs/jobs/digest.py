@@ -1,10 +1,10 @@
-"""The jobs that tell: `digest` once a night, `check` every few minutes for what cannot wait until then."""
+"""Jobs `digest`, once a night, and `check`, every few minutes for problems that cannot wait until then."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from analysis.staleness import Silence, is_back
+from analysis.staleness import Outage, recovered
 from configuration.settings import Settings
 from db.connection.engine import Database
 from db.findings.notices import notice, notices, save_notice
@@ -15,11 +15,11 @@ from records.tasks import Task
 from reports.text import markdown
 from reports.text.staleness_text import in_words, silence
 
-from ..notifications.collect import DIGEST, gather, measuring_tasks, night_of, silences
+from ..notifications.collect import DIGEST, collect_digest_data, measuring_tasks, night_of, outages
 from ..notifications.delivery import MOST_TRIES, Target, deliver, targets
 from ..notifications.digest import Digest, digest
-from ..notifications.render import digest_json, digest_markdown, digest_text, harmless, subject, tone
-from .context import Done, Hands
+from ..notifications.render import digest_json, digest_markdown, digest_text, escape_mentions, subject, tone
+from .context import JobContext, JobResult
 
 #: Kinds of notices beside digests: what fell silent, and what is heard of again.
 SILENCE, RETURN = "silence", "return"
@@ -29,29 +29,29 @@ _NEWS = {DIGEST: timedelta(days=3), SILENCE: timedelta(hours=6), RETURN: timedel
 _NOTICES = 100
 
 
-def tell_digest(task: Task, hands: Hands) -> Done:
+def send_digest(task: Task, context: JobContext) -> JobResult:
     """Make the digest of this night, where this task has not yet, and have it sent to whoever lacks it."""
-    now = hands.now()
-    night = night_of(now, hands.settings.timezone)
-    with hands.open_database() as database:
-        made = save_digest(database, hands.settings, night, now, task.due_at)
-        result = _sent(database, hands, [made])
-    return Done(result={"night": night.isoformat(), "subject": made.title, **result})
+    now = context.now()
+    night = night_of(now, context.settings.timezone)
+    with context.open_database() as database:
+        made = save_digest(database, context.settings, night, now, task.due_at)
+        result = _sent(database, context, [made])
+    return JobResult(result={"night": night.isoformat(), "subject": made.title, **result})
 
 
-def check(task: Task, hands: Hands) -> Done:
+def health_check(task: Task, context: JobContext) -> JobResult:
     """Tell at once what fell silent and what is heard of again; send again what did not arrive."""
-    now = hands.now()
-    with hands.open_database() as database:
-        silent = silences(database, hands.settings, now)
+    now = context.now()
+    with context.open_database() as database:
+        silent = outages(database, context.settings, now)
         newest = notices(database, _NOTICES)
         made = [*new_silences(silent, newest, now), *returns(database, silent, newest, now)]
         told = [one for one in made if save_notice(database, one)]
         # Oldest first: that something is back is not told before that it was away.
         news = [*reversed([one for one in newest if _is_news(one, now)]), *told]
-        result = _sent(database, hands, news)
+        result = _sent(database, context, news)
     sentences = [*map(silence, silent)]
-    return Done(result={"silent": sentences, "told": [one.title for one in told], **result})
+    return JobResult(result={"silent": sentences, "told": [one.title for one in told], **result})
 
 
 def _is_news(one: Notice, now: datetime) -> bool:
@@ -76,7 +76,9 @@ def save_digest(
 
 def _made(database: Database, settings: Settings, key: str, due: str, now: datetime) -> Notice:
     night = night_of(now, settings.timezone)
-    made = as_notice(digest(gather(database, settings, night, None, now)), settings, now, key, due)
+    made = as_notice(
+        digest(collect_digest_data(database, settings, night, None, now)), settings, now, key, due
+    )
     # Where another scheduler was faster, what it said is what is said.
     return made if save_notice(database, made) else notice(database, DIGEST, key) or made
 
@@ -94,7 +96,7 @@ def as_notice(one: Digest, settings: Settings, now: datetime, key: str = "", due
     return Notice(DIGEST, key or one.night.isoformat(), now, subject(one), digest_markdown(one, url), facts)
 
 
-def new_silences(silent: Iterable[Silence], newest: Iterable[Notice], now: datetime) -> list[Notice]:
+def new_silences(silent: Iterable[Outage], newest: Iterable[Notice], now: datetime) -> list[Notice]:
     """Notices of what is silent and was not told yet, `newest` being the notices that there are."""
     told = {one.key for one in newest if one.kind == SILENCE}
     return [
@@ -112,7 +114,7 @@ def new_silences(silent: Iterable[Silence], newest: Iterable[Notice], now: datet
 
 
 def returns(
-    database: Database, silent: Collection[Silence], newest: Iterable[Notice], now: datetime
+    database: Database, silent: Collection[Outage], newest: Iterable[Notice], now: datetime
 ) -> list[Notice]:
     """Notices of what was told as silent and is heard of again; of one that is forgotten there is none."""
     told = [one for one in newest if one.kind in (SILENCE, RETURN)]
@@ -124,7 +126,11 @@ def returns(
     made: list[Notice] = []
     for (kind, name), one in last.items():
         since = datetime.fromisoformat(one.facts["since"])
-        if one.kind == SILENCE and (kind, name) not in still and is_back(kind, name, since, seen, measuring):
+        if (
+            one.kind == SILENCE
+            and (kind, name) not in still
+            and recovered(kind, name, since, seen, measuring)
+        ):
             length = in_words(now - since)
             sentence = (
                 f"machine {name} is back, {length} after it was last seen"
@@ -136,22 +142,22 @@ def returns(
 
 
 def _note(kind: str, key: str, now: datetime, sentence: str, loud: str, about: Mapping[str, Any]) -> Notice:
-    plain = harmless(sentence)
+    plain = escape_mentions(sentence)
     facts = {**about, "text": plain, "tone": loud, "skipped": False}
     return Notice(kind, key, now, f"Pyrometer: {plain}", markdown.text(sentence), facts)
 
 
-def _sent(database: Database, hands: Hands, news: Iterable[Notice]) -> dict[str, Any]:
+def _sent(database: Database, context: JobContext, news: Iterable[Notice]) -> dict[str, Any]:
     """Send notices and say of each target what became of it, as part of a job's result."""
-    to: tuple[Target, ...] = targets(hands.settings.alerts)
+    to: tuple[Target, ...] = targets(context.settings.alerts)
     tried: list[tuple[str, Delivery]] = []
     for one in news:
-        hands.check_stopped()
+        context.check_stopped()
         if not one.facts["skipped"]:
-            tried += deliver(database, one, to, hands.now)
+            tried += deliver(database, one, to, context.now)
     for target, after in tried:
         if after.state == DeliveryState.FAILED:
-            hands.say(f"{target} was not told: {after.why}")
+            context.say(f"{target} was not told: {after.why}")
     if not to:
         return {"summary": "nobody to tell: [alerts] names no targets on this machine", "targets": {}}
     return {"summary": _summary(tried), "targets": {target: _became(after) for target, after in tried}}

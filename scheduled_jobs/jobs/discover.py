@@ -9,7 +9,7 @@ from configuration.settings import Settings
 from configuration.tables.schedules import MEASURE, ScheduleSettings
 from db.connection.engine import Database
 from db.findings import notices
-from db.queue.queries import fires
+from db.queue.queries import scheduled_runs
 from records.findings import Notice
 from records.tasks import NewTask, Task
 from runner.environments.interpreter import BasePython, look_at
@@ -17,13 +17,13 @@ from runner.environments.package_index import offered
 from runner.environments.recipe import NIGHTLY, Recipe
 from runner.environments.versions import date_of, nightlies, parse
 from runner.errors import IndexFailed
-from scheduled_jobs.jobs.context import Done, FollowUp, Hands
+from scheduled_jobs.jobs.context import FollowUp, JobContext, JobResult
 from scheduled_jobs.scheduler.planner import labels_of, measure_spec
 
 #: The kind of a notice that says of a release that it was found; there is one for each, for ever.
 RELEASE = "release"
 UPGRADE = "upgrade"
-#: What a night is told and an upgrade is not, which is on one node and knows how many pairs it needs.
+#: Options of a nightly run that an upgrade does not take: it runs on one node and plans its own pairs.
 _OF_NIGHTS = ("track", "baseline", "replicates", "nodes")
 
 
@@ -38,7 +38,7 @@ class _News:
 
     @property
     def fire(self) -> str:
-        """The name under which its upgrade is planted; that there is one says that it was."""
+        """The name under which its upgrade is enqueued; if it exists, the upgrade was enqueued before."""
         return f"{UPGRADE}:{self.schedule}:{self.baseline}:{self.version}"
 
     @property
@@ -52,49 +52,49 @@ class _News:
         return f"{self.schedule}/{self.baseline}/{self.version}"
 
 
-def discover(task: Task, hands: Hands) -> Done:
+def discover(task: Task, context: JobContext) -> JobResult:
     """Ask the package index; a release newer than a schedule's baseline is set against it, each once.
 
     At the first time only the newest release is: what a team passed over years ago is no news. Of nightlies
-    the newest is told, for their schedules measure them anyway. Raises IndexFailed, DatabaseUnavailable.
+    only the newest is reported: their schedules measure them anyway. Raises IndexFailed, DatabaseUnavailable.
     """
     base = look_at("")
     releases = _public(offered(Recipe(), base))
-    with hands.open_database() as database:
+    with context.open_database() as database:
         found = [
             one
-            for name, schedule in hands.settings.schedules.items()
+            for name, schedule in context.settings.schedules.items()
             if schedule.job == MEASURE and schedule.baseline
-            for one in _news(database, hands, name, schedule, releases)
+            for one in _news(database, context, name, schedule, releases)
         ]
-        planted = [one for one in found if one.judged and not _was_planted(database, one)]
+        enqueued = [one for one in found if one.judged and not _was_enqueued(database, one)]
         for one in found:
-            # Not before its upgrade is planted: a notice without one would be the end of it.
-            if one not in planted:
-                _note(database, one, hands)
+            # Not before its upgrade is enqueued: with a notice stored, the upgrade would never be.
+            if one not in enqueued:
+                _note(database, one, context)
     follow_ups = [
-        FollowUp(one.fire, _upgrades(hands.settings.schedules[one.schedule], one), task.due_at)
-        for one in planted
+        FollowUp(one.fire, _upgrades(context.settings.schedules[one.schedule], one), task.due_at)
+        for one in enqueued
     ]
     new = list(dict.fromkeys(one.version for one in found))
     newest = releases[-1] if releases else ""
-    upgrades = [f"{one.baseline} -> {one.version}" for one in planted]
+    upgrades = [f"{one.baseline} -> {one.version}" for one in enqueued]
     result = {
         "newest": newest,
         "new": new,
-        "nightly": _nightly(hands.settings, base),
+        "nightly": _nightly(context.settings, base),
         "upgrades": upgrades,
         "summary": _summary(newest, new, upgrades),
     }
-    return Done(result=result, follow_ups=tuple(follow_ups))
+    return JobResult(result=result, follow_ups=tuple(follow_ups))
 
 
 def _news(
-    database: Database, hands: Hands, name: str, schedule: ScheduleSettings, releases: Sequence[str]
+    database: Database, context: JobContext, name: str, schedule: ScheduleSettings, releases: Sequence[str]
 ) -> list[_News]:
     """The releases newer than a schedule's baseline that have no notice yet."""
     baseline = schedule.baseline or ""
-    pinned = pinned_version(baseline, hands.settings)
+    pinned = pinned_version(baseline, context.settings)
     if pinned is None:
         return []
     newer = [text for text in releases if Version(text) > pinned]
@@ -109,10 +109,10 @@ def _news(
     ]
 
 
-def _was_planted(database: Database, one: _News) -> bool:
+def _was_enqueued(database: Database, one: _News) -> bool:
     """Whether a release was set against this baseline before: one that is pinned later is another one."""
-    earlier = (task for fire in fires(database, one.fire_before) for task in fire.tasks)
-    return bool(fires(database, one.fire, newest=1)) or any(
+    earlier = (task for fire in scheduled_runs(database, one.fire_before) for task in fire.tasks)
+    return bool(scheduled_runs(database, one.fire, newest=1)) or any(
         task.spec.get("old") == one.baseline for task in earlier
     )
 
@@ -136,12 +136,12 @@ def _upgrades(schedule: ScheduleSettings, one: _News) -> tuple[NewTask, ...]:
     return tuple(NewTask(label, UPGRADE, spec, label=label) for label in labels_of(schedule))
 
 
-def _note(database: Database, one: _News, hands: Hands) -> None:
+def _note(database: Database, one: _News, context: JobContext) -> None:
     what = f"PyTorch {one.version} is out; schedule {one.schedule} is pinned to {one.baseline}."
     how = "It is set against it." if one.judged else "It was there before this schedule looked."
     facts: Mapping[str, str] = {"schedule": one.schedule, "baseline": one.baseline, "version": one.version}
     title = f"PyTorch {one.version} is out"
-    notices.save_notice(database, Notice(RELEASE, one.key, hands.now(), title, f"{what} {how}", facts))
+    notices.save_notice(database, Notice(RELEASE, one.key, context.now(), title, f"{what} {how}", facts))
 
 
 def _nightly(settings: Settings, base: BasePython) -> str:
@@ -151,12 +151,12 @@ def _nightly(settings: Settings, base: BasePython) -> str:
     try:
         found = nightlies(offered(Recipe(torch=NIGHTLY), base, pre=True))
     except IndexFailed:
-        # The releases are told all the same; who measures the nightly tonight hears why it cannot be had.
+        # Releases are reported all the same; the task that measures the nightly reports this failure.
         return ""
     return found[-1] if found else ""
 
 
 def _summary(newest: str, new: Sequence[str], upgrades: Sequence[str]) -> str:
-    told = f"newest release {newest or 'unknown'}"
-    told += f", new: {', '.join(new)}" if new else ", nothing new"
-    return told + (f"; judged by itself: {', '.join(upgrades)}" if upgrades else "")
+    summary = f"newest release {newest or 'unknown'}"
+    summary += f", new: {', '.join(new)}" if new else ", nothing new"
+    return summary + (f"; judged by itself: {', '.join(upgrades)}" if upgrades else "")

@@ -9,8 +9,8 @@ from runner.errors import IndexFailed
 LATEST = "latest"
 
 
-def resolved(track: str, settings: Settings) -> str:
-    """The environment that a track means now; raises IndexFailed where nobody can tell the newest release.
+def resolve_alias(track: str, settings: Settings) -> str:
+    """The environment that a track means now; raises IndexFailed if the newest release is unknown.
 
     An environment that is declared under that name is meant before it.
     """

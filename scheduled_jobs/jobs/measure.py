@@ -8,9 +8,9 @@ from records.tasks import Task
 from runner.suites.suite import is_glob
 
 from ..scheduler.planner import DETECT, detect_task
-from ..scheduler.task_runs import Measured, measured
-from .context import Done, FollowUp, Hands
-from .environment_aliases import resolved
+from ..scheduler.task_runs import MeasuredRun, run_measurement
+from .context import FollowUp, JobContext, JobResult
+from .environment_aliases import resolve_alias
 
 #: What a task's spec may say, and the option of `pyrometer run` that takes it.
 _OPTIONS = {
@@ -23,29 +23,29 @@ _OPTIONS = {
 }
 
 
-def measure(task: Task, hands: Hands) -> Done:
+def measure(task: Task, context: JobContext) -> JobResult:
     """Measure what the task says; a case that ends badly is a result, a run that cannot begin a failure."""
     track = str(task.spec["track"])
-    environment = resolved(track, hands.settings)
-    command = ["run", "--environment", environment, *options(task.spec, hands)]
-    run = measured(task, hands, command)
+    environment = resolve_alias(track, context.settings)
+    command = ["run", "--environment", environment, *run_options(task.spec, context)]
+    run = run_measurement(task, context, command)
     if not run.complete:
-        return Done("failed", {"run": run.run} if run.began else {}, error=why(run))
+        return JobResult("failed", {"run": run.run} if run.began else {}, error=failure_reason(run))
     result = {
         "run": run.run,
         "environment": environment,
         "statuses": dict(run.counts),
-        "summary": counted(run.counts),
+        "summary": status_counts(run.counts),
     }
     look = FollowUp(f"{DETECT}:{task.schedule}", (detect_task(task.schedule, track, task.label),))
-    return Done("done", result, follow_ups=(look,))
+    return JobResult("done", result, follow_ups=(look,))
 
 
-def options(spec: Mapping[str, Any], hands: Hands) -> list[str]:
+def run_options(spec: Mapping[str, Any], context: JobContext) -> list[str]:
     """What of a spec stands on the command line."""
     given = [part for key, option in _OPTIONS.items() if spec.get(key) for part in (option, _text(spec[key]))]
     chosen = [part for case in spec.get("cases") or () for part in ("--case", _all_of(str(case)))]
-    return [*given, *chosen, *case_files(spec.get("case_files") or (), hands)]
+    return [*given, *chosen, *case_files(spec.get("case_files") or (), context)]
 
 
 def _all_of(pattern: str) -> str:
@@ -53,23 +53,23 @@ def _all_of(pattern: str) -> str:
     return pattern if "/" in pattern or is_glob(pattern) else f"{pattern}/"
 
 
-def case_files(names: Iterable[str], hands: Hands) -> list[str]:
+def case_files(names: Iterable[str], context: JobContext) -> list[str]:
     """Files of own cases for a command line; those named by a relative path lie beside pyrometer.toml.
 
     A machine that is away has a pyrometer.toml of its own, in the folder in which its commands are done.
     """
-    file = hands.settings.file
-    folder = file.parent if file is not None and not hands.away else Path()
+    file = context.settings.file
+    folder = file.parent if file is not None and not context.away else Path()
     return [part for name in names for part in ("--cases", str(folder / Path(name).expanduser()))]
 
 
-def counted(statuses: Mapping[str, int]) -> str:
+def status_counts(statuses: Mapping[str, int]) -> str:
     """`66 ok, 2 crashed`: how many replicates ended how, most first."""
     most_first = sorted(statuses.items(), key=lambda each: (-each[1], each[0]))
     return ", ".join(f"{count} {status}" for status, count in most_first) or "nothing measured"
 
 
-def why(run: Measured) -> str:
+def failure_reason(run: MeasuredRun) -> str:
     """One sentence on why a run did not come to its end."""
     if run.ended is None:
         return "the run has no end"

@@ -3,13 +3,13 @@
 from records.tasks import Task
 from workflows.database_upkeep import Kept, clear, prune
 
-from .context import Done, Hands
+from .context import JobContext, JobResult
 
 
-def tidy(task: Task, hands: Hands) -> Done:
+def prune_rows(task: Task, context: JobContext) -> JobResult:
     """Delete the raw rows that are older than they are kept, and what runs left behind on this machine."""
-    kept = Kept(hands.settings.telemetry_days, hands.settings.samples_days)
-    with hands.open_database() as database:
+    kept = Kept(context.settings.telemetry_days, context.settings.samples_days)
+    with context.open_database() as database:
         gone = list(prune(database, kept))
-    gone += clear(hands.data_dir, hands.now())
-    return Done("done", {"gone": gone, "summary": "; ".join(gone) or "nothing is old enough"})
+    gone += clear(context.data_dir, context.now())
+    return JobResult("done", {"gone": gone, "summary": "; ".join(gone) or "nothing is old enough"})

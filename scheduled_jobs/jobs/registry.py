@@ -3,10 +3,10 @@
 from ..scheduler.worker_slot import Registry
 from .confirm import confirm
 from .detect import detect
-from .digest import check, tell_digest
+from .digest import health_check, send_digest
 from .discover import discover
 from .measure import measure
-from .prune import tidy
+from .prune import prune_rows
 from .upgrade import upgrade
 
 JOBS: Registry = {
@@ -15,7 +15,7 @@ JOBS: Registry = {
     "confirm": confirm,
     "discover": discover,
     "detect": detect,
-    "digest": tell_digest,
-    "prune": tidy,
-    "check": check,
+    "digest": send_digest,
+    "prune": prune_rows,
+    "check": health_check,
 }

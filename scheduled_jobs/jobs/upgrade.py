@@ -7,26 +7,28 @@ from typing import Any
 from analysis.comparison.comparison import DECIDED
 from db.runs.queries import run_record
 from records.tasks import Task
-from scheduled_jobs.jobs.context import Done, Hands
-from scheduled_jobs.jobs.environment_aliases import resolved
-from scheduled_jobs.jobs.measure import options, why
-from scheduled_jobs.scheduler.task_runs import Measured, measured
+from scheduled_jobs.jobs.context import JobContext, JobResult
+from scheduled_jobs.jobs.environment_aliases import resolve_alias
+from scheduled_jobs.jobs.measure import failure_reason, run_options
+from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement
 
 
-def upgrade(task: Task, hands: Hands) -> Done:
+def upgrade(task: Task, context: JobContext) -> JobResult:
     """Measure new against old and keep the decision: go, no-go, or unclear. Raises Stopped, ChildLost."""
-    old, new = (resolved(str(task.spec[name]), hands.settings) for name in ("old", "new"))
-    report = report_file(hands.data_dir, old, new, task)
+    old, new = (resolve_alias(str(task.spec[name]), context.settings) for name in ("old", "new"))
+    report = report_file(context.data_dir, old, new, task)
     report.parent.mkdir(parents=True, exist_ok=True)
     # Another machine would write it into a folder of its own.
-    told = [] if hands.away else ["--report", str(report)]
-    run = measured(task, hands, ["upgrade", old, new, *options(task.spec, hands), *told])
+    report_option = [] if context.away else ["--report", str(report)]
+    run = run_measurement(
+        task, context, ["upgrade", old, new, *run_options(task.spec, context), *report_option]
+    )
     if not run.complete:
-        return Done("failed", {"run": run.run} if run.began else {}, error=why(run))
-    decided = _decided(hands, run, old, new, report)
+        return JobResult("failed", {"run": run.run} if run.began else {}, error=failure_reason(run))
+    decided = _decided(context, run, old, new, report)
     if decided is None:
-        return Done("failed", {"run": run.run}, error=f"run {run.run} has no verdict")
-    return Done(result=decided)
+        return JobResult("failed", {"run": run.run}, error=f"run {run.run} has no verdict")
+    return JobResult(result=decided)
 
 
 def report_file(data_dir: Path, old: str, new: str, task: Task) -> Path:
@@ -35,9 +37,11 @@ def report_file(data_dir: Path, old: str, new: str, task: Task) -> Path:
     return data_dir / "reports" / f"upgrade-{name}-{task.id}.html"
 
 
-def _decided(hands: Hands, run: Measured, old: str, new: str, report: Path) -> dict[str, Any] | None:
+def _decided(
+    context: JobContext, run: MeasuredRun, old: str, new: str, report: Path
+) -> dict[str, Any] | None:
     """The verdict that was stored with the run; None where it has none."""
-    with hands.open_database() as database:
+    with context.open_database() as database:
         stored = run_record(database, run.run)
     decided = stored.facts.get(DECIDED) if stored else None
     if decided is None:

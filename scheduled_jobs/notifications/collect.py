@@ -8,30 +8,30 @@ from datetime import date, datetime, time, timedelta
 from analysis.staleness import (
     RUNS_BEFORE,
     Disturbed,
-    Fallen,
-    Silence,
+    LostCase,
+    Outage,
     disturbed,
-    fallen,
+    lost_cases,
 )
 from configuration.settings import Settings
 from configuration.tables.schedules import zone
 from db.connection.engine import Database
 from db.findings.notices import notices
 from db.findings.store import findings, open_regressions
-from db.queue.queries import fires, schedulers, tasks
+from db.queue.queries import scheduled_runs, schedulers, tasks
 from db.runs.queries import endings, run_summary
 from db.runs.run_changes import run_changes
 from records.deliveries import DeliveryState
 from records.findings import Finding, Notice
 from records.outcomes import OutcomeCount
-from records.tasks import Fire, Task
+from records.tasks import ScheduledRun, Task
 from workflows import fleet_status
 from workflows.fleet_status import Patience
 
-from ..detection.border_levels import CROSSED, Crossed, crossed_of
+from ..detection.border_levels import BORDER_CHANGES, BorderChange, border_change_of
 from ..detection.series_history import border
 from .delivery import MOST_TRIES
-from .digest import COUNTED, TOLD, WAITING, Night, Ran, Trouble, Upgraded
+from .digest import COUNTED, REPORTED, WAITING, DigestData, DigestProblem, PartResult, UpgradeDecision
 
 #: Kinds of notices: what is sent here, and what discovery notes of a release that it met.
 DIGEST = "digest"
@@ -47,7 +47,7 @@ _OVER = ("done", "failed", "lost", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class EarlierDigests:
     """What earlier digests said: until when, of which findings, and which coverage the last one told of.
 
     Of the findings, `as_machines` are those that were told as the machine's and as nothing else.
@@ -78,9 +78,9 @@ def stored_digest(database: Database, night: date) -> Notice | None:
     return next((one for one in made if one.facts["night"] == night.isoformat()), None)
 
 
-def silences(database: Database, settings: Settings, now: datetime) -> list[Silence]:
+def outages(database: Database, settings: Settings, now: datetime) -> list[Outage]:
     """What should be heard of and is not, at this moment."""
-    found = fleet_status.silences(database, schedulers(database), now, Patience.of(settings.alerts))
+    found = fleet_status.outages(database, schedulers(database), now, Patience.of(settings.alerts))
     return [*found.machines, *found.nights]
 
 
@@ -89,15 +89,15 @@ def measuring_tasks(database: Database) -> list[Task]:
     return tasks(database, job="measure", newest=_TASKS)
 
 
-def gather(
+def collect_digest_data(
     database: Database, settings: Settings, night: date, since: datetime | None, until: datetime
-) -> Night:
+) -> DigestData:
     """What is known of the time after `since` (None: the digest before) and up to `until`, both aware."""
     told = notices(database, _NOTICES)
     earlier = before(told, until)
     since = since or earlier.until or until - timedelta(days=1)
     due = {
-        name: _of_window(fires(database, name, _FIRES), since, until)
+        name: _of_window(scheduled_runs(database, name, _FIRES), since, until)
         for name in _measuring(database, settings)
     }
     own = [(fire, task) for each in due.values() for fire in each for task in fire.tasks]
@@ -110,7 +110,7 @@ def gather(
         by_run[ending.run].append(ending)
     here = [ending for task in _runs(own) for ending in by_run[task.run_id or ""]]
     over = [task for task in _others(database) if _within(task.ended_at, since, until)]
-    return Night(
+    return DigestData(
         night=night,
         timezone=settings.timezone,
         since=since,
@@ -129,9 +129,9 @@ def gather(
         news=_news(told, since, until),
         changed=_changed(database, history, own),
         crossed=_crossed(database, since, until),
-        silences=silences(database, settings, until),
-        fallen=_fallen(history, own, by_run),
-        fallen_before=earlier.coverage,
+        outages=outages(database, settings, until),
+        lost_cases=_lost_cases(history, own, by_run),
+        lost_before=earlier.coverage,
         disturbed=_disturbed(own, by_run),
         disturbed_share=settings.alerts.disturbed_share,
         failed=_failed(over),
@@ -139,7 +139,7 @@ def gather(
     )
 
 
-def before(newest: Sequence[Notice], until: datetime) -> Before:
+def before(newest: Sequence[Notice], until: datetime) -> EarlierDigests:
     """What earlier digests told, of the `newest` notices, which are sorted newest first."""
     made = [
         one for one in newest if one.kind == DIGEST and datetime.fromisoformat(one.facts["until"]) < until
@@ -147,7 +147,7 @@ def before(newest: Sequence[Notice], until: datetime) -> Before:
     as_machines = [_as_machines(one) for one in made]
     told = [frozenset(map(int, one.facts["ids"])) - own for one, own in zip(made, as_machines, strict=True)]
     last = made[0] if made else None
-    return Before(
+    return EarlierDigests(
         until=datetime.fromisoformat(last.facts["until"]) if last else None,
         told=frozenset().union(*told),
         as_machines=frozenset().union(*as_machines),
@@ -170,9 +170,9 @@ def _measuring(database: Database, settings: Settings) -> list[str]:
     return sorted(here | {task.schedule for task in measuring_tasks(database)})
 
 
-def _of_window(newest: Iterable[Fire], since: datetime, until: datetime) -> list[Fire]:
+def _of_window(newest: Iterable[ScheduledRun], since: datetime, until: datetime) -> list[ScheduledRun]:
     """The fires that were due within, and of earlier ones the tasks that ended since or run still."""
-    found: list[Fire] = []
+    found: list[ScheduledRun] = []
     for fire in newest:
         if fire.due_at > until:
             continue
@@ -182,11 +182,11 @@ def _of_window(newest: Iterable[Fire], since: datetime, until: datetime) -> list
             if fire.due_at > since or task.state == "running" or _within(task.ended_at, since, until)
         )
         if own or (fire.how == "missed" and fire.due_at > since):
-            found.append(Fire(fire.schedule, fire.due_at, fire.how, fire.made_at, own))
+            found.append(ScheduledRun(fire.schedule, fire.due_at, fire.how, fire.made_at, own))
     return found
 
 
-def _runs(own: Iterable[tuple[Fire, Task]]) -> list[Task]:
+def _runs(own: Iterable[tuple[ScheduledRun, Task]]) -> list[Task]:
     return [task for _, task in own if task.run_id and task.state in _OVER]
 
 
@@ -204,11 +204,11 @@ def _histories(database: Database, own: Sequence[Task]) -> dict[tuple[str, str],
     return found
 
 
-def _ran(task: Task, by_run: dict[str, list[OutcomeCount]]) -> Ran:
+def _ran(task: Task, by_run: dict[str, list[OutcomeCount]]) -> PartResult:
     cases: dict[str, bool] = {}
     for ending in by_run.get(task.run_id or "", ()):
         cases[ending.case] = cases.get(ending.case, True) and ending.status == "ok"
-    return Ran(
+    return PartResult(
         schedule=task.schedule,
         part=task.part,
         due_at=task.due_at,
@@ -225,14 +225,17 @@ def _machine(task: Task) -> str:
     return (task.owner or task.label).partition("/")[0]
 
 
-def _missed(due: Iterable[Sequence[Fire]]) -> list[Ran]:
+def _missed(due: Iterable[Sequence[ScheduledRun]]) -> list[PartResult]:
     return [
-        Ran(fire.schedule, "", fire.due_at, "missed") for own in due for fire in own if fire.how == "missed"
+        PartResult(fire.schedule, "", fire.due_at, "missed")
+        for own in due
+        for fire in own
+        if fire.how == "missed"
     ]
 
 
 def _changed(
-    database: Database, history: dict[tuple[str, str], list[str]], own: Sequence[tuple[Fire, Task]]
+    database: Database, history: dict[tuple[str, str], list[str]], own: Sequence[tuple[ScheduledRun, Task]]
 ) -> list[str]:
     """What of each machine is another than in the run before: there its series begin anew."""
     found: dict[str, str] = {}
@@ -247,15 +250,15 @@ def _changed(
     return [f"machine {machine}: {told}" for machine, told in sorted(found.items())]
 
 
-def _crossed(database: Database, since: datetime, until: datetime) -> list[Crossed]:
+def _crossed(database: Database, since: datetime, until: datetime) -> list[BorderChange]:
     """What levels did across borders, as the looks at the tracks say that ended since.
 
     A look sees all machines of its label, and more looks follow after sessions: what was said counts once.
     """
-    first: dict[tuple[str, Crossed], datetime | None] = {}
+    first: dict[tuple[str, BorderChange], datetime | None] = {}
     for task in reversed(tasks(database, job="detect", state="done", newest=_TASKS)):
-        for body in task.result.get(CROSSED, ()):
-            first.setdefault((task.schedule, crossed_of(body)), task.ended_at)
+        for body in task.result.get(BORDER_CHANGES, ()):
+            first.setdefault((task.schedule, border_change_of(body)), task.ended_at)
     return [one for (_, one), ended in first.items() if _within(ended, since, until)]
 
 
@@ -264,25 +267,27 @@ def _machine_of(database: Database, run: str) -> str:
     return found.machine if found else ""
 
 
-def _fallen(
+def _lost_cases(
     history: dict[tuple[str, str], list[str]],
-    own: Sequence[tuple[Fire, Task]],
+    own: Sequence[tuple[ScheduledRun, Task]],
     by_run: dict[str, list[OutcomeCount]],
-) -> list[Fallen]:
+) -> list[LostCase]:
     """What fell in the newest run of each part that was done tonight."""
     newest: dict[tuple[str, str], Task] = {}
     for _, task in sorted(own, key=lambda each: each[1].due_at):
         if task.state == "done" and task.run_id:
             newest[task.schedule, task.part] = task
-    found: list[Fallen] = []
+    found: list[LostCase] = []
     for name, task in sorted(newest.items()):
         runs = history[name]
         later = runs.index(task.run_id or "") + 1
-        found += fallen(task, runs[later : later + RUNS_BEFORE], by_run)
+        found += lost_cases(task, runs[later : later + RUNS_BEFORE], by_run)
     return found
 
 
-def _disturbed(own: Sequence[tuple[Fire, Task]], by_run: dict[str, list[OutcomeCount]]) -> list[Disturbed]:
+def _disturbed(
+    own: Sequence[tuple[ScheduledRun, Task]], by_run: dict[str, list[OutcomeCount]]
+) -> list[Disturbed]:
     machines: dict[str, list[dict[str, int]]] = defaultdict(list)
     for task in _runs(own):
         counts = [{ending.status: ending.count} for ending in by_run[task.run_id or ""]]
@@ -294,7 +299,7 @@ def _to_tell(
     database: Database, still: Iterable[Finding], since: datetime, known_since: datetime
 ) -> list[Finding]:
     """The findings of the time of which all digests are known, and open ones whose silence ended tonight."""
-    recent = findings(database, states=(*TOLD, *WAITING, *COUNTED), since=known_since, newest=_FINDINGS)
+    recent = findings(database, states=(*REPORTED, *WAITING, *COUNTED), since=known_since, newest=_FINDINGS)
     heard = [one for one in still if one.muted_until is not None and one.muted_until > since]
     return list({one.id: one for one in (*heard, *recent)}.values())
 
@@ -306,10 +311,10 @@ def _others(database: Database) -> list[Task]:
     return [*(task for task in ended if task.job != "measure"), *judged]
 
 
-def _upgraded(database: Database, task: Task) -> Upgraded:
+def _upgraded(database: Database, task: Task) -> UpgradeDecision:
     spec, result = task.spec, task.result
     run = run_summary(database, task.run_id) if task.run_id else None
-    return Upgraded(
+    return UpgradeDecision(
         old=str(result.get("old") or spec.get("old", "")),
         new=str(result.get("new") or spec.get("new", "")),
         decision=str(result.get("decision", "")),
@@ -319,19 +324,19 @@ def _upgraded(database: Database, task: Task) -> Upgraded:
     )
 
 
-def _failed(over: Iterable[Task]) -> list[Trouble]:
+def _failed(over: Iterable[Task]) -> list[DigestProblem]:
     """A trouble for each schedule and job of which tasks failed, with the newest sentence."""
     failures: dict[tuple[str, str], list[Task]] = defaultdict(list)
     for task in over:
         if task.state in ("failed", "lost"):
             failures[task.job, task.schedule].append(task)
-    found: list[Trouble] = []
+    found: list[DigestProblem] = []
     for (job, schedule), own in sorted(failures.items()):
         last = max(own, key=lambda task: task.ended_at or task.due_at)
         times = "" if len(own) == 1 else f" {len(own)} times, last"
         why = f": {last.error}" if last.error else ""
         name = schedule if job in schedule else f"{job} of {schedule}"
-        found.append(Trouble("failed", f"{job} {schedule}", f"{name} {last.state}{times}{why}"))
+        found.append(DigestProblem("failed", f"{job} {schedule}", f"{name} {last.state}{times}{why}"))
     return found
 
 
@@ -339,9 +344,9 @@ def _news(newest: Iterable[Notice], since: datetime, until: datetime) -> list[st
     return [one.title for one in newest if one.kind == RELEASE and _within(one.made_at, since, until)]
 
 
-def _undelivered(newest: Iterable[Notice], since: datetime, until: datetime) -> list[Trouble]:
+def _undelivered(newest: Iterable[Notice], since: datetime, until: datetime) -> list[DigestProblem]:
     return [
-        Trouble(
+        DigestProblem(
             "undelivered",
             f"{one.kind} {one.key} {target}",
             f"{one.title!r} did not reach {target}: {was.why}",

@@ -1,4 +1,4 @@
-"""Having a notice brought to its targets by Apprise: each has it once, and no secret is ever said."""
+"""Deliver notices to their targets by Apprise: each target once, and no secret is shown."""
 
 import logging
 import re
@@ -25,20 +25,20 @@ Tone = Literal["info", "success", "warning", "failure"]
 WAITS = (timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=2))
 MOST_TRIES = 1 + len(WAITS)
 
-#: Whoever took a notice and did not say what became of it within this time is dead.
+#: A sender that took a notice and stored no result within this time is dead.
 _ABANDONED = timedelta(minutes=10)
 #: Seconds that Apprise waits for one target; its URL sets shorter socket timeouts (`cto`, `rto`).
 _PATIENCE = 90
 
 #: What of a host name is surely one, and no token where other services have their host.
 _HOST = re.compile(r"localhost|[a-z0-9-]+(\.[a-z0-9-]+)+", re.IGNORECASE)
-#: What may be said of a URL that nobody understands: more could be a token.
+#: What may be shown of a URL that Apprise does not understand: more could be a token.
 _SCHEME = re.compile(r"[a-z]{1,12}")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Who is told: `name` is what people and the database see of `url`, which may hold a password."""
+    """A target of notices: `name` stands for `url`, which may hold a password, in pages and database."""
 
     name: str
     url: str = field(repr=False)
@@ -55,7 +55,7 @@ class Message:
 
 
 def targets(alerts: AlertSettings) -> tuple[Target, ...]:
-    """Everybody who is told; raises TargetsUnreadable where the file of targets cannot be read.
+    """The targets of the settings; raises TargetsUnreadable if the file of targets cannot be read.
 
     Targets that would be called alike are numbered, by their URLs and not by their order in the settings.
     """
@@ -86,7 +86,7 @@ def _lines(alerts: AlertSettings) -> list[str]:
 
 
 def post(target: Target, message: Message) -> str:
-    """Have one target told now; an empty text, or one sentence without secrets on why it was not."""
+    """Send a message to a target; returns an empty text, or why it failed in one sentence without secrets."""
     from apprise import Apprise, NotifyFormat, NotifyType
 
     service = _service(target.url)
@@ -95,8 +95,8 @@ def post(target: Target, message: Message) -> str:
     formats = service.notify_format if isinstance(service.notify_format, tuple) else (service.notify_format,)
     # Mail shows all of HTML. A chat's own markup is a dialect each, and the plain text reads well in all.
     rich = formats[0] == NotifyFormat.HTML and NotifyFormat.MARKDOWN not in formats
-    teller = Apprise(asset=_asset())
-    teller.add(service)
+    sender = Apprise(asset=_asset())
+    sender.add(service)
     room = service.body_maxlen or len(message.markdown) + len(message.text)
     if not service.title_maxlen:
         # The title goes before the body, and takes of its room.
@@ -104,7 +104,7 @@ def post(target: Target, message: Message) -> str:
     if formats[0] == NotifyFormat.HTML and not rich:
         # Some signs are longer there.
         room = room * 2 // 3
-    done = teller.notify(
+    done = sender.notify(
         body=_cut(message.markdown if rich else message.text, room),
         title=message.title[: service.title_maxlen or None],
         notify_type=NotifyType(message.tone),
@@ -144,7 +144,7 @@ def deliver(
 
 
 def due(was: Delivery | None, now: datetime) -> bool:
-    """Whether a target is to be told now, as far as it is known what became of a notice there."""
+    """Whether a notice is due for a target, by the state of its delivery."""
     if was is None:
         return True
     if was.state == DeliveryState.TRYING:

@@ -5,19 +5,18 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from analysis.staleness import Disturbed, Fallen, Silence, shown
+from analysis.staleness import Disturbed, LostCase, Outage, part_label
 from records.findings import Finding
 from reports.text.staleness_text import counted, silence
 
-from ..detection.border_levels import Crossed
-from ..detection.findings import BEGAN_AS
-from .drift_followup import GoesOn, going_on
+from ..detection.border_levels import BorderChange
+from .drift_followup import ContinuedChange, going_on
 
 #: Changes of a group that are told one by one.
 TOP = 5
 
 #: States of findings that are told one by one, and those of which there is only a number.
-TOLD = ("confirmed", "machine")
+REPORTED = ("confirmed", "machine")
 WAITING = ("candidate", "confirming")
 COUNTED = ("refuted", "unclear")
 
@@ -25,7 +24,7 @@ _NOT_DONE = ("failed", "lost", "cancelled", "missed")
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class PartResult:
     """What became of one part of a schedule that was due: the state of its task, and its run if it has one.
 
     `state`: done, failed, lost, cancelled, waiting, running, missed. Of `cases` so many are `ok`: all of
@@ -44,7 +43,7 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Upgraded:
+class UpgradeDecision:
     """An upgrade from `old` to `new` that was judged; `decision` is go, no-go or unclear."""
 
     old: str
@@ -56,7 +55,7 @@ class Upgraded:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class DigestProblem:
     """Something about the machines or the service that people should know. `kind` sorts it, `key` is its own.
 
     `kind`: silent, missing, coverage, disturbed, failed, undelivered. Of what is missing, `part` is whose
@@ -71,14 +70,14 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class DigestData:
     """Everything that is known of a night.
 
     `night` is a local date of `timezone`, told of is what happened after `since` and until `until` (aware).
     `told` are the findings that earlier digests told of, `told_as_machines` those as the machine's alone.
     Of different `cases` that were measured so many are `not_ok`. `still` are the confirmed changes
     without a triage; so many regressions are `open`, as everywhere (`records.findings.FindingGroup`).
-    `fallen_before` is the coverage that the digest before told of, `news` are sentences, and so are
+    `lost_before` is the coverage that the digest before told of, `news` are sentences, and so are
     `changed`: what of the machines is another than the night before. `crossed` is what levels did across it.
     """
 
@@ -86,7 +85,7 @@ class Night:
     timezone: str
     since: datetime
     until: datetime
-    ran: Sequence[Ran] = ()
+    ran: Sequence[PartResult] = ()
     cases: int = 0
     not_ok: int = 0
     findings: Sequence[Finding] = ()
@@ -94,21 +93,21 @@ class Night:
     open: int = 0
     told: Collection[int] = frozenset()
     told_as_machines: Collection[int] = frozenset()
-    upgrades: Sequence[Upgraded] = ()
+    upgrades: Sequence[UpgradeDecision] = ()
     news: Sequence[str] = ()
     changed: Sequence[str] = ()
-    crossed: Sequence[Crossed] = ()
-    silences: Sequence[Silence] = ()
-    fallen: Sequence[Fallen] = ()
-    fallen_before: Collection[str] = frozenset()
+    crossed: Sequence[BorderChange] = ()
+    outages: Sequence[Outage] = ()
+    lost_cases: Sequence[LostCase] = ()
+    lost_before: Collection[str] = frozenset()
     disturbed: Sequence[Disturbed] = ()
     disturbed_share: float = 0.05
-    failed: Sequence[Trouble] = ()
-    undelivered: Sequence[Trouble] = ()
+    failed: Sequence[DigestProblem] = ()
+    undelivered: Sequence[DigestProblem] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class CaseChange:
     """A case that moved: of its metrics the one that moved most, as log ratios of new to old.
 
     `began_as` is the finding that a drift was told as before; `after` is a night on which a drift had not
@@ -130,7 +129,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ChangeGroup:
     """Cases that moved in one night on one machine between two environments, which may be `one` and the same.
 
     `top` are the largest of `count`; `night` is when the first run with the change started.
@@ -141,11 +140,11 @@ class Group:
     old: str
     new: str
     one: bool
-    top: tuple[Moved, ...]
+    top: tuple[CaseChange, ...]
     count: int
 
     @property
-    def largest(self) -> Moved:
+    def largest(self) -> CaseChange:
         """The case that moved most."""
         return self.top[0]
 
@@ -164,23 +163,23 @@ class Digest:
     timezone: str
     since: datetime
     until: datetime
-    ran: tuple[Ran, ...]
+    ran: tuple[PartResult, ...]
     cases: int
     not_ok: int
-    regressions: tuple[Group, ...]
-    improvements: tuple[Group, ...]
-    machine: tuple[Group, ...]
-    going_on: tuple[GoesOn, ...]
+    regressions: tuple[ChangeGroup, ...]
+    improvements: tuple[ChangeGroup, ...]
+    machine: tuple[ChangeGroup, ...]
+    going_on: tuple[ContinuedChange, ...]
     waiting: tuple[tuple[str, int], ...]
     refuted: int
     unclear: int
     open: int
     silenced: int
-    upgrades: tuple[Upgraded, ...]
+    upgrades: tuple[UpgradeDecision, ...]
     news: tuple[str, ...]
     changed: tuple[str, ...]
-    crossed: tuple[Crossed, ...]
-    troubles: tuple[Trouble, ...]
+    crossed: tuple[BorderChange, ...]
+    problems: tuple[DigestProblem, ...]
     ids: tuple[int, ...]
     machine_ids: tuple[int, ...]
     coverage: tuple[str, ...]
@@ -197,19 +196,19 @@ class Digest:
             self.news,
             self.changed,
             self.crossed,
-            self.troubles,
+            self.problems,
             self.waiting,
         )
         return not any(told) and all(ran.state == "done" for ran in self.ran)
 
 
-def digest(night: Night) -> Digest:
+def digest(night: DigestData) -> Digest:
     """What is told of a night; pure: the same night gives the same digest."""
     known = [one for one in night.findings if one.state == "confirmed" and one.silenced(night.until)]
     new = [
         one
         for one in night.findings
-        if one.state in TOLD and not _was_told(one, night) and not one.silenced(night.until)
+        if one.state in REPORTED and not _was_told(one, night) and not one.silenced(night.until)
     ]
     confirmed = [one for one in new if one.state == "confirmed" and not _is_part(one, new)]
     ended = [one for one in night.findings if _within(one.decided_at, night)]
@@ -234,14 +233,14 @@ def digest(night: Night) -> Digest:
         news=tuple(night.news),
         changed=tuple(night.changed),
         crossed=tuple(night.crossed),
-        troubles=_troubles(night),
+        problems=_problems(night),
         ids=tuple(one.id for one in new),
         machine_ids=tuple(one.id for one in new if one.state == "machine"),
-        coverage=tuple(_coverage_key(one) for one in night.fallen),
+        coverage=tuple(_coverage_key(one) for one in night.lost_cases),
     )
 
 
-def _was_told(one: Finding, night: Night) -> bool:
+def _was_told(one: Finding, night: DigestData) -> bool:
     """Whether an earlier digest told of it as what it is: as the machine's, a regression was not told."""
     return one.id in night.told or (one.state == "machine" and one.id in night.told_as_machines)
 
@@ -257,7 +256,7 @@ def _is_part(one: Finding, new: Iterable[Finding]) -> bool:
     )
 
 
-def groups(findings: Iterable[Finding]) -> tuple[Group, ...]:
+def groups(findings: Iterable[Finding]) -> tuple[ChangeGroup, ...]:
     """Findings by night, machine and pair of environments, the group with the largest change first."""
     together: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
     for one in findings:
@@ -266,13 +265,13 @@ def groups(findings: Iterable[Finding]) -> tuple[Group, ...]:
     return tuple(sorted(made, key=lambda group: -abs(group.largest.change)))
 
 
-def _group(findings: Sequence[Finding]) -> Group:
+def _group(findings: Sequence[Finding]) -> ChangeGroup:
     of_case: dict[str, list[Finding]] = defaultdict(list)
     for one in sorted(findings, key=lambda one: (-abs(one.change), one.id)):
         of_case[one.key.case].append(one)
     moved = [_moved(own) for own in of_case.values()]
     first = findings[0]
-    return Group(
+    return ChangeGroup(
         first.at,
         first.machine,
         first.old_torch_version,
@@ -283,9 +282,9 @@ def _group(findings: Sequence[Finding]) -> Group:
     )
 
 
-def _moved(findings: Sequence[Finding]) -> Moved:
+def _moved(findings: Sequence[Finding]) -> CaseChange:
     largest, *others = findings
-    return Moved(
+    return CaseChange(
         finding=largest.id,
         case=largest.key.case,
         metric=largest.key.metric,
@@ -294,7 +293,7 @@ def _moved(findings: Sequence[Finding]) -> Moved:
         high=largest.high,
         shape=largest.shape,
         returned=any(one.returns_of is not None for one in findings),
-        began_as=largest.evidence.get(BEGAN_AS),
+        began_as=largest.evidence.began_as,
         after=largest.before if largest.shape == "drift" else None,
         link=largest.link,
         others=tuple(dict.fromkeys(one.key.metric for one in others if one.key.metric != largest.key.metric)),
@@ -307,80 +306,80 @@ def _waiting(findings: Iterable[Finding]) -> tuple[tuple[str, int], ...]:
         if one.state == "confirming":
             count["is being measured again"] += 1
         elif one.state == "candidate":
-            count[str(one.evidence.get("waits") or "is to be measured again")] += 1
+            count[one.evidence.waits or "is to be measured again"] += 1
     return tuple(sorted(count.items(), key=lambda each: (-each[1], each[0])))
 
 
-def _troubles(night: Night) -> tuple[Trouble, ...]:
+def _problems(night: DigestData) -> tuple[DigestProblem, ...]:
     silent = [
-        Trouble("silent", one.key, silence(one))
+        DigestProblem("silent", one.key, silence(one))
         if one.kind == "machine"
-        else Trouble("missing", one.key, silence(one), one.name, one.since)
-        for one in night.silences
+        else DigestProblem("missing", one.key, silence(one), one.name, one.since)
+        for one in night.outages
     ]
     spoiled = [
-        Trouble("disturbed", one.machine, f"machine {one.machine}: {counted(one)}")
+        DigestProblem("disturbed", one.machine, f"machine {one.machine}: {counted(one)}")
         for one in night.disturbed
         if one.reported(night.disturbed_share)
     ]
     return (*silent, *_missing(night), *_coverage(night), *spoiled, *night.failed, *night.undelivered)
 
 
-def _missing(night: Night) -> list[Trouble]:
+def _missing(night: DigestData) -> list[DigestProblem]:
     """The parts that were due and not done; of one that was done later, nothing is missing.
 
     Of one that is told as silent each night that a later one stood for is part of that.
     """
-    silent = {one.name for one in night.silences if one.kind == "night"}
+    silent = {one.name for one in night.outages if one.kind == "night"}
     # The newest wins, in whatever order they come.
     made = sorted((ran for ran in night.ran if ran.state == "done"), key=lambda ran: ran.due_at)
     done = {(ran.schedule, ran.part): ran.due_at for ran in made}
     whole = {ran.schedule: ran.due_at for ran in made}
-    found: list[Trouble] = []
+    found: list[DigestProblem] = []
     for ran in night.ran:
         latest = whole.get(ran.schedule) if ran.state == "missed" else done.get((ran.schedule, ran.part))
         if ran.state not in _NOT_DONE or (latest is not None and latest >= ran.due_at):
             continue
-        name = shown(ran.schedule, ran.part)
+        name = part_label(ran.schedule, ran.part)
         if ran.state != "cancelled" or name not in silent:
             key = f"{name} {ran.due_at.isoformat()}"
-            found.append(Trouble("missing", key, _not_done(ran, name), name, ran.due_at))
+            found.append(DigestProblem("missing", key, _not_done(ran, name), name, ran.due_at))
     return found
 
 
-def _not_done(ran: Ran, name: str) -> str:
+def _not_done(ran: PartResult, name: str) -> str:
     if ran.state == "missed":
         return f"{name} was due and nobody was there to begin it"
     why = f": {ran.error}" if ran.error else ""
     return f"{name} was due and {'was cancelled' if ran.state == 'cancelled' else ran.state}{why}"
 
 
-def _coverage(night: Night) -> list[Trouble]:
+def _coverage(night: DigestData) -> list[DigestProblem]:
     """A trouble for each part of which cases fell that the digest before did not tell of."""
-    parts: dict[tuple[str, str], list[Fallen]] = defaultdict(list)
-    for one in night.fallen:
+    parts: dict[tuple[str, str], list[LostCase]] = defaultdict(list)
+    for one in night.lost_cases:
         parts[one.schedule, one.part].append(one)
-    found: list[Trouble] = []
+    found: list[DigestProblem] = []
     for (schedule, part), own in parts.items():
-        new = [one for one in own if _coverage_key(one) not in night.fallen_before]
+        new = [one for one in own if _coverage_key(one) not in night.lost_before]
         if not new:
             continue
         first = "; ".join(f"{one.case} {_ended(one)}" for one in new[:TOP])
         more = f"; and {len(new) - TOP} more" if len(new) > TOP else ""
         count, verb = ("1 case", "is") if len(new) == 1 else (f"{len(new)} cases", "are")
-        name = shown(schedule, part)
+        name = part_label(schedule, part)
         sentence = f"{count} of {name} used to be measured and {verb} no longer: {first}{more}"
-        found.append(Trouble("coverage", name, sentence))
+        found.append(DigestProblem("coverage", name, sentence))
     return found
 
 
-def _ended(one: Fallen) -> str:
+def _ended(one: LostCase) -> str:
     return f"({one.status}: {one.reason})" if one.reason else f"({one.status})"
 
 
-def _coverage_key(one: Fallen) -> str:
+def _coverage_key(one: LostCase) -> str:
     return f"{one.schedule} {one.part} {one.case}"
 
 
-def _within(moment: datetime | None, night: Night) -> bool:
+def _within(moment: datetime | None, night: DigestData) -> bool:
     return moment is not None and night.since < moment <= night.until

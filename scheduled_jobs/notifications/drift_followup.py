@@ -3,15 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from records.findings import Finding
 
-from ..detection.drift_followup import GOES_ON
-
 
 @dataclass(frozen=True, slots=True)
-class GoesOn:
+class ContinuedChange:
     """A confirmed change that was `told` of as so much since the night of `since`, and is `change` `now`.
 
     Both are log ratios of new to old, the first one measured in pairs, the second by the nights since.
@@ -28,7 +25,7 @@ class GoesOn:
     now: datetime
 
 
-def going_on(findings: Iterable[Finding], since: datetime, until: datetime) -> tuple[GoesOn, ...]:
+def going_on(findings: Iterable[Finding], since: datetime, until: datetime) -> tuple[ContinuedChange, ...]:
     """Those of which it was noted after `since` and until `until` that they go on, the largest first.
 
     What is silenced is not told. Nor is what a later finding tells of, which was measured in pairs itself.
@@ -42,20 +39,21 @@ def going_on(findings: Iterable[Finding], since: datetime, until: datetime) -> t
 
 
 def _noted_at(one: Finding) -> datetime | None:
-    told: dict[str, Any] = one.evidence.get(GOES_ON) or {}
-    return None if not told or "finding" in told else datetime.fromisoformat(told["noted_at"])
+    noted = one.evidence.goes_on
+    return None if noted is None or noted.finding is not None else datetime.fromisoformat(noted.noted_at)
 
 
-def _goes_on(one: Finding) -> GoesOn:
-    told: dict[str, Any] = one.evidence[GOES_ON]
-    return GoesOn(
+def _goes_on(one: Finding) -> ContinuedChange:
+    noted = one.evidence.goes_on
+    assert noted is not None
+    return ContinuedChange(
         finding=one.id,
         case=one.key.case,
         metric=one.key.metric,
         machine=one.machine,
         direction=one.direction,
         told=one.change,
-        change=float(told["change"]),
+        change=noted.change,
         since=one.at,
-        now=datetime.fromisoformat(told["night"]),
+        now=datetime.fromisoformat(noted.night),
     )

@@ -8,15 +8,15 @@ from typing import Any
 from urllib.parse import urlencode
 
 from analysis.metrics import METRICS
-from analysis.staleness import shown
+from analysis.staleness import part_label
 from common.text import plural, printable
 from configuration.tables.schedules import zone
 from reports.text import markdown, numbers
 from reports.text.finding_text import interval
 
-from ..detection.border_levels import Crossed
-from .digest import Digest, Group, Moved, Ran, Trouble, Upgraded
-from .drift_followup import GoesOn
+from ..detection.border_levels import BorderChange
+from .digest import CaseChange, ChangeGroup, Digest, DigestProblem, PartResult, UpgradeDecision
+from .drift_followup import ContinuedChange
 
 #: A sign that chats take for the beginning of somebody's name.
 _MENTION = re.compile(r"(?<!\w)@|@(?=everyone|here|channel|all|team)", re.IGNORECASE)
@@ -70,7 +70,7 @@ def subject(digest: Digest) -> str:
     parts = [
         *_moved_in_all(digest.regressions, "regression"),
         *_going_on_in_all(digest.going_on),
-        *_troubles_in_all(digest.troubles, zone(digest.timezone)),
+        *_troubles_in_all(digest.problems, zone(digest.timezone)),
         *(f"upgrade {one.old} to {one.new}: {one.decision}" for one in digest.upgrades),
         *_moved_in_all(digest.machine, "change", " with the machine"),
         *digest.changed,
@@ -83,7 +83,7 @@ def subject(digest: Digest) -> str:
     if late := sum(one.state in ("waiting", "running") for one in digest.ran):
         parts.append(f"{plural(late, 'task', 'tasks')} not done yet")
     line = f"Pyrometer {digest.night}: {'; '.join(parts) or quiet_line(digest)}"
-    return harmless(line if len(line) <= _SUBJECT else f"{line[: _SUBJECT - 3]}...")
+    return escape_mentions(line if len(line) <= _SUBJECT else f"{line[: _SUBJECT - 3]}...")
 
 
 def quiet_line(digest: Digest) -> str:
@@ -100,9 +100,9 @@ def tone(digest: Digest) -> str:
     """How loud a digest is: failure, warning, success or info."""
     refused = any(one.decision == "no-go" for one in digest.upgrades)
     worse = digest.regressions or any(one.direction == "worse" for one in digest.going_on)
-    if worse or refused or any(one.kind in ("missing", "silent") for one in digest.troubles):
+    if worse or refused or any(one.kind in ("missing", "silent") for one in digest.problems):
         return "failure"
-    if digest.troubles or digest.machine or any(ran.state != "done" for ran in digest.ran):
+    if digest.problems or digest.machine or any(ran.state != "done" for ran in digest.ran):
         return "warning"
     return "info" if digest.waiting else "success"
 
@@ -128,6 +128,7 @@ def digest_markdown(digest: Digest, dashboard_url: str | None = None) -> str:
 def digest_json(digest: Digest) -> dict[str, Any]:
     """The digest as JSON values: its fields by name, times in ISO 8601, changes as log ratios."""
     body: dict[str, Any] = _values(asdict(digest))
+    body["troubles"] = body.pop("problems")
     return {"subject": subject(digest), "quiet": digest.quiet, **body}
 
 
@@ -145,7 +146,7 @@ def sections(digest: Digest, dashboard_url: str | None) -> list[Section]:
     found = [
         Section("Regressions", _groups(digest.regressions, place)),
         Section("Going on since they were told", [(0, _goes_on(one, place)) for one in digest.going_on]),
-        Section("Not as it should be", [(0, (one.sentence,)) for one in _loudest(digest.troubles)]),
+        Section("Not as it should be", [(0, (one.sentence,)) for one in _loudest(digest.problems)]),
         Section("Upgrades", [line for one in digest.upgrades for line in _upgrade(one, place)]),
         Section("Moved with the machine, not with PyTorch", _groups(digest.machine, place)),
         Section("Another machine than the night before", [(0, (one,)) for one in digest.changed]),
@@ -181,7 +182,7 @@ def _head(digest: Digest) -> Line:
     return (f"{told}Told of: {place.time(digest.since)} to {place.time(digest.until)}, {digest.timezone}.",)
 
 
-def _groups(groups: Iterable[Group], place: _Place) -> list[tuple[int, Line]]:
+def _groups(groups: Iterable[ChangeGroup], place: _Place) -> list[tuple[int, Line]]:
     lines: list[tuple[int, Line]] = []
     for group in groups:
         sides = f"{group.old} to {group.new}" if group.old != group.new else group.new
@@ -194,7 +195,7 @@ def _groups(groups: Iterable[Group], place: _Place) -> list[tuple[int, Line]]:
     return lines
 
 
-def _moved(one: Moved, place: _Place) -> Line:
+def _moved(one: CaseChange, place: _Place) -> Line:
     name = _title(one.metric)
     line: list[Piece] = [f"{interval(one.change, one.low, one.high)} {name}: ", Code(one.case)]
     if one.after is not None:
@@ -210,7 +211,7 @@ def _moved(one: Moved, place: _Place) -> Line:
     return (*line, ", ", _finding(one.finding, place))
 
 
-def _goes_on(one: GoesOn, place: _Place) -> Line:
+def _goes_on(one: ContinuedChange, place: _Place) -> Line:
     """What nights say of a change since it was measured in pairs is about right, and no measurement."""
     since, now = place.day(one.since), place.day(one.now)
     told = f"since the night of {since}, told as {numbers.percent(one.told)}"
@@ -218,7 +219,7 @@ def _goes_on(one: GoesOn, place: _Place) -> Line:
     return (head, Code(one.case), f" on {one.machine}, {told}, ", _finding(one.finding, place))
 
 
-def _crossed(levels: Iterable[Crossed]) -> list[tuple[int, Line]]:
+def _crossed(levels: Iterable[BorderChange]) -> list[tuple[int, Line]]:
     """Each metric's levels across a border: that of all cases, and those that moved most."""
     lines: list[tuple[int, Line]] = []
     for one in levels:
@@ -242,15 +243,15 @@ def _finding(number: int, place: _Place) -> Piece:
     return Link(f"finding {number}", url) if url else Code(f"pyrometer regressions show {number}")
 
 
-def _upgrade(one: Upgraded, place: _Place) -> list[tuple[int, Line]]:
+def _upgrade(one: UpgradeDecision, place: _Place) -> list[tuple[int, Line]]:
     url = place.link("run", run=one.run) if one.run else ""
     run: Piece = Link(f"run {one.run}", url) if url else Code(f"pyrometer report {one.run}")
     head: Line = (f"{one.old} to {one.new} on {one.machine}: {one.decision or 'no decision'}, ", run)
     return [(0, head), *((1, (reason,)) for reason in one.reasons)]
 
 
-def _ran(one: Ran, place: _Place) -> Line:
-    name = shown(one.schedule, one.part)
+def _ran(one: PartResult, place: _Place) -> Line:
+    name = part_label(one.schedule, one.part)
     where = f" on {one.machine}" if one.machine else ""
     what = f"{name}{where}, due {place.time(one.due_at)}: {one.state}"
     if one.state != "done" or not one.cases:
@@ -277,32 +278,32 @@ def _beside(digest: Digest) -> list[str]:
     return lines
 
 
-def _loudest(troubles: Iterable[Trouble]) -> list[Trouble]:
-    return sorted(troubles, key=lambda one: list(_TROUBLES).index(one.kind))
+def _loudest(problems: Iterable[DigestProblem]) -> list[DigestProblem]:
+    return sorted(problems, key=lambda one: list(_TROUBLES).index(one.kind))
 
 
-def _troubles_in_all(troubles: Sequence[Trouble], place: tzinfo) -> list[str]:
+def _troubles_in_all(problems: Sequence[DigestProblem], place: tzinfo) -> list[str]:
     found: list[str] = []
     for kind, names in _TROUBLES.items():
-        own = [one for one in troubles if one.kind == kind]
+        own = [one for one in problems if one.kind == kind]
         if len(own) == 1 and kind in ("missing", "silent"):
             found.append(own[0].sentence)
         elif own and kind == "missing":
             # Two parts of one night are one night.
             nights = {one.due_at.astimezone(place).date() for one in own if one.due_at}
-            found.append(f"{plural(len(nights), *names)}: {_some([one.part for one in own])}")
+            found.append(f"{plural(len(nights), *names)}: {_listed([one.part for one in own])}")
         elif own:
             found.append(plural(len(own), *names))
     return found
 
 
-def _some(names: Iterable[str]) -> str:
+def _listed(names: Iterable[str]) -> str:
     each = list(dict.fromkeys(names))
     more = f" and {len(each) - _NAMED} more" if len(each) > _NAMED else ""
     return f"{', '.join(each[:_NAMED])}{more}"
 
 
-def _going_on_in_all(going_on: Sequence[GoesOn]) -> list[str]:
+def _going_on_in_all(going_on: Sequence[ContinuedChange]) -> list[str]:
     worse = [one for one in going_on if one.direction == "worse"]
     if not worse:
         return []
@@ -311,7 +312,7 @@ def _going_on_in_all(going_on: Sequence[GoesOn]) -> list[str]:
     return [f"{count}, largest now about {numbers.percent(first.change)} {first.case} on {first.machine}"]
 
 
-def _moved_in_all(groups: Sequence[Group], word: str, how: str = "") -> list[str]:
+def _moved_in_all(groups: Sequence[ChangeGroup], word: str, how: str = "") -> list[str]:
     if not groups:
         return []
     largest = groups[0].largest
@@ -320,7 +321,9 @@ def _moved_in_all(groups: Sequence[Group], word: str, how: str = "") -> list[str
 
 
 def _plain(line: Line) -> str:
-    return _joined(line, harmless, harmless, lambda link: f"{harmless(link.text)} ({link.url})")
+    return _joined(
+        line, escape_mentions, escape_mentions, lambda link: f"{escape_mentions(link.text)} ({link.url})"
+    )
 
 
 def _marked(line: Line) -> str:
@@ -340,7 +343,7 @@ def _joined(
     return "".join(map(one, line))
 
 
-def harmless(anything: str) -> str:
+def escape_mentions(anything: str) -> str:
     """Text that no chat takes for more: nobody is mentioned, nothing is a link, and it stays in its line."""
     plain = printable(anything).translate({ord("<"): "‹", ord(">"): "›", ord("`"): "'"})
     # A space without width keeps what stands behind a sign from being a name; `nightly@h200` is none.

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from common.processes import SupervisedProcess
 
-from ..jobs.context import Ended, OnEvent, Stopped, unheard
+from ..jobs.context import ChildExit, OnEvent, Stopped, ignore_event
 
 #: This program, however it was started; `-P` keeps the current folder's modules out.
 OURSELVES = (sys.executable, "-P", "-c", "from cli.app import main; main()")
@@ -56,8 +56,8 @@ def run_child(
     command: Sequence[str],
     logs: Logs,
     stop: threading.Event,
-    on_event: OnEvent = unheard,
-) -> Ended:
+    on_event: OnEvent = ignore_event,
+) -> ChildExit:
     """Run a command to its end. Raises Stopped once it has ended because `stop` was set.
 
     It is asked to end by SIGTERM, and killed when it has not after PATIENCE_SECONDS; both also happen when
@@ -113,13 +113,13 @@ class Child:
         """Ask it to keep what it has and end."""
         self._process.terminate()
 
-    def end(self) -> Ended:
+    def end(self) -> ChildExit:
         """How it ended. Whatever still runs of it is asked to end first, and waited for."""
         report = self._process.end()
         code, number = report.get("exit_code"), report.get("signal")
         if code is None and number is None:
-            return Ended(None, None, str(report.get("failed", "it cannot be killed")))
-        return Ended(code, number, last_sentence(self._log, self._told))
+            return ChildExit(None, None, str(report.get("failed", "it cannot be killed")))
+        return ChildExit(code, number, last_sentence(self._log, self._told))
 
 
 def last_sentence(log: Path, start: int = 0) -> str:
@@ -181,7 +181,7 @@ def _changed_since(folder: Path, moment: float) -> bool:
     try:
         return any(each.lstat().st_mtime >= moment for each in (folder, *folder.rglob("*")))
     except OSError:
-        # Something went away just now: somebody works there.
+        # A file was removed just now: the folder is in use.
         return True
 
 

@@ -1,19 +1,19 @@
-"""Where a lane's children run: on this machine, or at places that come and go."""
+"""Hosts on which worker slots run their children: this machine, or nodes that come and go."""
 
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..jobs.context import Ended, OnEvent
+from ..jobs.context import ChildExit, OnEvent
 from .child_process import OURSELVES, Logs, run_child
 
 
-class Place(Protocol):
-    """Where a lane's children run.
+class Host(Protocol):
+    """A machine on which children run.
 
-    `machine` is its name: what its runs' owner says, and what it can be asked by. `labels` are all that it
-    can be asked by, its name included.
+    `machine` is its name, which is also the owner of its runs. `labels` are those that tasks can ask for, its
+    name included.
     """
 
     @property
@@ -29,19 +29,19 @@ class Place(Protocol):
         on_event: OnEvent,
         run: str,
         nodes: int = 1,
-    ) -> Ended:
-        """Have what stands behind `pyrometer` on a command line done there, to its end.
+    ) -> ChildExit:
+        """Run `pyrometer` with these arguments on the host, to its end.
 
-        `run` is the run that it measures, empty for none. Its engine gives it `nodes` nodes, this one among
-        them, if it can. When this returns, or raises Stopped, the logs are on this machine, and so is the
-        run's journal. Raises Stopped once the child has ended because `stop` was set, and ChildLost where the
-        place was lost under it.
+        `run` is the id of the run that it measures, empty for none. The host's engine provides `nodes` nodes,
+        this one among them, if it can. When this returns, or raises Stopped, the logs and the run's journal
+        are on this machine. Raises Stopped once the child has ended because `stop` was set, and ChildLost if
+        the host was lost.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class LocalHost:
     """This machine. `command` is how this program is started as a child."""
 
     machine: str
@@ -56,36 +56,36 @@ class Here:
         on_event: OnEvent,
         run: str,
         nodes: int = 1,
-    ) -> Ended:
+    ) -> ChildExit:
         """A child of this process: its logs and its journal are written where they belong."""
         return run_child([*self.command, *arguments], logs, stop, on_event)
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceSeen:
-    """A place that is there now. `facts` are what it tells of itself, as plain JSON values.
+class HostStatus:
+    """A host that is online now; `facts` are what it reports about itself, as JSON values.
 
-    A `drained` one finishes what it has and takes nothing new; when it is gone after that, nobody misses it.
-    One with `only_by` takes just now what asks for one of these labels, and nothing else.
+    `drained`: it finishes its task and takes no new one; when it leaves after that, it is not missing. With
+    `only_labels` it takes only tasks with one of these labels for now.
     """
 
-    place: Place
+    place: Host
     facts: Mapping[str, Any]
     drained: bool = False
-    only_by: tuple[str, ...] = ()
+    only_labels: tuple[str, ...] = ()
 
 
-class Places(Protocol):
-    """A source of places that come and go."""
+class HostProvider(Protocol):
+    """A source of hosts that come and go."""
 
-    def look(self) -> Sequence[PlaceSeen]:
-        """Those that are there now, each machine once. It is asked often: quick, and it raises nothing."""
+    def look(self) -> Sequence[HostStatus]:
+        """The hosts that are online now, each machine once. Called often: fast, raises nothing."""
         ...
 
-    def troubles(self) -> Sequence[str]:
-        """Why some that are there are not used, a sentence each; as quick."""
+    def problems(self) -> Sequence[str]:
+        """Why online hosts are not used, one sentence each; as fast."""
         ...
 
     def close(self) -> None:
-        """Let go of what it takes to look."""
+        """Release its resources."""
         ...

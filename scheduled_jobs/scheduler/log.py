@@ -1,4 +1,4 @@
-"""What the service says of itself: one line for each event, for people or as JSON."""
+"""The log of the scheduler: one line per event, as text or as JSON."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ Level = Literal["info", "warning", "error"]
 
 
 class Log:
-    """Writes events as they come, from any thread; whoever reads may go away.
+    """Writes events as they come, from any thread; a closed reader is ignored.
 
     A JSON line has `time` (ISO, with offset), `level`, `event`, `text` where a sentence says more, and what
     it is about: `schedule`, `task`, `run`, and more where an event has more.
@@ -41,5 +41,5 @@ class Log:
             return json.dumps(body | ({"text": text} if text else {}), default=str)
         parts = [f"{key}={value}" for key, value in about.items()]
         sign = {"info": "", "warning": "warning: ", "error": "error: "}[level]
-        told = " ".join([f"{moment.astimezone():%Y-%m-%d %H:%M:%S %Z}", f"{sign}{event}", *parts])
-        return f"{told}: {text}" if text else told
+        line = " ".join([f"{moment.astimezone():%Y-%m-%d %H:%M:%S %Z}", f"{sign}{event}", *parts])
+        return f"{line}: {text}" if text else line

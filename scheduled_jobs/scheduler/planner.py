@@ -12,8 +12,8 @@ from configuration.settings import Settings
 from configuration.suggestions import unknown
 from configuration.tables.schedules import MEASURE, ScheduleSettings, zone
 from db.connection.engine import Database
-from db.queue.commands import plan_fire, supersede, withdraw_missed
-from db.queue.queries import fires, last_due, last_taken_up
+from db.queue.commands import plan_run, supersede, withdraw_missed
+from db.queue.queries import last_due, last_taken_up, scheduled_runs
 from records.tasks import NewTask
 from workflows.errors import NoSuchSchedule
 
@@ -21,11 +21,11 @@ from . import timetable
 from .timetable import MISSED, Due
 
 DETECT = "detect"
-BY_HAND, FOLLOW_UP = "by hand", "follow-up"
+MANUAL, FOLLOW_UP = "by hand", "follow-up"
 #: Marks the moment from which on a schedule counts: nothing before it is caught up.
 FIRST_SEEN = "first seen"
 _DEFAULT_SUITE = "smoke"
-#: Among so many fires the newest that is not in the future is looked for.
+#: Scheduled runs among which the newest one that is not in the future is searched.
 _LOOKED_BACK = 200
 _MEASURED_BY = (
     *("suite", "preset", "cases", "case_files"),
@@ -34,7 +34,7 @@ _MEASURED_BY = (
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduledRun:
+class PlannedRun:
     """A scheduled run that is in the database now: its schedule, fire time, kind and number of tasks.
 
     `instead_of` counts earlier tasks of the schedule that had not started: they are cancelled for it.
@@ -63,16 +63,16 @@ class Planner:
         self._off = self._remembered()
         self._kept = frozenset(self._off)
 
-    def plan(self, database: Database, settings: Settings, now: datetime) -> list[ScheduledRun]:
+    def plan(self, database: Database, settings: Settings, now: datetime) -> list[PlannedRun]:
         """Enqueue what became due since the last call; raises DatabaseError, and may then be called again."""
-        found: list[ScheduledRun] = []
+        found: list[PlannedRun] = []
         known: dict[str, datetime] | None = None
         enabled = {name: each for name, each in settings.schedules.items() if each.enabled}
         self._off |= (settings.schedules.keys() | self._since.keys()) - enabled.keys()
         for name, schedule in enabled.items():
             if name in self._off:
-                # Nobody missed what it was switched off for: it counts from now, as a new one does.
-                plan_fire(database, name, now, FIRST_SEEN, (), now)
+                # No run was due while it was switched off: it counts from now, as a new one does.
+                plan_run(database, name, now, FIRST_SEEN, (), now)
                 self._since[name] = now
                 self._off.discard(name)
             if name not in self._since:
@@ -104,7 +104,7 @@ class Planner:
 
     def _plan_one(
         self, database: Database, settings: Settings, name: str, schedule: ScheduleSettings, now: datetime
-    ) -> list[ScheduledRun]:
+    ) -> list[PlannedRun]:
         since, rule = self._since[name], f"{schedule.cron} {settings.timezone}"
         if self._rules.setdefault(name, rule) != rule and self._reached is not None:
             since = max(since, min(self._reached, now))
@@ -112,20 +112,20 @@ class Planner:
             # The clock was set back: what was missed meanwhile is yet to come.
             withdraw_missed(database, name, now)
             since = now
-        found: list[ScheduledRun] = []
+        found: list[PlannedRun] = []
         for due in timetable.due(schedule.cron, zone(settings.timezone), since, now):
             tasks = () if due.how == MISSED else _in_turn(database, name, tasks_of(settings, name))
-            if plan_fire(database, name, due.moment, due.how, tasks, now):
+            if plan_run(database, name, due.moment, due.how, tasks, now):
                 instead_of = supersede(database, name, due.moment, now) if tasks else 0
-                found.append(ScheduledRun(name, due, len(tasks), instead_of))
+                found.append(PlannedRun(name, due, len(tasks), instead_of))
         self._since[name], self._rules[name] = now, rule
         return found
 
 
 def _in_turn(database: Database, name: str, tasks: tuple[NewTask, ...]) -> tuple[NewTask, ...]:
-    """The tasks of a fire in the order in which they are to be claimed: what has waited longest is first.
+    """The tasks of a scheduled run in the order of claiming: the one that has waited longest is first.
 
-    Where all together take longer than until the next fire, the last ones end with that: not the same ones
+    If all together take longer than until the next run, the last ones are superseded: not the same ones
     each time.
     """
     if len(tasks) < 2:
@@ -138,33 +138,33 @@ def _in_turn(database: Database, name: str, tasks: tuple[NewTask, ...]) -> tuple
 def _begin(database: Database, name: str, last: datetime | None, now: datetime) -> datetime:
     """The moment after which a schedule's due moments have not been dealt with."""
     if last is None:
-        plan_fire(database, name, now, FIRST_SEEN, (), now)
+        plan_run(database, name, now, FIRST_SEEN, (), now)
         return now
     if last <= now:
         return last
-    # The clock was set back while nobody looked.
+    # The clock was set back while no scheduler was running.
     withdraw_missed(database, name, now)
     dealt_with = (timetable.TIMETABLE, timetable.CAUGHT_UP, MISSED, FIRST_SEEN)
     before = [
         fire.due_at
-        for fire in fires(database, name, newest=_LOOKED_BACK)
+        for fire in scheduled_runs(database, name, newest=_LOOKED_BACK)
         if fire.how in dealt_with and fire.due_at <= now
     ]
     return max(before, default=now)
 
 
-def fire_by_hand(database: Database, settings: Settings, name: str, now: datetime) -> datetime:
-    """Plant a fire that is due now; answers its moment. Raises NoSuchSchedule, DatabaseError."""
+def trigger_schedule(database: Database, settings: Settings, name: str, now: datetime) -> datetime:
+    """Enqueue a scheduled run now; returns its fire time. Raises NoSuchSchedule, DatabaseError."""
     tasks = tasks_of(settings, name)
     moment = now
-    while not plan_fire(database, name, moment, BY_HAND, tasks, now):
-        # Somebody had the same thought in the same microsecond.
+    while not plan_run(database, name, moment, MANUAL, tasks, now):
+        # Another trigger had the same microsecond.
         moment += timedelta(microseconds=1)
     return moment
 
 
 def tasks_of(settings: Settings, name: str) -> tuple[NewTask, ...]:
-    """What is to be done when a schedule fires; `detect:NAME` looks at what schedule NAME measured.
+    """The tasks of a scheduled run; `detect:NAME` looks at what schedule NAME measured.
 
     Raises NoSuchSchedule.
     """
@@ -193,7 +193,7 @@ def tasks_of(settings: Settings, name: str) -> tuple[NewTask, ...]:
 
 
 def names(settings: Settings) -> list[str]:
-    """Every name that can be fired."""
+    """Every name that can be triggered."""
     measuring = [name for name, schedule in settings.schedules.items() if schedule.job == MEASURE]
     return [*settings.schedules, *(f"{DETECT}:{name}" for name in measuring)]
 
@@ -204,7 +204,7 @@ def labels_of(schedule: ScheduleSettings) -> tuple[str, ...]:
 
 
 def part_of(track: str, label: str) -> str:
-    """How the tasks of one fire are told apart: `nightly@h200`, or `nightly` on any machine."""
+    """The name of a task within its scheduled run: `nightly@h200`, or `nightly` on any machine."""
     return f"{track}@{label}" if label else track
 
 

@@ -43,7 +43,7 @@ class Owner:
             return None
 
 
-def myself(machine: str) -> Owner:
+def this_process(machine: str) -> Owner:
     """This process."""
     return Owner(machine, _boot(machine), os.getpid(), started(os.getpid()) or 0)
 

@@ -1,4 +1,4 @@
-"""Finds attempts whose scheduler is gone; of clocks it trusts its own alone, and only for how long."""
+"""Finds attempts whose scheduler is dead, by heartbeats and the monotonic clock of this process alone."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from .process_identity import Owner, dead_process
 
 #: An attempt that showed no sign of life for so long is lost.
 LEASE_SECONDS = 60.0
-#: Between two looks no more than this counts: whoever slept, or could not ask, did not see silence.
+#: At most this counts between two checks: time in which this process was suspended is no silence.
 _MOST_BETWEEN_SECONDS = 15.0
 
 
@@ -29,7 +29,7 @@ class _Seen:
 
 
 class Reaper:
-    """Looks at what runs again and again, and says what is dead."""
+    """Checks running tasks repeatedly and returns those whose scheduler is dead."""
 
     def __init__(self, me: Owner) -> None:
         self._me = me
@@ -39,7 +39,7 @@ class Reaper:
     def look(self, running: Sequence[Task], mine: Collection[str], monotonic: float) -> list[Dead]:
         """Those of the running tasks that are dead; `mine` are the tokens that this process works on.
 
-        `monotonic` is a clock in seconds that nobody sets.
+        `monotonic` is a monotonic clock in seconds.
         """
         passed = 0.0 if self._looked is None else min(monotonic - self._looked, _MOST_BETWEEN_SECONDS)
         self._looked = monotonic
@@ -55,7 +55,7 @@ class Reaper:
         owner = task.owner or ""
         parsed = Owner.parse(owner)
         if parsed is not None and parsed.process == self._me.process:
-            # Its claim was carried out and the answer lost: nobody works on it.
+            # The claim was carried out and its answer was lost: no slot runs the task.
             return "claimed, and never begun"
         if (dead := dead_process(owner, self._me)) is not None:
             return f"its scheduler died (process {dead})"

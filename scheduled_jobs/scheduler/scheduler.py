@@ -22,21 +22,21 @@ from db.connection.engine import Database, check_fits
 from db.errors import DatabaseError
 from db.queue import commands
 from db.queue.commands import beat_all, claim, set_run
-from db.queue.queries import begun_on, running, waiting_for
+from db.queue.queries import machines_with_partial_runs, running, waiting_for
 from workflows.fleet_status import MEASURING
 
-from ..jobs.context import Ended, Hands, OnEvent, Stopped, unheard
-from .advertised_schedules import served
+from ..jobs.context import ChildExit, JobContext, OnEvent, Stopped, ignore_event
+from .advertised_schedules import advertised
 from .child_process import OURSELVES, PATIENCE_SECONDS, logs_of
-from .hosts import Here, Places
+from .hosts import HostProvider, LocalHost
 from .log import Log
 from .planner import Planner
-from .process_identity import Owner, myself
+from .process_identity import Owner, this_process
 from .reaper import Reaper
-from .task_results import about, fired, give_up, settle
+from .task_results import give_up, record_result, run_details, task_details
 from .timetable import MISSED, CronTrigger, EveryTrigger, upcoming
-from .worker_pool import Crew, Post
-from .worker_slot import Lane, LetGo, Registry, Work
+from .worker_pool import PoolWorker, WorkerPool
+from .worker_slot import Registry, Released, RunningTask, WorkerSlot
 
 #: How often the queue and the settings are read, and how often the heartbeat is written.
 TICK_SECONDS = 1.0
@@ -53,7 +53,7 @@ _THOUGHT_PATIENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SchedulerConfig:
     """What a service works in. `settings` and `now` are asked again and again; `now` is aware, in UTC.
 
     `labels` are what the machine is asked by, its name included. `command` is how this program is started as
@@ -78,19 +78,21 @@ class Service:
     APScheduler runs its jobs one after the other in a thread of their own: one for each schedule at its fire
     times, the others at intervals. The thread of `run` waits for signals and watches the clock.
 
-    `lanes` are this machine's own. `places` is where more of them come from and go to: a lane each.
+    `slots` are those of this machine. `hosts` provides other machines, with one slot each.
     """
 
-    def __init__(self, around: Surroundings, lanes: Sequence[Lane], places: Places | None = None) -> None:
+    def __init__(
+        self, around: SchedulerConfig, slots: Sequence[WorkerSlot], hosts: HostProvider | None = None
+    ) -> None:
         self._around = around
         self._log = around.log
-        self.owner: Owner = myself(around.machine)
-        here = Here(around.machine, around.labels, around.command)
-        post = Post(here, self.owner, tuple(lanes), around.now(), around.labels)
-        self._crew = Crew(post, places, around.log, around.now)
+        self.owner: Owner = this_process(around.machine)
+        local = LocalHost(around.machine, around.labels, around.command)
+        worker = PoolWorker(local, self.owner, tuple(slots), around.now(), around.labels)
+        self._pool = WorkerPool(worker, hosts, around.log, around.now)
         self._planner = Planner(around.data_dir / "scheduler" / "switched-off")
         self._reaper = Reaper(self.owner)
-        self._measures = any(lane.jobs & MEASURING for lane in lanes)
+        self._measures = any(slot.jobs & MEASURING for slot in slots)
         self._facts: dict[str, Any] = {}
         self._database: Database | None = None
         self._lock = threading.Lock()
@@ -130,7 +132,7 @@ class Service:
             self._raise_failure()
             self._stop()
         finally:
-            self._crew.close()
+            self._pool.close()
             if self._timer.running:
                 self._timer.shutdown(wait=False)
 
@@ -231,7 +233,7 @@ class Service:
         self._plan_again = True
         for each in self._planner.plan(self._opened(), settings, now):
             event = "missed" if each.due.how == MISSED else "fire"
-            named = fired(each.schedule, each.due.moment, each.due.how, each.tasks)
+            named = run_details(each.schedule, each.due.moment, each.due.how, each.tasks)
             self._log(event, about=named | {"instead_of": each.instead_of or None})
         self._plan_again = False
 
@@ -242,22 +244,22 @@ class Service:
         if self._stopping:
             return
         # Every time before anything is claimed: a place that is lost must not take up what it has just lost.
-        self._crew.look()
-        if self._crew.newcomers:
+        self._pool.look()
+        if self._pool.unreported:
             self._beat()
         self._claim(database)
-        if self._once and self._planned_for is not None and not self._crew.works():
+        if self._once and self._planned_for is not None and not self._pool.works():
             self._finished = True
             self.wake()
 
     def _advertise(self) -> None:
-        self._facts = served(self._around.settings(), self._around.now(), measures=self._measures)
+        self._facts = advertised(self._around.settings(), self._around.now(), measures=self._measures)
 
     def _beat(self) -> None:
         """Write who is there and which attempts live, and stop those that are no longer ours."""
         database = self._opened()
-        self._crew.tell(database, self._facts, self._around.version)
-        alive = [work for work in self._crew.works() if not work.fenced and work.ending is None]
+        self._pool.tell(database, self._facts, self._around.version)
+        alive = [work for work in self._pool.works() if not work.fenced and work.ending is None]
         ours = beat_all(database, [work.token for work in alive])
         for work in alive:
             if work.token not in ours:
@@ -266,65 +268,67 @@ class Service:
     def _reap(self) -> None:
         """Give up attempts whose scheduler is dead."""
         database, now = self._opened(), self._around.now()
-        mine = {work.token for work in self._crew.works()}
-        mine |= {lane.claiming for lane in self._crew.lanes() if lane.claiming is not None}
+        mine = {work.token for work in self._pool.works()}
+        mine |= {slot.claiming for slot in self._pool.slots() if slot.claiming is not None}
         for dead in self._reaper.look(running(database), mine, time.monotonic()):
             give_up(database, dead.task, dead.token, dead.detail, now, self._log)
 
-    def _fence(self, work: Work) -> None:
-        self._log("taken away", "cancelled, or given up as lost", about(work.task), "warning")
+    def _fence(self, work: RunningTask) -> None:
+        self._log("taken away", "cancelled, or given up as lost", task_details(work.task), "warning")
         work.fenced = True
         work.stop.set()
 
     def _settle(self, database: Database) -> None:
         """Write down how attempts ended; where the database refuses, it is tried again."""
-        for work in self._crew.ended():
-            settle(database, work, self._around.now(), self._log)
+        for work in self._pool.ended():
+            record_result(database, work, self._around.now(), self._log)
 
     def _claim(self, database: Database) -> None:
-        """Have idle lanes take up what waits; asked without a lock first, for mostly nothing does."""
-        idle = self._crew.idle()
+        """Claim waiting tasks for idle slots; first checked without a lock, as mostly none waits."""
+        idle = self._pool.idle()
         waiting = set(waiting_for(database, self._around.now())) if idle else set[tuple[str, str]]()
         idle = [each for each in idle if each[1].claiming or not waiting.isdisjoint(self._wanted(*each))]
         if not idle:
             return
-        # Whoever is older than the database would only fail what a newer scheduler can do.
+        # An outdated scheduler must not claim tasks that it cannot run.
         check_fits(database)
-        homes = begun_on(database)
-        # Whoever takes little just now comes last: what asks for no machine is found by the others before.
-        in_order = sorted(idle, key=lambda each: (bool(each[0].only_by), each[0].place.machine not in homes))
-        for post, lane in in_order:
-            wanted = self._wanted(post, lane)
-            if not lane.claiming and waiting.isdisjoint(wanted):
+        homes = machines_with_partial_runs(database)
+        # Restricted hosts claim last, so that tasks without a label go to the others first.
+        in_order = sorted(
+            idle, key=lambda each: (bool(each[0].only_labels), each[0].place.machine not in homes)
+        )
+        for worker, slot in in_order:
+            wanted = self._wanted(worker, slot)
+            if not slot.claiming and waiting.isdisjoint(wanted):
                 continue
-            lane.claiming = lane.claiming or uuid.uuid4().hex
+            slot.claiming = slot.claiming or uuid.uuid4().hex
             task = claim(
                 database,
-                owner=str(post.owner),
-                labels=post.takes,
-                jobs=lane.jobs & self._around.jobs.keys(),
-                token=lane.claiming,
+                owner=str(worker.owner),
+                labels=worker.takes,
+                jobs=slot.jobs & self._around.jobs.keys(),
+                token=slot.claiming,
                 now=self._around.now(),
             )
-            token, lane.claiming = lane.claiming, None
+            token, slot.claiming = slot.claiming, None
             if task is None:
                 # Nor is there any of it for others who are asked by the same.
                 waiting -= wanted
             else:
-                self._begin(lane, Work(task, token, post.place))
+                self._begin(slot, RunningTask(task, token, worker.place))
 
-    def _wanted(self, post: Post, lane: Lane) -> set[tuple[str, str]]:
-        """The jobs and labels of what a lane takes."""
-        jobs = lane.jobs & self._around.jobs.keys()
-        return {(job, label) for job in jobs for label in post.takes}
+    def _wanted(self, worker: PoolWorker, slot: WorkerSlot) -> set[tuple[str, str]]:
+        """The jobs and labels of the tasks that a slot takes."""
+        jobs = slot.jobs & self._around.jobs.keys()
+        return {(job, label) for job in jobs for label in worker.takes}
 
-    def _begin(self, lane: Lane, work: Work) -> None:
+    def _begin(self, slot: WorkerSlot, work: RunningTask) -> None:
         task = work.task
         machine = work.place.machine if self._is_away(work) else None
-        self._log("claimed", about=about(task) | {"attempt": task.attempts, "machine": machine})
-        lane.begin(work, self._around.jobs[task.job], self._hands(work), self.wake)
+        self._log("claimed", about=task_details(task) | {"attempt": task.attempts, "machine": machine})
+        slot.begin(work, self._around.jobs[task.job], self._job_context(work), self.wake)
 
-    def _hands(self, work: Work) -> Hands:
+    def _job_context(self, work: RunningTask) -> JobContext:
         around, task, place = self._around, work.task, work.place
         logs = logs_of(around.data_dir, task.id, task.attempts)
 
@@ -332,7 +336,7 @@ class Service:
             with around.open_database() as database:
                 if not set_run(database, work.token, run):
                     raise Stopped
-            self._log("began", about=about(task) | {"run": run})
+            self._log("began", about=task_details(task) | {"run": run})
 
         def waits(sentence: str) -> None:
             # People would like to know; it changes nothing, and the next one that waits says it again.
@@ -340,11 +344,11 @@ class Service:
                 commands.set_wait_reason(database, work.token, sentence)
 
         def child(
-            arguments: Sequence[str], on_event: OnEvent = unheard, run: str = "", nodes: int = 1
-        ) -> Ended:
+            arguments: Sequence[str], on_event: OnEvent = ignore_event, run: str = "", nodes: int = 1
+        ) -> ChildExit:
             return place.run(arguments, logs, work.stop, on_event, run, nodes)
 
-        return Hands(
+        return JobContext(
             settings=around.settings(),
             data_dir=around.data_dir,
             machine=place.machine,
@@ -353,12 +357,12 @@ class Service:
             stop=work.stop,
             child=child,
             set_run=set_our_run,
-            say=lambda sentence: self._log("note", sentence, about(task)),
+            say=lambda sentence: self._log("note", sentence, task_details(task)),
             away=self._is_away(work),
             waits=waits,
         )
 
-    def _is_away(self, work: Work) -> bool:
+    def _is_away(self, work: RunningTask) -> bool:
         return work.place.machine != self._around.machine
 
     def _wait(self, seconds: float) -> bool:
@@ -383,27 +387,27 @@ class Service:
                 if job.id not in _UNTIL_THE_END:
                     job.remove()
             self._away &= set(_UNTIL_THE_END)
-            for work in self._crew.works():
+            for work in self._pool.works():
                 work.stop.set()
-        while any(self._still_waited_for(work, time.monotonic() - began) for work in self._crew.works()):
+        while any(self._still_waited_for(work, time.monotonic() - began) for work in self._pool.works()):
             if self._wait(TICK_SECONDS):
                 self._run_now("claim")
             self._watch_clock()
             self._raise_failure()
         self._timer.shutdown(wait=True)
-        for work in self._crew.works():
-            work.ending = work.ending or LetGo()
+        for work in self._pool.works():
+            work.ending = work.ending or Released()
         try:
             database = self._opened()
             self._settle(database)
-            self._crew.say_goodbye(database)
+            self._pool.unregister(database)
             database.close()
         except DatabaseError as error:
-            # Whoever is next on this machine sees that we are dead, and takes over.
+            # The next scheduler on this machine sees that this process is dead, and takes over.
             self._log("database away", str(error), level="warning")
         self._log("stopped")
 
-    def _still_waited_for(self, work: Work, waited: float) -> bool:
+    def _still_waited_for(self, work: RunningTask, waited: float) -> bool:
         patience = _CHILD_PATIENCE_SECONDS if work.task.job in MEASURING else _THOUGHT_PATIENCE_SECONDS
         return work.ending is None and waited < patience
 

@@ -4,42 +4,42 @@ from datetime import datetime, timedelta
 
 from db.connection.engine import Database
 from db.errors import DatabaseError, DatabaseUnavailable
-from db.queue.commands import beat, finish, lose, plan_fire, release
+from db.queue.commands import beat, finish, lose, plan_run, release
 from records.tasks import Task
 
-from ..jobs.context import Done, FollowUp
+from ..jobs.context import FollowUp, JobResult
 from .log import Log
 from .planner import FOLLOW_UP
-from .worker_slot import LetGo, Lost, Work
+from .worker_slot import Lost, Released, RunningTask
 
 #: An attempt that infrastructure lost is followed by another, until a task had so many: the second at once,
 #: the others after 4, 8 and 16 minutes.
 MOST_ATTEMPTS = 5
 
 
-def settle(database: Database, work: Work, now: datetime, log: Log) -> None:
+def record_result(database: Database, work: RunningTask, now: datetime, log: Log) -> None:
     """Write down how an attempt ended. Raises DatabaseError, and may then be asked again."""
-    if isinstance(work.ending, Done):
+    if isinstance(work.ending, JobResult):
         _close(database, work, work.ending, now, log)
     elif isinstance(work.ending, Lost) and not work.fenced:
         give_up(database, work.task, work.token, work.ending.detail, now, log)
     elif (
-        isinstance(work.ending, LetGo)
+        isinstance(work.ending, Released)
         and not work.fenced
         # One that was given up meanwhile is no longer ours to give back.
         and release(database, work.token, "the service was stopped", now)
     ):
-        log("released", about=about(work.task))
+        log("released", about=task_details(work.task))
 
 
 def give_up(database: Database, task: Task, token: str, detail: str, now: datetime, log: Log) -> None:
     """Have a lost attempt followed by another one, if it was not given up already."""
     state = lose(database, token, detail, now, MOST_ATTEMPTS)
     if state is not None:
-        log("lost", detail, about(task) | {"state": state}, "warning")
+        log("lost", detail, task_details(task) | {"state": state}, "warning")
 
 
-def about(task: Task) -> dict[str, object]:
+def task_details(task: Task) -> dict[str, object]:
     """What an event about a task names."""
     return {
         "schedule": task.schedule,
@@ -50,39 +50,39 @@ def about(task: Task) -> dict[str, object]:
     }
 
 
-def fired(schedule: str, due_at: datetime, how: str, count: int) -> dict[str, object]:
+def run_details(schedule: str, due_at: datetime, how: str, count: int) -> dict[str, object]:
     """What an event about a fire names."""
     return {"schedule": schedule, "due_at": due_at.isoformat(), "how": how, "tasks": count}
 
 
-def _close(database: Database, work: Work, done: Done, now: datetime, log: Log) -> None:
-    # Asked before anything is planted: what a zombie would have follow is nobody's business.
+def _close(database: Database, work: RunningTask, done: JobResult, now: datetime, log: Log) -> None:
+    # Checked before anything is enqueued: a lost attempt must not enqueue follow-ups.
     if work.fenced or not beat(database, work.token):
         finish(database, work.token, done.state, done.result, done.error, now)
-        log("stale", "it was given up before it came back", about(work.task), "warning")
+        log("stale", "it was given up before it came back", task_details(work.task), "warning")
         return
     try:
-        for follow_up in done.follow_ups[work.planted :]:
-            _plant(database, follow_up, now, log)
-            work.planted += 1
+        for follow_up in done.follow_ups[work.enqueued :]:
+            _enqueue(database, follow_up, now, log)
+            work.enqueued += 1
     except DatabaseUnavailable:
         raise
     except DatabaseError as error:
-        # Refused once, it is refused for ever: the lane must not wait for it.
-        done = Done("failed", done.result, f"what follows from it cannot be planted: {error}")
+        # Refused once, it is refused always: the slot must not wait for it.
+        done = JobResult("failed", done.result, f"its follow-up tasks cannot be enqueued: {error}")
     kept = finish(database, work.token, done.state, done.result, done.error, now)
     level = "info" if done.state == "done" else "error"
-    told = done.error or str(done.result.get("summary", ""))
-    named = about(work.task) | {"state": done.state, "run": done.result.get("run")}
-    log("ended" if kept else "stale", told, named, level)
+    text = done.error or str(done.result.get("summary", ""))
+    named = task_details(work.task) | {"state": done.state, "run": done.result.get("run")}
+    log("ended" if kept else "stale", text, named, level)
 
 
-def _plant(database: Database, follow_up: FollowUp, now: datetime, log: Log) -> None:
+def _enqueue(database: Database, follow_up: FollowUp, now: datetime, log: Log) -> None:
     moment, name = follow_up.due_at or now, follow_up.schedule
-    planted = plan_fire(database, name, moment, FOLLOW_UP, follow_up.tasks, now)
-    while not planted and follow_up.due_at is None:
+    enqueued = plan_run(database, name, moment, FOLLOW_UP, follow_up.tasks, now)
+    while not enqueued and follow_up.due_at is None:
         # Two tasks ended in one moment; neither may swallow what follows from the other.
         moment += timedelta(microseconds=1)
-        planted = plan_fire(database, name, moment, FOLLOW_UP, follow_up.tasks, now)
-    if planted:
-        log("fire", about=fired(name, moment, FOLLOW_UP, len(follow_up.tasks)))
+        enqueued = plan_run(database, name, moment, FOLLOW_UP, follow_up.tasks, now)
+    if enqueued:
+        log("fire", about=run_details(name, moment, FOLLOW_UP, len(follow_up.tasks)))

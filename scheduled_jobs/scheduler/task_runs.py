@@ -1,4 +1,4 @@
-"""The one run of a task: named before its child starts, gone on with by the next attempt on this machine."""
+"""The run of a task: its id is stored before its child starts; the next attempt on the machine resumes it."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ from workflows.ingest import Ingested, ingest_pending
 from workflows.measure import new_run_id
 from workflows.run_header import Header
 
-from ..jobs.context import ChildLost, Ended, Hands, OnEvent, unheard
+from ..jobs.context import ChildExit, ChildLost, JobContext, OnEvent, ignore_event
 from .child_process import PATIENCE_SECONDS
 from .process_identity import Owner
 
@@ -27,14 +27,14 @@ _INTERRUPTED, _REFUSED = 130, 2
 _TRIES = 3
 #: How often is looked whether a journal has become free.
 _LOOK_SECONDS = 0.2
-#: Runs of a thousand nodes may end in one minute: each lane stores its own, one after the other, and the last
-#: of them what nobody else will.
-STORING = threading.Lock()
-WAITING: list[tuple[str, ...]] = []
+#: Runs of a thousand nodes may end in one minute: each worker slot stores its own run, one after the other,
+#: and the last one stores all runs that are left.
+STORE_LOCK = threading.Lock()
+STORE_QUEUE: list[tuple[str, ...]] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRun:
     """What became of a task's run: how its last child ended (None: it was complete before), counts by status.
 
     `began` is whether there is a journal at all, `complete` whether every planned replicate has its outcome
@@ -42,7 +42,7 @@ class Measured:
     """
 
     run: str
-    ended: Ended | None
+    ended: ChildExit | None
     began: bool
     complete: bool
     counts: Mapping[str, int]
@@ -57,100 +57,103 @@ class _Standing:
     counts: Mapping[str, int] = field(default_factory=Counter[str])
 
 
-def measured(
+def run_measurement(
     task: Task,
-    hands: Hands,
+    context: JobContext,
     command: Sequence[str],
-    on_event: OnEvent = unheard,
-) -> Measured:
+    on_event: OnEvent = ignore_event,
+) -> MeasuredRun:
     """Have `command` (`run ...` or `upgrade OLD NEW ...`) measure the task's run, or go on with it.
 
     Adds `--json` and either `--run-id RUN` or, where an earlier attempt on this machine left a journal,
     `--resume RUN` in place of everything else. Raises Stopped, and ChildLost for a child that was killed or
-    interrupted by somebody else, for one that could not go on just now, and for one away from here that
-    could not begin.
+    interrupted from outside, for one that cannot be resumed now, and for one on another machine that could
+    not start.
     """
-    run = _known_run(task, hands) or new_run_id()
-    hands.set_run(run)
+    run = _known_run(task, context) or new_run_id()
+    context.set_run(run)
     ended = None
     for _ in range(_TRIES):
-        _wait_for_the_last_writer(hands, run)
-        before = _standing(hands, run)
+        _wait_for_the_last_writer(context, run)
+        before = _standing(context, run)
         if before.complete:
             break
         goes_on = ("--resume", run) if before.began else (*command[1:], "--run-id", run)
-        ended = hands.child(
-            [command[0], *goes_on, "--json"], _hearing(hands, on_event), run, int(task.spec.get("nodes") or 1)
+        ended = context.child(
+            [command[0], *goes_on, "--json"],
+            _hearing(context, on_event),
+            run,
+            int(task.spec.get("nodes") or 1),
         )
         if ended.code is None or ended.code == _INTERRUPTED:
             how = f"killed by signal {ended.signal}" if ended.signal else "interrupted"
             raise ChildLost(f"the run was {how}: {ended.sentence}")
-        after = _standing(hands, run)
+        after = _standing(context, run)
         refused = ended.code in (_REFUSED, CANNOT_RESUME)
-        if refused and hands.away and not after.began:
+        if refused and context.away and not after.began:
             # One machine that is not set up for it must not fail what others can measure.
-            raise ChildLost(f"{hands.machine} cannot begin it: {ended.sentence}")
+            raise ChildLost(f"{context.machine} cannot begin it: {ended.sentence}")
         if not refused or not after.began:
             break
         if after.complete:
             continue
         if ended.code == CANNOT_RESUME:
             # Other hardware, another environment, a harness that is gone: it would be another run.
-            hands.say(f"run {run} is left as it is: {ended.sentence}")
+            context.say(f"run {run} is left as it is: {ended.sentence}")
             run = new_run_id()
-            hands.set_run(run)
+            context.set_run(run)
         elif before.began:
             # A node that still boots, a full disk, settings half written: what is measured is kept.
             raise ChildLost(f"the run cannot be gone on with just now: {ended.sentence}")
-    standing = _standing(hands, run)
+    standing = _standing(context, run)
     if standing.complete:
-        store_runs(hands, run)
-    return Measured(run, ended, standing.began, standing.complete, standing.counts)
+        store_runs(context, run)
+    return MeasuredRun(run, ended, standing.began, standing.complete, standing.counts)
 
 
-def _hearing(hands: Hands, on_event: OnEvent) -> OnEvent:
-    """Hears what a child waits for before it measures, and hands everything on."""
+def _hearing(context: JobContext, on_event: OnEvent) -> OnEvent:
+    """Logs what a child waits for before it measures, and forwards every event."""
     waits = False
 
     def heard(event: Mapping[str, Any]) -> None:
         nonlocal waits
         if event.get("event") == "waiting":
             waits = True
-            hands.say(str(event.get("text", "")))
-            hands.waits(str(event.get("text", "")))
+            context.say(str(event.get("text", "")))
+            context.waits(str(event.get("text", "")))
         elif waits:
             waits = False
-            hands.waits("")
+            context.waits("")
         on_event(event)
 
     return heard
 
 
-def _known_run(task: Task, hands: Hands) -> str | None:
+def _known_run(task: Task, context: JobContext) -> str | None:
     """The run that an earlier attempt at this task began on this machine; None for any other's."""
     if task.run_id is None:
         return None
-    with hands.open_database() as database:
+    with context.open_database() as database:
         began = [each for each in attempts(database, task.id) if each.run_id == task.run_id]
     owners = [Owner.parse(each.owner) for each in began]
-    here = any(owner and owner.machine == hands.machine for owner in owners)
-    return task.run_id if here else None
+    local = any(owner and owner.machine == context.machine for owner in owners)
+    return task.run_id if local else None
 
 
-def _wait_for_the_last_writer(hands: Hands, run: str) -> None:
+def _wait_for_the_last_writer(context: JobContext, run: str) -> None:
     """Let a child whose guard was killed under it keep what it has: it ends by itself, but not at once."""
-    path, give_up = _journal(hands, run), time.monotonic() + PATIENCE_SECONDS
+    path, give_up = _journal(context, run), time.monotonic() + PATIENCE_SECONDS
     while path.exists() and journal.in_use(path) and time.monotonic() < give_up:
-        hands.stop.wait(_LOOK_SECONDS)
-        hands.check_stopped()
+        context.stop.wait(_LOOK_SECONDS)
+        context.check_stopped()
 
 
-def _journal(hands: Hands, run: str) -> Path:
-    return hands.data_dir / "runs" / run / journal.FILE
+def _journal(context: JobContext, run: str) -> Path:
+    return context.data_dir / "runs" / run / journal.FILE
 
 
-def _standing(hands: Hands, run: str) -> _Standing:
-    path = _journal(hands, run)
+def _standing(context: JobContext, run: str) -> _Standing:
+    path = _journal(context, run)
     # An empty journal is a run that was killed before it began.
     if not path.exists() or not path.stat().st_size:
         return _Standing()
@@ -163,25 +166,25 @@ def _standing(hands: Hands, run: str) -> _Standing:
     return _Standing(True, not contents.missing(planned), counts)
 
 
-def store_runs(hands: Hands, *runs: str) -> None:
-    """Have the database know these runs, and once no other lane waits to store its own, all that are here.
+def store_runs(context: JobContext, *runs: str) -> None:
+    """Ingest these runs, and once no other worker slot waits to store its own, all that are pending.
 
-    Some were measured by somebody who could not store them.
+    A run is pending if the process that measured it could not store it.
     """
-    WAITING.append(runs)
-    with STORING:
-        WAITING.remove(runs)
-        with hands.open_database() as database:
-            for done in ingest_pending(hands.data_dir, database, runs):
-                _tell(hands, done)
-            if WAITING:
+    STORE_QUEUE.append(runs)
+    with STORE_LOCK:
+        STORE_QUEUE.remove(runs)
+        with context.open_database() as database:
+            for done in ingest_pending(context.data_dir, database, runs):
+                _tell(context, done)
+            if STORE_QUEUE:
                 return
-            for done in ingest_pending(hands.data_dir, database):
-                _tell(hands, done)
-                if WAITING:
+            for done in ingest_pending(context.data_dir, database):
+                _tell(context, done)
+                if STORE_QUEUE:
                     return
 
 
-def _tell(hands: Hands, done: Ingested | JournalError) -> None:
+def _tell(context: JobContext, done: Ingested | JournalError) -> None:
     if isinstance(done, JournalError):
-        hands.say(f"{done}; it is left alone")
+        context.say(f"{done}; it is left alone")

@@ -14,7 +14,7 @@ from cronsim import CronSim
 
 TIMETABLE, CAUGHT_UP, MISSED = "timetable", "caught up", "missed"
 
-#: Later than this a fire counts as caught up: somebody may want to know why it is not night.
+#: Started later than this after its fire time, a scheduled run counts as caught up.
 _PROMPT = timedelta(seconds=90)
 #: Of one schedule so many missed moments are written down at most; the check alone has 144 in a day.
 MOST_MISSED = 100

@@ -1,4 +1,4 @@
-"""Who works for a service: the lanes of this machine, and one for each place of its fleet."""
+"""The workers of a scheduler: the slots of this machine, and one for each host of its fleet."""
 
 import time
 from collections import defaultdict
@@ -13,11 +13,11 @@ from db.queue.queries import schedulers
 from records.tasks import SchedulerSeen
 from workflows.fleet_status import MEASURING
 
-from ..jobs.context import Done
-from .hosts import Place, Places, PlaceSeen
+from ..jobs.context import JobResult
+from .hosts import Host, HostProvider, HostStatus
 from .log import Log
 from .process_identity import Owner, dead_process
-from .worker_slot import Lane, Lost, Work
+from .worker_slot import Lost, RunningTask, WorkerSlot
 
 #: Of a place of which nothing is new one in so many beats tells: there may be a thousand of them.
 _TOLD_EVERY = 6
@@ -26,31 +26,30 @@ _TOLD_EVERY = 6
 REST_SECONDS, _LONGEST_REST_SECONDS = 10.0, 600.0
 #: A scheduler of this machine that was not seen for so long is none any more.
 _FORGOTTEN = timedelta(days=1)
-#: So many sentences on places that are not used are told with each beat.
+#: Sentences on hosts that are not used that are reported with each heartbeat, at most.
 _TROUBLES = 20
-_NAMESAKE = "a place has this machine's name and is left out: its own lane measures here, or nothing"
+_NAMESAKE = "a host has the name of this machine and is not used: only the own slot of this machine measures"
 
 
 @dataclass(slots=True)
-class Post:
-    """A place with its lanes, which the database knows as a scheduler of its own.
+class PoolWorker:
+    """A host with its worker slots, registered in the database as a scheduler of its own.
 
-    `labels` are what it was asked by when it was looked at last, `facts` what it told of itself. `there` is
-    one that was seen then, `drained` one that takes nothing new, `only_by` the labels of all that it takes
-    just now, if it does not take what it could. `news` is whether something of it is still to be told.
-    `losses` counts the tasks that it lost one after the other; it rests until `rests_until`, by the clock in
-    seconds that nobody sets.
+    `labels` and `facts` are as of the last poll. `there`: seen in that poll. `drained`: takes no new tasks.
+    `only_labels`: takes only tasks with one of these labels for now; empty for no such limit. `news`: what
+    changed is not reported yet. `losses` counts the tasks lost in a row; the host rests until `rests_until`,
+    in seconds of the monotonic clock.
     """
 
-    place: Place
+    place: Host
     owner: Owner
-    lanes: tuple[Lane, ...]
+    slots: tuple[WorkerSlot, ...]
     started_at: datetime
     labels: tuple[str, ...]
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     there: bool = True
     drained: bool = False
-    only_by: tuple[str, ...] = ()
+    only_labels: tuple[str, ...] = ()
     news: bool = True
     beats: int = 0
     losses: int = 0
@@ -59,43 +58,45 @@ class Post:
     @property
     def takes(self) -> tuple[str, ...]:
         """The labels of what it takes up just now; the empty one is that of what asks for no machine."""
-        return self.only_by or ("", *self.labels)
+        return self.only_labels or ("", *self.labels)
 
     @property
     def busy(self) -> bool:
-        """Whether any of its lanes has something to do."""
-        return any(lane.work is not None for lane in self.lanes)
+        """Whether any of its slots runs a task."""
+        return any(slot.work is not None for slot in self.slots)
 
     @property
     def is_remembered(self) -> bool:
         """Whether what it lost still counts: it must not be forgotten by going and coming back."""
         return self.losses > 0 and time.monotonic() < self.rests_until + _LONGEST_REST_SECONDS
 
-    def heed(self, work: Work) -> None:
+    def note_result(self, work: RunningTask) -> None:
         """Know what became of a work, and rest where the place lost it."""
         if isinstance(work.ending, Lost):
             rest = min(REST_SECONDS * 2 ** min(self.losses, 30), _LONGEST_REST_SECONDS)
             self.losses, self.rests_until = self.losses + 1, time.monotonic() + rest
-        elif isinstance(work.ending, Done):
+        elif isinstance(work.ending, JobResult):
             self.losses = 0
 
-    def close_up(self) -> None:
+    def stop_claiming(self) -> None:
         """Claim nothing more; what a claim that was not answered did is for the reaper to find."""
-        for lane in self.lanes:
-            lane.claiming = None
+        for slot in self.slots:
+            slot.claiming = None
 
 
-class Crew:
+class WorkerPool:
     """The posts of a service: this machine's own, which stays, and those of places, which come and go.
 
-    A place has one lane, for what measures. It is known by its machine's name; one that has this machine's
-    is left out, for here is a post already.
+    A host has one slot, for jobs that measure. It is known by its machine's name; one with the name of this
+    machine is not used.
     """
 
-    def __init__(self, here: Post, places: Places | None, log: Log, now: Callable[[], datetime]) -> None:
-        self._here, self._places = here, places
+    def __init__(
+        self, local: PoolWorker, hosts: HostProvider | None, log: Log, now: Callable[[], datetime]
+    ) -> None:
+        self._local, self._hosts = local, hosts
         self._log, self._now = log, now
-        self._posts: dict[str, Post] = {}
+        self._workers: dict[str, PoolWorker] = {}
         self._beats = 0
         #: Owners of posts that left in order, to be forgotten.
         self._left: set[str] = set()
@@ -105,56 +106,56 @@ class Crew:
         self._namesake = self._namesake_told = False
 
     @property
-    def posts(self) -> list[Post]:
+    def workers(self) -> list[PoolWorker]:
         """All of them, this machine's own first; also those that are gone and have something to end."""
-        return [self._here, *self._posts.values()]
+        return [self._local, *self._workers.values()]
 
-    def lanes(self) -> Iterator[Lane]:
-        """The lanes of all posts."""
-        return (lane for post in self.posts for lane in post.lanes)
+    def slots(self) -> Iterator[WorkerSlot]:
+        """The slots of all workers."""
+        return (slot for worker in self.workers for slot in worker.slots)
 
-    def ended(self) -> Iterator[Work]:
+    def ended(self) -> Iterator[RunningTask]:
         """What is over; each is let go of when the next one is asked for."""
-        for post in self.posts:
-            for lane in post.lanes:
-                if lane.work is not None and lane.work.ending is not None:
-                    yield lane.work
-                    post.heed(lane.work)
-                    lane.work = None
+        for worker in self.workers:
+            for slot in worker.slots:
+                if slot.work is not None and slot.work.ending is not None:
+                    yield slot.work
+                    worker.note_result(slot.work)
+                    slot.work = None
 
     @property
-    def newcomers(self) -> bool:
-        """Whether anybody is there of whom the database was never told: it is, before they take anything."""
-        return any(post.there and post.beats == 0 for post in self.posts)
+    def unreported(self) -> bool:
+        """Whether a worker is not registered yet; it is registered before it takes a task."""
+        return any(worker.there and worker.beats == 0 for worker in self.workers)
 
-    def works(self) -> list[Work]:
+    def works(self) -> list[RunningTask]:
         """What is being done."""
-        return [lane.work for lane in self.lanes() if lane.work is not None]
+        return [slot.work for slot in self.slots() if slot.work is not None]
 
-    def idle(self) -> list[tuple[Post, Lane]]:
-        """The lanes that may claim something, each with its post."""
+    def idle(self) -> list[tuple[PoolWorker, WorkerSlot]]:
+        """The slots that may claim a task, each with its worker."""
         now = time.monotonic()
         ready = [
-            post
-            for post in self.posts
-            if post is self._here or (post.there and not post.drained and now >= post.rests_until)
+            worker
+            for worker in self.workers
+            if worker is self._local or (worker.there and not worker.drained and now >= worker.rests_until)
         ]
-        return [(post, lane) for post in ready for lane in post.lanes if lane.work is None]
+        return [(worker, slot) for worker in ready for slot in worker.slots if slot.work is None]
 
     def look(self) -> None:
         """Take up who came, and let go of who is gone and has nothing left to do."""
-        if self._places is None:
+        if self._hosts is None:
             return
-        there: dict[str, PlaceSeen] = {}
-        for each in self._places.look():
+        there: dict[str, HostStatus] = {}
+        for each in self._hosts.look():
             there.setdefault(each.place.machine, each)
-        self._namesake = there.pop(self._here.place.machine, None) is not None
+        self._namesake = there.pop(self._local.place.machine, None) is not None
         if self._namesake:
             self._tell_of_namesake()
         for machine, each in there.items():
             self._take(machine, each)
-        for machine in sorted(self._posts.keys() - there.keys()):
-            self._miss(machine, self._posts[machine])
+        for machine in sorted(self._workers.keys() - there.keys()):
+            self._miss(machine, self._workers[machine])
 
     def tell(self, database: Database, served: Mapping[str, Any], version: str) -> None:
         """Say who is there, and forget who left in order; `served` are the facts of this service."""
@@ -162,96 +163,98 @@ class Crew:
         if self._beats == 0:
             self._forget_the_dead(database, now)
         self._beats += 1
-        told = [post for post in self.posts if post.there and self._is_due(post)]
-        seen_all(database, [self._seen(post, served, version, now) for post in told])
-        for post in told:
-            post.news, post.beats = False, post.beats + 1
-        # Who is there again is told by us; what an earlier service said of it is over.
-        back = [post.place.machine for post in told if post.place.machine in self._former]
+        reported = [worker for worker in self.workers if worker.there and self._is_due(worker)]
+        seen_all(database, [self._seen(worker, served, version, now) for worker in reported])
+        for worker in reported:
+            worker.news, worker.beats = False, worker.beats + 1
+        # A host that is back is reported by this process; what an earlier one reported is outdated.
+        back = [worker.place.machine for worker in reported if worker.place.machine in self._former]
         if over := self._left.union(*(self._former[machine] for machine in back)):
             gone_all(database, over)
             self._left.clear()
             for machine in back:
                 del self._former[machine]
 
-    def say_goodbye(self, database: Database) -> None:
-        """Take back what was told of everybody who is there; who vanished before stays missing."""
-        gone_all(database, {str(post.owner) for post in self.posts if post.there} | self._left)
+    def unregister(self, database: Database) -> None:
+        """Unregister all workers that are online; a host that vanished before stays missing."""
+        gone_all(database, {str(worker.owner) for worker in self.workers if worker.there} | self._left)
 
     def close(self) -> None:
         """Look no more."""
-        if self._places is not None:
-            self._places.close()
+        if self._hosts is not None:
+            self._hosts.close()
 
-    def _take(self, machine: str, each: PlaceSeen) -> None:
-        post = self._posts.get(machine)
+    def _take(self, machine: str, each: HostStatus) -> None:
+        worker = self._workers.get(machine)
         self._missing.discard(machine)
         about = {"machine": machine, "labels": ",".join(each.place.labels)}
-        if post is None:
-            owner = replace(self._here.owner, machine=machine)
-            lane = Lane(f"measuring on {machine}", MEASURING)
-            post = Post(each.place, owner, (lane,), self._now(), each.place.labels)
-            self._posts[machine] = post
+        if worker is None:
+            owner = replace(self._local.owner, machine=machine)
+            slot = WorkerSlot(f"measuring on {machine}", MEASURING)
+            worker = PoolWorker(each.place, owner, (slot,), self._now(), each.place.labels)
+            self._workers[machine] = worker
             self._left.discard(str(owner))
             self._log("place came", about=about)
-        elif not post.there:
+        elif not worker.there:
             self._log("place came back", about=about)
-        if each.drained and not post.drained:
-            post.close_up()
+        if each.drained and not worker.drained:
+            worker.stop_claiming()
             self._log("place drained", "it takes nothing new", {"machine": machine})
-        known = (post.there, post.labels, post.drained, post.facts)
-        post.news |= known != (True, each.place.labels, each.drained, each.facts)
-        post.place, post.labels, post.facts = each.place, each.place.labels, each.facts
-        post.drained, post.only_by, post.there = each.drained, each.only_by, True
+        known = (worker.there, worker.labels, worker.drained, worker.facts)
+        worker.news |= known != (True, each.place.labels, each.drained, each.facts)
+        worker.place, worker.labels, worker.facts = each.place, each.place.labels, each.facts
+        worker.drained, worker.only_labels, worker.there = each.drained, each.only_labels, True
 
-    def _miss(self, machine: str, post: Post) -> None:
-        if post.there:
-            post.there = False
-            post.close_up()
-            if post.drained:
+    def _miss(self, machine: str, worker: PoolWorker) -> None:
+        if worker.there:
+            worker.there = False
+            worker.stop_claiming()
+            if worker.drained:
                 self._log("place left", about={"machine": machine})
             else:
                 self._missing.add(machine)
                 self._log("place vanished", "it was not drained before", {"machine": machine}, "warning")
-        if post.drained and not post.busy:
-            self._left.add(str(post.owner))
-        if not post.busy and (post.drained or not post.is_remembered):
-            del self._posts[machine]
+        if worker.drained and not worker.busy:
+            self._left.add(str(worker.owner))
+        if not worker.busy and (worker.drained or not worker.is_remembered):
+            del self._workers[machine]
 
     def _tell_of_namesake(self) -> None:
         if not self._namesake_told:
             self._namesake_told = True
-            self._log("place refused", _NAMESAKE, {"machine": self._here.place.machine}, "warning")
+            self._log("place refused", _NAMESAKE, {"machine": self._local.place.machine}, "warning")
 
-    def _is_due(self, post: Post) -> bool:
-        return post is self._here or post.news or self._beats % _TOLD_EVERY == 0
+    def _is_due(self, worker: PoolWorker) -> bool:
+        return worker is self._local or worker.news or self._beats % _TOLD_EVERY == 0
 
-    def _seen(self, post: Post, served: Mapping[str, Any], version: str, now: datetime) -> SchedulerSeen:
-        if post is not self._here:
-            version = str(post.facts.get("version") or version)
+    def _seen(
+        self, worker: PoolWorker, served: Mapping[str, Any], version: str, now: datetime
+    ) -> SchedulerSeen:
+        if worker is not self._local:
+            version = str(worker.facts.get("version") or version)
         return SchedulerSeen(
-            owner=str(post.owner),
-            machine=post.place.machine,
-            labels=post.labels,
-            started_at=post.started_at,
+            owner=str(worker.owner),
+            machine=worker.place.machine,
+            labels=worker.labels,
+            started_at=worker.started_at,
             seen_at=now,
-            beats=post.beats + 1,
+            beats=worker.beats + 1,
             version=version,
-            facts=self._own(served) if post is self._here else self._facts(post, served),
+            facts=self._own(served) if worker is self._local else self._facts(worker, served),
         )
 
     def _own(self, served: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What is told of this service: with it who cannot be used, or is gone, which nobody else knows."""
-        if self._places is None:
+        """The facts of this scheduler, with the hosts that cannot be used and those that are missing."""
+        if self._hosts is None:
             return served
-        found = [*self._places.troubles(), *([_NAMESAKE] if self._namesake else [])]
-        told = {"troubles": found[:_TROUBLES], "missing": sorted(self._missing)}
-        return {**served, **{name: each for name, each in told.items() if each}}
+        found = [*self._hosts.problems(), *([_NAMESAKE] if self._namesake else [])]
+        reported = {"troubles": found[:_TROUBLES], "missing": sorted(self._missing)}
+        return {**served, **{name: each for name, each in reported.items() if each}}
 
-    def _facts(self, post: Post, served: Mapping[str, Any]) -> dict[str, Any]:
-        """What is told of a place: it plans nothing, so the timetable is left out."""
+    def _facts(self, worker: PoolWorker, served: Mapping[str, Any]) -> dict[str, Any]:
+        """The facts of a host: it plans nothing, so the timetable is left out."""
         usual = {name: value for name, value in served.items() if name != "schedules"}
-        mine = {"measures": not post.drained, "head": self._here.place.machine, "node": dict(post.facts)}
+        mine = {"measures": not worker.drained, "head": self._local.place.machine, "node": dict(worker.facts)}
         return usual | mine
 
     def _forget_the_dead(self, database: Database, now: datetime) -> None:
@@ -259,13 +262,13 @@ class Crew:
 
         What they said of a place stays for as long as that is not seen here: it may have vanished meanwhile.
         """
-        mine, over = self._here.place.machine, list[str]()
+        mine, over = self._local.place.machine, list[str]()
         former: dict[str, list[str]] = defaultdict(list)
         for other in schedulers(database):
             ours = mine in (other.machine, other.facts.get("head"))
             silent = ours and now - other.seen_at > _FORGOTTEN
-            if silent or dead_process(other.owner, self._here.owner) is not None:
-                stays = self._places is not None and other.machine != mine
+            if silent or dead_process(other.owner, self._local.owner) is not None:
+                stays = self._hosts is not None and other.machine != mine
                 (former[other.machine] if stays else over).append(other.owner)
         if over:
             gone_all(database, over)

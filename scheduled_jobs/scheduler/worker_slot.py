@@ -1,4 +1,4 @@
-"""One lane of a place: does one task after the other, in a thread of its own, and says how each ended."""
+"""One worker slot of a host: runs one task at a time, in a thread of its own."""
 
 import threading
 import traceback
@@ -11,63 +11,63 @@ from records.tasks import Task
 from runner.errors import RunnerError
 from workflows.errors import JobError
 
-from ..jobs.context import ChildLost, Done, Hands, Job, Stopped
-from .hosts import Place
+from ..jobs.context import ChildLost, Job, JobContext, JobResult, Stopped
+from .hosts import Host
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """An attempt that came to nothing through nobody's fault; the task is tried again."""
+    """An attempt that failed for reasons outside the task; the task is tried again."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
-    """An attempt that was stopped."""
+class Released:
+    """An attempt that was stopped and is given back to the queue."""
 
 
-#: Who does which job.
+#: The function of each job, by name.
 Registry = Mapping[str, Job]
 
 #: How an attempt ended.
-Ending = Done | Lost | LetGo
+Ending = JobResult | Lost | Released
 
 
 @dataclass(slots=True)
-class Work:
-    """An attempt at a task while it lasts, and the place it is made at. `ending` is None until it is over.
+class RunningTask:
+    """An attempt at a task on a host while it runs. `ending` is None until it is over.
 
-    Setting `stop` asks the job to let go. `fenced` is an attempt that is no longer ours: what it came to is
-    nobody's business. `planted` counts the follow-ups that are in the database.
+    Setting `stop` requests that the job ends. `fenced`: the task was lost or cancelled meanwhile, and the
+    result is discarded. `enqueued` counts the follow-ups that are in the database.
     """
 
     task: Task
     token: str
-    place: Place
+    place: Host
     stop: threading.Event = field(default_factory=threading.Event)
     ending: Ending | None = None
     fenced: bool = False
-    planted: int = 0
+    enqueued: int = 0
 
 
-class Lane:
-    """Holds at most one attempt at a time. `jobs` names what it takes."""
+class WorkerSlot:
+    """Runs at most one attempt at a time, of tasks with one of these `jobs`."""
 
     def __init__(self, name: str, jobs: Collection[str]) -> None:
         self.name = name
         self.jobs = frozenset(jobs)
-        self.work: Work | None = None
-        #: The token of a claim that was not answered: asked again under it, it is answered the same.
+        self.work: RunningTask | None = None
+        #: The token of a claim without an answer: repeated with it, the claim has the same answer.
         self.claiming: str | None = None
 
-    def begin(self, work: Work, job: Job, hands: Hands, ended: Callable[[], None]) -> None:
+    def begin(self, work: RunningTask, job: Job, context: JobContext, ended: Callable[[], None]) -> None:
         """Start an attempt; `ended` is called, from another thread, when it is over."""
         self.work = work
 
         def attempt() -> None:
             try:
-                work.ending = _ending(job, work.task, hands)
+                work.ending = _ending(job, work.task, context)
             finally:
                 ended()
 
@@ -75,19 +75,19 @@ class Lane:
         threading.Thread(target=attempt, name=self.name, daemon=True).start()
 
 
-def _ending(job: Job, task: Task, hands: Hands) -> Ending:
+def _ending(job: Job, task: Task, context: JobContext) -> Ending:
     try:
-        return job(task, hands)
+        return job(task, context)
     except Stopped:
-        return LetGo()
+        return Released()
     except (ChildLost, DatabaseUnavailable, SchemaTooNew) as error:
         return Lost(str(error))
     except (ConfigurationError, DatabaseError, JobError, RunnerError) as error:
-        return Done("failed", error=str(error))
+        return JobResult("failed", error=str(error))
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        return Done("failed", error=f"{error.strerror or error}{where}")
+        return JobResult("failed", error=f"{error.strerror or error}{where}")
     except Exception as error:
         # A defect in one job must not end the service, and must not be lost either.
-        hands.say(traceback.format_exc())
-        return Done("failed", error=f"a defect in Pyrometer: {type(error).__name__}: {error}")
+        context.say(traceback.format_exc())
+        return JobResult("failed", error=f"a defect in Pyrometer: {type(error).__name__}: {error}")

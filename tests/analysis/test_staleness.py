@@ -4,15 +4,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 from analysis.staleness import (
-    Silence,
-    Takers,
+    EligibleMachines,
+    Outage,
     coverage,
     disturbed,
-    fallen,
-    is_back,
+    eligible_machines,
+    lost_cases,
     overdue_nights,
+    recovered,
     silent_machines,
-    takers,
     unplanned,
     unplanned_since,
     waiting,
@@ -27,7 +27,7 @@ MINUTE = timedelta(minutes=1)
 WAITING = {"state": "waiting", "run_id": None, "owner": None, "ended_at": None, "attempts": 0}
 
 
-def overdue(*tasks: object, seen: tuple[SchedulerSeen, ...] = ()) -> list[Silence]:
+def overdue(*tasks: object, seen: tuple[SchedulerSeen, ...] = ()) -> list[Outage]:
     return overdue_nights(tasks, seen, MORNING, hours=5, minutes=30)  # type: ignore[arg-type]
 
 
@@ -103,14 +103,14 @@ def test_what_people_cancelled_makes_no_later_night_a_missing_one() -> None:
 
 def test_back_is_what_was_seen_since_and_not_what_is_merely_forgotten() -> None:
     old = a_scheduler("a10", DUE)
-    assert not is_back("machine", "a10", DUE, [old], [])
-    assert is_back("machine", "a10", DUE, [old, a_scheduler("a10", MORNING)], [])
+    assert not recovered("machine", "a10", DUE, [old], [])
+    assert recovered("machine", "a10", DUE, [old, a_scheduler("a10", MORNING)], [])
     name = "nightly@h200"
     waiting = a_task(**WAITING)
     superseded = replace(waiting, state="cancelled")
-    assert not is_back("night", name, DUE, [], [superseded, replace(waiting, due_at=MORNING)])
-    assert is_back("night", name, DUE, [], [superseded, a_task(state="running", due_at=MORNING)])
-    assert not is_back("night", name, DUE, [], [a_task(due_at=DUE - timedelta(days=1))])
+    assert not recovered("night", name, DUE, [], [superseded, replace(waiting, due_at=MORNING)])
+    assert recovered("night", name, DUE, [], [superseded, a_task(state="running", due_at=MORNING)])
+    assert not recovered("night", name, DUE, [], [a_task(due_at=DUE - timedelta(days=1))])
 
 
 def endings(run: str, **statuses: str) -> tuple[str, list[OutcomeCount]]:
@@ -128,17 +128,17 @@ def test_coverage_fell_where_a_case_was_measured_in_half_of_the_nights_and_is_no
     )
     before = ["run-8", "run-7", "run-6"]
     # c worked once in three nights; e was not asked for any more.
-    assert [(one.case, one.status, one.reason) for one in fallen(a_task(), before, by_run)] == [
+    assert [(one.case, one.status, one.reason) for one in lost_cases(a_task(), before, by_run)] == [
         ("a", "oom", "why oom")
     ]
-    assert [one.case for one in fallen(a_task(), before[:2], by_run)] == ["a", "c"]
-    assert fallen(a_task(), [], by_run) == []
+    assert [one.case for one in lost_cases(a_task(), before[:2], by_run)] == ["a", "c"]
+    assert lost_cases(a_task(), [], by_run) == []
 
 
 def test_a_case_of_which_one_replicate_is_left_is_still_measured() -> None:
     by_run = dict([endings("run-9", a="oom"), endings("run-8", a="ok")])
     by_run["run-9"].append(OutcomeCount("run-9", "a", "ok", 1, ""))
-    assert fallen(a_task(), ["run-8"], by_run) == []
+    assert lost_cases(a_task(), ["run-8"], by_run) == []
 
 
 def test_disturbed_is_the_share_of_what_the_machine_spoiled() -> None:
@@ -204,10 +204,10 @@ def test_an_unscheduled_night_is_late_after_hours_and_dropped_after_weeks() -> N
 
 def test_a_task_waits_for_its_time_a_worker_a_label_or_its_turn() -> None:
     there = [a_scheduler("h1", labels=("h200",)), a_scheduler("h2", labels=("h200",)), a_scheduler("a10")]
-    able, no_scheduler = takers(there), takers([])
+    able, no_scheduler = eligible_machines(there), eligible_machines([])
     task = a_task(**WAITING)
 
-    def why(task: Task, able: Takers = able, *busy: str) -> tuple[str, tuple[str, ...]]:
+    def why(task: Task, able: EligibleMachines = able, *busy: str) -> tuple[str, tuple[str, ...]]:
         found = waiting(task, able, set(busy), MORNING)
         return found.why, found.machines
 
@@ -218,6 +218,6 @@ def test_a_task_waits_for_its_time_a_worker_a_label_or_its_turn() -> None:
     # A machine is always asked by its own name, and what is for none is for all.
     assert why(replace(task, label="a10")) == ("next", ("a10",))
     assert why(replace(task, label="")) == ("next", ("a10", "h1", "h2"))
-    assert why(task, no_scheduler) == why(replace(task, label=""), no_scheduler) == ("nobody", ())
+    assert why(task, no_scheduler) == why(replace(task, label=""), no_scheduler) == ("unscheduled", ())
     assert why(replace(task, not_before=MORNING + MINUTE))[0] == "not yet"
     assert why(replace(task, not_before=MORNING - MINUTE))[0] == "next"

@@ -22,6 +22,7 @@ from dashboard.runs import run_facts
 from db.connection.engine import open_database
 from db.findings import store as findings
 from db.runs import queries
+from records.evidence import evidence_body
 from reports.table import Column, DataTable
 from reports.text import markdown
 from support.builders.detection_nights import HOSTILE, Nights, a_regression
@@ -371,12 +372,13 @@ def test_no_cell_of_the_evidence_starts_a_formula(tmp_path: Path) -> None:
         one = a_regression(database)
         findings.triage(database, one.id, "note", "=ann", "=1+1", None, NOON)
         log = findings.triage_log(database, one.id)
+    body = evidence_body(one.evidence)
     for name in ("changes", "neighbours", "moved_with", "operators", "verdict"):
-        assert len(told.evidence_frame(one.evidence[name])) == 1
+        assert len(told.evidence_frame(body[name])) == 1
     assert parts.csv(told.log_frame(log)).decode().splitlines()[1].endswith(",'=ann,note,'=1+1")
-    assert HOSTILE in told.evidence_frame(one.evidence["changes"])["after"].tolist()
+    assert HOSTILE in told.evidence_frame(body["changes"])["after"].tolist()
     for name in ("neighbours", "moved_with", "verdict"):
-        assert "ratio" in (shown := told.evidence_frame(one.evidence[name])) and "change" not in shown
+        assert "ratio" in (shown := told.evidence_frame(body[name])) and "change" not in shown
 
 
 def test_no_name_of_a_column_starts_a_formula() -> None:

@@ -18,7 +18,7 @@ from db.connection.engine import Database
 from db.queue import commands as queue
 from db.runs import store
 from interchange.errors import SourcePlace
-from records.tasks import LastFire, NewTask
+from records.tasks import LastScheduledRun, NewTask
 from support.builders.run_records import a_machine, a_night, a_run
 from support.builders.schedule_nights import HOSTILE, Mornings, facts
 from support.builders.telemetry import CAPABILITIES
@@ -130,7 +130,7 @@ def test_what_waits_for_somebody_who_is_not_there_stands_first(
     mornings.fire(mornings.due(0, 1), ("nightly", "h200"), ("nightly", ""))
     at, later = mornings.due(0, 2), mornings.now + HOUR
     tasks = [NewTask("", "check", {}), NewTask("later", "digest", {}, not_before=later)]
-    assert queue.plan_fire(database, "check", at, "timetable", tasks, at)
+    assert queue.plan_run(database, "check", at, "timetable", tasks, at)
     found = rows(open_page(url, PAGE), "What runs and what waits")
     assert "lost" not in found[2]
     assert "h200 × no scheduler that measures is there: start one with pyrometer scheduler" in found[0]
@@ -240,7 +240,7 @@ def test_a_machine_is_told_what_any_machine_may_do_and_it_can(
     mornings.scheduler("gone", seen=timedelta(days=30))
     mornings.fire(mornings.due(0, 1), ("nightly", ""))
     at = mornings.due(0, 2)
-    assert queue.plan_fire(database, "check", at, "timetable", [NewTask("", "check", {})], at)
+    assert queue.plan_run(database, "check", at, "timetable", [NewTask("", "check", {})], at)
     for machine, schedule in (("head", "check"), ("node", "nightly")):
         (task,) = rows(open_page(url, PAGE, machine=machine), "What runs and what waits")
         assert task.startswith(f"… waiting {schedule} ") and f"any machine {machine} takes it next" in task
@@ -350,6 +350,7 @@ def test_hostile_names_stay_text(open_page: Open, url: str, mornings: Mornings) 
 
 def test_schedules_that_nobody_serves_come_last(mornings: Mornings) -> None:
     fires = [
-        LastFire(name, mornings.now, "timetable", {"done": 1}, "") for name in ("old", "detect:nightly", "a")
+        LastScheduledRun(name, mornings.now, "timetable", {"done": 1}, "")
+        for name in ("old", "detect:nightly", "a")
     ]
     assert [row.schedule for row in timetable.rows([], fires)] == ["detect:nightly", "a", "old"]

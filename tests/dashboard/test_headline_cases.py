@@ -10,6 +10,7 @@ from dashboard.overview import headlines, load
 from dashboard.overview.headlines import CaseNight
 from db.connection.engine import Database
 from db.findings import store as findings
+from records.evidence import Confirmation
 from records.findings import Finding
 from support.builders.run_records import BERT, MLP, RESNET
 from support.builders.schedule_nights import Mornings, a_finding, confirm
@@ -34,7 +35,7 @@ def regressed(database: Database, mornings: Mornings, runs: list[str], change: f
     """A confirmed regression of one case between the last two of some runs, of a measured size."""
     one = a_finding(database, mornings, runs)
     size = math.log(change)
-    findings.decide(database, one.id, "confirmed", size, size, size, {}, mornings.now - 20 * HOUR)
+    findings.decide(database, one.id, "confirmed", size, size, size, Confirmation(), mornings.now - 20 * HOUR)
     return one
 
 

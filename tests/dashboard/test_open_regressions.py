@@ -14,8 +14,9 @@ from dashboard.overview import load, verdict
 from dashboard.server.metrics import exposition
 from db.connection.engine import Database
 from db.findings import store as findings
+from records.evidence import Confirmation
 from records.findings import Finding, FindingGroup
-from scheduled_jobs.notifications.collect import gather
+from scheduled_jobs.notifications.collect import collect_digest_data
 from support.builders.run_records import BERT, MLP, RESNET
 from support.builders.schedule_nights import Mornings, a_finding, confirm
 from support.pages import OVERVIEW, Open, html
@@ -37,7 +38,7 @@ def of_every_kind(database: Database, mornings: Mornings) -> list[Finding]:
     confirm(database, mornings, made[6])
     findings.triage(database, made[1].id, "mute", "ann", "", mornings.now + 50 * HOUR, mornings.now)
     findings.triage(database, made[3].id, "acknowledge", "ann", "", None, mornings.now)
-    findings.decide(database, made[7].id, "unclear", -0.1, None, None, {}, mornings.now)
+    findings.decide(database, made[7].id, "unclear", -0.1, None, None, Confirmation(), mornings.now)
     return made
 
 
@@ -63,7 +64,7 @@ def test_every_place_counts_the_same_open_regressions(
     listed = CliRunner().invoke(app, ["regressions", "list", "--json"])
     assert len(json.loads(listed.stdout)) == 3
     settings = load_settings(cwd=tmp_path, environ={"PYROMETER_DATABASE_URL": url})
-    assert gather(database, settings, now.date(), None, now).open == 3
+    assert collect_digest_data(database, settings, now.date(), None, now).open == 3
 
 
 def test_a_mute_that_ends_opens_it_again(database: Database, mornings: Mornings) -> None:

@@ -358,7 +358,7 @@ def test_nights_that_a_machine_missed_are_seen_in_its_row(
     for age in (2, 1):
         mornings.fire(mornings.due(age), how="missed")
     mornings.nights([0])
-    queue.plan_fire(database, "check", mornings.now, "timetable", [NewTask("", "check", {})], mornings.now)
+    queue.plan_run(database, "check", mornings.now, "timetable", [NewTask("", "check", {})], mornings.now)
     page = open_page(url, OVERVIEW)
     (card,) = cards(page)
     assert "✓ ✓ × × ✓ 2 of the last 5 nights are missing" in card

@@ -19,9 +19,9 @@ from dashboard.regressions import findings as page
 from dashboard.regressions import triage
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
+from records.evidence import Confirmation, Continuation, Evidence, NeighbourVerdict, RelatedFinding
 from records.findings import FindingGroup
-from scheduled_jobs.detection.evidence import verdict_body
-from scheduled_jobs.detection.findings import put_back
+from scheduled_jobs.detection.evidence import pair_verdict
 from support.builders.detection_nights import Nights, a_finding, a_regression
 from support.builders.run_records import RESNET, a_night
 from support.pages import Open, html, text
@@ -38,7 +38,7 @@ def url(tmp_path: Path) -> str:
         a_regression(database)
         a_finding(database, RESNET, direction="better")
         refuted = a_finding(database, RESNET, night=3)
-        findings.decide(database, refuted.id, "refuted", 0.0, -0.01, 0.01, {}, a_night(4))
+        findings.decide(database, refuted.id, "refuted", 0.0, -0.01, 0.01, Confirmation(), a_night(4))
     return found
 
 
@@ -61,14 +61,8 @@ def test_a_list_has_the_open_regressions_and_counts_the_others(open_page: Open, 
 def test_one_that_goes_on_says_so_and_leads_to_the_others(
     open_page: Open, url: str, database: Database
 ) -> None:
-    night = {
-        "change": 0.2,
-        "run": "r",
-        "night": "2026-09-20T02:00:00+00:00",
-        "noted_at": "2026",
-        "finding": 2,
-    }
-    findings.note_evidence(database, {1: {"goes_on": night, "began_as": 3}})
+    night = Continuation(0.2, "2026-09-20T02:00:00+00:00", "2026", "r", finding=2)
+    findings.revise_evidence(database, {1: lambda known: replace(known, goes_on=night, began_as=3)})
     shown = html(open_page(url, PAGE, finding="1"))
     assert "Goes on" in shown and "+22.1 % since the night of 2026-09-20, measured again: finding 2" in shown
     assert "Went on: finding 2" in shown and "Goes on from finding 3" in shown
@@ -161,28 +155,28 @@ def test_one_finding_is_shown_whole_and_as_text(open_page: Open, url: str) -> No
 def test_a_verdict_is_called_slower_only_where_it_is_about_a_time(
     database: Database, metric: str, right: str, wrong: str
 ) -> None:
-    told = verdict_body(Verdict(metric, "slower", old=512.0, new=640.0, change=0.22))
+    told = pair_verdict(Verdict(metric, "slower", old=512.0, new=640.0, change=0.22))
     (one,) = findings.findings(database, states=["confirmed"])
     for shown in (
-        page.verdict(replace(one, evidence={"verdict": told})),
-        page.neighbours([{"case": RESNET, **told}]),
+        page.verdict(replace(one, evidence=Evidence(confirmation=Confirmation(verdict=told)))),
+        page.neighbours([NeighbourVerdict(RESNET, told)]),
     ):
         assert right in shown and wrong not in shown
-    assert told["word"] == "slower"
+    assert told.word == "slower"
 
 
 @pytest.mark.parametrize(("direction", "told"), [("worse", "regression"), ("better", "improvement")])
 def test_an_operator_that_moved_too_is_called_as_on_its_own_page(direction: str, told: str) -> None:
-    row = {"finding": 2, "case": RESNET, "metric": "latency_floor", "direction": direction, "change": 0.1}
-    shown = page.moved_with([{**row, "state": "confirmed"}])
+    row = RelatedFinding(2, RESNET, "latency_floor", direction, 0.1, "confirmed")
+    shown = page.moved_with([row])
     assert markup.chip(told) in shown and "confirmed" not in shown
-    assert markup.chip("candidate") in page.moved_with([{**row, "state": "candidate"}])
+    assert markup.chip("candidate") in page.moved_with([replace(row, state="candidate")])
 
 
 def test_why_a_candidate_waits_is_told_only_while_it_is_one(database: Database) -> None:
     why = "the environment could not be built: no space left"
     (one,) = findings.findings(database, states=["candidate"])
-    put_back(database, [one], why, a_night(4))
+    findings.defer(database, [one.id], why)
 
     def shown() -> str:
         found = findings.finding(database, one.id)

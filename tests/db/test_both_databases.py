@@ -36,6 +36,7 @@ from db.runs import (
 from db.runs import releases as runs_releases
 from db.telemetry import queries as telemetry
 from records.deliveries import Delivery, DeliveryState
+from records.evidence import ComparedRuns, Confirmation
 from records.findings import FindingGroup, NewFinding, Notice
 from records.kinds import RunKind
 from records.outcomes import MetricDefinition
@@ -103,14 +104,14 @@ def _schedule(database: Database) -> None:
     queue.seen_all(database, [SchedulerSeen("one", "bench-1", ("h200",), a_night(0), a_night(1), 7, "0.7.0")])
     for night in range(4):
         task = NewTask("nightly@h200", "measure", {"track": "nightly"}, "h200")
-        queue.plan_fire(database, "nightly", a_night(night), "timetable", [task], a_night(night))
+        queue.plan_run(database, "nightly", a_night(night), "timetable", [task], a_night(night))
         assert _claim(database, f"token-{night}", night) is not None
         queue.set_run(database, f"token-{night}", f"night-{night}")
-        queue.plan_fire(database, "weekly", a_night(night), "missed", [], a_night(night))
+        queue.plan_run(database, "weekly", a_night(night), "missed", [], a_night(night))
         if night < 2:
             queue.finish(database, f"token-{night}", "done", {"cases": 2}, "", a_night(night))
     waiting = NewTask("", "measure", {"track": "nightly"}, "a10")
-    queue.plan_fire(database, "monthly", a_night(4), "timetable", [waiting], a_night(4))
+    queue.plan_run(database, "monthly", a_night(4), "timetable", [waiting], a_night(4))
     findings.save_findings(database, [_finding(database)], a_night(3))
     findings.triage(database, 1, "note", "ann", "noisy", None, a_night(3))
     notices.save_notice(database, Notice("digest", "night-2", a_night(3), "One finding", "**One**", {"n": 1}))
@@ -132,8 +133,8 @@ def _technique_runs(database: Database) -> Any:
 
 
 def _refute_and_reopen(database: Database) -> Any:
-    findings.decide(database, 1, "refuted", 0.0, -0.1, 0.1, {}, a_night(4))
-    findings.reopen(database, {1: findings.Reopened(0.2, {"again": True}), 99: findings.Reopened(0.1, {})})
+    findings.decide(database, 1, "refuted", 0.0, -0.1, 0.1, Confirmation(), a_night(4))
+    findings.reopen(database, {1: findings.Reopened(0.2, ComparedRuns("a"), "once more")}, a_night(5))
     return findings.finding(database, 1)
 
 
@@ -231,16 +232,16 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queue_queries.waiting_for: lambda database: queue_queries.waiting_for(database, a_night(4)),
     queue_queries.task: lambda database: queue_queries.task(database, 2),
     queue_queries.task_of_run: lambda database: queue_queries.task_of_run(database, "night-1"),
-    queue_queries.fires: lambda database: queue_queries.fires(database, "nightly", 2),
+    queue_queries.scheduled_runs: lambda database: queue_queries.scheduled_runs(database, "nightly", 2),
     queue_queries.last_due: queue_queries.last_due,
     queue_queries.last_of_each: queue_queries.last_of_each,
     queue_queries.last_taken_up: lambda database: queue_queries.last_taken_up(database, "nightly"),
-    queue_queries.unbegun: lambda database: queue_queries.unbegun(database, "measure"),
+    queue_queries.not_started: lambda database: queue_queries.not_started(database, "measure"),
     queue_queries.attempts: lambda database: queue_queries.attempts(database, 3),
     queue_queries.schedulers: queue_queries.schedulers,
     queue_queries.night_tasks: lambda database: queue_queries.night_tasks(database, a_night(1), 5),
     queue_queries.missed_fires: lambda database: queue_queries.missed_fires(database, ["weekly"], a_night(1)),
-    queue_queries.last_fires: queue_queries.last_fires,
+    queue_queries.last_scheduled_runs: queue_queries.last_scheduled_runs,
     series_queries.points_of_runs: lambda database: series_queries.points_of_runs(
         database, ["night-0", "night-2"], ["latency"]
     ),
@@ -271,10 +272,13 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         database, [_finding(database)], a_night(4)
     ),
     findings.set_state: lambda database: findings.set_state(database, [1], "confirming"),
-    findings.note_evidence: lambda database: findings.note_evidence(database, {1: {"seen": 2}, 99: {}}),
+    findings.revise_evidence: lambda database: findings.revise_evidence(
+        database, {1: lambda known: replace(known, began_as=2), 99: lambda known: known}
+    ),
+    findings.defer: lambda database: findings.defer(database, [1, 99], "no space left"),
     findings.reopen: lambda database: _refute_and_reopen(database),
     findings.decide: lambda database: findings.decide(
-        database, 1, "confirmed", 0.1, 0.05, 0.2, {"pairs": 9}, a_night(4)
+        database, 1, "confirmed", 0.1, 0.05, 0.2, Confirmation(run="night-1"), a_night(4)
     ),
     findings.triage: lambda database: findings.triage(database, 1, "mute", "ann", "", a_night(9), a_night(5)),
     findings.findings: lambda database: findings.findings(
@@ -305,7 +309,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queue.beat_all: lambda database: queue.beat_all(database, ["token-2", "token-9"]),
     queue.release: lambda database: queue.release(database, "token-2", "stopped", a_night(4)),
     # Of what was given back and not taken up yet.
-    queue_queries.begun_on: queue_queries.begun_on,
+    queue_queries.machines_with_partial_runs: queue_queries.machines_with_partial_runs,
     queue.claim: lambda database: _claim(database, "token-4", 4),
     queue.set_run: lambda database: queue.set_run(database, "token-4", "night-2"),
     queue.set_wait_reason: lambda database: queue.set_wait_reason(
@@ -316,7 +320,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queue_queries.attempt_seconds: lambda database: queue_queries.attempt_seconds(
         database, [1, 2, 3, 4, 5, 6]
     ),
-    queue.plan_fire: lambda database: queue.plan_fire(
+    queue.plan_run: lambda database: queue.plan_run(
         database, "nightly", a_night(5), "missed", [NewTask("", "check", {})], a_night(6)
     ),
     queue.cancel: lambda database: queue.cancel(database, 6, a_night(6)),
@@ -352,7 +356,8 @@ WRITERS = {
     store.save_measurements,
     metric_definitions.save_metrics,
     findings.set_state,
-    findings.note_evidence,
+    findings.revise_evidence,
+    findings.defer,
     queue.seen_all,
     queue.gone_all,
 }

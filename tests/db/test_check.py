@@ -205,7 +205,7 @@ def test_an_undefined_metric_is_found(url: str, database: Database) -> None:
 
 def test_tasks_with_several_owners_or_none_are_found(url: str, database: Database) -> None:
     parts = [NewTask(part, "measure", {}) for part in "abcd"]
-    queue.plan_fire(database, "nightly", a_night(0), "timetable", parts, a_night(0))
+    queue.plan_run(database, "nightly", a_night(0), "timetable", parts, a_night(0))
     about = {"owner": "one", "labels": (), "jobs": ["measure"], "now": a_night(0)}
     for number in range(3):
         queue.claim(database, token=f"token-{number}", **about)

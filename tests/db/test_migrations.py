@@ -35,6 +35,7 @@ from db.schema import core_tables as tables
 from db.schema import version as schema
 from db.telemetry import queries as telemetry
 from records.deliveries import Delivery, DeliveryState
+from records.evidence import Confirmation, evidence_body
 from records.findings import NewFinding
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.old_runs import kind_of_old_environment, kind_of_old_run, source_of_old_run
@@ -180,7 +181,7 @@ def _fill_with_a_schedule(database: Database) -> None:
     sides = [an_environment(version).fingerprint for version in ("2.12.1+cpu", "2.13.0+cpu")]
     for number in range(2):
         task = NewTask("nightly", "measure", {"track": "nightly"})
-        queue.plan_fire(database, "nightly", a_night(number), "timetable", [task], a_night(number))
+        queue.plan_run(database, "nightly", a_night(number), "timetable", [task], a_night(number))
         about = {"owner": "one", "labels": (), "jobs": ["measure"], "now": a_night(number)}
         queue.claim(database, token=f"token-{number}", **about)
         queue.set_run(database, f"token-{number}", f"night-{number}")
@@ -190,7 +191,7 @@ def _fill_with_a_schedule(database: Database) -> None:
     )
     new = NewFinding(key, "nightly", "nightly", "", "worse", "step", "night-1", "night-0", *sides, 0.4)
     (found,) = findings.save_findings(database, [new], a_night(2))
-    findings.decide(database, found.id, "confirmed", 0.4, 0.3, 0.5, {"pairs": 9}, a_night(2))
+    findings.decide(database, found.id, "confirmed", 0.4, 0.3, 0.5, Confirmation(run="night-1"), a_night(2))
     findings.triage(database, found.id, "expected", "ann", "a new default", None, a_night(3))
 
 
@@ -406,11 +407,12 @@ def test_what_an_old_schedule_did_and_found_is_read_as_it_was(path: Path, empty_
         (history, *_) = runs_history.history(database, Track("nightly", "nightly", ""), ["latency"])
         assert [point.point for point in history.points] == [2.125, 3.125]
         (found,) = findings.findings(database)
-        assert (found.state, found.triage, found.evidence) == ("confirmed", "expected", {"pairs": 9})
+        assert (found.state, found.triage) == ("confirmed", "expected")
+        assert evidence_body(found.evidence) == {"pairs": 9}
         assert [each.text for each in findings.triage_log(database, found.id)] == ["a new default"]
         if path.stem >= "0006":
             assert queue_queries.schedulers(database) == [_a_scheduler(timezone="UTC")]
-        assert queue.plan_fire(
+        assert queue.plan_run(
             database, "nightly", a_night(4), "timetable", [NewTask("", "x", {})], a_night(4)
         )
 

@@ -13,7 +13,7 @@ from db.runs import queries
 from fleet import remote_host, retrying_client
 from fleet.agent import Agent
 from runner import journal
-from scheduled_jobs.jobs.context import ChildLost, Ended, Stopped
+from scheduled_jobs.jobs.context import ChildExit, ChildLost, Stopped
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.servers.fleet_heads import RUN, Head, under_way
 from support.servers.schedulers import until
@@ -65,7 +65,7 @@ def test_a_run_on_a_node_is_stopped_gone_on_with_and_stored_here(
     assert 1 <= len(journal.read(path).outcomes) < 3
     assert head.mirror() == node.journal(RUN).read_bytes()
     head.stop.clear()
-    assert head.run("run", "--resume", RUN, "--json", name="real") == Ended(0, None, "")
+    assert head.run("run", "--resume", RUN, "--json", name="real") == ChildExit(0, None, "")
     assert head.mirror() == node.journal(RUN).read_bytes()
     with open_database(f"sqlite:///{tmp_path}/head.db") as here, open_database(site.url) as there:
         (stored,) = ingest_pending(head.data_dir, here)
@@ -111,7 +111,7 @@ def test_a_full_disk_is_waited_for(full: tuple[Head, Node]) -> None:
             future.result(3)
         assert head.mirror() == b"small\n"
         ballast.unlink()
-    assert future.result() == Ended(0, None, "")
+    assert future.result() == ChildExit(0, None, "")
     assert head.mirror() == node.journal(RUN).read_bytes()
 
 
@@ -129,5 +129,5 @@ def test_a_disk_that_stays_full_loses_the_child_and_damages_nothing(
             future.result(60)
     assert head.mirror() == b"small\n" and head.lost == 1
     ballast.unlink()
-    assert head.run("run", RUN) == Ended(0, None, "")
+    assert head.run("run", RUN) == ChildExit(0, None, "")
     assert head.mirror() == node.journal(RUN).read_bytes()

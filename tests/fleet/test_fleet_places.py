@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from db.connection.engine import Database, open_database
-from db.queue.commands import claim, plan_fire, set_run
+from db.queue.commands import claim, plan_run, set_run
 from db.runs import queries
 from fleet import hosts as modules
 from fleet.drain import drain, drained, undo
@@ -18,7 +18,7 @@ from fleet.hosts import FleetPlaces
 from records.tasks import NewTask
 from runner import journal
 from scheduled_jobs.jobs.context import ChildLost
-from scheduled_jobs.scheduler.hosts import Places
+from scheduled_jobs.scheduler.hosts import HostProvider
 from support.builders.journals import write_journal
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.fakes.pyrometer_run import CASES
@@ -57,7 +57,7 @@ def fleet(head: Head, database: Database, said: list[str], tmp_path: Path) -> It
         each.close()
 
 
-def names(places: Places) -> list[str]:
+def names(places: HostProvider) -> list[str]:
     return [seen.place.machine for seen in places.look()]
 
 
@@ -69,7 +69,7 @@ def test_nodes_are_places_with_all_that_they_can_be_asked_by(fleet: Fleet, engin
     assert two.place.labels == ("two", "a10")
     assert one.facts["folder"] == str(engine.nodes_here["one"].folder)
     assert {"machine", "version", "python", "capabilities", "environments", "examined"} <= one.facts.keys()
-    assert not one.drained and places.troubles() == ()
+    assert not one.drained and places.problems() == ()
 
 
 def test_nodes_come_and_go_and_stay_the_same_place(
@@ -126,7 +126,7 @@ def test_a_node_that_cannot_tell_of_itself_is_not_used_and_said(
     ]
     places = fleet()
     assert names(places) == ["two"]
-    why = " ".join(places.troubles())
+    why = " ".join(places.problems())
     assert "node one is not used:" in why and "data_dri" in why
     assert "another node called two is not used" in why
     assert "'no/name' is not used" in why
@@ -155,7 +155,7 @@ def test_a_node_that_lost_a_child_has_to_tell_again(
             future.result(60)
         # Its engine calls it alive, and it would take task after task.
         assert names(places) == ["two"]
-        assert "not used" in " ".join(places.troubles())
+        assert "not used" in " ".join(places.problems())
         engine.silent.clear()
     until(lambda: names(places) == ["one", "two"], "it answers again")
     engine.nodes_here["one"].agent.close()
@@ -197,14 +197,14 @@ def test_a_defect_leaves_a_node_unused_until_it_is_asked_again(
         patch.setattr(modules, defect, broken)
         places = fleet()
         assert names(places) == []
-        assert all("by a defect in Pyrometer: KeyError" in each for each in places.troubles())
+        assert all("by a defect in Pyrometer: KeyError" in each for each in places.problems())
     until(lambda: names(places) == ["one", "two"], "they are asked again")
 
 
 def a_task_that_names(database: Database, head: Head, run: str) -> None:
     """A task that an attempt began to measure as this run."""
     now = datetime.now(UTC)
-    plan_fire(database, "nightly", now, "timetable", [NewTask("", "measure", {"track": "nightly"})], now)
+    plan_run(database, "nightly", now, "timetable", [NewTask("", "measure", {"track": "nightly"})], now)
     claimed = claim(database, owner="one/b/1/2", labels=[], jobs=["measure"], token=run, now=now)
     assert claimed is not None and set_run(database, run, run)
 

@@ -12,14 +12,14 @@ from fleet import remote_host
 from fleet.agent import Agent
 from runner import journal
 from runner.journal import Journal
-from scheduled_jobs.jobs.context import ChildLost, Ended, Stopped
+from scheduled_jobs.jobs.context import ChildExit, ChildLost, Stopped
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN, Head, processes, under_way
 from support.servers.schedulers import executions, until
 from workflows.errors import CANNOT_RESUME
 
-WELL = Ended(0, None, "")
+WELL = ChildExit(0, None, "")
 
 #: Says and writes much, with signs of several bytes, and is killed in the middle of a line.
 CHATTY = """
@@ -103,7 +103,7 @@ def test_half_lines_and_half_signs_at_the_border_of_pieces(
     engine.nodes_here["one"] = node = Node(tmp_path, "chatty", command=[sys.executable, "-c", CHATTY])
     logs = head.logs()
     ended = head.run("run", RUN, logs=logs)
-    assert ended == Ended(None, signal.SIGKILL, "das war alles 🔥")
+    assert ended == ChildExit(None, signal.SIGKILL, "das war alles 🔥")
     assert [event["of"] for event in head.events] == [f"Größe {number} 🔥" for number in range(60)]
     assert logs.log.read_text() == "note: zu groß\npyrometer: das war alles 🔥\n"
     assert head.mirror() == node.journal(RUN).read_bytes()
@@ -179,7 +179,7 @@ def test_a_killed_child_and_a_killed_guard_are_told(
         midway(node)
         (guard,) = processes(node.folder, "common.supervisor")
         guard.kill()
-    assert future.result() == Ended(None, None, "the supervisor was killed")
+    assert future.result() == ChildExit(None, None, "the supervisor was killed")
     # Its child is asked by the kernel, and keeps what it has; the next one waits for that.
     node.go_on()
     assert head.resume(name="two", run=other) == WELL
@@ -286,7 +286,7 @@ def test_a_second_child_ends_the_first(head: Head, engine: LoopbackEngine) -> No
     with under_way(lambda: head.measure("patient")) as first:
         midway(node)
         assert head.measure("quick", run=other) == WELL
-    assert first.result() == Ended(130, None, "interrupted")
+    assert first.result() == ChildExit(130, None, "interrupted")
     assert executions(node.data_dir) == [*all_of()[:2], *all_of(other)]
 
 

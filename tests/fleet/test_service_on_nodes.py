@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from db.connection.engine import open_database
-from db.queue.commands import plan_fire
+from db.queue.commands import plan_run
 from db.queue.queries import attempts, task
 from db.runs import queries
 from fleet.hosts import FleetPlaces
@@ -41,7 +41,7 @@ def test_tasks_are_done_on_their_nodes_and_gone_on_with(
         for kind, label in (("patient", "h200"), ("quick", "a10"), ("quick", "two"))
     ]
     with open_database(url) as database:
-        plan_fire(database, "night", now, "by hand", new, now)
+        plan_run(database, "night", now, "by hand", new, now)
         thread = threading.Thread(target=service.run, args=(asked.is_set,))
         thread.start()
         try:

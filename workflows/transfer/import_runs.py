@@ -16,10 +16,10 @@ from db.errors import DatabaseError
 from db.runs import queries
 from interchange import formats
 from interchange.errors import BadFile, SourcePlace
+from interchange.foreign_runs import digest, machine_called
 from interchange.importers import pyrometer, submitted
 from interchange.importers.submitted import Gpu
 from interchange.overrides import JOURNAL
-from interchange.foreign_runs import digest, machine_called
 from interchange.runs import Imported, ImportedRun, ImportProblem
 from interchange.source_file import json_of, refuse_streams
 from records.machines import Hardware, Machine

@@ -19,14 +19,14 @@ import pytest
 
 from cli.commands.fleet import accelerator_labels, why_not
 from db.connection.engine import open_database
-from db.queue.commands import claim, lose, plan_fire, seen_all
+from db.queue.commands import claim, lose, plan_run, seen_all
 from db.queue.queries import schedulers
 from fleet.drain import drained
 from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray_processes
 from fleet.ray.processes import CannotStand, check_token, make_token, node_variables, ray_folder
 from records.tasks import NewTask, SchedulerSeen
-from scheduled_jobs.scheduler.process_identity import machine_name, myself
+from scheduled_jobs.scheduler.process_identity import machine_name, this_process
 from support.command_line import called
 from support.site import COMMAND, Done
 
@@ -64,7 +64,7 @@ def head(tmp_path: Path) -> Path:
     """A head whose scheduler lives, with a node that measures, one that vanished, and tasks that wait."""
     (tmp_path / "pyrometer.toml").write_text(FLEET)
     now = datetime.now(UTC)
-    me = myself(machine_name())
+    me = this_process(machine_name())
 
     def told(machine: str, ago: timedelta, **facts: Any) -> SchedulerSeen:
         owner = f"{machine}/{me.boot}/{me.pid}/{me.started}"
@@ -83,7 +83,7 @@ def head(tmp_path: Path) -> Path:
         )
         wanted = [NewTask(f"default@{label}", "measure", {}, label) for label in ("H200", "H200", "B300")]
         wanted = [NewTask(f"{each.part}.{at}", each.job, {}, each.label) for at, each in enumerate(wanted)]
-        plan_fire(database, "nightly", now, "by hand", wanted, now)
+        plan_run(database, "nightly", now, "by hand", wanted, now)
         assert claim(
             database,
             owner=f"gpu-1/{me.boot}/{me.pid}/{me.started}",
@@ -126,7 +126,7 @@ def test_status_says_of_what_rests_that_it_was_lost(head: Path) -> None:
 def test_of_what_waits_the_oldest_is_listed_and_the_rest_counted(head: Path) -> None:
     later = datetime.now(UTC) + timedelta(minutes=1)
     with open_database(f"sqlite:///{head}/pyrometer.db") as database:
-        plan_fire(
+        plan_run(
             database,
             "later",
             later,
@@ -150,7 +150,7 @@ def test_a_machine_that_its_head_misses_is_gone_at_once(head: Path) -> None:
         ("gpu-1", "gone"),
         ("gpu-2", "silent"),
     ]
-    assert {task["why"] for task in body["waiting"]} == {"nobody"}
+    assert {task["why"] for task in body["waiting"]} == {"unscheduled"}
 
 
 def test_doctor_is_one_table_of_what_each_said(head: Path) -> None:

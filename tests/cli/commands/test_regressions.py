@@ -17,8 +17,8 @@ from cli.output.finding_report import finding_lines
 from cli.registry import app
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
-from scheduled_jobs.detection.evidence import verdict_body
-from scheduled_jobs.detection.findings import put_back
+from records.evidence import Confirmation, Continuation, Evidence, NeighbourVerdict, evidence_of
+from scheduled_jobs.detection.evidence import pair_verdict
 from support.builders.detection_nights import HOSTILE, TOML, Nights, a_finding, a_regression
 from support.builders.run_records import MLP, RESNET, a_night
 
@@ -46,7 +46,7 @@ def test_a_list_has_the_open_regressions(database: Database) -> None:
     assert call("list").output.strip() == "no open regression"
     one = a_regression(database)
     gone = a_finding(database, RESNET)
-    findings.decide(database, gone.id, "refuted", 0.0, None, None, {}, one.found_at)
+    findings.decide(database, gone.id, "refuted", 0.0, None, None, Confirmation(), one.found_at)
     listed = call("list").output
     assert "regression" in listed and "+10.0 %" in listed and "+9.4 %" in listed and MLP in listed
     assert "2.16.0.dev20260902+cpu -> 2.16.0.dev20260903+cpu" in listed and "refuted" not in listed
@@ -62,12 +62,14 @@ def test_a_list_has_the_open_regressions(database: Database) -> None:
 
 def test_one_that_goes_on_says_so_and_which_one_it_was(database: Database) -> None:
     one = a_regression(database)
-    night = {"change": 0.2, "run": one.at_run, "night": "2026-09-20T02:00:00+00:00", "noted_at": "2026"}
-    findings.note_evidence(database, {one.id: {"goes_on": night, "began_as": 4}})
+    night = Continuation(0.2, "2026-09-20T02:00:00+00:00", "2026", one.at_run)
+    findings.revise_evidence(database, {one.id: lambda known: replace(known, goes_on=night, began_as=4)})
     told = call("show", str(one.id)).output
     assert "goes on      now about +22.1 %, by its nights up to 2026-09-20" in told
     assert "began as     finding 4 of the same series" in told
-    findings.note_evidence(database, {one.id: {"goes_on": night | {"finding": 8}}})
+    findings.revise_evidence(
+        database, {one.id: lambda known: replace(known, goes_on=replace(night, finding=8))}
+    )
     told = call("show", str(one.id)).output
     assert "goes on      +22.1 % since the night of 2026-09-20, measured again: finding 8" in told
 
@@ -75,7 +77,7 @@ def test_one_that_goes_on_says_so_and_which_one_it_was(database: Database) -> No
 @pytest.mark.parametrize("relative", [True, False])
 def test_a_change_beside_the_baseline_is_said_to_be_one(database: Database, relative: bool) -> None:
     one = a_finding(database)
-    evidence = {**one.evidence, "detected": {**one.evidence["detected"], "relative": relative}}
+    evidence = replace(one.evidence, detected=replace(one.evidence.detected, relative=relative))
     lines = finding_lines(replace(one, evidence=evidence), (), UTC, one.found_at)
     assert any("beside the baseline of the same nights" in line for line in lines) == relative
 
@@ -84,26 +86,26 @@ def test_a_change_beside_the_baseline_is_said_to_be_one(database: Database, rela
 def test_a_verdict_is_called_slower_only_where_it_is_about_a_time(
     database: Database, metric: str, word: str
 ) -> None:
-    told = verdict_body(Verdict(metric, "slower", n=8, old=512.0, new=640.0, change=0.22))
-    evidence = {"verdict": told, "neighbours": [{"case": RESNET, **told}]}
+    told = pair_verdict(Verdict(metric, "slower", n=8, old=512.0, new=640.0, change=0.22))
+    evidence = Evidence(confirmation=Confirmation(verdict=told, neighbours=(NeighbourVerdict(RESNET, told),)))
     lines = list(finding_lines(replace(a_finding(database), evidence=evidence), (), UTC, a_night(4)))
     assert f"    {word}, from 8 pairs of processes" in lines and f"    {RESNET}: {word} +24.6 %" in lines
     # What was stored before a row named its metric reads as it did.
     row = {"case": RESNET, "word": "slower"}
-    old = replace(a_finding(database), evidence={"neighbours": [row]})
+    old = replace(a_finding(database), evidence=evidence_of({"neighbours": [row]}))
     assert f"    {RESNET}: slower" in finding_lines(old, (), UTC, a_night(4))
 
 
 def test_an_operator_that_moved_too_is_called_as_in_its_own_report(database: Database) -> None:
     row = {"finding": 9, "case": MLP, "metric": "latency_floor", "direction": "better", "change": -0.1}
-    one = replace(a_finding(database), evidence={"moved_with": [{**row, "state": "confirmed"}]})
+    one = replace(a_finding(database), evidence=evidence_of({"moved_with": [{**row, "state": "confirmed"}]}))
     lines = finding_lines(one, (), UTC, a_night(4))
     assert f"    {MLP}: latency_floor -9.5 % (finding 9, improvement)" in list(lines)
 
 
 def test_why_a_candidate_waits_is_told_only_while_it_is_one(database: Database) -> None:
     one = a_finding(database)
-    put_back(database, [one], "no space left", a_night(4))
+    findings.defer(database, [one.id], "no space left")
     assert "because      no space left" in call("show", str(one.id)).output
     for state in ("confirming", "no longer"):
         findings.set_state(database, [one.id], state)

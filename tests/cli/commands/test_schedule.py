@@ -17,11 +17,11 @@ from cli.registry import app
 from configuration.settings import load_settings
 from db.connection.engine import Database, open_database
 from db.queue import commands
-from db.queue.commands import claim, finish, lose, plan_fire, seen_all, set_run
+from db.queue.commands import claim, finish, lose, plan_run, seen_all, set_run
 from db.queue.queries import task, tasks
 from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.log import Log
-from scheduled_jobs.scheduler.process_identity import machine_name, myself
+from scheduled_jobs.scheduler.process_identity import machine_name, this_process
 
 TOML = """
 timezone = "Europe/Berlin"
@@ -59,7 +59,7 @@ def a_scheduler(place: Path, *labels: str, machine: str = "", facts: Mapping[str
     """Say that this very process is a scheduler, or of another machine that one is there."""
     now, machine = datetime.now(UTC), machine or machine_name()
     with stored(place) as database:
-        me = str(myself(machine))
+        me = str(this_process(machine))
         one = SchedulerSeen(me, machine, (machine, *labels), now, now, 1, "test", dict(facts or {}))
         seen_all(database, [one])
 
@@ -103,7 +103,7 @@ def test_fired_by_hand_a_machine_that_its_head_misses_is_not_there_to_do_it(plac
 def test_everything_that_waits_is_counted(place: Path) -> None:
     now = datetime.now(UTC)
     with stored(place) as database:
-        plan_fire(
+        plan_run(
             database,
             "nightly",
             now,

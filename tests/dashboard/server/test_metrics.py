@@ -65,7 +65,7 @@ def sample(samples: Samples, name: str, **of: str) -> float | None:
 def did(database: Database, schedule: str, part: str, state: str, at: datetime, job: str = "measure") -> None:
     """One task that was due and ended a minute later."""
     token = f"{schedule}{part}{at}"
-    queue.plan_fire(database, schedule, at, "timetable", [NewTask(part, job, {})], at)
+    queue.plan_run(database, schedule, at, "timetable", [NewTask(part, job, {})], at)
     queue.claim(database, owner="h200/b/1/1", labels=[], jobs=[job], token=token, now=at)
     assert queue.finish(database, token, state, {}, "", at + timedelta(minutes=1))
 
@@ -94,7 +94,7 @@ def test_each_part_says_when_it_succeeded_last_and_failures_are_counted(database
     did(database, "nightly", "nightly@h200", "done", NOW)
     did(database, "broken", "", "failed", NOW)
     did(database, "confirm", "once", "done", NOW, "confirm")
-    queue.plan_fire(database, "later", NOW, "timetable", [NewTask("", "measure", {}, "a10")], NOW)
+    queue.plan_run(database, "later", NOW, "timetable", [NewTask("", "measure", {}, "a10")], NOW)
     samples = parsed(exposition(database, NOW))[1]
     success = "last_success_timestamp_seconds"
     then = (NOW - 2 * day + timedelta(minutes=1)).timestamp()
@@ -125,16 +125,14 @@ def test_every_part_of_a_night_is_told_and_only_fires_are_too_old(
     parts = [f"nightly@node{number}" for number in range(5)]
     did(database, "nightly", "gone", "done", first)
     for due in later:
-        queue.plan_fire(
-            database, "nightly", due, "timetable", [NewTask(p, "measure", {}) for p in parts], due
-        )
+        queue.plan_run(database, "nightly", due, "timetable", [NewTask(p, "measure", {}) for p in parts], due)
         for token in (f"{due}{part}" for part in parts):
             queue.claim(database, owner="h200/b/1/1", labels=[], jobs=["measure"], token=token, now=due)
             # The last one failed when it was newest.
             ended = "failed" if due == later[1] and token.endswith("4") else "done"
             assert queue.finish(database, token, ended, {}, "", due + timedelta(minutes=1))
     # These ask for no part again: one was missed, and one confirms what is seen once.
-    queue.plan_fire(database, "nightly", NOW, "missed", [], NOW)
+    queue.plan_run(database, "nightly", NOW, "missed", [], NOW)
     did(database, "nightly", "once", "done", NOW + timedelta(hours=1), "confirm")
     samples = parsed(exposition(database, NOW))[1]
     name = "last_success_timestamp_seconds"

@@ -22,6 +22,7 @@ from db.runs import releases as runs_releases
 from db.schema import core_tables as tables
 from db.schema.finding_tables import ACTIONS
 from db.telemetry import queries as telemetry
+from records.evidence import Confirmation
 from records.findings import NewFinding, Notice
 from records.tasks import NewTask, SchedulerSeen
 from support.builders.run_records import (
@@ -135,14 +136,14 @@ def one_night(database: Database) -> int:
     about = {"owner": "one", "labels": (), "jobs": ["measure"], "now": a_night(0)}
     queue.seen_all(database, [SchedulerSeen("one", "bench-1", (), a_night(0), a_night(0), 1, "0.7.0")])
     for night in range(3):
-        queue.plan_fire(database, "nightly", a_night(night), "timetable", [task], a_night(0))
+        queue.plan_run(database, "nightly", a_night(night), "timetable", [task], a_night(0))
     queue.claim(database, token="a", **about)
     assert queue.beat(database, "a") and queue.finish(database, "a", "done", {}, "", a_night(0))
     queue.claim(database, token="b", **about)
     assert queue.lose(database, "b", "", a_night(0), 1) == "lost"
     queue.gone_all(database, ["one"])
     (found,) = findings.save_findings(database, [new], a_night(3))
-    assert findings.decide(database, found.id, "confirmed", 0.1, 0.0, 0.2, {}, a_night(3))
+    assert findings.decide(database, found.id, "confirmed", 0.1, 0.0, 0.2, Confirmation(), a_night(3))
     assert findings.triage(database, found.id, "note", "ann", "", None, a_night(3))
     assert notices.save_notice(database, Notice("digest", "today", a_night(3), "", ""))
     assert prune_queue(database, a_night(9)) == 2
@@ -167,10 +168,10 @@ def test_the_writer_schedules_and_the_reader_only_triages(site: Site) -> None:
             assert triaged is not None and len(findings.triage_log(database, found)) == number + 2
         assert triaged.link == "text" and triaged.muted_until == a_night(9) and triaged.triage == "fixed"
         for attempt in (
-            lambda: queue.plan_fire(database, "nightly", a_night(9), "by hand", [], a_night(9)),
+            lambda: queue.plan_run(database, "nightly", a_night(9), "by hand", [], a_night(9)),
             lambda: queue.cancel(database, 3, a_night(9)),
             lambda: findings.save_findings(database, [a_finding(database)], a_night(9)),
-            lambda: findings.decide(database, found, "refuted", 0.0, 0.0, 0.0, {}, a_night(9)),
+            lambda: findings.decide(database, found, "refuted", 0.0, 0.0, 0.0, Confirmation(), a_night(9)),
             lambda: findings.set_state(database, [found], "machine"),
             lambda: notices.save_notice(database, Notice("digest", "now", a_night(3), "", "")),
         ):

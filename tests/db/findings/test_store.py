@@ -10,6 +10,7 @@ import pytest
 from db.connection.engine import Database
 from db.findings import store as findings
 from db.runs import series_queries, store
+from records.evidence import ComparedRuns, Confirmation, evidence_of
 from records.findings import Finding, NewFinding, TriageEntry
 from records.series import SeriesKey
 from support.builders.run_records import (
@@ -59,7 +60,7 @@ def a_finding(database: Database, **changes: Any) -> NewFinding:
         old_environment=OLD.fingerprint,
         new_environment=NEW.fingerprint,
         change=0.1,
-        evidence={"strength": 4.5},
+        evidence=evidence_of({"strength": 4.5}),
         group_key="2.14",
     )
     return replace(new, **changes)
@@ -74,7 +75,9 @@ def saved(database: Database, *, night: int = 5, **changes: Any) -> Finding:
 def confirmed(database: Database, *, night: int = 6, **changes: Any) -> Finding:
     """A stored finding that was confirmed."""
     found = saved(database, night=night, **changes)
-    decided = findings.decide(database, found.id, "confirmed", 0.09, 0.08, 0.1, {}, a_night(night))
+    decided = findings.decide(
+        database, found.id, "confirmed", 0.09, 0.08, 0.1, Confirmation(), a_night(night)
+    )
     assert decided is not None
     return decided
 
@@ -105,7 +108,7 @@ def test_a_finding_is_loaded_with_all_its_references(nights: Database) -> None:
         state="candidate",
         found_at=a_night(5),
         decided_at=None,
-        evidence={"strength": 4.5},
+        evidence=evidence_of({"strength": 4.5}),
         group_key="2.14",
     )
     assert findings.finding(nights, found.id) == found and findings.findings(nights) == [found]
@@ -114,8 +117,15 @@ def test_a_finding_is_loaded_with_all_its_references(nights: Database) -> None:
 
 def test_what_is_seen_again_is_one_finding(nights: Database) -> None:
     first = saved(nights)
-    again = saved(nights, night=6, change=0.2, shape="drift", evidence={"strength": 9.0}, group_key="other")
-    newer = {"change": 0.2, "shape": "drift", "evidence": {"strength": 9.0}, "group_key": "other"}
+    again = saved(
+        nights, night=6, change=0.2, shape="drift", evidence=evidence_of({"strength": 9.0}), group_key="other"
+    )
+    newer = {
+        "change": 0.2,
+        "shape": "drift",
+        "evidence": evidence_of({"strength": 9.0}),
+        "group_key": "other",
+    }
     assert again == replace(first, **newer), "and was found when it was found first"
     others = [
         saved(nights, direction="better"),
@@ -160,16 +170,20 @@ def test_a_finding_is_about_what_is_stored(nights: Database, changes: dict[str, 
 
 def test_what_was_measured_again_stays_as_it_was_decided(nights: Database) -> None:
     found = saved(nights)
-    decided = findings.decide(nights, found.id, "refuted", 0.0, -0.01, 0.01, {"pairs": 12}, a_night(6))
-    both = {"strength": 4.5, "pairs": 12}
+    decided = findings.decide(
+        nights, found.id, "refuted", 0.0, -0.01, 0.01, Confirmation(run="night-4"), a_night(6)
+    )
+    both = replace(found.evidence, confirmation=Confirmation(run="night-4"))
     numbers = {"change": 0.0, "low": -0.01, "high": 0.01, "evidence": both}
     assert decided == replace(found, state="refuted", decided_at=a_night(6), **numbers)
     assert saved(nights, night=7, change=0.3) == decided
     findings.set_state(nights, [found.id], "no longer")
     assert findings.finding(nights, found.id) == decided
-    decided_again = findings.decide(nights, found.id, "refuted", 0.0, -0.01, 0.01, {}, a_night(8))
+    decided_again = findings.decide(
+        nights, found.id, "refuted", 0.0, -0.01, 0.01, Confirmation(run="night-4"), a_night(8)
+    )
     assert decided_again == decided, "the first moment that it was said at stays"
-    assert findings.decide(nights, 999, "refuted", 0, 0, 0, {}, a_night(8)) is None
+    assert findings.decide(nights, 999, "refuted", 0, 0, 0, Confirmation(), a_night(8)) is None
 
 
 def test_states_without_numbers(nights: Database) -> None:
@@ -207,7 +221,7 @@ def test_what_was_fixed_and_returns_is_open_again(nights: Database) -> None:
     assert [each.returns_of for each in elsewhere] == [None] * 3
     again = saved(nights, night=8, at_run="night-3")
     assert again.returns_of is None, "a candidate is no return"
-    returned = findings.decide(nights, again.id, "confirmed", 0.1, 0.05, 0.2, {}, a_night(9))
+    returned = findings.decide(nights, again.id, "confirmed", 0.1, 0.05, 0.2, Confirmation(), a_night(9))
     assert returned is not None and (returned.returns_of, returned.triage) == (first.id, "open")
 
 
@@ -262,7 +276,7 @@ def test_a_muted_series_stays_muted(nights: Database) -> None:
 def test_findings_are_listed_as_asked(nights: Database) -> None:
     first, second = saved(nights, night=5), saved(nights, night=6, at_run="night-3")
     third = saved(nights, night=7, schedule="weekly")
-    first = findings.decide(nights, first.id, "confirmed", 0.1, 0.05, 0.2, {}, a_night(8))
+    first = findings.decide(nights, first.id, "confirmed", 0.1, 0.05, 0.2, Confirmation(), a_night(8))
     findings.triage(nights, third.id, "acknowledge", "ann", "", None, a_night(9))
 
     def ids(**how: Any) -> list[int]:
@@ -289,12 +303,19 @@ def test_the_findings_of_a_series_come_as_they_happened(nights: Database) -> Non
 
 def test_only_what_was_refuted_is_opened_once_more(nights: Database) -> None:
     found, other = saved(nights), saved(nights, key=series(nights, RESNET))
-    findings.decide(nights, found.id, "refuted", 0.0, -0.01, 0.01, {"pairs": 12}, a_night(6))
-    findings.decide(nights, other.id, "confirmed", 0.1, 0.09, 0.11, {}, a_night(6))
+    findings.decide(nights, found.id, "refuted", 0.0, -0.01, 0.01, Confirmation(run="night-4"), a_night(6))
+    findings.decide(nights, other.id, "confirmed", 0.1, 0.09, 0.11, Confirmation(), a_night(6))
     confirmed = findings.finding(nights, other.id)
-    again = findings.Reopened(0.04, {"waits": "once more"})
-    findings.reopen(nights, {found.id: again, other.id: again, 999: again})
+    sides = ComparedRuns("night-1", OLD.fingerprint, "night-3", NEW.fingerprint)
+    again = findings.Reopened(0.04, sides, "once more")
+    findings.reopen(nights, {found.id: again, other.id: again, 999: again}, a_night(7))
     opened = findings.finding(nights, found.id)
-    evidence = {"strength": 4.5, "pairs": 12, "waits": "once more"}
+    evidence = replace(
+        found.evidence,
+        sides=sides,
+        repeated=a_night(7).isoformat(),
+        waits="once more",
+        confirmation=Confirmation(run="night-4"),
+    )
     assert opened == replace(found, state="candidate", change=0.04, evidence=evidence)
     assert findings.finding(nights, other.id) == confirmed

@@ -28,8 +28,8 @@ def plan(
     how: str = "timetable",
 ) -> list[Task]:
     """A fire; answers its tasks."""
-    assert queue.plan_fire(database, schedule, due_at, how, tasks or [NewTask("", "measure", SPEC)], NOW)
-    return list(queue_queries.fires(database, schedule, 1)[0].tasks)
+    assert queue.plan_run(database, schedule, due_at, how, tasks or [NewTask("", "measure", SPEC)], NOW)
+    return list(queue_queries.scheduled_runs(database, schedule, 1)[0].tasks)
 
 
 def claim(
@@ -59,33 +59,33 @@ def ends(database: Database) -> list[tuple[int, str, str]]:
 
 def test_a_fire_is_planned_once_with_its_tasks(database: Database) -> None:
     tasks = [NewTask("nightly@h200", "measure", SPEC, "h200"), NewTask("tidy", "prune", {}, not_before=LATER)]
-    assert queue.plan_fire(database, "nightly", NOW, "timetable", tasks, LATER)
-    assert not queue.plan_fire(database, "nightly", NOW, "by hand", [NewTask("more", "measure", {})], NOW)
-    (fire,) = queue_queries.fires(database, "nightly")
+    assert queue.plan_run(database, "nightly", NOW, "timetable", tasks, LATER)
+    assert not queue.plan_run(database, "nightly", NOW, "by hand", [NewTask("more", "measure", {})], NOW)
+    (fire,) = queue_queries.scheduled_runs(database, "nightly")
     assert (fire.schedule, fire.due_at, fire.how, fire.made_at) == ("nightly", NOW, "timetable", LATER)
     first, second = fire.tasks
     assert first == Task(
         first.id, "nightly", NOW, "nightly@h200", "measure", SPEC, "h200", "waiting", attempts=0
     )
     assert (second.part, second.job, second.label, second.not_before) == ("tidy", "prune", "", LATER)
-    assert queue.plan_fire(database, "other", NOW, "timetable", [], NOW), "another schedule, another fire"
+    assert queue.plan_run(database, "other", NOW, "timetable", [], NOW), "another schedule, another fire"
 
 
 def test_a_fire_with_an_impossible_task_is_not_there_at_all(database: Database) -> None:
     twins = [NewTask("same", "measure", SPEC), NewTask("same", "measure", SPEC)]
     with pytest.raises(DatabaseError):
-        queue.plan_fire(database, "nightly", NOW, "timetable", twins, NOW)
-    assert queue_queries.fires(database, "nightly") == []
-    assert queue.plan_fire(database, "nightly", NOW, "timetable", twins[:1], NOW)
+        queue.plan_run(database, "nightly", NOW, "timetable", twins, NOW)
+    assert queue_queries.scheduled_runs(database, "nightly") == []
+    assert queue.plan_run(database, "nightly", NOW, "timetable", twins[:1], NOW)
 
 
 def test_missed_moments_are_taken_back_when_the_clock_is(database: Database) -> None:
     for night, how in ((0, "missed"), (1, "missed"), (2, "missed"), (3, "timetable")):
-        queue.plan_fire(database, "nightly", a_night(night), how, [], NOW)
-    queue.plan_fire(database, "other", a_night(3), "missed", [], NOW)
+        queue.plan_run(database, "nightly", a_night(night), how, [], NOW)
+    queue.plan_run(database, "other", a_night(3), "missed", [], NOW)
     assert queue.withdraw_missed(database, "nightly", a_night(0)) == 2
     assert queue.withdraw_missed(database, "nightly", a_night(0)) == 0
-    left = [(each.due_at, each.how) for each in queue_queries.fires(database, "nightly")]
+    left = [(each.due_at, each.how) for each in queue_queries.scheduled_runs(database, "nightly")]
     assert left == [(a_night(3), "timetable"), (a_night(0), "missed")]
     assert queue_queries.last_due(database) == {"nightly": a_night(3), "other": a_night(3)}
 
@@ -152,12 +152,12 @@ def test_what_was_begun_on_a_machine_is_gone_on_with_there_before_anything_else(
         queue.set_run(database, machine, f"run-{machine}")
     for token in ("first", *machines):
         queue.release(database, token, "stopped", LATER)
-    assert queue_queries.begun_on(database) == set(machines)
+    assert queue_queries.machines_with_partial_runs(database) == set(machines)
     taken = {
         machine: claim(database, f"{machine}-2", owner=f"{machine}/boot/3/4") for machine in machines[1:]
     }
     assert {machine: task and task.part for machine, task in taken.items()} == {"hx1": "hx1", "h_10": "h_10"}
-    assert queue_queries.begun_on(database) == {"h_1"}
+    assert queue_queries.machines_with_partial_runs(database) == {"h_1"}
     for part in ("", "h_1"):
         other = claim(database, f"other-{part}", owner="other/boot/1/2")
         assert other is not None and other.part == part, "for others it is due as it was"
@@ -325,7 +325,7 @@ def test_tasks_are_listed_newest_first(database: Database) -> None:
     ]
     assert listed(job="measure") == [("nightly", 2, "a"), ("other", 1, ""), *listed(job="measure")[2:]]
     assert len(listed()) == 7 and listed(state="running") == [] and len(listed(state="waiting")) == 7
-    nights = [(fire.due_at - NOW).days for fire in queue_queries.fires(database, "nightly", 2)]
+    nights = [(fire.due_at - NOW).days for fire in queue_queries.scheduled_runs(database, "nightly", 2)]
     assert nights == [2, 1] and queue_queries.task(database, 999) is None
 
 
@@ -367,7 +367,7 @@ def test_a_scheduler_of_an_older_version_has_no_facts(database: Database) -> Non
 
 def test_old_tasks_go_and_what_rests_on_them_stays(database: Database) -> None:
     for night, how in enumerate(("timetable", "caught up", "timetable", "by hand", "missed")):
-        queue.plan_fire(database, "nightly", a_night(night), how, [NewTask("", "measure", SPEC)], NOW)
+        queue.plan_run(database, "nightly", a_night(night), how, [NewTask("", "measure", SPEC)], NOW)
         claim(database, f"token-{night}")
         if night == 1:
             queue.set_run(database, "token-1", "run-1")
@@ -376,13 +376,13 @@ def test_old_tasks_go_and_what_rests_on_them_stays(database: Database) -> None:
     claim(database, "token-r")
     plan(database, schedule="waiting", due_at=a_night(0), how="by hand")
     for night in range(2):
-        queue.plan_fire(database, "yearly", a_night(night), "timetable", [], NOW)
+        queue.plan_run(database, "yearly", a_night(night), "timetable", [], NOW)
     plan(database, NewTask("", "detect", {}), schedule="detect:nightly", how="follow-up")
     queue.cancel(database, queue_queries.tasks(database, job="detect")[0].id, NOW)
 
     def left() -> dict[str, list[int]]:
         schedules = ("nightly", "running", "waiting", "yearly", "detect:nightly")
-        found = {name: queue_queries.fires(database, name) for name in schedules}
+        found = {name: queue_queries.scheduled_runs(database, name) for name in schedules}
         return {name: [(each.due_at - NOW).days for each in fires] for name, fires in found.items()}
 
     before = left()

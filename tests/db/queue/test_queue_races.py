@@ -88,7 +88,7 @@ def _at_once(url: str, *calls: Callable[[Database], list[str]]) -> list[list[str
 def test_an_end_and_a_loss_at_the_same_moment_are_one_of_them(url: str, database: Database) -> None:
     for minute in range(MANY):
         due_at = NOW + timedelta(minutes=minute)
-        queue.plan_fire(database, "nightly", due_at, "timetable", [NewTask("", "measure", {})], NOW)
+        queue.plan_run(database, "nightly", due_at, "timetable", [NewTask("", "measure", {})], NOW)
         token = f"token-{minute}"
         assert queue.claim(database, owner="one", labels=(), jobs=["measure"], token=token, now=NOW)
 

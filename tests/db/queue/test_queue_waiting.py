@@ -13,7 +13,7 @@ from support.builders.run_records import a_night
 def test_waiting_tasks_are_listed_oldest_first_and_the_rest_counted(database: Database) -> None:
     tasks = (NewTask("a", "measure", {}, "h200"), NewTask("b", "detect", {}))
     for night in (1, 0, 2):
-        assert queue.plan_fire(database, "nightly", a_night(night), "timetable", tasks, a_night(night))
+        assert queue.plan_run(database, "nightly", a_night(night), "timetable", tasks, a_night(night))
     about = {"owner": "one", "labels": ["h200"], "jobs": ["measure"]}
     assert queue.claim(database, token="token", now=a_night(2), **about) is not None
 
@@ -29,7 +29,7 @@ def test_waiting_tasks_are_listed_oldest_first_and_the_rest_counted(database: Da
 
 def test_machines_whose_names_differ_in_a_capital_letter_are_two(database: Database) -> None:
     tasks = [NewTask(part, "measure", {}) for part in ("first", "begun")]
-    queue.plan_fire(database, "nightly", a_night(0), "timetable", tasks, a_night(0))
+    queue.plan_run(database, "nightly", a_night(0), "timetable", tasks, a_night(0))
     about = {"labels": [], "jobs": ["measure"], "now": a_night(0)}
     for token in ("one", "two"):
         assert queue.claim(database, owner="bench/1", token=token, **about) is not None
@@ -43,7 +43,7 @@ def test_machines_whose_names_differ_in_a_capital_letter_are_two(database: Datab
 def test_superseded_is_what_a_later_one_stands_for_and_not_what_people_cancelled(database: Database) -> None:
     for night in range(3):
         task = NewTask("a", "measure", {})
-        assert queue.plan_fire(database, "nightly", a_night(night), "timetable", [task], a_night(night))
+        assert queue.plan_run(database, "nightly", a_night(night), "timetable", [task], a_night(night))
     newest, cancelled, _ = queue_queries.tasks(database)
     assert queue.cancel(database, cancelled.id, a_night(2))
     assert queue.supersede(database, "nightly", newest.due_at, a_night(2)) == 1
@@ -60,7 +60,7 @@ def test_when_each_part_was_last_taken_up(database: Database) -> None:
 
     def due(schedule: str, night: int) -> None:
         new = [NewTask(part, "measure", {}, part) for part in parts]
-        assert queue.plan_fire(database, schedule, a_night(night), "timetable", new, a_night(night))
+        assert queue.plan_run(database, schedule, a_night(night), "timetable", new, a_night(night))
         queue.supersede(database, schedule, a_night(night), a_night(night))
 
     def taken_up(*labels: str, night: int) -> None:
@@ -100,11 +100,11 @@ def test_not_started_lists_the_newest_and_the_oldest_since_the_last_start(databa
     def due(night: int) -> None:
         new = [NewTask(part, "measure", {}, label) for part, label in parts.items()]
         new.append(NewTask("other", "detect", {}))
-        assert queue.plan_fire(database, "nightly", a_night(night), "timetable", new, a_night(night))
+        assert queue.plan_run(database, "nightly", a_night(night), "timetable", new, a_night(night))
         queue.supersede(database, "nightly", a_night(night), a_night(night))
 
     def found() -> list[tuple[str, int, str]]:
-        listed = queue_queries.unbegun(database, "measure")
+        listed = queue_queries.not_started(database, "measure")
         return sorted((each.part, (each.due_at - a_night(0)).days, each.state) for each in listed)
 
     assert found() == []

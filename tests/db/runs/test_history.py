@@ -59,7 +59,7 @@ def scheduled(
     """A task that made a run and ended, or did not."""
     task = NewTask(f"{track.track}@{track.label}", job, {"track": track.track}, track.label)
     token = f"{track}-{due_at}"
-    queue.plan_fire(database, track.schedule, due_at, "timetable", [task], due_at)
+    queue.plan_run(database, track.schedule, due_at, "timetable", [task], due_at)
     claimed = queue.claim(database, owner="one", labels=[track.label], jobs=[job], token=token, now=due_at)
     assert claimed is not None
     if run is not None:
@@ -240,7 +240,7 @@ def test_changes_along_many_nights(database: Database) -> None:
 def test_runs_say_whom_they_were_measured_for(database: Database) -> None:
     nightly(database, 0)
     task = NewTask("2.13.0@h200", "measure", {"track": "2.13.0", "baseline": "2.13.0"}, "h200")
-    queue.plan_fire(database, "nightly", a_night(1), "timetable", [task], a_night(1))
+    queue.plan_run(database, "nightly", a_night(1), "timetable", [task], a_night(1))
     claim = queue.claim(database, owner="o", labels=["h200"], jobs=["measure"], token="t", now=a_night(1))
     assert claim is not None and queue.set_run(database, "t", "night-1")
     old, new = an_environment("2.13.0+cpu", "stable"), an_environment("2.14.0+cpu", "candidate")

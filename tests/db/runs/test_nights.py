@@ -47,7 +47,7 @@ def measured(
 
 
 def fired(database: Database, due_at: datetime, *tasks: NewTask, how: str = "timetable") -> None:
-    assert queue.plan_fire(database, "nightly", due_at, how, tasks, due_at)
+    assert queue.plan_run(database, "nightly", due_at, how, tasks, due_at)
 
 
 def test_night_tasks_are_those_that_measure_newest_first(database: Database) -> None:
@@ -72,7 +72,7 @@ def test_night_tasks_are_those_that_measure_newest_first(database: Database) -> 
 def test_missed_fires_are_those_of_some_schedules_since_a_moment(database: Database) -> None:
     for night, how in enumerate(("missed", "missed", "timetable", "missed")):
         fired(database, a_night(night), how=how)
-    queue.plan_fire(database, "other", a_night(2), "missed", (), a_night(2))
+    queue.plan_run(database, "other", a_night(2), "missed", (), a_night(2))
     assert queue_queries.missed_fires(database, ["nightly"], a_night(1)) == {
         "nightly": [a_night(3), a_night(1)]
     }
@@ -80,13 +80,13 @@ def test_missed_fires_are_those_of_some_schedules_since_a_moment(database: Datab
 
 
 def test_the_last_fire_of_each_schedule_says_what_became_of_its_tasks(database: Database) -> None:
-    queue.plan_fire(database, "new", a_night(0), "first seen", (), a_night(0))
+    queue.plan_run(database, "new", a_night(0), "first seen", (), a_night(0))
     fired(database, a_night(0), NewTask("a", "measure", {}))
     fired(database, a_night(1), *(NewTask(part, "measure", {}) for part in "abc"))
     for token, state, error in (("1", "done", ""), ("2", "failed", "no disk"), ("3", "failed", "")):
         queue.claim(database, owner="o", labels=(), jobs=["measure"], token=token, now=a_night(2))
         queue.finish(database, token, state, {}, error, a_night(2))
-    (last,) = queue_queries.last_fires(database)
+    (last,) = queue_queries.last_scheduled_runs(database)
     assert (last.schedule, last.due_at, last.how) == ("nightly", a_night(1), "timetable")
     # The oldest task was done first: of the newest fire one failed, and one still waits.
     assert (last.states, last.error) == ({"failed": 2, "waiting": 1}, "no disk")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from db.connection.engine import Database, open_database
-from db.queue.commands import plan_fire
+from db.queue.commands import plan_run
 from db.queue.queries import attempts, schedulers, task
 from db.runs import queries
 from fleet.slurm.hosts import SlurmPlaces
@@ -53,7 +53,7 @@ def fire(database: Database, kind: str, label: str) -> Task:
     """Have something measured on a machine with that label."""
     moment = now()
     new = NewTask(f"{kind}@{label}", "measure", {"track": kind}, label)
-    plan_fire(database, "night", moment, "by hand", [new], moment)
+    plan_run(database, "night", moment, "by hand", [new], moment)
     return next(
         found for number in range(1, 9) if (found := task(database, number)) and found.due_at == moment
     )

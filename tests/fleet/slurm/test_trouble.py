@@ -12,7 +12,7 @@ from configuration.tables.slurm import SlurmSettings
 from fleet.engine import AgentRefused
 from fleet.slurm import queue as slurm_queue
 from runner import journal
-from scheduled_jobs.jobs.context import ChildLost, Ended
+from scheduled_jobs.jobs.context import ChildExit, ChildLost
 from support.servers.fleet_heads import RUN, under_way
 from support.servers.schedulers import executions, until
 from support.servers.slurm_cluster import SlurmCluster
@@ -21,7 +21,7 @@ from support.servers.slurm_site import WELL, Site, all_of
 pytestmark = pytest.mark.slow
 
 
-def ended_by_others(ended: Ended) -> str:
+def ended_by_others(ended: ChildExit) -> str:
     """What is said of a job whose processes were all asked to end at once; who hears it first is chance."""
     assert ended.code in (None, 130)
     return ended.sentence
@@ -71,7 +71,7 @@ def test_somebody_asks_the_job_to_end(at_slurm: Site, cluster: SlurmCluster) -> 
         at_slurm.midway()
         # What Slurm does by itself shortly before the time limit.
         cluster.call("scancel", "--batch", "--signal=TERM", at_slurm.number())
-    assert future.result() == Ended(130, None, "somebody asked its job in Slurm to end")
+    assert future.result() == ChildExit(130, None, "somebody asked its job in Slurm to end")
     assert at_slurm.mirror() == at_slurm.journal()
 
 

@@ -22,10 +22,11 @@ from analysis.comparison.verdict import Verdict, judge
 from analysis.detection.change_points import NightValue
 from analysis.detection.change_points import judge as judge_nights
 from analysis.detection.nights import Decision, JudgedSeries, Rules
+from records.evidence import ComparedRuns
 from records.findings import Finding, NewFinding
 from records.series import HistoryPoint, HistoryRun, SeriesKey, Track
-from scheduled_jobs.detection.confirmation_verdict import Ruling, ruling
-from scheduled_jobs.detection.findings import MachineSeries, Sides, decisions_of, seen, sides_of
+from scheduled_jobs.detection.confirmation_verdict import FindingVerdict, judge_finding
+from scheduled_jobs.detection.findings import MachineSeries, compared_runs, decisions_of, series_findings
 from scheduled_jobs.notifications.digest import digest
 from support.builders.notifications import MORNING
 from support.builders.notifications import a_night as a_night_to_report
@@ -83,7 +84,9 @@ class Drawn:
         if night is None:
             return None
         judged, series = looked_at(values[: night + 1]), self.series(values[: night + 1])
-        (new, *_) = [one for one in seen(TRACK, series, judged, ()).findings if one.direction == "worse"]
+        (new, *_) = [
+            one for one in series_findings(TRACK, series, judged, ()).findings if one.direction == "worse"
+        ]
         assert new.state == "candidate"
         return kept(new, series, 1 + seed)
 
@@ -94,17 +97,19 @@ class Drawn:
         for night in range(30, self.nights, 7):
             series = self.series(values[: night + 1])
             judged = looked_at(values[: night + 1], 7, decisions_of(series, known))
-            for new in seen(TRACK, series, judged, known).findings:
+            for new in series_findings(TRACK, series, judged, known).findings:
                 if any((each.at_run, each.direction) == (new.at_run, new.direction) for each in known):
                     # What was decided stays so, as where findings are stored.
                     continue
                 one = kept(new, series, 1 + len(known))
-                said = ruling(one, self.measured(sides_of(one), 1000 * seed + night), rebuilt=False)
+                said = judge_finding(
+                    one, self.measured(compared_runs(one), 1000 * seed + night), rebuilt=False
+                )
                 change = said.verdict.change if said.verdict else None
                 known.append(replace(one, state=said.state, change=one.change if change is None else change))
         return known
 
-    def measured(self, sides: Sides, seed: int) -> CaseResult:
+    def measured(self, sides: ComparedRuns, seed: int) -> CaseResult:
         """What a session of these two builds says: pairs as the plan takes them."""
         chance, pairs = random.Random(f"pairs {seed}"), list[Pair]()
         effect = self.truth(int(sides.new)) - self.truth(int(sides.old))
@@ -147,10 +152,10 @@ def first_seen(values: list[float]) -> list[int]:
     return sorted(one.raised for one in (*judged.candidates, *judged.returned) if one.direction == "worse")
 
 
-def rulings(drawn: Drawn, series: int = SERIES) -> list[Ruling]:
+def rulings(drawn: Drawn, series: int = SERIES) -> list[FindingVerdict]:
     """What became of what was found in so many series."""
     found = [one for seed in range(series) if (one := drawn.found(seed)) is not None]
-    return [ruling(one, drawn.measured(sides_of(one), one.id), rebuilt=False) for one in found]
+    return [judge_finding(one, drawn.measured(compared_runs(one), one.id), rebuilt=False) for one in found]
 
 
 CHAINS = {

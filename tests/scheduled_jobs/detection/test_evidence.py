@@ -11,7 +11,7 @@ from db.connection.engine import Database
 from db.runs import store
 from records.environments import Environment
 from records.machines import Machine
-from scheduled_jobs.detection.confirmation_verdict import ruling
+from scheduled_jobs.detection.confirmation_verdict import judge_finding
 from scheduled_jobs.detection.evidence import bisect_offer, moved_with, operator_difference
 from support.builders.detection_series import known
 from support.builders.run_records import MLP, a_machine, a_night, a_run, an_environment, an_outcome
@@ -43,14 +43,14 @@ def test_operators_that_moved_on_that_machine_in_those_nights() -> None:
     one = known()
     key = replace(one.key, case=MATMUL)
     other = replace(one, id=8, key=key, change=0.2)
-    assert [each["finding"] for each in moved_with(one, [one, other, replace(one, id=9)])] == [8]
+    assert [each.finding for each in moved_with(one, [one, other, replace(one, id=9)])] == [8]
     for unlike in (
         replace(other, machine="another"),
         replace(other, state="refuted"),
         replace(other, state="machine"),
         replace(other, at=one.at + timedelta(days=3)),
     ):
-        assert moved_with(one, [unlike]) == []
+        assert moved_with(one, [unlike]) == ()
 
 
 def a_result(word: Word = "slower", *, old: str = "ok", new: str = "ok") -> CaseResult:
@@ -73,29 +73,29 @@ def a_result(word: Word = "slower", *, old: str = "ok", new: str = "ok") -> Case
 )
 def test_a_verdict_decides(word: Word, direction: str, state: str) -> None:
     one = known(direction=direction)
-    assert ruling(one, a_result(word), rebuilt=False).state == state
+    assert judge_finding(one, a_result(word), rebuilt=False).state == state
     expected = "unclear" if state == "refuted" else state
-    assert ruling(one, a_result(word), rebuilt=True).state == expected
+    assert judge_finding(one, a_result(word), rebuilt=True).state == expected
 
 
 def test_a_drift_is_confirmed_by_more_than_its_known_pieces() -> None:
     # The session compares from before the first piece and shows 0.1.
     one = known(shape="drift")
     for before, state in ((0.07, "confirmed"), (0.098, "refuted"), (0.12, "refuted")):
-        drift = replace(one, evidence={**one.evidence, "began_as": 5, "confirmed_before": before})
-        assert ruling(drift, a_result(), rebuilt=False).state == state
+        drift = replace(one, evidence=replace(one.evidence, began_as=5, confirmed_before=before))
+        assert judge_finding(drift, a_result(), rebuilt=False).state == state
 
 
 def test_what_has_no_number_is_unclear_and_says_why() -> None:
     one = known()
-    broke = ruling(one, a_result(new="crashed"), rebuilt=False)
+    broke = judge_finding(one, a_result(new="crashed"), rebuilt=False)
     assert (broke.state, broke.reason) == (
         "unclear",
         "in the new environment the case ended crashed (signal 11)",
     )
-    assert "did not measure" in ruling(one, None, rebuilt=False).reason
+    assert "did not measure" in judge_finding(one, None, rebuilt=False).reason
     memory = replace(one, key=replace(one.key, metric="rss_peak"))
-    assert ruling(memory, a_result(), rebuilt=False).reason == "no pair of the session has rss_peak"
+    assert judge_finding(memory, a_result(), rebuilt=False).reason == "no pair of the session has rss_peak"
 
 
 def test_newer_tables_from_elsewhere_hide_none_of_both_sides(sqlite: Database) -> None:
@@ -118,4 +118,4 @@ def test_newer_tables_from_elsewhere_hide_none_of_both_sides(sqlite: Database) -
     traced("elsewhere", 2, new, 100, a_machine("bench-2", "EPYC"))
     told = operator_difference(sqlite, key, old.torch_version, new.torch_version)
     assert told is not None
-    assert (told["old_run"], told["new_run"], told["total_us"]) == ("old", "new", {"operator": 1.0})
+    assert (told.old_run, told.new_run, told.total_us) == ("old", "new", {"operator": 1.0})

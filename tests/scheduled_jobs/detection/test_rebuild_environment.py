@@ -11,15 +11,23 @@ from configuration.tables.environments import EnvironmentSettings
 from runner.environments.recipe import Recipe
 from runner.environments.spec import Wanted, parse_spec
 from runner.environments.store import Store
-from scheduled_jobs.detection.rebuild_environment import Gone, Side, find_side, side_elsewhere, version_spec
+from scheduled_jobs.detection.rebuild_environment import (
+    EnvironmentChoice,
+    EnvironmentGone,
+    find_environment,
+    remote_environment,
+    version_spec,
+)
 from support.builders.detection_nights import build, nightly
 from support.builders.run_records import an_environment
 
 STABLE = an_environment("2.13.0+cpu", name="stable")
 
 
-def side(tmp_path: Path, environment: Any, newest: str = "", **declared: EnvironmentSettings) -> Side:
-    return find_side(environment, newest, declared, Store(tmp_path / "environments"))
+def side(
+    tmp_path: Path, environment: Any, newest: str = "", **declared: EnvironmentSettings
+) -> EnvironmentChoice:
+    return find_environment(environment, newest, declared, Store(tmp_path / "environments"))
 
 
 def test_what_was_built_is_known_by_its_fingerprint(tmp_path: Path) -> None:
@@ -71,9 +79,9 @@ def test_an_interpreter_is_what_it_was_last_and_nothing_older(tmp_path: Path) ->
 
 def test_what_no_index_has_is_gone(tmp_path: Path) -> None:
     own = replace(STABLE, torch_version="2.14.0a0+git1234567")
-    with pytest.raises(Gone, match="its version is none that a package index offers"):
+    with pytest.raises(EnvironmentGone, match="its version is none that a package index offers"):
         side(tmp_path, own)
-    with pytest.raises(Gone):
+    with pytest.raises(EnvironmentGone):
         side(tmp_path, STABLE, stable=EnvironmentSettings(wheel="/tmp/torch-2.13.0-py3-none-any.whl"))
 
 
@@ -85,10 +93,10 @@ def test_a_version_is_asked_for_without_its_local_part() -> None:
 
 def test_on_another_machine_nothing_of_ours_stands_for_it() -> None:
     ours = replace(STABLE, torch_version="2.14.0a0+git1234")
-    assert side_elsewhere(STABLE, STABLE.fingerprint) == Side("stable", STABLE)
-    assert side_elsewhere(STABLE, "other") == Side("2.13.0", STABLE, rebuilt=True)
+    assert remote_environment(STABLE, STABLE.fingerprint) == EnvironmentChoice("stable", STABLE)
+    assert remote_environment(STABLE, "other") == EnvironmentChoice("2.13.0", STABLE, rebuilt=True)
     # Its name is another day's by now, even where it was the newest.
-    assert side_elsewhere(nightly(1), nightly(1).fingerprint).text == "nightly 2026-09-02"
-    assert side_elsewhere(ours, ours.fingerprint).text == "stable"
-    with pytest.raises(Gone, match="is another one today"):
-        side_elsewhere(ours, "other")
+    assert remote_environment(nightly(1), nightly(1).fingerprint).text == "nightly 2026-09-02"
+    assert remote_environment(ours, ours.fingerprint).text == "stable"
+    with pytest.raises(EnvironmentGone, match="is another one today"):
+        remote_environment(ours, "other")

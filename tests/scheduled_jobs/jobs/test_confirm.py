@@ -11,15 +11,16 @@ from db.connection.engine import Database, open_database
 from db.findings import store as findings
 from db.runs import store
 from records.environments import Environment
+from records.evidence import Confirmation
 from records.findings import Finding, NewFinding
 from records.series import Track
 from records.tasks import Task
 from reports.text.finding_text import because
-from scheduled_jobs.detection.confirmation_command import planned
-from scheduled_jobs.detection.findings import sides_of
+from scheduled_jobs.detection.confirmation_command import plan_confirmation
+from scheduled_jobs.detection.findings import compared_runs
 from scheduled_jobs.detection.sessions import MOST_TRIES, neighbours, plan_sessions
 from scheduled_jobs.jobs.confirm import confirm
-from scheduled_jobs.jobs.context import Done
+from scheduled_jobs.jobs.context import JobResult
 from scheduled_jobs.jobs.detect import detect
 from support.builders.detection_nights import (
     CASES,
@@ -32,7 +33,7 @@ from support.builders.detection_nights import (
     build,
     claimed,
     finish,
-    hands,
+    job_context,
     nightly,
     waiting,
 )
@@ -60,12 +61,12 @@ class Watched:
         assert set(found) == {RESNET_COMPILED, *beside}
         self.id = found[RESNET_COMPILED]
 
-    def look(self) -> Done:
+    def look(self) -> JobResult:
         spec = {"schedule": "alone", "track": "nightly", "label": ""}
         self.looks += 1
         now = MORNING + timedelta(seconds=self.looks)
         task = a_task(self.database, "detect", spec, now)
-        done = detect(task, hands(self.folder, now))
+        done = detect(task, job_context(self.folder, now))
         finish(self.database, task, done, now)
         return done
 
@@ -73,9 +74,9 @@ class Watched:
         child = Child(self.folder / "data", (OLD, NEW), {RESNET_COMPILED: ratio})
         return replace(child, **changes)  # pyright: ignore[reportArgumentType]
 
-    def confirm(self, child: Child) -> Done:
+    def confirm(self, child: Child) -> JobResult:
         (task,) = waiting(self.database, "confirm")
-        return confirm(task, hands(self.folder, MORNING, child))
+        return confirm(task, job_context(self.folder, MORNING, child))
 
     @property
     def finding(self) -> Finding:
@@ -105,18 +106,18 @@ def test_what_the_pairs_show_too_is_a_regression(watched: Watched) -> None:
     )
     # Nobody asked whether to upgrade.
     assert "--confirms" in command
-    evidence = found.evidence
-    assert evidence["run"] == done.result["run"] and evidence["verdict"]["word"] == "slower"
+    evidence, session = found.evidence, found.evidence.confirmation
+    assert session.run == done.result["run"] and session.verdict.word == "slower"
     # Nothing but the candidate is measured until it is confirmed.
-    assert command.count("--case") == 1 and evidence["neighbours"] == []
-    assert [each["torch"] for each in evidence["compared"]] == [OLD.torch_version, NEW.torch_version]
-    assert evidence["bisect"].startswith(
+    assert command.count("--case") == 1 and session.neighbours == ()
+    assert [each.torch for each in session.compared] == [OLD.torch_version, NEW.torch_version]
+    assert session.bisect.startswith(
         "pyrometer bisect 'nightly 2026-09-10' 'nightly 2026-09-19' --case resnet50"
     )
-    assert evidence["bisect"].endswith(" --metric latency_floor")
-    assert evidence["reproduce"].startswith("pyrometer upgrade /") and not evidence["rebuilt"]
+    assert session.bisect.endswith(" --metric latency_floor")
+    assert session.reproduce.startswith("pyrometer upgrade /") and not session.rebuilt
     # What was seen stays beside what was measured.
-    assert evidence["changes"] and evidence["detected"]["nights"] == LAST + 1
+    assert evidence.changes and evidence.detected.nights == LAST + 1
 
 
 def test_what_came_back_while_its_session_waited_is_not_judged_by_nights_without_it(
@@ -131,7 +132,7 @@ def test_what_came_back_while_its_session_waited_is_not_judged_by_nights_without
     watched.look()
     child = watched.child(environments=(OLD, newest))
     running = claimed_again(sqlite, task)
-    done = confirm(running, hands(tmp_path, MORNING, child))
+    done = confirm(running, job_context(tmp_path, MORNING, child))
     states = {one.key.case: one.state for one in findings.findings(sqlite)}
     assert states == {RESNET_COMPILED: "confirmed", MLP: "candidate"}
     assert MLP not in child.commands[0]
@@ -139,7 +140,7 @@ def test_what_came_back_while_its_session_waited_is_not_judged_by_nights_without
     finish(sqlite, running, done, MORNING)
     assert [task.schedule for task in waiting(sqlite, "detect")] == ["detect:alone"]
     (other,) = [one for one in findings.findings(sqlite) if one.key.case == MLP]
-    assert (sides_of(other).old, sides_of(other).new) == (OLD.fingerprint, NEW.fingerprint)
+    assert (compared_runs(other).old, compared_runs(other).new) == (OLD.fingerprint, NEW.fingerprint)
 
 
 def test_a_regression_is_traced_on_both_sides(watched: Watched) -> None:
@@ -148,7 +149,7 @@ def test_a_regression_is_traced_on_both_sides(watched: Watched) -> None:
     # The first one fails: nothing would be left to subtract the other from.
     (traced,) = child.commands[1:]
     assert traced[:2] == ["profile", RESNET_COMPILED] and traced[3].endswith(f"{OLD.name}-00000000")
-    assert watched.finding.evidence["operators"] is None
+    assert watched.finding.evidence.confirmation.operators is None
 
 
 def test_tables_of_both_sides_are_subtracted(watched: Watched, sqlite: Database) -> None:
@@ -162,9 +163,9 @@ def test_tables_of_both_sides_are_subtracted(watched: Watched, sqlite: Database)
         )
         store.save_outcomes(sqlite, traced, [outcome])
     watched.confirm(watched.child())
-    told = watched.finding.evidence["operators"]
-    assert (told["old_run"], told["new_run"]) == (f"traced-{OLD.name}", f"traced-{NEW.name}")
-    assert [(row["name"], row["delta_us"]) for row in told["rows"]] == [("aten::mm", 40.0)]
+    told = watched.finding.evidence.confirmation.operators
+    assert (told.old_run, told.new_run) == (f"traced-{OLD.name}", f"traced-{NEW.name}")
+    assert [(row["name"], row["delta_us"]) for row in told.rows] == [("aten::mm", 40.0)]
 
 
 def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
@@ -172,7 +173,9 @@ def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
 ) -> None:
     (task,) = waiting(sqlite, "confirm")
     running = claimed_again(sqlite, task)
-    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, watched.child(1.0))), MORNING)
+    finish(
+        sqlite, running, confirm(running, job_context(watched.folder, MORNING, watched.child(1.0))), MORNING
+    )
     nights, slower = Nights(sqlite), {RESNET_COMPILED: 1.1}
     nights.add(range(LAST + 1, SLOWER + 10), slower)
     assert (watched.look().result["repeated"], watched.finding.state) == (0, "refuted")
@@ -188,7 +191,7 @@ def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
     (task,) = waiting(sqlite, "confirm")
     running = claimed_again(sqlite, task)
     child = watched.child(1.0, environments=(first, nightly(SLOWER + 10)))
-    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, child)), MORNING)
+    finish(sqlite, running, confirm(running, job_context(watched.folder, MORNING, child)), MORNING)
     assert child.commands[0][1].endswith(f"{first.name}-00000007")
     assert (watched.finding.state, because("refuted", watched.finding.evidence)) == (
         "refuted",
@@ -202,17 +205,17 @@ def test_neighbours_are_measured_once_a_candidate_is_confirmed(watched: Watched,
     (task,) = waiting(sqlite, "confirm")
     running = claimed_again(sqlite, task)
     child = watched.child()
-    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, child)), MORNING)
+    finish(sqlite, running, confirm(running, job_context(watched.folder, MORNING, child)), MORNING)
     (after,) = waiting(sqlite, "confirm")
-    done = confirm(after, hands(watched.folder, MORNING, child))
+    done = confirm(after, job_context(watched.folder, MORNING, child))
     command = child.commands[-1]
     assert command[:3] == child.commands[0][:3] and command[command.index("--case") + 1] == RESNET
     assert (done.state, done.result["summary"], done.follow_ups) == ("done", "1 neighbour measured", ())
     found = watched.finding
-    (neighbour,) = found.evidence["neighbours"]
-    assert (neighbour["case"], neighbour["word"]) == (RESNET, "same")
+    (neighbour,) = found.evidence.confirmation.neighbours
+    assert (neighbour.case, neighbour.verdict.word) == (RESNET, "same")
     # What was decided stays as it was, with the run that decided it.
-    assert found.state == "confirmed" and found.evidence["run"] != done.result["run"]
+    assert found.state == "confirmed" and found.evidence.confirmation.run != done.result["run"]
 
 
 def test_what_is_refuted_has_no_neighbours_measured(watched: Watched) -> None:
@@ -222,10 +225,10 @@ def test_what_is_refuted_has_no_neighbours_measured(watched: Watched) -> None:
 def test_neighbours_that_cannot_be_measured_change_nothing(watched: Watched, sqlite: Database) -> None:
     (task,) = waiting(sqlite, "confirm")
     running = claimed_again(sqlite, task)
-    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, watched.child())), MORNING)
+    finish(sqlite, running, confirm(running, job_context(watched.folder, MORNING, watched.child())), MORNING)
     before = watched.finding
     (after,) = waiting(sqlite, "confirm")
-    done = confirm(after, hands(watched.folder, MORNING, watched.child(refuses="the disk is full")))
+    done = confirm(after, job_context(watched.folder, MORNING, watched.child(refuses="the disk is full")))
     assert (done.state, done.error, watched.finding) == ("failed", "the disk is full", before)
 
 
@@ -233,8 +236,8 @@ def test_neighbours_that_cannot_be_measured_change_nothing(watched: Watched, sql
 def test_what_the_pairs_do_not_show_is_refuted(watched: Watched, ratio: float, reason: str) -> None:
     done = watched.confirm(watched.child(ratio))
     found = watched.finding
-    assert (found.state, done.result["refuted"]) == ("refuted", 1) and reason in found.evidence["reason"]
-    assert "bisect" not in found.evidence
+    assert (found.state, done.result["refuted"]) == ("refuted", 1)
+    assert reason in found.evidence.confirmation.reason and found.evidence.confirmation.bisect == ""
     # It is kept as that, and nobody asks for it again.
     assert watched.look().follow_ups == () and watched.finding.state == "refuted"
 
@@ -249,7 +252,9 @@ def test_an_operator_of_the_same_session_moved_too_only_where_it_is_not_refuted(
     assert len(task.spec["findings"]) == 2 and task.spec["findings"][0] == watched.id
     watched.confirm(watched.child(ratios={RESNET_COMPILED: 1.1, OPERATOR: ratio}))
     found = watched.finding
-    assert found.state == "confirmed" and [one["state"] for one in found.evidence["moved_with"]] == told
+    assert (
+        found.state == "confirmed" and [one.state for one in found.evidence.confirmation.moved_with] == told
+    )
 
 
 def test_what_moved_too_is_stored_with_the_decision_itself(
@@ -267,7 +272,7 @@ def test_what_moved_too_is_stored_with_the_decision_itself(
         watched.confirm(watched.child(ratios={RESNET_COMPILED: 1.1, OPERATOR: 1.08}))
     found = watched.finding
     assert found.state == "confirmed"
-    told = [(one["case"], one["state"], round(one["change"], 2)) for one in found.evidence["moved_with"]]
+    told = [(one.case, one.state, round(one.change, 2)) for one in found.evidence.confirmation.moved_with]
     assert told == [(OPERATOR, "confirmed", 0.08)]
 
 
@@ -278,11 +283,11 @@ def test_where_an_environment_is_gone_and_cannot_come_back_it_waits(
     for number in range(MOST_TRIES):
         (task,) = waiting(sqlite, "confirm")
         running = claimed_again(sqlite, task)
-        done = confirm(running, hands(watched.folder, MORNING, child))
+        done = confirm(running, job_context(watched.folder, MORNING, child))
         finish(sqlite, running, done, MORNING)
         found = watched.finding
-        assert (done.state, found.state, found.evidence["tries"]) == ("failed", "candidate", number + 1)
-        assert found.evidence["waits"] == done.error == child.refuses
+        assert (done.state, found.state, found.evidence.tries) == ("failed", "candidate", number + 1)
+        assert found.evidence.waits == done.error == child.refuses
         watched.look()
     assert waiting(sqlite, "confirm") == []
 
@@ -297,7 +302,7 @@ def test_another_pytorch_in_the_old_ones_place_judges_nothing(watched: Watched) 
     other = replace(OLD, fingerprint="other", torch_version="2.15.0+cpu")
     done = watched.confirm(watched.child(environments=(other, NEW)))
     assert done.state == "failed" and "is another today" in done.error
-    assert (watched.finding.state, watched.finding.evidence["tries"]) == ("candidate", 1)
+    assert (watched.finding.state, watched.finding.evidence.tries) == ("candidate", 1)
 
 
 def test_a_side_that_was_built_anew_refutes_nothing(watched: Watched) -> None:
@@ -308,12 +313,16 @@ def test_a_side_that_was_built_anew_refutes_nothing(watched: Watched) -> None:
     watched.confirm(child)
     assert child.commands[0][1] == "nightly 2026-09-10"
     found = watched.finding
-    assert found.state == "unclear" and "built anew" in found.evidence["reason"] and found.evidence["rebuilt"]
+    assert (
+        found.state == "unclear"
+        and "built anew" in found.evidence.confirmation.reason
+        and found.evidence.confirmation.rebuilt
+    )
 
 
 def test_one_that_was_called_fixed_returns(watched: Watched, sqlite: Database) -> None:
     fixed = findings.save_findings(sqlite, [earlier(watched.finding)], a_night(3))[0]
-    findings.decide(sqlite, fixed.id, "confirmed", 0.1, 0.09, 0.11, {}, a_night(3))
+    findings.decide(sqlite, fixed.id, "confirmed", 0.1, 0.09, 0.11, Confirmation(), a_night(3))
     findings.triage(sqlite, fixed.id, "fixed", "ada", "", None, a_night(4))
     watched.confirm(watched.child())
     assert (watched.finding.returns_of, watched.finding.triage) == (fixed.id, "open")
@@ -337,7 +346,7 @@ def earlier(one: Finding) -> NewFinding:
 
 
 def test_what_was_decided_meanwhile_is_not_measured(watched: Watched, sqlite: Database) -> None:
-    findings.decide(sqlite, watched.id, "refuted", 0.0, None, None, {}, MORNING)
+    findings.decide(sqlite, watched.id, "refuted", 0.0, None, None, Confirmation(), MORNING)
     child = watched.child()
     done = watched.confirm(child)
     assert (done.state, child.commands) == ("done", []) and "nothing" in done.result["summary"]
@@ -358,7 +367,9 @@ def test_what_only_an_empty_cache_tells_is_measured_with_one_in_each_pair(watche
     assert len({each.task(again).part for each in both}) == 2
     with open_database(f"sqlite:///{watched.folder}/database/pyrometer.db") as database:
         commands = {
-            found.key.metric: planned(database, hands(watched.folder, MORNING), [found], []).command
+            found.key.metric: plan_confirmation(
+                database, job_context(watched.folder, MORNING), [found], []
+            ).command
             for found in (one, compiles, warm)
         }
     also = {
@@ -385,7 +396,10 @@ def test_memory_that_includes_compiling_is_measured_with_an_empty_cache_where_an
     sessions = plan_sessions(found, {})
     assert {each.cold: each.findings for each in sessions} == {True: (77,), False: (78,)}
     with open_database(f"sqlite:///{watched.folder}/database/pyrometer.db") as database:
-        commands = [planned(database, hands(watched.folder, MORNING), [each], []).command for each in found]
+        commands = [
+            plan_confirmation(database, job_context(watched.folder, MORNING), [each], []).command
+            for each in found
+        ]
     assert ["--cold-pairs" in command for command in commands] == [True, False]
     # Two pairs tell what hardly varies.
     assert not any("--also" in command for command in commands)
@@ -401,7 +415,7 @@ def test_what_is_neither_better_nor_worse_keeps_no_other_from_its_verdict(watche
         ),
     ]
     with open_database(f"sqlite:///{watched.folder}/database/pyrometer.db") as database:
-        command = planned(database, hands(watched.folder, MORNING), found, []).command
+        command = plan_confirmation(database, job_context(watched.folder, MORNING), found, []).command
     assert command[command.index("--also") :] == ["--also", "latency"]
 
 
@@ -409,7 +423,7 @@ def test_cases_of_ones_own_are_brought_along(watched: Watched) -> None:
     toml = TOML + 'case_files = ["mine.py", "/elsewhere/cases.py"]\n'
     (task,) = waiting(watched.database, "confirm")
     child = watched.child()
-    confirm(task, hands(watched.folder, MORNING, child, toml))
+    confirm(task, job_context(watched.folder, MORNING, child, toml))
     own = ["--cases", str(watched.folder / "mine.py"), "--cases", "/elsewhere/cases.py"]
     for command in child.commands:
         at = command.index("--cases")
@@ -432,8 +446,8 @@ def test_what_a_name_stood_for_is_known_however_much_others_measured_since(
             machine=a_machine("another"),
         )
         store.save_run(sqlite, other)
-    away = replace(hands(tmp_path, a_night(9)), away=True)
-    session = planned(sqlite, away, [a_finding(sqlite)], [])
+    away = replace(job_context(tmp_path, a_night(9)), away=True)
+    session = plan_confirmation(sqlite, away, [a_finding(sqlite)], [])
     assert (session.old.text, session.new.text) == ("ours-1", "ours-2")
 
 
@@ -443,7 +457,7 @@ def test_the_others_of_the_workload_are_neighbours() -> None:
 
 
 def test_where_a_night_was_pruned_it_waits_with_a_sentence(watched: Watched, sqlite: Database) -> None:
-    old = sides_of(watched.finding).old_run
+    old = compared_runs(watched.finding).old_run
     assert forget_run(sqlite, old, force=True) is not None
     child = watched.child()
     done = watched.confirm(child)
@@ -452,4 +466,4 @@ def test_where_a_night_was_pruned_it_waits_with_a_sentence(watched: Watched, sql
     assert (watched.finding.state, because("candidate", watched.finding.evidence)) == ("candidate", sentence)
     # The next look knows other nights that lie surely before.
     watched.look()
-    assert sides_of(watched.finding).old_run != old and len(waiting(sqlite, "confirm")) >= 1
+    assert compared_runs(watched.finding).old_run != old and len(waiting(sqlite, "confirm")) >= 1

@@ -11,11 +11,21 @@ from db.admin.delete_run import forget_run
 from db.connection.engine import Database
 from db.findings import store as findings
 from db.queue import commands as queue
+from records.evidence import Confirmation
 from records.findings import Finding
-from scheduled_jobs.detection.border_levels import CROSSED, crossed_of
-from scheduled_jobs.jobs.context import Done
+from scheduled_jobs.detection.border_levels import BORDER_CHANGES, border_change_of
+from scheduled_jobs.jobs.context import JobResult
 from scheduled_jobs.jobs.detect import detect
-from support.builders.detection_nights import PINNED, TOML, Nights, a_task, finish, hands, nightly, waiting
+from support.builders.detection_nights import (
+    PINNED,
+    TOML,
+    Nights,
+    a_task,
+    finish,
+    job_context,
+    nightly,
+    waiting,
+)
 from support.builders.run_records import MLP, RESNET, RESNET_COMPILED, a_machine, a_night
 from workflows.errors import JobError
 
@@ -23,18 +33,18 @@ from workflows.errors import JobError
 SLOWER = 30
 #: The last night of those that show it.
 LAST = SLOWER + 4
-Look = Callable[..., Done]
+Look = Callable[..., JobResult]
 
 
 @pytest.fixture
 def look(sqlite: Database, tmp_path: Path) -> Look:
     """Have a track judged on the morning after a night, as the service does it."""
 
-    def looked(night: int, schedule: str = "alone", track: str = "nightly", label: str = "") -> Done:
+    def looked(night: int, schedule: str = "alone", track: str = "nightly", label: str = "") -> JobResult:
         now = a_night(night).replace(hour=9)
         spec = {"schedule": schedule, "track": track, "label": label}
         task = a_task(sqlite, "detect", spec, now)
-        done = detect(task, hands(tmp_path, now))
+        done = detect(task, job_context(tmp_path, now))
         finish(sqlite, task, done, now)
         return done
 
@@ -46,7 +56,7 @@ def the_finding(database: Database) -> Finding:
     return found
 
 
-def sessions(done: Done) -> list[Any]:
+def sessions(done: JobResult) -> list[Any]:
     return [task for follow_up in done.follow_ups for task in follow_up.tasks]
 
 
@@ -61,9 +71,9 @@ def test_a_step_becomes_a_candidate_and_a_session(sqlite: Database, look: Look) 
     assert (found.key.case, found.at_run) == (RESNET_COMPILED, after[0])
     assert found.change == pytest.approx(0.095, abs=0.02)
     # Its place may be off by a night: the two that are compared lie surely before it and after it.
-    assert (found.before_run, found.evidence["new_run"]) == (before[-2], after[1])
+    assert (found.before_run, found.evidence.new_run) == (before[-2], after[1])
     assert found.old_environment == nightly(SLOWER - 2).fingerprint
-    changed = {each["name"] for each in found.evidence["changes"]}
+    changed = {each.name for each in found.evidence.changes}
     assert "triton" in changed and found.group_key.startswith(f"bench-1/{after[0]}/")
     (session,) = sessions(done)
     assert (session.job, session.label) == ("confirm", "bench-1")
@@ -166,7 +176,7 @@ def test_across_a_border_without_a_baseline_the_levels_are_reported(sqlite: Data
     nights = Nights(sqlite)
     nights.add(range(SLOWER), driver="575.57")
     nights.add(range(SLOWER, SLOWER + 1), {MLP: 1.3, RESNET: 1.1, RESNET_COMPILED: 1.1}, driver="580.65")
-    (found,) = map(crossed_of, look(SLOWER).result[CROSSED])
+    (found,) = map(border_change_of, look(SLOWER).result[BORDER_CHANGES])
     assert (found.machine, found.track, found.metric) == ("bench-1", "nightly", "latency_floor")
     assert (found.nights, found.cases, found.border) == (1, 3, "driver: 575.57 to 580.65")
     assert found.middle == pytest.approx(math.log(1.1), abs=0.01)
@@ -175,7 +185,7 @@ def test_across_a_border_without_a_baseline_the_levels_are_reported(sqlite: Data
     reported: list[int] = []
     for night in range(SLOWER + 1, SLOWER + 5):
         nights.add(range(night, night + 1), {MLP: 1.3, RESNET: 1.1, RESNET_COMPILED: 1.1}, driver="580.65")
-        reported += [each["nights"] for each in look(night).result[CROSSED]]
+        reported += [each["nights"] for each in look(night).result[BORDER_CHANGES]]
     assert reported == [4]
 
 
@@ -188,7 +198,7 @@ def test_a_case_that_is_no_longer_measured_is_not_reported_again_and_again(
     others = Nights(sqlite, cases=(RESNET, RESNET_COMPILED))
     others.add(range(SLOWER + 1, SLOWER + 3), driver="580.65")
     # The last night of the third case is the first one with the new driver.
-    assert look(SLOWER + 2).result[CROSSED] == []
+    assert look(SLOWER + 2).result[BORDER_CHANGES] == []
 
 
 @pytest.mark.parametrize("track", ["nightly", "2.13.0"])
@@ -199,7 +209,7 @@ def test_beside_a_baseline_they_are_judged_and_not_reported(sqlite: Database, lo
     ):
         each.add(range(SLOWER), driver="575.57")
         each.add(range(SLOWER, SLOWER + 1), driver="580.65")
-    assert look(SLOWER, "nightly", track).result[CROSSED] == []
+    assert look(SLOWER, "nightly", track).result[BORDER_CHANGES] == []
 
 
 def test_two_machines_of_one_label_have_levels_of_their_own(sqlite: Database, look: Look) -> None:
@@ -213,7 +223,7 @@ def test_what_is_neither_better_nor_worse_is_not_watched(sqlite: Database, tmp_p
     task = a_task(sqlite, "detect", {"schedule": "alone", "track": "nightly", "label": ""}, a_night(3))
     toml = TOML.replace('watch = ["latency_floor"]', 'watch = ["latency_floor", "power"]')
     with pytest.raises(JobError, match="schedule alone watches power, which is neither better nor worse"):
-        detect(task, hands(tmp_path, a_night(3), toml=toml))
+        detect(task, job_context(tmp_path, a_night(3), toml=toml))
 
 
 def test_a_track_of_nobody_has_nothing(look: Look) -> None:
@@ -245,7 +255,7 @@ def test_a_finding_that_is_older_than_the_history_is_left_as_it_is(sqlite: Datab
     nights.add(range(SLOWER, LAST + 1), {RESNET_COMPILED: 1.1})
     look(LAST)
     found = the_finding(sqlite)
-    findings.decide(sqlite, found.id, "refuted", 0.0, None, None, {}, a_night(LAST))
+    findings.decide(sqlite, found.id, "refuted", 0.0, None, None, Confirmation(), a_night(LAST))
     nights.add(range(LAST + 1, LAST + 12), {RESNET_COMPILED: 1.1})
     # The first night of the level that was left is gone, and so is the side of a second comparison.
     assert forget_run(sqlite, runs[0], force=True) is not None

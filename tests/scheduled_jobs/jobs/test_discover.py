@@ -9,13 +9,13 @@ import pytest
 from configuration.settings import load_settings
 from db.connection.engine import Database
 from db.findings import notices
-from db.queue.commands import plan_fire
+from db.queue.commands import plan_run
 from records.tasks import NewTask, Task
 from runner.errors import IndexFailed
-from scheduled_jobs.jobs.context import Done, Hands
+from scheduled_jobs.jobs.context import JobContext, JobResult
 from scheduled_jobs.jobs.discover import RELEASE, discover, pinned_version
 from scheduled_jobs.jobs.upgrade import upgrade
-from support.builders.detection_nights import Child, a_task, claimed, finish, hands, nightly, waiting
+from support.builders.detection_nights import Child, a_task, claimed, finish, job_context, nightly, waiting
 from support.builders.run_records import a_night
 from support.fakes.torch_wheels import write_wheel
 
@@ -59,17 +59,17 @@ class Discovery:
     def __init__(self, database: Database, folder: Path) -> None:
         self.database, self.folder, self.looks, self.toml = database, folder, 0, TOML
 
-    def hands(self, now: datetime) -> Hands:
+    def job_context(self, now: datetime) -> JobContext:
         (self.folder / "settings").mkdir(exist_ok=True)
         (self.folder / "settings" / "pyrometer.toml").write_text(self.toml)
         settings = load_settings(cwd=self.folder / "settings", environ={})
-        return replace(hands(self.folder, now), settings=settings)
+        return replace(job_context(self.folder, now), settings=settings)
 
-    def look(self, *, plant: bool = True) -> Done:
+    def look(self, *, plant: bool = True) -> JobResult:
         self.looks += 1
         now = a_night(0) + timedelta(hours=6 * self.looks)
         task = a_task(self.database, "discover", {}, now)
-        done = discover(task, self.hands(now))
+        done = discover(task, self.job_context(now))
         if plant:
             finish(self.database, task, done, now)
         return done
@@ -110,7 +110,8 @@ def test_the_upgrade_of_a_schedule_over_nodes_is_on_one(
     assert task.spec["suite"] == "cpu" and "nodes" not in task.spec
     child = Child(tmp_path / "data", (nightly(1), nightly(2)), {"resnet50/infer/-/eager": 0.8})
     assert (
-        upgrade(claimed(sqlite, a_night(1), task.label), hands(tmp_path, a_night(1), child)).state == "done"
+        upgrade(claimed(sqlite, a_night(1), task.label), job_context(tmp_path, a_night(1), child)).state
+        == "done"
     )
     # `pyrometer upgrade` knows no such option.
     assert "--nodes" not in child.commands[0]
@@ -140,7 +141,7 @@ def test_what_an_earlier_pyrometer_planted_counts_for_its_baseline(
 ) -> None:
     discovery = Discovery(sqlite, tmp_path)
     task = NewTask("h200", "upgrade", {"schedule": "nightly", "old": "2.12.0", "new": "2.13.0"}, "h200")
-    assert plan_fire(sqlite, "upgrade:nightly:2.13.0", a_night(0), "follow-up", [task], a_night(0))
+    assert plan_run(sqlite, "upgrade:nightly:2.13.0", a_night(0), "follow-up", [task], a_night(0))
     look = discovery.look()
     assert (look.result["new"], look.result["upgrades"]) == (["2.12.1", "2.13.0"], [])
     discovery.toml = TOML.replace("2.12.0", "2.12.1")
@@ -164,7 +165,7 @@ def test_without_an_index_the_look_fails_with_a_sentence(
 
 
 def test_what_a_baseline_is_pinned_to(sqlite: Database, tmp_path: Path) -> None:
-    settings = Discovery(sqlite, tmp_path).hands(a_night(0)).settings
+    settings = Discovery(sqlite, tmp_path).job_context(a_night(0)).settings
     found = {
         name: pinned_version(name, settings) for name in ("2.12", "stable", "mine", "nightly", "2.13.0+cpu")
     }
@@ -190,7 +191,7 @@ def an_upgrade(database: Database) -> Task:
 
 def test_an_upgrade_is_decided(sqlite: Database, tmp_path: Path) -> None:
     child = Child(tmp_path / "data", (nightly(1), nightly(2)), {"resnet50/infer/-/eager": 0.8})
-    done = upgrade(an_upgrade(sqlite), hands(tmp_path, a_night(1), child))
+    done = upgrade(an_upgrade(sqlite), job_context(tmp_path, a_night(1), child))
     assert (done.state, done.result["decision"]) == ("done", "go")
     assert done.result["summary"].startswith("2.12.0 -> 2.13.0: go, ") and done.result["broken"] == []
     (command,) = child.commands
@@ -203,7 +204,7 @@ def test_an_upgrade_is_decided(sqlite: Database, tmp_path: Path) -> None:
 
 def test_of_an_upgrade_on_another_machine_no_file_is_asked_for(sqlite: Database, tmp_path: Path) -> None:
     child = Child(tmp_path / "data", (nightly(1), nightly(2)), {"resnet50/infer/-/eager": 0.8})
-    done = upgrade(an_upgrade(sqlite), replace(hands(tmp_path, a_night(1), child), away=True))
+    done = upgrade(an_upgrade(sqlite), replace(job_context(tmp_path, a_night(1), child), away=True))
     (command,) = child.commands
     assert "--report" not in command
     assert (done.state, done.result["decision"], done.result["report"]) == ("done", "go", "")
@@ -213,5 +214,5 @@ def test_an_upgrade_that_cannot_begin_failed(sqlite: Database, tmp_path: Path) -
     child = Child(
         tmp_path / "data", (nightly(1), nightly(2)), refuses="the package index offers no torch 2.13.0"
     )
-    done = upgrade(an_upgrade(sqlite), hands(tmp_path, a_night(1), child))
+    done = upgrade(an_upgrade(sqlite), job_context(tmp_path, a_night(1), child))
     assert (done.state, done.error) == ("failed", child.refuses)

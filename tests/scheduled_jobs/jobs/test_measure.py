@@ -9,9 +9,9 @@ import pytest
 from configuration.errors import ConfigurationError
 from runner.environment import MeasuredEnvironment
 from runner.suites.catalogue import workloads
-from scheduled_jobs.jobs.measure import options
+from scheduled_jobs.jobs.measure import run_options
 from scheduled_jobs.scheduler.planner import tasks_of
-from support.builders.detection_nights import hands
+from support.builders.detection_nights import job_context
 from support.servers.schedulers import settled
 from workflows.planning.select_cases import choose_cases, choose_suite
 
@@ -26,7 +26,7 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 def asked(folder: Path, lines: str, *, away: bool = False) -> list[str]:
     """What stands on the command line of the one task of such a schedule."""
     (task,) = tasks_of(settled(TOML.format(lines=lines), folder), "nightly")
-    return options(task.spec, replace(hands(folder, NOW, toml=TOML.format(lines=lines)), away=away))
+    return run_options(task.spec, replace(job_context(folder, NOW, toml=TOML.format(lines=lines)), away=away))
 
 
 def test_what_is_written_stands_on_the_command_line(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from db.connection.engine import open_database
 from records.tasks import Task
 from runner import journal
 from runner.journal import Journal
-from scheduled_jobs.jobs.prune import tidy
-from support.builders.detection_nights import hands
+from scheduled_jobs.jobs.prune import prune_rows
+from support.builders.detection_nights import job_context
 from support.builders.journals import write_journal
 
 NOW = datetime.now(UTC)
@@ -48,7 +48,7 @@ def killed(folder: Path, run: str, days: float) -> Path:
 
 
 def pruned(folder: Path) -> list[str]:
-    done = tidy(TASK, hands(folder, NOW))
+    done = prune_rows(TASK, job_context(folder, NOW))
     assert done.state == "done"
     return list(done.result["gone"])
 
@@ -66,7 +66,8 @@ def test_what_a_run_left_behind_goes_after_weeks(folder: Path) -> None:
     assert names(old) == {journal.FILE, "logs"} and (old / journal.FILE).read_bytes() == before
     assert names(young) == {journal.FILE, "logs", "cache", "reserve"}
     assert (
-        pruned(folder) == [] and tidy(TASK, hands(folder, NOW)).result["summary"] == "nothing is old enough"
+        pruned(folder) == []
+        and prune_rows(TASK, job_context(folder, NOW)).result["summary"] == "nothing is old enough"
     )
 
 

@@ -3,8 +3,9 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from analysis.staleness import Disturbed, Fallen, Silence
-from scheduled_jobs.notifications.digest import Upgraded, digest
+from analysis.staleness import Disturbed, LostCase, Outage
+from records.evidence import evidence_of
+from scheduled_jobs.notifications.digest import UpgradeDecision, digest
 from support.builders.notifications import BEFORE, DUE, MORNING, a_finding, a_night, a_ran
 from support.builders.run_records import BERT, MLP, RESNET, RESNET_COMPILED
 
@@ -67,7 +68,12 @@ def test_a_mute_that_ended_is_told_then() -> None:
 
 def test_candidates_wait_with_their_reason_and_refuted_ones_are_a_number() -> None:
     found = [
-        a_finding(1, state="candidate", decided_at=None, evidence={"waits": "the old environment is gone"}),
+        a_finding(
+            1,
+            state="candidate",
+            decided_at=None,
+            evidence=evidence_of({"waits": "the old environment is gone"}),
+        ),
         a_finding(2, MLP, state="candidate", decided_at=None),
         a_finding(3, BERT, state="confirming", decided_at=None),
         a_finding(4, RESNET_COMPILED, state="refuted"),
@@ -108,7 +114,7 @@ def test_what_was_told_as_the_machines_is_told_once_more_as_a_regression() -> No
 def test_a_night_that_was_due_and_not_done_is_missing() -> None:
     failed = a_ran("a10", state="failed", cases=0, ok=0, run="", error="no index answers")
     told = digest(a_night(ran=[a_ran(), failed]))
-    assert [(one.kind, one.sentence) for one in told.troubles] == [
+    assert [(one.kind, one.sentence) for one in told.problems] == [
         ("missing", "nightly@a10 was due and failed: no index answers")
     ]
 
@@ -117,10 +123,10 @@ def test_what_was_made_up_for_later_is_not_missing() -> None:
     early = DUE - timedelta(hours=12)
     lost = a_ran(state="lost", due_at=early)
     missed = a_ran(part="", machine="", state="missed", due_at=early)
-    assert digest(a_night(ran=[lost, missed, a_ran()])).troubles == ()
-    assert [one.kind for one in digest(a_night(ran=[lost, missed])).troubles] == ["missing", "missing"]
+    assert digest(a_night(ran=[lost, missed, a_ran()])).problems == ()
+    assert [one.kind for one in digest(a_night(ran=[lost, missed])).problems] == ["missing", "missing"]
     # A later moment that failed makes up for nothing.
-    assert len(digest(a_night(ran=[a_ran(due_at=early), a_ran(state="failed")])).troubles) == 1
+    assert len(digest(a_night(ran=[a_ran(due_at=early), a_ran(state="failed")])).problems) == 1
 
 
 def test_the_newest_night_that_is_done_makes_up_for_what_was_not_in_whatever_order() -> None:
@@ -129,46 +135,51 @@ def test_the_newest_night_that_is_done_makes_up_for_what_was_not_in_whatever_ord
     lost = a_ran(state="lost", due_at=DUE - 12 * hours)
     missed = a_ran(part="", machine="", state="missed", due_at=DUE - 6 * hours)
     for ran in ([done, lost, missed, late], [late, missed, lost, done]):
-        assert digest(a_night(ran=ran)).troubles == ()
+        assert digest(a_night(ran=ran)).problems == ()
 
 
 def test_silence_coverage_and_disturbance_are_troubles() -> None:
-    silent = Silence("machine", "a10", BEFORE, timedelta(hours=9))
-    fallen = [Fallen("nightly", "nightly@h200", f"case{n}", "oom", "out of memory") for n in range(7)]
+    silent = Outage("machine", "a10", BEFORE, timedelta(hours=9))
+    lost_cases = [LostCase("nightly", "nightly@h200", f"case{n}", "oom", "out of memory") for n in range(7)]
     spoiled = [Disturbed("h200", 3, 2, 100), Disturbed("a10", 0, 4, 100), Disturbed("b", 0, 0, 1)]
-    told = digest(a_night(silences=[silent], fallen=fallen, disturbed=spoiled))
-    assert [one.kind for one in told.troubles] == ["silent", "coverage", "disturbed"]
-    assert told.troubles[1].sentence.startswith(
+    told = digest(a_night(outages=[silent], lost_cases=lost_cases, disturbed=spoiled))
+    assert [one.kind for one in told.problems] == ["silent", "coverage", "disturbed"]
+    assert told.problems[1].sentence.startswith(
         "7 cases of nightly@h200 used to be measured and are no longer: case0 (oom: out of memory); case1"
     )
-    assert told.troubles[1].sentence.endswith("; and 2 more")
-    assert told.troubles[2].sentence == "machine h200: 3 throttled and 2 contended of 100 outcomes (5 %)"
+    assert told.problems[1].sentence.endswith("; and 2 more")
+    assert told.problems[2].sentence == "machine h200: 3 throttled and 2 contended of 100 outcomes (5 %)"
 
 
 def test_coverage_that_fell_before_is_not_told_again() -> None:
-    fallen = [Fallen("nightly", "", "case0", "oom", ""), Fallen("nightly", "", "case1", "crashed", "")]
-    first = digest(a_night(fallen=fallen[:1]))
-    then = digest(a_night(fallen=fallen, fallen_before=first.coverage))
-    assert [one.sentence for one in then.troubles] == [
+    lost_cases = [
+        LostCase("nightly", "", "case0", "oom", ""),
+        LostCase("nightly", "", "case1", "crashed", ""),
+    ]
+    first = digest(a_night(lost_cases=lost_cases[:1]))
+    then = digest(a_night(lost_cases=lost_cases, lost_before=first.coverage))
+    assert [one.sentence for one in then.problems] == [
         "1 case of nightly used to be measured and is no longer: case1 (crashed)"
     ]
     assert len(then.coverage) == 2
 
 
 def test_a_judged_upgrade_and_what_is_not_done_are_not_quiet() -> None:
-    assert not digest(a_night(upgrades=[Upgraded("2.13.0", "2.14.0", "go", "h200", "run-5", ())])).quiet
+    assert not digest(
+        a_night(upgrades=[UpgradeDecision("2.13.0", "2.14.0", "go", "h200", "run-5", ())])
+    ).quiet
     assert not digest(a_night(ran=[a_ran(state="running")])).quiet
 
 
 def test_what_goes_on_is_told_in_the_night_in_which_it_was_noted() -> None:
     night = {"change": 0.2, "run": "run-9", "night": DUE.isoformat(), "noted_at": MORNING.isoformat()}
-    one = a_finding(1, evidence={"goes_on": night})
+    one = a_finding(1, evidence=evidence_of({"goes_on": night}))
     told = digest(a_night(still=[one], told=[1]))
     (goes_on,) = told.going_on
     assert (goes_on.told, goes_on.change, goes_on.since, goes_on.now) == (0.1, 0.2, one.at, DUE)
     assert (told.regressions, told.ids, told.quiet) == ((), (), False)
-    earlier = a_finding(1, evidence={"goes_on": night | {"noted_at": BEFORE.isoformat()}})
-    measured = a_finding(1, evidence={"goes_on": night | {"finding": 2}})
+    earlier = a_finding(1, evidence=evidence_of({"goes_on": night | {"noted_at": BEFORE.isoformat()}}))
+    measured = a_finding(1, evidence=evidence_of({"goes_on": night | {"finding": 2}}))
     for other in (earlier, measured, a_finding(1), replace(one, triage="acknowledged")):
         assert digest(a_night(still=[other], told=[1])).quiet
 

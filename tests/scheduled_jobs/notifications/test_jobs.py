@@ -13,8 +13,8 @@ from db.queue import commands as queue
 from db.queue.queries import tasks
 from records.findings import Notice
 from records.tasks import NewTask
-from scheduled_jobs.detection.border_levels import CROSSED, Crossed
-from scheduled_jobs.jobs.context import Done, Stopped
+from scheduled_jobs.detection.border_levels import BORDER_CHANGES, BorderChange
+from scheduled_jobs.jobs.context import JobResult, Stopped
 from scheduled_jobs.notifications.collect import stored_digest
 from support.builders.notifications import DUE, MORNING, a_scheduler
 from support.builders.run_records import MLP, RESNET
@@ -66,7 +66,7 @@ def test_a_quiet_night_may_be_skipped_and_a_loud_one_may_not(
 
 def test_a_night_is_told_once_whoever_asks_and_however_often(place: Place) -> None:
     place.measured()
-    answers: list[Done] = []
+    answers: list[JobResult] = []
     start = threading.Barrier(4)
 
     def tell() -> None:
@@ -283,13 +283,15 @@ def test_whoever_was_stopped_sends_nothing_more(place: Place) -> None:
 
 def test_levels_across_a_border_are_reported_once_however_often_the_track_is_looked_at(place: Place) -> None:
     place.measured()
-    levels = Crossed("h200", "nightly", "latency_floor", "driver: 575 to 580", 1, 8, 0.0402, ((MLP, 0.1),))
+    levels = BorderChange(
+        "h200", "nightly", "latency_floor", "driver: 575 to 580", 1, 8, 0.0402, ((MLP, 0.1),)
+    )
 
     def looked(at: datetime) -> None:
-        queue.plan_fire(place.database, "detect:alone", at, "follow-up", [NewTask("", "detect", {})], at)
+        queue.plan_run(place.database, "detect:alone", at, "follow-up", [NewTask("", "detect", {})], at)
         token = at.isoformat()
         queue.claim(place.database, owner="h200/b/1/1", labels=[], jobs=["detect"], token=token, now=at)
-        assert queue.finish(place.database, token, "done", {CROSSED: [levels.body]}, "", at + MINUTE)
+        assert queue.finish(place.database, token, "done", {BORDER_CHANGES: [levels.body]}, "", at + MINUTE)
 
     looked(DUE)
     # After a session, and for another machine of the label, the same nights are looked at again.
@@ -304,13 +306,15 @@ def test_levels_across_a_border_are_reported_once_however_often_the_track_is_loo
 
 def test_failed_jobs_and_judged_upgrades_are_told(place: Place) -> None:
     place.measured()
-    levels = Crossed("h200", "nightly", "latency_floor", "driver: 575 to 580", 1, 8, 0.0402, ((MLP, 0.1),))
+    levels = BorderChange(
+        "h200", "nightly", "latency_floor", "driver: 575 to 580", 1, 8, 0.0402, ((MLP, 0.1),)
+    )
     for job, schedule, state, result, error in (
         ("detect", "detect:nightly", "failed", {}, "no history"),
-        ("detect", "detect:alone", "done", {CROSSED: [levels.body]}, ""),
+        ("detect", "detect:alone", "done", {BORDER_CHANGES: [levels.body]}, ""),
         ("upgrade", "upgrade:2.14.0", "done", {"decision": "no-go", "old": "2.13.0", "new": "2.14.0"}, ""),
     ):
-        queue.plan_fire(place.database, schedule, DUE, "follow-up", [NewTask("", job, {})], DUE)
+        queue.plan_run(place.database, schedule, DUE, "follow-up", [NewTask("", job, {})], DUE)
         queue.claim(place.database, owner="h200/b/1/1", labels=[], jobs=[job], token=schedule, now=DUE)
         assert queue.finish(place.database, schedule, state, result, error, DUE + MINUTE)
     notices.save_notice(place.database, Notice("release", "x", DUE, "torch 2.14.0 is on offer", ""))

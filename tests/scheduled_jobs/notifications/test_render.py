@@ -8,16 +8,17 @@ from datetime import timedelta
 
 import pytest
 
-from analysis.staleness import Fallen, Silence
+from analysis.staleness import LostCase, Outage
+from records.evidence import evidence_of
 from reports.text.staleness_text import silence
-from scheduled_jobs.detection.border_levels import Crossed, crossed_of
-from scheduled_jobs.notifications.digest import Night, Upgraded, digest
+from scheduled_jobs.detection.border_levels import BorderChange, border_change_of
+from scheduled_jobs.notifications.digest import DigestData, UpgradeDecision, digest
 from scheduled_jobs.notifications.render import digest_json, digest_markdown, digest_text, subject, tone
 from support.builders.notifications import BEFORE, DUE, a_finding, a_night, a_ran
 from support.builders.run_records import BERT, MLP, RESNET
 
-SILENT = Silence("machine", "a10", BEFORE, timedelta(hours=9))
-REFUSED = Upgraded("2.13.0", "2.14.0", "no-go", "h200", "run-5", ("resnet50 is 12 % slower",))
+SILENT = Outage("machine", "a10", BEFORE, timedelta(hours=9))
+REFUSED = UpgradeDecision("2.13.0", "2.14.0", "no-go", "h200", "run-5", ("resnet50 is 12 % slower",))
 
 #: Tries to be a heading, a mention, a link, a picture, an issue number, HTML and a control character.
 NASTY = (
@@ -42,11 +43,11 @@ def told(**changes: object) -> str:
             f"1 improvement, largest -9.5 % {RESNET} on h200",
         ),
         (
-            {"findings": [a_finding(1), a_finding(2, MLP, change=0.2)], "silences": [SILENT]},
+            {"findings": [a_finding(1), a_finding(2, MLP, change=0.2)], "outages": [SILENT]},
             f"2 regressions, largest +22.1 % {MLP} on h200; {silence(SILENT)}",
         ),
         (
-            {"upgrades": [REFUSED], "silences": [SILENT]},
+            {"upgrades": [REFUSED], "outages": [SILENT]},
             f"{silence(SILENT)}; upgrade 2.13.0 to 2.14.0: no-go",
         ),
         ({"findings": [a_finding(1, state="candidate")]}, "1 candidate to be measured again"),
@@ -72,7 +73,7 @@ def test_the_subject_says_the_worst_first(changes: dict[str, object], line: str)
 
 def test_a_long_subject_is_cut_at_its_end() -> None:
     silent = [replace(SILENT, name=f"m{n} " * 30) for n in range(1)]
-    line = told(findings=[a_finding(1)], silences=silent, upgrades=[REFUSED])
+    line = told(findings=[a_finding(1)], outages=silent, upgrades=[REFUSED])
     assert len(line) == 200 and line.startswith("Pyrometer 2026-11-22: 1 regression") and line.endswith("...")
 
 
@@ -81,10 +82,10 @@ def test_a_long_subject_is_cut_at_its_end() -> None:
     [
         ({}, "success"),
         ({"findings": [a_finding(1)]}, "failure"),
-        ({"silences": [SILENT]}, "failure"),
+        ({"outages": [SILENT]}, "failure"),
         ({"upgrades": [REFUSED]}, "failure"),
         ({"upgrades": [replace(REFUSED, decision="go")]}, "success"),
-        ({"fallen": [Fallen("nightly", "", MLP, "oom", "")]}, "warning"),
+        ({"lost_cases": [LostCase("nightly", "", MLP, "oom", "")]}, "warning"),
         ({"findings": [a_finding(1, state="candidate")]}, "info"),
     ],
 )
@@ -92,16 +93,16 @@ def test_it_is_as_loud_as_its_worst_part(changes: dict[str, object], loud: str) 
     assert tone(digest(a_night(**changes))) == loud
 
 
-def a_full_night(name: str = "resnet50/infer/-/eager", error: str = "no index answers") -> Night:
+def a_full_night(name: str = "resnet50/infer/-/eager", error: str = "no index answers") -> DigestData:
     moved = [a_finding(n, f"{name}{n}", change=0.01 * n) for n in range(1, 8)]
     moved += [a_finding(20, name, direction="better", shape="drift", low=None, high=None, machine=error)]
-    waits = a_finding(21, BERT, state="candidate", evidence={"waits": error})
+    waits = a_finding(21, BERT, state="candidate", evidence=evidence_of({"waits": error}))
     return a_night(
         ran=[a_ran(), a_ran("a10", state="failed", error=error)],
         findings=[*moved, a_finding(22, MLP, returns_of=3, at_run="run-7", at=DUE), waits],
         open=12,
-        silences=[replace(SILENT, name=f"a10 {error}")],
-        fallen=[Fallen("nightly", "nightly@h200", name, "crashed", error)],
+        outages=[replace(SILENT, name=f"a10 {error}")],
+        lost_cases=[LostCase("nightly", "nightly@h200", name, "crashed", error)],
         upgrades=[replace(REFUSED, reasons=(error,))],
         news=[f"torch 2.14.0 {error}"],
     )
@@ -124,9 +125,9 @@ def test_the_text_has_everything_and_says_how_much_more_there_is() -> None:
 def test_a_regression_that_goes_on_is_told_with_how_far_it_has_come() -> None:
     noted = {"change": 0.2, "run": "run-9", "night": DUE.isoformat(), "noted_at": DUE.isoformat()}
     better = a_finding(
-        2, MLP, direction="better", change=-0.1, evidence={"goes_on": noted | {"change": -0.3}}
+        2, MLP, direction="better", change=-0.1, evidence=evidence_of({"goes_on": noted | {"change": -0.3}})
     )
-    still = [a_finding(1, evidence={"goes_on": noted}), better]
+    still = [a_finding(1, evidence=evidence_of({"goes_on": noted})), better]
     one = digest(a_night(still=still, told=[1, 2]))
     assert subject(one).endswith(f"1 regression goes on, largest now about +22.1 % {RESNET} on h200")
     assert tone(one) == "failure"
@@ -138,7 +139,7 @@ def test_a_regression_that_goes_on_is_told_with_how_far_it_has_come() -> None:
 
 
 def test_a_drift_names_the_finding_that_it_was_told_as() -> None:
-    drift = a_finding(9, shape="drift", evidence={"began_as": 3})
+    drift = a_finding(9, shape="drift", evidence=evidence_of({"began_as": 3}))
     assert (
         "a slow drift after the night of 2026-11-20, goes on from finding 3, pyrometer regressions show 9"
         in digest_text(digest(a_night(findings=[drift])))
@@ -202,7 +203,7 @@ def test_the_json_has_the_numbers_as_they_are() -> None:
 
 def test_levels_across_a_border_are_in_the_digest_and_are_no_regression() -> None:
     largest = ((RESNET, math.log(1.11)), (MLP, math.log(1.03)))
-    about = Crossed(
+    about = BorderChange(
         "bench-1", "nightly", "latency_floor", "driver: 575 to 580", 1, 8, math.log(1.041), largest
     )
     told = digest(a_night(crossed=[about]))
@@ -211,4 +212,4 @@ def test_levels_across_a_border_are_in_the_digest_and_are_no_regression() -> Non
     assert f"+11.0 %: {RESNET}" in text
     assert not told.quiet and "REGRESSIONS" not in text
     body = digest_json(told)["crossed"]
-    assert crossed_of(body[0]) == about and json.loads(json.dumps(body)) == body
+    assert border_change_of(body[0]) == about and json.loads(json.dumps(body)) == body

@@ -12,7 +12,7 @@ from db.queue import commands as queue
 from db.queue.queries import tasks
 from records.tasks import NewTask
 from reports.text.staleness_text import silence
-from scheduled_jobs.notifications.collect import silences
+from scheduled_jobs.notifications.collect import outages
 from support.builders.notifications import DUE
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
@@ -28,7 +28,7 @@ def due(
 ) -> None:
     """The night is due on each of these machines, and stands for those that nobody began."""
     new = [NewTask(f"{schedule}@{machine}", "measure", {}, machine) for machine in machines]
-    assert queue.plan_fire(database, schedule, moment, "timetable", new, moment)
+    assert queue.plan_run(database, schedule, moment, "timetable", new, moment)
     queue.supersede(database, schedule, moment, moment)
 
 
@@ -39,8 +39,8 @@ def test_what_somebody_cancelled_is_no_missing_night_a_day_later(
     (task,) = tasks(database)
     assert queue.cancel(database, task.id, DUE + HOUR)
     due(database, DUE + DAY)
-    assert silences(database, settings, DUE + DAY + HOUR) == []
-    found = silences(database, settings, DUE + DAY + 13 * HOUR)
+    assert outages(database, settings, DUE + DAY + HOUR) == []
+    found = outages(database, settings, DUE + DAY + 13 * HOUR)
     assert [one.since for one in found] == [DUE + DAY]
 
 
@@ -55,7 +55,7 @@ def test_a_silence_is_the_same_over_the_nights_however_many_tasks_there_are_besi
         # So many that are over, and newer than it.
         due(database, moment, fleet, "other")
         queue.supersede(database, "other", moment + HOUR, moment)
-        found = silences(database, settings, moment + 13 * HOUR)
+        found = outages(database, settings, moment + 13 * HOUR)
         keys += [one.key for one in found]
     assert keys == [f"night nightly@h200 {DUE.isoformat()}"] * 3
     assert silence(found[0]).startswith("nightly@h200 was due 2 days ago and has not begun")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from configuration.settings import Settings
-from scheduled_jobs.scheduler.advertised_schedules import served
+from scheduled_jobs.scheduler.advertised_schedules import advertised
 from support.servers.schedulers import settled
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -36,7 +36,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def test_every_schedule_is_told_with_its_next_moments_in_utc(settings: Settings) -> None:
-    told = served(settings, NOW, measures=True)
+    told = advertised(settings, NOW, measures=True)
     assert (told["timezone"], told["silent_minutes"], told["overdue_hours"]) == ("Europe/Berlin", 30, 5)
     schedules = {each["schedule"]: each for each in told["schedules"]}
     nightly = schedules["nightly"]
@@ -51,5 +51,5 @@ def test_every_schedule_is_told_with_its_next_moments_in_utc(settings: Settings)
 
 
 def test_it_is_plain_json_and_holds_no_secret(settings: Settings) -> None:
-    text = json.dumps(served(settings, NOW, measures=False))
+    text = json.dumps(advertised(settings, NOW, measures=False))
     assert "secret" not in text and json.loads(text)["measures"] is False

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from db.connection.engine import Database, open_database
-from db.queue.commands import cancel, plan_fire
+from db.queue.commands import cancel, plan_run
 from db.queue.queries import attempts, schedulers, task
 from db.runs import queries
 from records.tasks import NewTask, Task, TaskAttempt, machine_of
@@ -51,26 +51,26 @@ class Fleet:
         """Have something measured on machines of each label; answers the tasks."""
         now = datetime.now(UTC)
         new = [NewTask(f"{kind}@{at}", "measure", {"track": kind}, label) for at, label in enumerate(labels)]
-        plan_fire(self.database, "night", now, "by hand", new, now)
+        plan_run(self.database, "night", now, "by hand", new, now)
         found = [task(self.database, each + 1) for each in range(100)]
         return [each for each in found if each is not None and each.due_at == now]
 
-    def now(self, planted: Task) -> Task:
-        found = task(self.database, planted.id)
+    def now(self, enqueued: Task) -> Task:
+        found = task(self.database, enqueued.id)
         assert found is not None
         return found
 
-    def over(self, planted: Task) -> Task:
+    def over(self, enqueued: Task) -> Task:
         """The task once it is done."""
-        until(lambda: self.now(planted).state == "done", f"task {planted.id} is done")
-        return self.now(planted)
+        until(lambda: self.now(enqueued).state == "done", f"task {enqueued.id} is done")
+        return self.now(enqueued)
 
-    def tried(self, planted: Task) -> list[TaskAttempt]:
-        return attempts(self.database, planted.id)
+    def tried(self, enqueued: Task) -> list[TaskAttempt]:
+        return attempts(self.database, enqueued.id)
 
-    def where(self, planted: Task) -> list[tuple[str, str]]:
+    def where(self, enqueued: Task) -> list[tuple[str, str]]:
         """On which machines it was tried, and how that ended."""
-        return [(machine_of(each.owner), each.ended) for each in self.tried(planted)]
+        return [(machine_of(each.owner), each.ended) for each in self.tried(enqueued)]
 
     def measured(self, name: str) -> list[str]:
         """What was carried out at a place, run and case."""
@@ -92,7 +92,7 @@ class Fleet:
         """How often a machine was told of; 0 before the first time."""
         return sum(each.beats for each in schedulers(self.database) if each.machine == machine)
 
-    def troubles(self) -> str:
+    def problems(self) -> str:
         """Why places are not used, as the head tells it now."""
         (own,) = [one for one in schedulers(self.database) if one.machine == "here"]
         return " ".join(own.facts.get("troubles", []))
@@ -153,14 +153,14 @@ def test_a_place_that_comes_measures_what_is_for_its_labels(fleet: Fleet) -> Non
 def test_a_place_measures_one_thing_at_a_time_and_places_beside_each_other(fleet: Fleet) -> None:
     fleet.come("a", "gpu")
     fleet.come("b", "gpu")
-    planted = fleet.fire("patient", *["gpu"] * 4)
+    enqueued = fleet.fire("patient", *["gpu"] * 4)
     with fleet.head() as head:
         fleet.midway("a", "b")
-        states = sorted(fleet.now(each).state for each in planted)
+        states = sorted(fleet.now(each).state for each in enqueued)
         assert states == ["running", "running", "waiting", "waiting"]
-        assert {machine_of(fleet.now(each).owner) for each in planted} == {"a", "b", ""}
+        assert {machine_of(fleet.now(each).owner) for each in enqueued} == {"a", "b", ""}
         fleet.go_on()
-        tried = [attempt for each in planted if fleet.over(each) for attempt in fleet.tried(each)]
+        tried = [attempt for each in enqueued if fleet.over(each) for attempt in fleet.tried(each)]
         assert head.end() == 0
     assert [each.ended for each in tried] == ["done"] * 4
     for machine in ("a", "b"):
@@ -173,22 +173,22 @@ def test_a_place_measures_one_thing_at_a_time_and_places_beside_each_other(fleet
 
 def test_a_place_that_vanishes_in_mid_task_loses_it_to_another(fleet: Fleet) -> None:
     fleet.come("a", "gpu")
-    (planted,) = fleet.fire("patient", "gpu")
+    (enqueued,) = fleet.fire("patient", "gpu")
     with fleet.head() as head:
         fleet.midway("a")
-        first = fleet.now(planted).run_id
+        first = fleet.now(enqueued).run_id
         fleet.go("a")
-        assert head.wait_for("lost", task=planted.id)["text"] == "a is gone"
+        assert head.wait_for("lost", task=enqueued.id)["text"] == "a is gone"
         head.wait_for("place vanished", machine="a")
         until(lambda: fleet.missing() == ["a"], "who looks is told")
         fleet.go_on()
         fleet.come("b", "gpu")
-        done = fleet.over(planted)
+        done = fleet.over(enqueued)
         # Nobody said that it leaves: it is missed until somebody is told.
         assert fleet.there() == ["a", "b", "here"]
         assert head.end() == 0
     assert fleet.there() == ["a"]
-    assert fleet.where(planted) == [("a", "lost"), ("b", "done")]
+    assert fleet.where(enqueued) == [("a", "lost"), ("b", "done")]
     assert done.run_id != first and fleet.measured("b") == whole(str(done.run_id))
     # What was measured before is not lost: it is a run that was interrupted.
     stored = queries.run_record(fleet.database, str(first))
@@ -197,18 +197,18 @@ def test_a_place_that_vanishes_in_mid_task_loses_it_to_another(fleet: Fleet) -> 
 
 def test_a_place_that_comes_back_goes_on_with_its_run(fleet: Fleet) -> None:
     fleet.come("a", "gpu")
-    (planted,) = fleet.fire("patient", "gpu")
+    (enqueued,) = fleet.fire("patient", "gpu")
     with fleet.head() as head:
         fleet.midway("a")
         fleet.go("a")
-        head.wait_for("lost", task=planted.id)
-        until(lambda: fleet.now(planted).state == "waiting", "it waits again")
+        head.wait_for("lost", task=enqueued.id)
+        until(lambda: fleet.now(enqueued).state == "waiting", "it waits again")
         fleet.go_on()
         fleet.come("a", "gpu")
-        done = fleet.over(planted)
+        done = fleet.over(enqueued)
         until(lambda: not fleet.missing(), "who looks is told that it is back")
-    assert fleet.where(planted) == [("a", "lost"), ("a", "done")]
-    assert len({each.run_id for each in fleet.tried(planted)}) == 1
+    assert fleet.where(enqueued) == [("a", "lost"), ("a", "done")]
+    assert len({each.run_id for each in fleet.tried(enqueued)}) == 1
     assert fleet.measured("a") == whole(str(done.run_id))
 
 
@@ -241,11 +241,11 @@ def test_what_a_killed_head_had_done_is_gone_on_with_on_the_same_places_by_the_n
     fleet.come("a", "lab")
     fleet.come("b", "lab")
     # For every machine there is, the head's own too.
-    planted = fleet.fire("patient", "lab", "lab", "lab")
+    enqueued = fleet.fire("patient", "lab", "lab", "lab")
     with fleet.head() as killed:
         fleet.midway("a", "b")
         until(lambda: len(executions(fleet.data_dir)) == 2, "two cases here")
-        before = {machine_of(fleet.now(each).owner): each for each in planted}
+        before = {machine_of(fleet.now(each).owner): each for each in enqueued}
         killed.end(signal.SIGKILL)
     assert sorted(before) == ["a", "b", "here"]
     # Now the head's own lane has nothing of its own, is asked first, and leaves theirs to the places.
@@ -290,27 +290,27 @@ def test_a_place_that_vanished_with_the_head_is_missed_by_the_next(fleet: Fleet)
 
 def test_a_head_that_is_stopped_gives_back_what_its_places_do(fleet: Fleet) -> None:
     fleet.come("a", "gpu")
-    (planted,) = fleet.fire("patient", "gpu")
+    (enqueued,) = fleet.fire("patient", "gpu")
     with fleet.head() as stopped:
         fleet.midway("a")
         assert stopped.end() == 0
-    assert (fleet.now(planted).state, fleet.now(planted).attempts) == ("waiting", 0)
+    assert (fleet.now(enqueued).state, fleet.now(enqueued).attempts) == ("waiting", 0)
     assert fleet.there() == []
     fleet.go_on()
     with fleet.head():
-        fleet.over(planted)
-    assert fleet.where(planted) == [("a", "released"), ("a", "done")]
+        fleet.over(enqueued)
+    assert fleet.where(enqueued) == [("a", "released"), ("a", "done")]
     assert len(fleet.measured("a")) == len(CASES)
 
 
 def test_a_place_of_this_machines_own_name_is_left_out(fleet: Fleet) -> None:
     fleet.come("here", "gpu")
-    (planted,) = fleet.fire("quick", "gpu")
+    (enqueued,) = fleet.fire("quick", "gpu")
     with fleet.head() as head:
         head.wait_for("place refused", machine="here")
         until(lambda: fleet.beats("here") > 2, "it has looked")
-        assert fleet.there() == ["here"] and fleet.now(planted).state == "waiting"
-        assert "has this machine's name" in fleet.troubles()
+        assert fleet.there() == ["here"] and fleet.now(enqueued).state == "waiting"
+        assert "has the name of this machine" in fleet.problems()
         fleet.go("here")
-        until(lambda: not fleet.troubles(), "it went, and is told of no more")
+        until(lambda: not fleet.problems(), "it went, and is told of no more")
     assert len(head.events("place refused")) == 1

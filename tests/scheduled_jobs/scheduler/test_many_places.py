@@ -14,16 +14,16 @@ from sqlalchemy import event
 
 from db.connection.engine import Database, open_database
 from db.queue import queries as queue_queries
-from db.queue.commands import plan_fire
+from db.queue.commands import plan_run
 from records.tasks import NewTask, Task, machine_of
-from scheduled_jobs.jobs.context import ChildLost, Done, Ended, Hands, OnEvent
+from scheduled_jobs.jobs.context import ChildExit, ChildLost, JobContext, JobResult, OnEvent
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.child_process import Logs
-from scheduled_jobs.scheduler.hosts import PlaceSeen
+from scheduled_jobs.scheduler.hosts import HostStatus
 from scheduled_jobs.scheduler.log import Log
-from scheduled_jobs.scheduler.process_identity import myself
-from scheduled_jobs.scheduler.worker_pool import Post
-from scheduled_jobs.scheduler.worker_slot import LetGo, Lost, Work
+from scheduled_jobs.scheduler.process_identity import this_process
+from scheduled_jobs.scheduler.worker_pool import PoolWorker
+from scheduled_jobs.scheduler.worker_slot import Lost, Released, RunningTask
 from support.servers import schedulers
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -44,7 +44,7 @@ class Idle:
         on_event: OnEvent,
         run: str,
         nodes: int = 1,
-    ) -> Ended:
+    ) -> ChildExit:
         raise AssertionError(f"{arguments} on {self.machine}")
 
 
@@ -52,17 +52,17 @@ class Idle:
 class Always:
     """So many places that are there, each look the same, but for the first one: hidden for so many."""
 
-    seen: Sequence[PlaceSeen]
+    seen: Sequence[HostStatus]
     hidden: int = 0
     closed: bool = False
     on_look: Callable[[], None] = lambda: None
 
-    def look(self) -> Sequence[PlaceSeen]:
+    def look(self) -> Sequence[HostStatus]:
         self.on_look()
         self.hidden = max(0, self.hidden - 1)
         return self.seen[1 if self.hidden else 0 :]
 
-    def troubles(self) -> Sequence[str]:
+    def problems(self) -> Sequence[str]:
         return ()
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class Always:
 def many(count: int) -> Always:
     """Places that all are asked by `gpu`, and each by its name."""
     names = [f"node-{each:03d}" for each in range(count)]
-    return Always([PlaceSeen(Idle(name, (name, "gpu")), {"machine": name}) for name in names])
+    return Always([HostStatus(Idle(name, (name, "gpu")), {"machine": name}) for name in names])
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Head:
     """A service with so many places whose jobs wait for `over`; it beats whenever it looks."""
 
     folder: Path
-    places: Always
+    hosts: Always
     statements: list[str] = field(default_factory=list[str])
     over: threading.Event = field(default_factory=threading.Event)
     away: list[tuple[str, bool]] = field(default_factory=list[tuple[str, bool]])
@@ -90,12 +90,12 @@ class Head:
     def url(self) -> str:
         return f"sqlite:///{self.folder}/pyrometer.db"
 
-    def measure(self, task: Task, hands: Hands) -> Done:
-        self.away.append((hands.machine, hands.away))
-        self.labels[hands.machine] = task.label
+    def measure(self, task: Task, context: JobContext) -> JobResult:
+        self.away.append((context.machine, context.away))
+        self.labels[context.machine] = task.label
         while not self.over.wait(0.01):
-            hands.check_stopped()
-        return Done()
+            context.check_stopped()
+        return JobResult()
 
     def live(self, looks: int, enough: Callable[[], bool] = lambda: True) -> list[int]:
         """Look so many times, and until it is enough; returns the statements between any two looks."""
@@ -113,10 +113,10 @@ class Head:
                 log,
                 jobs={"measure": self.measure},
                 now=lambda: NOW,
-                places=self.places,
+                hosts=self.hosts,
             )
         counts: list[int] = []
-        self.places.on_look = lambda: counts.append(len(self.statements))
+        self.hosts.on_look = lambda: counts.append(len(self.statements))
         service.run(lambda: len(counts) > looks and enough())
         return [after - before for before, after in pairwise(counts)]
 
@@ -140,7 +140,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 def fire(database: Database, *labels: str) -> None:
     new = [NewTask(str(at), "measure", {"track": ""}, label) for at, label in enumerate(labels)]
-    plan_fire(database, "night", NOW, "by hand", new, NOW)
+    plan_run(database, "night", NOW, "by hand", new, NOW)
 
 
 def test_places_that_do_nothing_cost_no_statements(tmp_path: Path, database: Database) -> None:
@@ -148,7 +148,7 @@ def test_places_that_do_nothing_cost_no_statements(tmp_path: Path, database: Dat
     hundreds = Head(tmp_path / "many", many(300))
     # The first look also enqueues what is seen for the first time; beats come between looks as they like.
     assert max(few[1:]) < 20 and max(hundreds.live(14)[1:]) < 20
-    assert hundreds.places.closed and queue_queries.schedulers(database) == []
+    assert hundreds.hosts.closed and queue_queries.schedulers(database) == []
 
 
 def test_places_that_work_cost_no_statements_while_they_do(tmp_path: Path, database: Database) -> None:
@@ -173,17 +173,17 @@ def test_what_waits_for_many_is_claimed_by_as_many_as_it_takes(tmp_path: Path, d
 
 def test_a_place_that_loses_everything_does_not_use_up_what_waits(tmp_path: Path, database: Database) -> None:
     fire(database, "gpu", "gpu", "gpu", "node-000")
-    places = many(2)
-    head = Head(tmp_path / "many", places)
+    hosts = many(2)
+    head = Head(tmp_path / "many", hosts)
     tried: list[tuple[str, str]] = []
 
-    def measure(task: Task, hands: Hands) -> Done:
-        tried.append((hands.machine, task.label))
-        if hands.machine == "node-000":
+    def measure(task: Task, context: JobContext) -> JobResult:
+        tried.append((context.machine, task.label))
+        if context.machine == "node-000":
             # Gone for a moment as well: that it is back says nothing good of it.
-            places.hidden = 3
+            hosts.hidden = 3
             raise ChildLost("it always is")
-        return Done()
+        return JobResult()
 
     head.measure = measure  # pyright: ignore[reportAttributeAccessIssue]
     head.live(20, lambda: tried.count(("node-001", "gpu")) == 3)
@@ -196,17 +196,17 @@ def test_a_place_takes_what_asks_for_it_by_name_alone_while_it_is_told_so(
     tmp_path: Path, database: Database
 ) -> None:
     fire(database, "gpu", "node-000")
-    places = many(1)
-    places.seen = [replace(places.seen[0], only_by=("node-000",))]
-    head = Head(tmp_path / "many", places)
+    hosts = many(1)
+    hosts.seen = [replace(hosts.seen[0], only_labels=("node-000",))]
+    head = Head(tmp_path / "many", hosts)
 
-    def measure(task: Task, hands: Hands) -> Done:
+    def measure(task: Task, context: JobContext) -> JobResult:
         # Then it goes down, and nobody said that it leaves.
-        places.hidden = 1000
-        return Done()
+        hosts.hidden = 1000
+        return JobResult()
 
     head.measure = measure  # pyright: ignore[reportAttributeAccessIssue]
-    head.live(20, lambda: places.hidden > 0)
+    head.live(20, lambda: hosts.hidden > 0)
     states = {each.label: each.state for each in queue_queries.tasks(database)}
     assert states == {"gpu": "waiting", "node-000": "done"}
     (missed,) = queue_queries.schedulers(database)
@@ -218,9 +218,9 @@ def test_what_asks_for_no_machine_is_taken_by_places_that_take_it_all(
     tmp_path: Path, database: Database
 ) -> None:
     fire(database, "", "", "node-000")
-    places = many(2)
-    places.seen = [replace(places.seen[0], only_by=("node-000",)), places.seen[1]]
-    head = Head(tmp_path / "many", places)
+    hosts = many(2)
+    hosts.seen = [replace(hosts.seen[0], only_labels=("node-000",)), hosts.seen[1]]
+    head = Head(tmp_path / "many", hosts)
     head.live(6)
     assert sorted(machine for machine, _ in head.away) == ["here", "node-000", "node-001"]
     assert head.labels["node-000"] == "node-000"
@@ -228,10 +228,10 @@ def test_what_asks_for_no_machine_is_taken_by_places_that_take_it_all(
 
 def test_a_place_rests_longer_after_each_loss_and_no_more_after_it_has_done_something() -> None:
     place = Idle("a", ("a",))
-    post = Post(place, myself("here"), (), NOW, ("a",))
-    work = Work(Task(1, "", NOW, "", "measure", {}, "", "running", 1), "token", place)
+    post = PoolWorker(place, this_process("here"), (), NOW, ("a",))
+    work = RunningTask(Task(1, "", NOW, "", "measure", {}, "", "running", 1), "token", place)
     rests: list[float] = []
-    for ending in [*[Lost("gone")] * 8, LetGo(), Lost("gone"), Done(), Lost("gone")]:
+    for ending in [*[Lost("gone")] * 8, Released(), Lost("gone"), JobResult(), Lost("gone")]:
         work.ending, began = ending, time.monotonic()
         post.rests_until = began
         post.heed(work)
@@ -248,8 +248,8 @@ def test_each_place_is_told_at_once_and_then_now_and_then(
         told.append([machine_of(getattr(each, "owner", "")) for each in said])
 
     monkeypatch.setattr("scheduled_jobs.scheduler.worker_pool.seen_all", listen)
-    places = many(2)
-    Head(tmp_path / "many", places).live(8, lambda: len(told) > 8)
+    hosts = many(2)
+    Head(tmp_path / "many", hosts).live(8, lambda: len(told) > 8)
     everybody = ["here", "node-000", "node-001"]
     assert told[0] == everybody
     assert told[1:9] == [everybody if each == everybody else ["here"] for each in told[1:9]]

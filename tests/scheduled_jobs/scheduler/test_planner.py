@@ -8,8 +8,8 @@ import pytest
 from configuration.settings import Settings
 from db.connection.engine import Database
 from db.queue.commands import claim, finish, release, set_run
-from db.queue.queries import fires, tasks
-from scheduled_jobs.scheduler.planner import Planner, fire_by_hand, tasks_of
+from db.queue.queries import scheduled_runs, tasks
+from scheduled_jobs.scheduler.planner import Planner, tasks_of, trigger_schedule
 from support.servers.schedulers import settled
 from workflows.errors import NoSuchSchedule
 
@@ -37,7 +37,7 @@ def utc(text: str) -> datetime:
 
 def nightly(database: Database) -> list[tuple[str, str, int]]:
     """The fires of schedule `nightly`, oldest first: moment, how, number of tasks."""
-    found = fires(database, "nightly")
+    found = scheduled_runs(database, "nightly")
     return [(f"{each.due_at:%d %H:%M}", each.how, len(each.tasks)) for each in reversed(found)]
 
 
@@ -230,18 +230,18 @@ def test_fired_by_hand_is_beside_the_timetable(database: Database, settings: Set
     planner = Planner()
     planner.plan(database, settings, utc("01 12:00:00"))
     now = utc("03 08:00:00")
-    first, second = (fire_by_hand(database, settings, "nightly", now) for _ in range(2))
+    first, second = (trigger_schedule(database, settings, "nightly", now) for _ in range(2))
     assert (first, second) == (now, now + timedelta(microseconds=1))
     planner.plan(database, settings, utc("03 09:00:00"))
     # What was done by hand says nothing about what the timetable owes.
     assert [how for _, how, _ in nightly(database)[1:]] == ["missed", "caught up", "by hand", "by hand"]
-    assert fire_by_hand(database, settings, "detect:nightly", now) == now
+    assert trigger_schedule(database, settings, "detect:nightly", now) == now
 
 
 def test_of_tasks_that_nobody_began_only_the_newest_wait(database: Database, settings: Settings) -> None:
     planner = Planner()
     planner.plan(database, settings, utc("01 12:00:00"))
-    fire_by_hand(database, settings, "nightly", utc("01 13:00:00"))
+    trigger_schedule(database, settings, "nightly", utc("01 13:00:00"))
     planner.plan(database, settings, utc("02 00:30:00"))
     fired = [
         each for each in planner.plan(database, settings, utc("03 00:30:00")) if each.schedule == "nightly"

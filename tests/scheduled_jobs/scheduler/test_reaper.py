@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 import pytest
 
 from records.tasks import Task
-from scheduled_jobs.scheduler.process_identity import Owner, dead_process, machine_name, myself, started
+from scheduled_jobs.scheduler.process_identity import Owner, dead_process, machine_name, started, this_process
 from scheduled_jobs.scheduler.reaper import LEASE_SECONDS, Reaper
 
-ME = myself("here")
+ME = this_process("here")
 ELSEWHERE = "there/boot.1/77/5"
 
 
@@ -66,7 +66,7 @@ def test_a_process_id_that_came_again_is_another_process() -> None:
     [
         "",
         "nonsense",
-        str(Owner("another", myself("another").boot, 1, 0)),
+        str(Owner("another", this_process("another").boot, 1, 0)),
         str(Owner(ME.machine, "another-boot.4026531836", 1, 0)),
         str(Owner(ME.machine, ME.boot + "1", 1, 0)),
     ],

@@ -18,14 +18,14 @@ import pytest
 from db.connection.engine import Database, open_database
 from db.queue import queries as queue_queries
 from db.queue.commands import cancel, lose
-from db.queue.queries import attempts, fires, schedulers, task, tasks
+from db.queue.queries import attempts, scheduled_runs, schedulers, task, tasks
 from db.runs import queries
 from records.tasks import NewTask, Task
-from scheduled_jobs.jobs.context import Done, FollowUp, Hands, Stopped
+from scheduled_jobs.jobs.context import FollowUp, JobContext, JobResult, Stopped
 from scheduled_jobs.scheduler import child_process as children
 from scheduled_jobs.scheduler.child_process import Logs, logs_of, run_child
 from scheduled_jobs.scheduler.log import Log
-from scheduled_jobs.scheduler.planner import fire_by_hand
+from scheduled_jobs.scheduler.planner import trigger_schedule
 from support.builders.journals import a_header
 from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
 from support.servers.schedulers import a_service, executions, scheduler, settled, until
@@ -58,24 +58,24 @@ class Place:
     def fire(self, kind: str = "quick", schedule: str = "night") -> Task:
         """Have a schedule done; answers its one task."""
         settings = settled(TOML.format(kind=kind), self.data_dir)
-        moment = fire_by_hand(self.database, settings, schedule, datetime.now(UTC))
-        (planted,) = [each for each in tasks(self.database, schedule=schedule) if each.due_at == moment]
-        return planted
+        moment = trigger_schedule(self.database, settings, schedule, datetime.now(UTC))
+        (enqueued,) = [each for each in tasks(self.database, schedule=schedule) if each.due_at == moment]
+        return enqueued
 
-    def now(self, planted: Task) -> Task:
+    def now(self, enqueued: Task) -> Task:
         """The task as it stands."""
-        found = task(self.database, planted.id)
+        found = task(self.database, enqueued.id)
         assert found is not None
         return found
 
-    def over(self, planted: Task) -> Task:
+    def over(self, enqueued: Task) -> Task:
         """The task once it is over."""
-        until(lambda: self.now(planted).state in ("done", "failed", "lost", "cancelled"), "the task is over")
-        return self.now(planted)
+        until(lambda: self.now(enqueued).state in ("done", "failed", "lost", "cancelled"), "the task is over")
+        return self.now(enqueued)
 
-    def ends(self, planted: Task) -> list[str]:
+    def ends(self, enqueued: Task) -> list[str]:
         """How the attempts at a task ended."""
-        return [each.ended for each in attempts(self.database, planted.id)]
+        return [each.ended for each in attempts(self.database, enqueued.id)]
 
     def midway(self) -> None:
         """Wait until a patient run has measured two of its cases."""
@@ -85,9 +85,9 @@ class Place:
         """Let patient runs go on."""
         (self.data_dir / "go-on").touch()
 
-    def whole(self, planted: Task) -> None:
+    def whole(self, enqueued: Task) -> None:
         """The task's one run is whole, and each of its cases was carried out once."""
-        done = self.over(planted)
+        done = self.over(enqueued)
         assert (done.state, done.error) == ("done", "")
         assert done.result["statuses"] == {"ok": len(CASES)}
         assert done.result["run"] == done.run_id
@@ -120,10 +120,12 @@ def place(tmp_path: Path, url: str, database: Database) -> Place:
 
 
 def test_a_task_is_measured_and_its_history_looked_at(sqlite_place: Place) -> None:
-    planted = sqlite_place.fire()
+    enqueued = sqlite_place.fire()
     with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
-        sqlite_place.whole(planted)
-        (look,) = until(lambda: fires(sqlite_place.database, "detect:night"), "a look at the history")
+        sqlite_place.whole(enqueued)
+        (look,) = until(
+            lambda: scheduled_runs(sqlite_place.database, "detect:night"), "a look at the history"
+        )
         assert look.how == "follow-up"
         sqlite_place.over(look.tasks[0])
         assert sqlite_place.now(look.tasks[0]).spec == {"schedule": "night", "track": "quick", "label": ""}
@@ -132,8 +134,8 @@ def test_a_task_is_measured_and_its_history_looked_at(sqlite_place: Place) -> No
         assert {"night", "tidy"} <= {each["schedule"] for each in here.facts["schedules"]}
         assert alive.end() == 0
     assert schedulers(sqlite_place.database) == []
-    assert [e["event"] for e in alive.said if e.get("task") == planted.id] == ["claimed", "began", "ended"]
-    assert sqlite_place.ends(planted) == ["done"]
+    assert [e["event"] for e in alive.said if e.get("task") == enqueued.id] == ["claimed", "began", "ended"]
+    assert sqlite_place.ends(enqueued) == ["done"]
 
 
 def test_once_does_what_is_due_and_ends(sqlite_place: Place) -> None:
@@ -147,81 +149,81 @@ def test_once_does_what_is_due_and_ends(sqlite_place: Place) -> None:
 
 def test_a_run_that_cannot_begin_fails_with_its_last_sentence(sqlite_place: Place) -> None:
     errors = {"unknown": "there is no such environment", "raises": "RuntimeError: a defect"}
-    planted = {kind: sqlite_place.fire(kind) for kind in errors}
+    enqueued = {kind: sqlite_place.fire(kind) for kind in errors}
     with scheduler(sqlite_place.url, sqlite_place.data_dir):
         for kind, error in errors.items():
-            failed = sqlite_place.over(planted[kind])
+            failed = sqlite_place.over(enqueued[kind])
             assert (failed.state, failed.error, failed.attempts) == ("failed", error, 1)
             assert error in logs_of(sqlite_place.data_dir, failed.id, 1).log.read_text()
-    assert fires(sqlite_place.database, "detect:night") == []
+    assert scheduled_runs(sqlite_place.database, "detect:night") == []
 
 
 def test_a_task_that_waits_for_another_run_says_so_until_it_goes_on(sqlite_place: Place) -> None:
-    planted, database = sqlite_place.fire("waiting"), sqlite_place.database
+    enqueued, database = sqlite_place.fire("waiting"), sqlite_place.database
     with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
-        said = until(lambda: queue_queries.wait_reasons(database, [planted.id]), "it says what it waits for")
-        assert said == {planted.id: "another run measures this machine"}
+        said = until(lambda: queue_queries.wait_reasons(database, [enqueued.id]), "it says what it waits for")
+        assert said == {enqueued.id: "another run measures this machine"}
         assert alive.wait_for("note")["text"] == "another run measures this machine"
         sqlite_place.go_on()
-        sqlite_place.whole(planted)
-    (over,) = attempts(database, planted.id)
+        sqlite_place.whole(enqueued)
+    (over,) = attempts(database, enqueued.id)
     assert (over.ended, over.detail) == ("done", "")
 
 
 def test_a_scheduler_that_is_killed_takes_its_child_along_and_the_next_one_goes_on(place: Place) -> None:
-    planted = place.fire("patient")
+    enqueued = place.fire("patient")
     with scheduler(place.url, place.data_dir) as killed:
         place.midway()
         killed.end(signal.SIGKILL)
         until(lambda: not place.children(), "the child is gone")
-        assert place.now(planted).state == "running"
+        assert place.now(enqueued).state == "running"
     place.go_on()
     with scheduler(place.url, place.data_dir) as alive:
-        place.whole(planted)
+        place.whole(enqueued)
         assert "its scheduler died" in alive.wait_for("lost")["text"]
-    assert place.ends(planted) == ["lost", "done"]
-    assert len({each.run_id for each in attempts(place.database, planted.id)}) == 1
+    assert place.ends(enqueued) == ["lost", "done"]
+    assert len({each.run_id for each in attempts(place.database, enqueued.id)}) == 1
     assert [each.owner for each in schedulers(place.database)] == [alive.events("started")[0]["owner"]]
 
 
 def test_on_another_machine_the_run_begins_anew(sqlite_place: Place) -> None:
-    planted = sqlite_place.fire("patient")
+    enqueued = sqlite_place.fire("patient")
     with scheduler(sqlite_place.url, sqlite_place.data_dir) as first:
         sqlite_place.midway()
         assert first.end() == 0
     sqlite_place.go_on()
     with scheduler(sqlite_place.url, sqlite_place.data_dir, machine="elsewhere"):
-        done = sqlite_place.over(planted)
-    before, after = attempts(sqlite_place.database, planted.id)
+        done = sqlite_place.over(enqueued)
+    before, after = attempts(sqlite_place.database, enqueued.id)
     assert (before.ended, after.ended, done.attempts) == ("released", "done", 1)
     assert before.run_id != after.run_id == done.run_id == done.result["run"]
     assert done.result["statuses"] == {"ok": len(CASES)}
 
 
 def test_stopped_in_the_midst_it_keeps_what_it_has_and_gives_the_task_back(sqlite_place: Place) -> None:
-    planted = sqlite_place.fire("patient")
+    enqueued = sqlite_place.fire("patient")
     with scheduler(sqlite_place.url, sqlite_place.data_dir) as stopped:
         sqlite_place.midway()
         assert stopped.end() == 0
     assert sqlite_place.children() == []
-    assert sqlite_place.now(planted).state == "waiting"
-    assert sqlite_place.now(planted).attempts == 0
+    assert sqlite_place.now(enqueued).state == "waiting"
+    assert sqlite_place.now(enqueued).attempts == 0
     sqlite_place.go_on()
     with scheduler(sqlite_place.url, sqlite_place.data_dir):
-        sqlite_place.whole(planted)
-    assert sqlite_place.ends(planted) == ["released", "done"]
+        sqlite_place.whole(enqueued)
+    assert sqlite_place.ends(enqueued) == ["released", "done"]
 
 
 def test_a_child_that_is_killed_is_tried_again_with_its_run(sqlite_place: Place) -> None:
-    planted = sqlite_place.fire("suicidal")
+    enqueued = sqlite_place.fire("suicidal")
     with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
-        sqlite_place.whole(planted)
+        sqlite_place.whole(enqueued)
         assert "killed by signal 9" in alive.wait_for("lost")["text"]
-    assert sqlite_place.ends(planted) == ["lost", "done"]
+    assert sqlite_place.ends(enqueued) == ["lost", "done"]
 
 
 def test_a_child_dies_with_its_guard(sqlite_place: Place) -> None:
-    planted = sqlite_place.fire("patient")
+    enqueued = sqlite_place.fire("patient")
     with scheduler(sqlite_place.url, sqlite_place.data_dir):
         sqlite_place.midway()
         found = sqlite_place.children()
@@ -230,46 +232,46 @@ def test_a_child_dies_with_its_guard(sqlite_place: Place) -> None:
         # On a busy machine a child that is not gone yet would carry the case out once more.
         assert not psutil.wait_procs(found, timeout=60)[1]
         sqlite_place.go_on()
-        sqlite_place.whole(planted)
-    assert sqlite_place.ends(planted) == ["lost", "done"]
+        sqlite_place.whole(enqueued)
+    assert sqlite_place.ends(enqueued) == ["lost", "done"]
 
 
 def test_a_task_that_is_cancelled_is_let_go(sqlite_place: Place) -> None:
-    planted = sqlite_place.fire("patient")
+    enqueued = sqlite_place.fire("patient")
     with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
         sqlite_place.midway()
-        assert cancel(sqlite_place.database, planted.id, datetime.now(UTC))
-        alive.wait_for("taken away", task=planted.id)
+        assert cancel(sqlite_place.database, enqueued.id, datetime.now(UTC))
+        alive.wait_for("taken away", task=enqueued.id)
         until(lambda: not sqlite_place.children(), "the child is gone")
         sqlite_place.go_on()
         after = sqlite_place.fire("quick")
         assert sqlite_place.over(after).state == "done"
-    assert sqlite_place.now(planted).state == "cancelled"
-    assert sqlite_place.ends(planted) == ["cancelled"]
+    assert sqlite_place.now(enqueued).state == "cancelled"
+    assert sqlite_place.ends(enqueued) == ["cancelled"]
 
 
 def test_a_zombie_that_comes_back_changes_nothing(sqlite_place: Place) -> None:
-    planted = sqlite_place.fire("patient")
+    enqueued = sqlite_place.fire("patient")
     with scheduler(sqlite_place.url, sqlite_place.data_dir) as frozen:
         sqlite_place.midway()
         frozen.process.send_signal(signal.SIGSTOP)
         # What another machine's reaper does after a minute of silence.
-        current = sqlite_place.now(planted)
+        current = sqlite_place.now(enqueued)
         assert current.token is not None
         assert lose(sqlite_place.database, current.token, "silent", datetime.now(UTC), 5) == "waiting"
         sqlite_place.go_on()
         with scheduler(sqlite_place.url, sqlite_place.data_dir, machine="elsewhere"):
-            done = sqlite_place.over(planted)
+            done = sqlite_place.over(enqueued)
         frozen.process.send_signal(signal.SIGCONT)
-        frozen.wait_for("stale", task=planted.id)
-    assert sqlite_place.now(planted) == done
-    assert sqlite_place.ends(planted) == ["stale", "done"]
+        frozen.wait_for("stale", task=enqueued.id)
+    assert sqlite_place.now(enqueued) == done
+    assert sqlite_place.ends(enqueued) == ["stale", "done"]
 
 
 def test_two_schedulers_share_what_is_to_be_done(place: Place) -> None:
-    planted = [place.fire() for _ in range(4)]
+    enqueued = [place.fire() for _ in range(4)]
     with scheduler(place.url, place.data_dir) as one, scheduler(place.url, place.data_dir) as other:
-        ended = [place.over(each) for each in planted]
+        ended = [place.over(each) for each in enqueued]
         names = {each.wait_for("started")["owner"] for each in (one, other)}
     assert [each.state for each in ended] == ["done"] * 4
     assert {each.owner for each in ended} <= names
@@ -279,24 +281,24 @@ def test_two_schedulers_share_what_is_to_be_done(place: Place) -> None:
 def test_what_follows_and_is_refused_fails_its_task_and_not_the_service(
     sqlite_place: Place, tmp_path: Path
 ) -> None:
-    def twice(task: Task, hands: Hands) -> Done:
-        return Done(
+    def twice(task: Task, context: JobContext) -> JobResult:
+        return JobResult(
             follow_ups=(FollowUp("after", (NewTask("same", "prune", {}), NewTask("same", "prune", {}))),)
         )
 
-    planted = sqlite_place.fire(schedule="tidy")
+    enqueued = sqlite_place.fire(schedule="tidy")
     settings = settled(TOML.format(kind="quick"), sqlite_place.data_dir)
     log = Log("json", lambda: datetime.now(UTC))
     a_service(sqlite_place.url, sqlite_place.data_dir, settings, log, jobs={"prune": twice}).run(
         lambda: False, once=True
     )
-    failed = sqlite_place.now(planted)
-    assert failed.state == "failed" and failed.error.startswith("what follows from it cannot be planted: ")
+    failed = sqlite_place.now(enqueued)
+    assert failed.state == "failed" and failed.error.startswith("its follow-up tasks cannot be enqueued: ")
     assert tasks(sqlite_place.database, schedule="after") == []
 
 
 def test_a_database_that_is_away_is_waited_for(sqlite_place: Place) -> None:
-    planted = sqlite_place.fire("patient")
+    enqueued = sqlite_place.fire("patient")
     with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
         sqlite_place.midway()
         path = Path(sqlite_place.url.removeprefix("sqlite:///"))
@@ -309,9 +311,9 @@ def test_a_database_that_is_away_is_waited_for(sqlite_place: Place) -> None:
             until(lambda: not sqlite_place.children(), "the child has ended")
             greedy.execute("ROLLBACK")
         alive.wait_for("database back")
-        sqlite_place.whole(planted)
+        sqlite_place.whole(enqueued)
         assert len(alive.events("database away")) == len(alive.events("database back"))
-    assert sqlite_place.ends(planted) == ["done"]
+    assert sqlite_place.ends(enqueued) == ["done"]
 
 
 def test_what_a_newer_program_has_upgraded_is_left_to_newer_schedulers(sqlite_place: Place) -> None:
@@ -322,17 +324,17 @@ def test_what_a_newer_program_has_upgraded_is_left_to_newer_schedulers(sqlite_pl
             sqlite_place.over(first)
             with other:
                 other.execute("UPDATE pyrometer_schema SET version_num = '9999'")
-            planted = sqlite_place.fire()
+            enqueued = sqlite_place.fire()
             told = process.wait_for("database away")
             assert "written by a newer Pyrometer" in str(told["text"])
-            assert (sqlite_place.now(planted).state, sqlite_place.ends(planted)) == ("waiting", [])
+            assert (sqlite_place.now(enqueued).state, sqlite_place.ends(enqueued)) == ("waiting", [])
             with other:
                 other.execute("UPDATE pyrometer_schema SET version_num = ?", (ours,))
-            assert sqlite_place.over(planted).state == "done"
+            assert sqlite_place.over(enqueued).state == "done"
 
 
 def test_a_database_that_is_away_at_first_is_waited_for(sqlite_place: Place, tmp_path: Path) -> None:
-    planted = sqlite_place.fire()
+    enqueued = sqlite_place.fire()
     sqlite_place.database.close()
     path, away = tmp_path / "pyrometer.db", tmp_path / "away"
     path.rename(away)
@@ -342,7 +344,7 @@ def test_a_database_that_is_away_at_first_is_waited_for(sqlite_place: Place, tmp
         path.rmdir()
         away.rename(path)
         alive.wait_for("database back")
-        sqlite_place.whole(planted)
+        sqlite_place.whole(enqueued)
 
 
 #: Starts another in a session of its own, says that it is up, and hears no wish to end.

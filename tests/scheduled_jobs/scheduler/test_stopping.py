@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from db.connection.engine import Database, open_database
-from db.queue.commands import cancel, plan_fire
+from db.queue.commands import cancel, plan_run
 from db.queue.queries import attempts, schedulers, task, tasks
 from records.tasks import NewTask, Task
-from scheduled_jobs.jobs.context import Done, Hands, Stopped
+from scheduled_jobs.jobs.context import JobContext, JobResult, Stopped
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from support.servers.schedulers import a_service, settled, until
@@ -35,7 +35,7 @@ class Stopping:
         self.url = f"sqlite:///{self.file}"
         self.database: Database = open_database(self.url)
         parts = [NewTask("quick", "measure", {}), NewTask("slow", "prune", {})]
-        plan_fire(self.database, "night", NOW, "timetable", parts, NOW)
+        plan_run(self.database, "night", NOW, "timetable", parts, NOW)
         self.quick, self.slow = sorted(tasks(self.database, schedule="night"), key=lambda each: each.part)
         self.may_go = {"quick": threading.Event(), "slow": threading.Event()}
         self._asked, self._told = threading.Event(), StringIO()
@@ -74,14 +74,14 @@ class Stopping:
         assert found is not None
         return found
 
-    def _let_go(self, one: Task, hands: Hands) -> Done:
-        hands.stop.wait()
+    def _let_go(self, one: Task, context: JobContext) -> JobResult:
+        context.stop.wait()
         self.may_go["quick"].wait()
         raise Stopped
 
-    def _end(self, one: Task, hands: Hands) -> Done:
+    def _end(self, one: Task, context: JobContext) -> JobResult:
         self.may_go["slow"].wait()
-        return Done(result={"summary": "all done"})
+        return JobResult(result={"summary": "all done"})
 
 
 @pytest.fixture

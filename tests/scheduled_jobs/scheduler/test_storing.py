@@ -12,7 +12,7 @@ import pytest
 from configuration.settings import load_settings
 from db.connection.engine import Database, open_database
 from db.runs import queries
-from scheduled_jobs.jobs.context import Hands
+from scheduled_jobs.jobs.context import JobContext
 from scheduled_jobs.scheduler import task_runs
 from support.builders.journals import write_journal
 from support.measuring import wait_until
@@ -39,8 +39,8 @@ def database(url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def hands(tmp_path: Path, url: str) -> Hands:
-    return Hands(
+def context(tmp_path: Path, url: str) -> JobContext:
+    return JobContext(
         settings=load_settings(cwd=tmp_path, environ={}),
         data_dir=tmp_path,
         machine="here",
@@ -58,18 +58,18 @@ def known(database: Database, *wanted: str) -> list[str]:
     return [run for run in wanted if queries.run_record(database, run) is not None]
 
 
-def test_a_lane_that_ends_alone_stores_what_nobody_else_will(hands: Hands, database: Database) -> None:
+def test_a_lane_that_ends_alone_stores_what_nobody_else_will(context: JobContext, database: Database) -> None:
     for run in (LANES[0], NOBODYS):
-        write_journal(hands.data_dir, run)
-    task_runs.store_runs(hands, LANES[0])
+        write_journal(context.data_dir, run)
+    task_runs.store_runs(context, LANES[0])
     assert known(database, NOBODYS, LANES[0]) == [NOBODYS, LANES[0]]
 
 
 def test_lanes_that_end_together_store_their_own_and_the_last_one_the_rest(
-    hands: Hands, database: Database, monkeypatch: pytest.MonkeyPatch
+    context: JobContext, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for run in (*LANES, NOBODYS):
-        write_journal(hands.data_dir, run)
+        write_journal(context.data_dir, run)
     stored: list[tuple[str, str]] = []
     really = ingest.ingest
 
@@ -78,22 +78,23 @@ def test_lanes_that_end_together_store_their_own_and_the_last_one_the_rest(
         return really(path, into)
 
     monkeypatch.setattr(ingest, "ingest", noted)
-    lanes = [threading.Thread(target=task_runs.store_runs, args=(hands, run), name=run) for run in LANES]
-    with task_runs.STORING:
-        for lane in lanes:
-            lane.start()
-        wait_until(lambda: len(task_runs.WAITING) == len(LANES), "all lanes wait")
-    for lane in lanes:
-        lane.join()
+    slots = [threading.Thread(target=task_runs.store_runs, args=(context, run), name=run) for run in LANES]
+    with task_runs.STORE_LOCK:
+        for slot in slots:
+            slot.start()
+        wait_until(lambda: len(task_runs.STORE_QUEUE) == len(LANES), "all lanes wait")
+    for slot in slots:
+        slot.join()
     assert sorted(stored[:3]) == [(run, run) for run in LANES]
     last = stored[2][0]
     assert stored[3:] == [(last, NOBODYS)]
     assert known(database, NOBODYS, *LANES) == [NOBODYS, *LANES]
 
 
-def test_what_is_stored_is_not_stored_again(hands: Hands, database: Database) -> None:
-    write_journal(hands.data_dir, LANES[0])
+def test_what_is_stored_is_not_stored_again(context: JobContext, database: Database) -> None:
+    write_journal(context.data_dir, LANES[0])
     assert (
-        len(list(ingest.ingest_pending(hands.data_dir, database, [LANES[0], "20260601-000000-nowhere"]))) == 1
+        len(list(ingest.ingest_pending(context.data_dir, database, [LANES[0], "20260601-000000-nowhere"])))
+        == 1
     )
-    assert list(ingest.ingest_pending(hands.data_dir, database, [LANES[0]])) == []
+    assert list(ingest.ingest_pending(context.data_dir, database, [LANES[0]])) == []

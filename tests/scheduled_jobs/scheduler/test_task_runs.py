@@ -12,14 +12,14 @@ import pytest
 
 from configuration.settings import load_settings
 from db.connection.engine import Database, open_database
-from db.queue.commands import claim, lose, plan_fire, set_run
+from db.queue.commands import claim, lose, plan_run, set_run
 from db.queue.queries import attempts
 from db.runs import queries
 from records.tasks import NewTask, Task
 from runner.journal import Journal
-from scheduled_jobs.jobs.context import ChildLost, Ended, Hands, OnEvent, unheard
+from scheduled_jobs.jobs.context import ChildExit, ChildLost, JobContext, OnEvent, ignore_event
 from scheduled_jobs.scheduler.process_identity import Owner
-from scheduled_jobs.scheduler.task_runs import Measured, measured
+from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement
 from support.builders.journals import a_header, a_plan, an_outcome, write_journal
 from workflows.errors import CANNOT_RESUME
 
@@ -27,12 +27,12 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 HERE, THERE = Owner("here", "boot", 1, 2), Owner("there", "boot", 1, 2)
 COMMAND = ["run", "--environment", "nightly"]
 OLD_RUN = "20260601-000000-00000001"
-WELL = Ended(0, None, "")
-REFUSED = Ended(2, None, "environment nightly has changed since run X began; start a new run")
+WELL = ChildExit(0, None, "")
+REFUSED = ChildExit(2, None, "environment nightly has changed since run X began; start a new run")
 CHANGED = replace(REFUSED, code=CANNOT_RESUME)
 
 #: Answers a child's arguments; it may write a journal first.
-Child = Callable[[Sequence[str]], Ended]
+Child = Callable[[Sequence[str]], ChildExit]
 
 
 def write_half(data_dir: Path, run: str) -> None:
@@ -48,7 +48,7 @@ class Place:
 
     def __init__(self, folder: Path, url: str, database: Database) -> None:
         self.data_dir, self._url, self.database = folder, url, database
-        plan_fire(database, "nightly", NOW, "timetable", [NewTask("", "measure", {"track": "nightly"})], NOW)
+        plan_run(database, "nightly", NOW, "timetable", [NewTask("", "measure", {"track": "nightly"})], NOW)
         self.typed: list[list[str]] = []
         self.nodes: list[int] = []
         self.said: list[str] = []
@@ -68,13 +68,13 @@ class Place:
         assert claimed is not None
         return claimed
 
-    def measured(self, task: Task, *children: Child, away: bool = False) -> Measured:
+    def measured(self, task: Task, *children: Child, away: bool = False) -> MeasuredRun:
         """Measure on machine `here` by these children, one after the other."""
         waiting = list(children)
 
         def child(
-            arguments: Sequence[str], on_event: OnEvent = unheard, run: str = "", nodes: int = 1
-        ) -> Ended:
+            arguments: Sequence[str], on_event: OnEvent = ignore_event, run: str = "", nodes: int = 1
+        ) -> ChildExit:
             assert run in arguments, "who runs it elsewhere must know which journal to bring"
             self.typed.append(list(arguments))
             self.nodes.append(nodes)
@@ -83,7 +83,7 @@ class Place:
         def note(run: str) -> None:
             assert set_run(self.database, str(task.token), run)
 
-        hands = Hands(
+        context = JobContext(
             settings=load_settings(cwd=self.data_dir, environ={}),
             data_dir=self.data_dir,
             machine="here",
@@ -95,7 +95,7 @@ class Place:
             say=self.said.append,
             away=away,
         )
-        done = measured(task, hands, COMMAND)
+        done = run_measurement(task, context, COMMAND)
         assert waiting == []
         return done
 
@@ -115,10 +115,10 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield Place(tmp_path, url, database)
 
 
-def completes(place: Place, then: Ended = WELL) -> Child:
+def completes(place: Place, then: ChildExit = WELL) -> Child:
     """A child that goes on with the half run."""
 
-    def child(arguments: Sequence[str]) -> Ended:
+    def child(arguments: Sequence[str]) -> ChildExit:
         with Journal(place.data_dir / "runs" / OLD_RUN) as journal:
             for one in a_plan()[1:]:
                 journal.outcome(an_outcome(one, NOW))
@@ -127,10 +127,10 @@ def completes(place: Place, then: Ended = WELL) -> Child:
     return child
 
 
-def begins(place: Place, then: Ended = WELL, write: Callable[[Path, str], Any] = write_journal) -> Child:
+def begins(place: Place, then: ChildExit = WELL, write: Callable[[Path, str], Any] = write_journal) -> Child:
     """A child that begins the run it is told to."""
 
-    def child(arguments: Sequence[str]) -> Ended:
+    def child(arguments: Sequence[str]) -> ChildExit:
         write(place.data_dir, arguments[list(arguments).index("--run-id") + 1])
         return then
 
@@ -153,7 +153,7 @@ def test_a_run_is_given_the_nodes_of_its_schedule(place: Place) -> None:
 def test_what_this_machine_began_is_gone_on_with(place: Place) -> None:
     write_half(place.data_dir, OLD_RUN)
 
-    done = place.measured(place.attempt(HERE, OLD_RUN), completes(place, Ended(1, None, "")))
+    done = place.measured(place.attempt(HERE, OLD_RUN), completes(place, ChildExit(1, None, "")))
     assert place.typed == [["run", "--resume", OLD_RUN, "--json"]]
     assert (done.run, done.complete) == (OLD_RUN, True)
     assert place.stored(OLD_RUN)
@@ -167,7 +167,7 @@ def test_a_child_that_still_writes_is_waited_for(place: Place) -> None:
         ended.set()
         orphan.close()
 
-    def child(arguments: Sequence[str]) -> Ended:
+    def child(arguments: Sequence[str]) -> ChildExit:
         assert ended.is_set()
         return completes(place)(arguments)
 
@@ -206,7 +206,7 @@ def test_what_cannot_be_gone_on_with_is_left_and_begun_anew(place: Place) -> Non
 @pytest.mark.parametrize("away", [False, True])
 def test_what_cannot_be_gone_on_with_just_now_keeps_its_run(place: Place, away: bool) -> None:
     write_half(place.data_dir, OLD_RUN)
-    passing = Ended(2, None, "neighbour gpu-b:7391 does not answer")
+    passing = ChildExit(2, None, "neighbour gpu-b:7391 does not answer")
     with pytest.raises(ChildLost, match="cannot be gone on with just now: neighbour gpu-b:7391 does not"):
         place.measured(place.attempt(HERE, OLD_RUN), lambda _: passing, away=away)
     assert place.typed == [["run", "--resume", OLD_RUN, "--json"]] and place.said == []
@@ -214,14 +214,14 @@ def test_what_cannot_be_gone_on_with_just_now_keeps_its_run(place: Place, away: 
 
 
 def test_what_had_trouble_after_it_began_is_gone_on_with_at_once_and_else_later(place: Place) -> None:
-    full = Ended(2, None, "No space left on device")
+    full = ChildExit(2, None, "No space left on device")
     with pytest.raises(ChildLost, match="just now: No space left"):
         place.measured(place.attempt(HERE, OLD_RUN), begins(place, full, write_half), lambda _: full)
     assert (place.named(0, "--run-id"), place.named(1, "--resume")) == (OLD_RUN, OLD_RUN)
 
 
 @pytest.mark.parametrize("refused", [REFUSED, CHANGED])
-def test_what_was_completed_while_it_was_waited_for_is_complete(place: Place, refused: Ended) -> None:
+def test_what_was_completed_while_it_was_waited_for_is_complete(place: Place, refused: ChildExit) -> None:
     write_half(place.data_dir, OLD_RUN)
 
     # The child of an attempt that was thought dead ended in its own time.
@@ -252,8 +252,8 @@ def test_what_a_node_cannot_go_on_with_is_begun_anew_there(place: Place) -> None
     assert done.run != OLD_RUN and done.complete
 
 
-@pytest.mark.parametrize("ended", [Ended(None, 9, ""), Ended(130, None, "go on with: ...")])
-def test_what_somebody_else_ended_is_lost(place: Place, ended: Ended) -> None:
+@pytest.mark.parametrize("ended", [ChildExit(None, 9, ""), ChildExit(130, None, "go on with: ...")])
+def test_what_somebody_else_ended_is_lost(place: Place, ended: ChildExit) -> None:
     with pytest.raises(ChildLost):
         place.measured(place.attempt(HERE), begins(place, ended, write_half))
 
@@ -270,5 +270,5 @@ def test_every_attempt_says_which_run_it_measured(place: Place) -> None:
     write_half(place.data_dir, OLD_RUN)
     task = place.attempt(HERE, OLD_RUN)
     with pytest.raises(ChildLost):
-        place.measured(task, lambda _: Ended(None, 9, ""))
+        place.measured(task, lambda _: ChildExit(None, 9, ""))
     assert [each.run_id for each in attempts(place.database, task.id)] == [OLD_RUN, OLD_RUN]

@@ -19,13 +19,14 @@ from db.queue import commands as queue
 from db.queue import queries as queue_queries
 from db.runs import series_queries, store
 from records.environments import Environment
+from records.evidence import evidence_of
 from records.findings import Finding, NewFinding
 from records.machines import Machine
 from records.outcomes import Measurement, Outcome
 from records.tasks import NewTask, Task
 from runner.journal import Journal
 from runner.session_plan import Timing
-from scheduled_jobs.jobs.context import Done, Ended, Hands
+from scheduled_jobs.jobs.context import ChildExit, JobContext, JobResult
 from support.builders.run_records import (
     MLP,
     RESNET,
@@ -106,8 +107,8 @@ class Nights:
         )
         part = f"{self.track}@{self.label}" if self.label else self.track
         task = NewTask(part, "measure", {"track": self.track}, self.label)
-        assert queue.plan_fire(self.database, self.schedule, due, "timetable", [task], due)
-        finish(self.database, claimed(self.database, due, self.label), Done(), due, run.id)
+        assert queue.plan_run(self.database, self.schedule, due, "timetable", [task], due)
+        finish(self.database, claimed(self.database, due, self.label), JobResult(), due, run.id)
         return run.id
 
     @staticmethod
@@ -126,11 +127,11 @@ def claimed(database: Database, now: datetime, label: str = "") -> Task:
     return task
 
 
-def finish(database: Database, task: Task, done: Done, now: datetime, run: str | None = None) -> None:
+def finish(database: Database, task: Task, done: JobResult, now: datetime, run: str | None = None) -> None:
     """End a task as the service does: what follows is planted first."""
     for number, after in enumerate(done.follow_ups):
         due = after.due_at or now + timedelta(microseconds=number + 1)
-        queue.plan_fire(database, after.schedule, due, "follow-up", after.tasks, now)
+        queue.plan_run(database, after.schedule, due, "follow-up", after.tasks, now)
     assert task.token is not None
     if run is not None:
         assert queue.set_run(database, task.token, run)
@@ -139,7 +140,7 @@ def finish(database: Database, task: Task, done: Done, now: datetime, run: str |
 
 def a_task(database: Database, job: str, spec: Mapping[str, Any], now: datetime, label: str = "") -> Task:
     """A task of a job that has been taken up."""
-    assert queue.plan_fire(database, job, now, "by hand", [NewTask("", job, spec, label)], now)
+    assert queue.plan_run(database, job, now, "by hand", [NewTask("", job, spec, label)], now)
     return claimed(database, now, label)
 
 
@@ -164,16 +165,16 @@ class Child:
 
     def __call__(
         self, arguments: Sequence[str], on_event: Any = None, run: str = "", nodes: int = 1
-    ) -> Ended:
+    ) -> ChildExit:
         self.commands.append(list(arguments))
         if arguments[0] != "upgrade":
-            return Ended(2, None, "nothing else is done here")
+            return ChildExit(2, None, "nothing else is done here")
         if self.refuses:
-            return Ended(2, None, self.refuses)
+            return ChildExit(2, None, self.refuses)
         run = arguments[list(arguments).index("--run-id") + 1]
         cases = [value for name, value in pairwise(arguments) if name == "--case"]
         self._journal(run, cases or [MLP], (arguments[1], arguments[2]))
-        return Ended(0, None, "")
+        return ChildExit(0, None, "")
 
     def _journal(self, run: str, cases: Sequence[str], asked: tuple[str, str]) -> None:
         old, new = self.environments
@@ -249,13 +250,13 @@ def a_session(
     )
 
 
-def hands(folder: Path, now: datetime, child: Any = None, toml: str = TOML) -> Hands:
+def job_context(folder: Path, now: datetime, child: Any = None, toml: str = TOML) -> JobContext:
     """What a job works with, in a folder that holds the fixture `sqlite` as well."""
     url = f"sqlite:///{folder}/database/pyrometer.db"
     (folder / "pyrometer.toml").write_text(toml)
     settings = load_settings(cwd=folder, environ={})
     runs: list[str] = []
-    return Hands(
+    return JobContext(
         settings=settings,
         data_dir=folder / "data",
         machine=a_machine().name,
@@ -306,10 +307,12 @@ def a_finding(database: Database, case: str = MLP, *, night: int = 2, direction:
         old_environment=nightly(night - 1).fingerprint,
         new_environment=nightly(night).fingerprint,
         change=0.1 if direction == "worse" else -0.1,
-        evidence={
-            "detected": {"nights": 20, "noise": 0.006, "before": 10.0, "after": 11.0},
-            "changes": [{"kind": "environment", "name": "triton", "before": "3.1", "after": HOSTILE}],
-        },
+        evidence=evidence_of(
+            {
+                "detected": {"nights": 20, "noise": 0.006, "before": 10.0, "after": 11.0},
+                "changes": [{"kind": "environment", "name": "triton", "before": "3.1", "after": HOSTILE}],
+            }
+        ),
         group_key="group",
     )
     (found,) = findings.save_findings(database, [new], a_night(night))
@@ -341,21 +344,26 @@ def a_regression(database: Database, case: str = MLP) -> Finding:
         "confidence": 0.99,
         "smallest": 0.011,
     }
-    evidence = {
-        "reason": "the session shows it too",
-        "run": found.at_run,
-        "verdict": verdict,
-        "compared": [{"name": "old", "torch": found.old_torch_version}, {"name": HOSTILE, "torch": "2.16"}],
-        "neighbours": [
-            {"case": RESNET, "word": "same", "change": 0.001, "low": -0.004, "high": 0.005, "pairs": 8}
-        ],
-        "moved_with": [{**other, "change": 0.2, "state": "candidate"}],
-        "operators": {"old_run": "traced-1", "new_run": "traced-2", "rows": [row]},
-        "bisect": "pyrometer bisect 'nightly 2026-09-01' 'nightly 2026-09-04' --case KEY",
-        "reproduce": "pyrometer upgrade old new --case KEY",
-    }
+    evidence = evidence_of(
+        {
+            "reason": "the session shows it too",
+            "run": found.at_run,
+            "verdict": verdict,
+            "compared": [
+                {"name": "old", "torch": found.old_torch_version},
+                {"name": HOSTILE, "torch": "2.16"},
+            ],
+            "neighbours": [
+                {"case": RESNET, "word": "same", "change": 0.001, "low": -0.004, "high": 0.005, "pairs": 8}
+            ],
+            "moved_with": [{**other, "change": 0.2, "state": "candidate"}],
+            "operators": {"old_run": "traced-1", "new_run": "traced-2", "rows": [row]},
+            "bisect": "pyrometer bisect 'nightly 2026-09-01' 'nightly 2026-09-04' --case KEY",
+            "reproduce": "pyrometer upgrade old new --case KEY",
+        }
+    )
     decided = findings.decide(
-        database, found.id, "confirmed", 0.095, 0.09, 0.1, evidence, a_night(3).replace(hour=9)
+        database, found.id, "confirmed", 0.095, 0.09, 0.1, evidence.confirmation, a_night(3).replace(hour=9)
     )
     assert decided is not None
     return decided

@@ -7,7 +7,7 @@ from typing import Any
 from analysis.detection.nights import Change, JudgedSeries
 from records.findings import Finding
 from records.series import HistoryPoint, HistoryRun, SeriesKey, Track
-from scheduled_jobs.detection.findings import MachineSeries, seen
+from scheduled_jobs.detection.findings import MachineSeries, series_findings
 from support.builders.run_records import MLP, a_night
 
 KEY = SeriesKey(MLP, "latency_floor", "hardware", "Xeon", "profile", "quiet")
@@ -30,7 +30,7 @@ def judged(*candidates: Change, returned: tuple[Change, ...] = ()) -> JudgedSeri
 
 def known(**changes: Any) -> Finding:
     """The finding of `CHANGE` as it is stored."""
-    (new,) = seen(TRACK, a_series(), judged(CHANGE), ()).findings
+    (new,) = series_findings(TRACK, a_series(), judged(CHANGE), ()).findings
     values = {name: getattr(new, name) for name in new.__slots__}
     finding = Finding(
         id=7,

@@ -1,13 +1,12 @@
 """What a database must hold for every page of the dashboard to have something to show."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
 from db.runs import queries, series_queries
+from records.evidence import Confirmation
 from records.findings import NewFinding
 from support.builders import technique_runs
 from support.builders.detection_nights import METRIC, Nights, a_regression
@@ -29,11 +28,10 @@ def add(url: str, folder: Path) -> None:
     with open_database(url) as database:
         ingest(write_upgrade(folder / "data", Story()), database)
         Nights(database).add(range(4))
-        evidence = a_regression(database).evidence
-        last_night(database, folder, evidence)
+        last_night(database, folder, a_regression(database).evidence.confirmation)
 
 
-def last_night(database: Database, folder: Path, evidence: Mapping[str, Any]) -> None:
+def last_night(database: Database, folder: Path, confirmation: Confirmation) -> None:
     """Nights up to this morning; the last one is a tenth slower, which was confirmed an hour ago."""
     mornings = Mornings(database)
     mornings.scheduler(a_machine().name, facts=facts(folder, mornings.now))
@@ -61,6 +59,6 @@ def last_night(database: Database, folder: Path, evidence: Mapping[str, Any]) ->
     now = datetime.now(UTC)
     (stored,) = findings.save_findings(database, [found], now - timedelta(hours=5))
     decided = findings.decide(
-        database, stored.id, "confirmed", 0.095, 0.09, 0.1, evidence, now - timedelta(hours=1)
+        database, stored.id, "confirmed", 0.095, 0.09, 0.1, confirmation, now - timedelta(hours=1)
     )
     assert decided is not None

@@ -3,10 +3,11 @@
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from records.evidence import Evidence
 from records.findings import Finding
 from records.series import SeriesKey
 from records.tasks import SchedulerSeen, Task
-from scheduled_jobs.notifications.digest import Night, Ran
+from scheduled_jobs.notifications.digest import DigestData, PartResult
 from support.builders.run_records import RESNET
 
 #: When the digest of the night is made, and when the one before was.
@@ -40,7 +41,7 @@ def a_finding(id: int = 1, case: str = RESNET, *, metric: str = "latency", **cha
         "state": "confirmed",
         "found_at": BEFORE,
         "decided_at": DUE,
-        "evidence": {},
+        "evidence": Evidence(),
         "group_key": "",
     }
     return Finding(id=id, key=key, **{**values, **changes})
@@ -73,10 +74,10 @@ def a_scheduler(
     )
 
 
-def a_ran(machine: str = "h200", **changes: Any) -> Ran:
+def a_ran(machine: str = "h200", **changes: Any) -> PartResult:
     """What became of the night on a machine: all 17 cases ok."""
     values: dict[str, Any] = {"state": "done", "run": f"run-{machine}", "ok": 17, "cases": 17}
-    return Ran(
+    return PartResult(
         **{
             "schedule": "nightly",
             "part": f"nightly@{machine}",
@@ -88,7 +89,7 @@ def a_ran(machine: str = "h200", **changes: Any) -> Ran:
     )
 
 
-def a_night(**changes: Any) -> Night:
+def a_night(**changes: Any) -> DigestData:
     """A night of two machines on which nothing moved."""
     values: dict[str, Any] = {"ran": [a_ran(), a_ran("a10")], "cases": 34}
-    return Night(date(2026, 11, 22), "UTC", BEFORE, MORNING, **{**values, **changes})
+    return DigestData(date(2026, 11, 22), "UTC", BEFORE, MORNING, **{**values, **changes})

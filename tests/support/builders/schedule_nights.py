@@ -11,9 +11,10 @@ from db.connection.engine import Database
 from db.findings import store as findings
 from db.queue import commands as queue
 from db.runs import series_queries, store
+from records.evidence import Confirmation
 from records.findings import Finding, NewFinding
 from records.tasks import NewTask, SchedulerSeen
-from scheduled_jobs.scheduler.advertised_schedules import served
+from scheduled_jobs.scheduler.advertised_schedules import advertised
 from support.builders.run_records import (
     BERT,
     MLP,
@@ -56,7 +57,7 @@ class Mornings:
             )
             for track, label in parts
         ]
-        assert queue.plan_fire(self.database, self.schedule, due, how, tasks, due)
+        assert queue.plan_run(self.database, self.schedule, due, how, tasks, due)
 
     def begin(self, due: datetime, machine: str, *labels: str) -> str:
         """Have a machine take up what waits longest; answers the token."""
@@ -139,7 +140,7 @@ class Mornings:
 def facts(folder: Any, at: datetime, toml: str = "", *, measures: bool = True) -> dict[str, Any]:
     """What a scheduler with these settings says of itself at a moment."""
     (folder / "pyrometer.toml").write_text(toml or TOML)
-    return served(load_settings(cwd=folder, environ={}), at, measures=measures)
+    return advertised(load_settings(cwd=folder, environ={}), at, measures=measures)
 
 
 TOML = """
@@ -174,4 +175,6 @@ def confirm(
     database: Database, mornings: Mornings, one: Finding, ago: timedelta = timedelta(hours=2)
 ) -> None:
     """Say of a candidate so long ago that it is so."""
-    findings.decide(database, one.id, "confirmed", one.change, one.change, one.change, {}, mornings.now - ago)
+    findings.decide(
+        database, one.id, "confirmed", one.change, one.change, one.change, Confirmation(), mornings.now - ago
+    )

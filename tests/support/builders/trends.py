@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from dashboard.trends import lines
 from dashboard.trends.lines import TrendLine
+from records.evidence import Evidence
 from records.findings import Finding
 from records.series import MeasuredFor, SeriesKey, SeriesPoint
 from support.builders.run_records import MLP, a_night
@@ -94,7 +95,7 @@ def found(point: SeriesPoint, key: SeriesKey, **changes: object) -> Finding:
         state="confirmed",
         found_at=point.started_at,
         decided_at=point.started_at,
-        evidence={},
+        evidence=Evidence(),
         group_key="",
     )
     return replace(one, **changes)  # pyright: ignore[reportArgumentType]

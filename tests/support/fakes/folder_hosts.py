@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from runner import journal
-from scheduled_jobs.jobs.context import ChildLost, Ended, OnEvent, Stopped
+from scheduled_jobs.jobs.context import ChildExit, ChildLost, OnEvent, Stopped
 from scheduled_jobs.scheduler.child_process import Logs, run_child
-from scheduled_jobs.scheduler.hosts import PlaceSeen
+from scheduled_jobs.scheduler.hosts import HostStatus
 from support.fakes.pyrometer_run import HEADER
 
 _SAID = "place.json"
@@ -69,7 +69,7 @@ class FolderPlace:
         on_event: OnEvent,
         run: str,
         nodes: int = 1,
-    ) -> Ended:
+    ) -> ChildExit:
         ending = _Ending(stop, self.folder / _SAID)
         try:
             return run_child([*self.command, str(self.folder), *arguments], logs, ending, on_event)
@@ -96,16 +96,16 @@ class FolderPlaces:
         self._nodes, self._data_dir, self._command = nodes, data_dir, command
         self.closed = False
 
-    def look(self) -> list[PlaceSeen]:
-        found: list[PlaceSeen] = []
+    def look(self) -> list[HostStatus]:
+        found: list[HostStatus] = []
         for said in sorted(self._nodes.glob(f"*/{_SAID}")):
             with suppress(FileNotFoundError):
                 body: Mapping[str, Any] = json.loads(said.read_text())
                 place = FolderPlace(said.parent, tuple(body["labels"]), self._data_dir, self._command)
-                found.append(PlaceSeen(place, {"folder": str(said.parent)}, body["drained"]))
+                found.append(HostStatus(place, {"folder": str(said.parent)}, body["drained"]))
         return found
 
-    def troubles(self) -> Sequence[str]:
+    def problems(self) -> Sequence[str]:
         return ()
 
     def close(self) -> None:

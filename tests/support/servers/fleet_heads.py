@@ -11,7 +11,7 @@ import psutil
 
 from fleet.remote_host import RemotePlace
 from runner import journal
-from scheduled_jobs.jobs.context import Ended
+from scheduled_jobs.jobs.context import ChildExit
 from scheduled_jobs.scheduler.child_process import Logs
 from support.fakes.loopback_engine import LoopbackEngine
 
@@ -46,18 +46,18 @@ class Head:
         run: str = RUN,
         logs: Logs | None = None,
         nodes: int = 1,
-    ) -> Ended:
+    ) -> ChildExit:
         """Have `pyrometer ARGUMENTS` done on a node."""
         return self.place(name).run(arguments, logs or self.logs(), self.stop, self.events.append, run, nodes)
 
     def measure(
         self, kind: str, *, name: str = "one", run: str = RUN, logs: Logs | None = None, nodes: int = 1
-    ) -> Ended:
+    ) -> ChildExit:
         """Have a run begin on a node."""
         wish = ("run", "--environment", kind, "--run-id", run, "--json")
         return self.run(*wish, name=name, run=run, logs=logs, nodes=nodes)
 
-    def resume(self, *, name: str = "one", run: str = RUN) -> Ended:
+    def resume(self, *, name: str = "one", run: str = RUN) -> ChildExit:
         """Have a run gone on with."""
         return self.run("run", "--resume", run, "--json", name=name, run=run)
 
@@ -71,9 +71,9 @@ class Head:
 
 
 @contextmanager
-def under_way(work: Callable[[], Ended]) -> Generator["Future[Ended]"]:
+def under_way(work: Callable[[], ChildExit]) -> Generator["Future[ChildExit]"]:
     """Work in a thread; it must have ended behind the block, however."""
-    future: Future[Ended] = Future()
+    future: Future[ChildExit] = Future()
 
     def done() -> None:
         try:

@@ -14,10 +14,11 @@ from db.findings import store as findings
 from db.queue import commands as queue
 from db.runs.series_queries import series_keys
 from db.runs.store import save_measurements, save_outcomes, save_run
+from records.evidence import Confirmation
 from records.findings import Finding, NewFinding, Notice
 from records.tasks import NewTask, Task
-from scheduled_jobs.jobs.context import Done, Ended, Hands
-from scheduled_jobs.jobs.digest import check, tell_digest
+from scheduled_jobs.jobs.context import ChildExit, JobContext, JobResult
+from scheduled_jobs.jobs.digest import health_check, send_digest
 from support.builders.notifications import DUE, MORNING, a_scheduler
 from support.builders.run_records import (
     MLP,
@@ -46,11 +47,11 @@ class Place:
         self.said: list[str] = []
         self.stop = threading.Event()
 
-    def hands(self, now: datetime) -> Hands:
-        def no_child(_: Sequence[str], on_event: Callable[[Mapping[str, Any]], None] = print) -> Ended:
+    def job_context(self, now: datetime) -> JobContext:
+        def no_child(_: Sequence[str], on_event: Callable[[Mapping[str, Any]], None] = print) -> ChildExit:
             raise AssertionError(f"nothing is measured by whoever tells, {on_event}")
 
-        return Hands(
+        return JobContext(
             settings=self.settings,
             data_dir=Path("/nowhere"),
             machine="h200",
@@ -66,7 +67,7 @@ class Place:
         """The night is due on h200."""
         spec = {"track": "nightly"}
         new = [NewTask("nightly@h200", "measure", spec, "h200")] if tasks else []
-        assert queue.plan_fire(self.database, "nightly", due_at, how, new, due_at)
+        assert queue.plan_run(self.database, "nightly", due_at, how, new, due_at)
 
     def measured(
         self,
@@ -110,15 +111,15 @@ class Place:
         return findings.save_findings(self.database, [new], DUE)[0]
 
     def confirmed(self, one: Finding, at: datetime = DUE) -> None:
-        findings.decide(self.database, one.id, "confirmed", 0.1, 0.08, 0.12, {}, at)
+        findings.decide(self.database, one.id, "confirmed", 0.1, 0.08, 0.12, Confirmation(), at)
 
-    def told(self, now: datetime = MORNING, due_at: datetime | None = None) -> Done:
+    def told(self, now: datetime = MORNING, due_at: datetime | None = None) -> JobResult:
         """The digest that is due at eight that day, or when said, is told."""
         due_at = due_at or now.replace(hour=8, minute=0)
-        return tell_digest(replace(a_job("digest"), due_at=due_at), self.hands(now))
+        return send_digest(replace(a_job("digest"), due_at=due_at), self.job_context(now))
 
-    def checked(self, now: datetime = MORNING) -> Done:
-        return check(a_job("check"), self.hands(now))
+    def checked(self, now: datetime = MORNING) -> JobResult:
+        return health_check(a_job("check"), self.job_context(now))
 
     def subjects(self) -> list[str]:
         """What the team read, in the order in which it came."""

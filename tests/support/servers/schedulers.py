@@ -20,15 +20,15 @@ from typing import Any
 
 from configuration.settings import Settings, load_settings
 from db.connection.engine import open_database
-from scheduled_jobs.jobs.context import THINKING, Done, Hands
+from scheduled_jobs.jobs.context import CONTROL_JOBS, JobContext, JobResult
 from scheduled_jobs.jobs.measure import measure
-from scheduled_jobs.jobs.prune import tidy
+from scheduled_jobs.jobs.prune import prune_rows
 from scheduled_jobs.scheduler import scheduler as loop
 from scheduled_jobs.scheduler import worker_pool
-from scheduled_jobs.scheduler.hosts import Places
+from scheduled_jobs.scheduler.hosts import HostProvider
 from scheduled_jobs.scheduler.log import Log
-from scheduled_jobs.scheduler.scheduler import Service, Surroundings
-from scheduled_jobs.scheduler.worker_slot import Lane, Registry
+from scheduled_jobs.scheduler.scheduler import SchedulerConfig, Service
+from scheduled_jobs.scheduler.worker_slot import Registry, WorkerSlot
 from support.fakes.folder_hosts import FolderPlaces
 from workflows.fleet_status import MEASURING
 
@@ -44,12 +44,12 @@ def settled(toml: str, folder: Path) -> Settings:
     return load_settings(cwd=folder, environ={})
 
 
-def nothing_found(task: Any, hands: Hands) -> Done:
+def nothing_found(task: Any, context: JobContext) -> JobResult:
     """A look at a history that finds nothing."""
-    return Done("done", {"summary": "nothing moved"})
+    return JobResult("done", {"summary": "nothing moved"})
 
 
-JOBS: Registry = {"measure": measure, "detect": nothing_found, "prune": tidy}
+JOBS: Registry = {"measure": measure, "detect": nothing_found, "prune": prune_rows}
 
 
 def a_service(
@@ -61,10 +61,10 @@ def a_service(
     machine: str = "here",
     jobs: Registry = JOBS,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    places: Places | None = None,
+    hosts: HostProvider | None = None,
 ) -> Service:
     """A service on a machine of that name that does these jobs, there and at these places."""
-    around = Surroundings(
+    around = SchedulerConfig(
         settings=lambda: settings,
         data_dir=data_dir,
         open_database=partial(open_database, url, timeout=1.0),
@@ -76,7 +76,7 @@ def a_service(
         version="test",
         command=(*NOBODY, str(data_dir)),
     )
-    return Service(around, [Lane("measuring", MEASURING), Lane("thinking", THINKING)], places)
+    return Service(around, [WorkerSlot("measuring", MEASURING), WorkerSlot("thinking", CONTROL_JOBS)], hosts)
 
 
 def until(happened: Callable[[], Any], what: str) -> Any:
@@ -163,7 +163,7 @@ def main(url: str, folder: str, machine: str, *arguments: Sequence[str]) -> None
         settled((data_dir / "pyrometer.toml").read_text(), data_dir),
         Log("json", lambda: datetime.now(UTC)),
         machine=machine,
-        places=FolderPlaces(nodes, data_dir, NOBODY) if nodes.is_dir() else None,
+        hosts=FolderPlaces(nodes, data_dir, NOBODY) if nodes.is_dir() else None,
     )
 
     def ask(*_: object) -> None:

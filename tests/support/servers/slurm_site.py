@@ -8,7 +8,7 @@ from configuration.tables.slurm import SlurmSettings
 from fleet.remote_host import RemotePlace
 from fleet.slurm.engine import SlurmEngine
 from runner import journal
-from scheduled_jobs.jobs.context import Ended
+from scheduled_jobs.jobs.context import ChildExit
 from support.builders.journals import a_header
 from support.fakes.loopback_engine import AN_ENVIRONMENT
 from support.fakes.pyrometer_run import CASES, HEADER, plan
@@ -16,7 +16,7 @@ from support.servers.fleet_heads import RUN, Head
 from support.servers.schedulers import NOBODY, executions, until
 from support.servers.slurm_cluster import SlurmCluster
 
-WELL = Ended(0, None, "")
+WELL = ChildExit(0, None, "")
 
 
 class Site(Head):
