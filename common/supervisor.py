@@ -38,7 +38,7 @@ _KILL_AGAIN_SECONDS, _LINGER_LOOK_SECONDS = 0.005, 0.2
 _IGNORED = (signal.SIGINT, signal.SIGHUP)
 
 
-class Log:
+class BoundedLog:
     """A file that keeps the first MiB and the last 256 KiB of a stream, and says what it left out."""
 
     def __init__(self, path: str) -> None:
@@ -82,7 +82,7 @@ class Supervisor:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
-        self._log = None if options.out else Log(options.log)
+        self._log = None if options.out else BoundedLog(options.log)
         self._sampling: bool = options.sample
         self._output = -1
         self._command = 0

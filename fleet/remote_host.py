@@ -15,7 +15,7 @@ from workflows.errors import CANNOT_RESUME
 from .engine import Engine, EngineError
 from .file_chunks import PIECE_BYTES, bytes_of
 from .journal_mirror import Mirror, MirrorBusy, MirrorDiffers, append
-from .retrying_client import PAUSE_SECONDS, Line, Patience
+from .retrying_client import PAUSE_SECONDS, Line, RetryPolicy
 
 #: A look waits on the node for the child's end, so that is known at once; whatever else is new comes this
 #: often. While it waits nothing runs there. It wakes the agent, for 0.05 ms, and what the engine needs to
@@ -155,7 +155,7 @@ class _Errand:
         self._line, self._files, self._stop, self._machine = line, files, stop, machine
         self.token = uuid.uuid4().hex
         self._asked = False
-        self._disk = Patience()
+        self._disk = RetryPolicy()
 
     def done(self, arguments: Sequence[str], run: str, nodes: int = 1) -> ChildExit:
         """Have it begin, look until it has ended, and answer how; raises Stopped and ChildLost."""

@@ -19,7 +19,7 @@ PAUSE_SECONDS = 1.0
 _MOST_BETWEEN_SECONDS = 15.0
 
 
-class Patience:
+class RetryPolicy:
     """How long something fails without a success between."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Line:
 
     def __init__(self, engine: Engine, node: str, machine: str, stop: threading.Event) -> None:
         self._engine, self._node, self._machine, self._stop = engine, node, machine, stop
-        self._patience = Patience()
+        self._patience = RetryPolicy()
 
     def ask(self, method: str, *, wait: float = 0.0, **arguments: Any) -> Mapping[str, Any]:
         """What the agent answers, which may take `wait` seconds for a reason of its own; raises ChildLost."""

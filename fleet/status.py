@@ -25,7 +25,7 @@ _DESCRIBE_SECONDS, _AGAIN_SECONDS = 60.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeStatus:
     """A machine of the fleet. `state`: measures, idle, drained, silent, gone, joined.
 
     Gone is one that left without being drained, joined one that no scheduler has taken up. `facts` are what
@@ -55,7 +55,7 @@ class Node:
 class FleetReport:
     """The machines by name, the tasks that wait, those first that nobody can do; `notes` are sentences."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[NodeStatus, ...]
     waiting: tuple[tuple[Task, WaitReason], ...]
     notes: tuple[str, ...]
     now: datetime
@@ -118,10 +118,10 @@ def _warnings(one: SchedulerSeen) -> list[str]:
     return [str(each) for each in found] if isinstance(found, list) else []
 
 
-def _known_nodes(app: AppContext, status: FleetStatus) -> dict[str, Node]:
+def _known_nodes(app: AppContext, status: FleetStatus) -> dict[str, NodeStatus]:
     """The machines that schedulers told of."""
     off, there = drained(app.places.data_dir), {one.owner for one in status.living}
-    found: dict[str, Node] = {}
+    found: dict[str, NodeStatus] = {}
     for one in sorted(status.seen, key=lambda one: one.seen_at):
         facts = one.facts.get("node")
         if not isinstance(facts, dict):
@@ -130,13 +130,13 @@ def _known_nodes(app: AppContext, status: FleetStatus) -> dict[str, Node]:
         state = "drained" if one.machine in off else "measures" if own else "idle"
         if one.owner not in there:
             state = "silent"
-        found[one.machine] = Node(one.machine, state, one.labels, facts, one.seen_at, own)
+        found[one.machine] = NodeStatus(one.machine, state, one.labels, facts, one.seen_at, own)
     return found
 
 
 def _joined(
-    app: AppContext, known: Mapping[str, Node], notes: list[str], *, describe: bool
-) -> dict[str, Node]:
+    app: AppContext, known: Mapping[str, NodeStatus], notes: list[str], *, describe: bool
+) -> dict[str, NodeStatus]:
     """The machines that joined, and that no scheduler told of."""
     engine = engine_of(app, looks=True)
     try:
@@ -144,7 +144,7 @@ def _joined(
         seen = [node for node in engine.nodes() if node.name not in taken]
         facts = _facts(engine, seen, notes) if describe else {}
         return {
-            node.name: Node(
+            node.name: NodeStatus(
                 node.name,
                 "joined",
                 tuple(f"{key}={value}" for key, value in sorted(node.labels.items())),

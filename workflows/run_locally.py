@@ -34,7 +34,7 @@ from .planning.plan_run import (
     timing_of,
 )
 from .planning.plan_upgrade import UpgradeRequest, check_judged, choose_policy, pairs_plan, prepare_upgrade
-from .planning.resolve_environment import Ready, choose_environment, store_of, wanted
+from .planning.resolve_environment import ReadyEnvironment, choose_environment, store_of, wanted
 from .planning.select_cases import (
     CHOSEN,
     choose_cases,
@@ -132,7 +132,7 @@ def _check_environment(app: AppContext, request: RunRequest) -> None:
 
 def _prepare(app: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[Node, ...]) -> Prepared:
     settings, suite = app.settings, chosen.suite
-    asked = ask(chosen, [Ready(*choose_environment(app, request.environment, request.python))])
+    asked = ask(chosen, [ReadyEnvironment(*choose_environment(app, request.environment, request.python))])
     (described,) = asked.environments
     patterns = [spelled(pattern) for pattern in request.cases]
     cases = choose_cases(suite, patterns, described, settings)

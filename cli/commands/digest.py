@@ -16,7 +16,7 @@ from records.findings import Notice
 from reports.text.markdown import text
 from scheduled_jobs.jobs.digest import as_notice, save_digest
 from scheduled_jobs.notifications.collect import collect_digest_data, night_of, stored_digest, usual_span
-from scheduled_jobs.notifications.delivery import MOST_TRIES, Message, deliver, post, targets
+from scheduled_jobs.notifications.delivery import MOST_TRIES, DigestMessage, deliver, post, targets
 from scheduled_jobs.notifications.digest import digest as digest_of
 from workflows.errors import UsageError
 
@@ -135,7 +135,7 @@ def test() -> None:
         if not to:
             raise UsageError(_NOBODY)
         for target in to:
-            why = post(target, Message("Pyrometer: test of alerts", words, words))
+            why = post(target, DigestMessage("Pyrometer: test of alerts", words, words))
             failed = failed or bool(why)
             typer.echo(f"{target.name}: {f'not told: {why}' if why else 'told'}")
     if failed:

@@ -25,7 +25,7 @@ from ..engine import AgentRefused, EngineAway, NodeLost, NodeSeen, NodeSilent
 from ..file_chunks import PIECE_BYTES, Piece, piece
 from .commands import Slurm, SlurmAway, SlurmRefused
 from .job import JobFolder, Order, data_folder, host_of
-from .queue import Queue
+from .queue import SlurmQueue
 
 #: So long before its time limit a job is asked to end: what a child needs to keep what it has, and some more.
 _WARNING_SECONDS = PATIENCE_SECONDS + 45.0
@@ -61,7 +61,7 @@ class SlurmEngine:
         self._command = (self._python, *command[1:]) if tuple(command) == OURSELVES else tuple(command)
         self._slurm = Slurm(settings.partition)
         self._owner = this_process(machine_name())
-        self.queue = Queue(self._slurm, shared, self._owner)
+        self.queue = SlurmQueue(self._slurm, shared, self._owner)
         #: The nodes that others have while one that is asked by the same labels is free.
         self.left_to_others: frozenset[str] = frozenset()
         self._hosts: dict[str, str] = {}

@@ -110,7 +110,7 @@ class Remembered(Generic[T]):
         return answer
 
 
-class Queue:
+class SlurmQueue:
     """Our jobs, by the tokens of the children that they carry out. May be used from any thread.
 
     `shared` is where head and nodes meet, `owner` this process.

@@ -12,7 +12,7 @@ Summary = Literal["mean", "max", "median", "sum"]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SampleColumn:
     """One column. `metric` is the name in the catalogue of metrics, empty for what is only kept as rows."""
 
     name: str
@@ -23,47 +23,47 @@ class Column:
 
 _GPU = (
     # Source gpm: hardware counters over exactly the row.
-    Column("sm_utilisation", "%", "sm_utilisation"),
-    Column("sm_occupancy", "%", "sm_occupancy"),
-    Column("tensor", "%", "tensor_active"),
-    Column("tensor_half", "%"),
-    Column("dram_bandwidth", "%", "dram_active"),
-    Column("fp32", "%", "fp32_active"),
-    Column("fp16", "%", "fp16_active"),
-    Column("pcie_tx", "MiB/s", "pcie_tx"),
-    Column("pcie_rx", "MiB/s", "pcie_rx"),
-    Column("nvlink_tx", "MiB/s", "nvlink_tx"),
-    Column("nvlink_rx", "MiB/s", "nvlink_rx"),
+    SampleColumn("sm_utilisation", "%", "sm_utilisation"),
+    SampleColumn("sm_occupancy", "%", "sm_occupancy"),
+    SampleColumn("tensor", "%", "tensor_active"),
+    SampleColumn("tensor_half", "%"),
+    SampleColumn("dram_bandwidth", "%", "dram_active"),
+    SampleColumn("fp32", "%", "fp32_active"),
+    SampleColumn("fp16", "%", "fp16_active"),
+    SampleColumn("pcie_tx", "MiB/s", "pcie_tx"),
+    SampleColumn("pcie_rx", "MiB/s", "pcie_rx"),
+    SampleColumn("nvlink_tx", "MiB/s", "nvlink_tx"),
+    SampleColumn("nvlink_rx", "MiB/s", "nvlink_rx"),
     # Source dcgm: the same counters through a DCGM host engine, multiplexed on older GPUs.
-    Column("dcgm_sm_utilisation", "%", "dcgm_sm_utilisation"),
-    Column("dcgm_sm_occupancy", "%", "dcgm_sm_occupancy"),
-    Column("dcgm_tensor", "%", "dcgm_tensor_active"),
-    Column("dcgm_dram_bandwidth", "%", "dcgm_dram_active"),
+    SampleColumn("dcgm_sm_utilisation", "%", "dcgm_sm_utilisation"),
+    SampleColumn("dcgm_sm_occupancy", "%", "dcgm_sm_occupancy"),
+    SampleColumn("dcgm_tensor", "%", "dcgm_tensor_active"),
+    SampleColumn("dcgm_dram_bandwidth", "%", "dcgm_dram_active"),
     # Source samples: the driver's buffer, averaged over the row. Source polling: at the row's end.
-    Column("gpu_busy", "%", "gpu_busy"),
-    Column("gpu_busy_polled", "%", "gpu_busy_polled"),
-    Column("power", "W", "power"),
-    Column("energy", "J"),
-    Column("sm_clock", "MHz", "sm_clock", "median"),
-    Column("memory_clock", "MHz", "memory_clock", "median"),
-    Column("temperature", "°C", "temperature", "max"),
-    Column("memory_temperature", "°C", "memory_temperature", "max"),
-    Column("memory_used", "MiB", "device_memory", "max"),
-    Column("memory_reserved", "MiB"),
-    Column("process_memory", "MiB", "process_memory", "max"),
-    Column("throttled", "%", "throttled"),
+    SampleColumn("gpu_busy", "%", "gpu_busy"),
+    SampleColumn("gpu_busy_polled", "%", "gpu_busy_polled"),
+    SampleColumn("power", "W", "power"),
+    SampleColumn("energy", "J"),
+    SampleColumn("sm_clock", "MHz", "sm_clock", "median"),
+    SampleColumn("memory_clock", "MHz", "memory_clock", "median"),
+    SampleColumn("temperature", "°C", "temperature", "max"),
+    SampleColumn("memory_temperature", "°C", "memory_temperature", "max"),
+    SampleColumn("memory_used", "MiB", "device_memory", "max"),
+    SampleColumn("memory_reserved", "MiB"),
+    SampleColumn("process_memory", "MiB", "process_memory", "max"),
+    SampleColumn("throttled", "%", "throttled"),
 )
 _HOST = (
-    Column("cpu_busy", "%", "cpu_busy"),
-    Column("foreign", "%", "foreign_cpu"),
-    Column("steal", "%", "steal"),
-    Column("delay", "%", "run_delay"),
-    Column("run_queue", "tasks"),
-    Column("frequency", "MHz", "cpu_frequency", "median"),
-    Column("tree_memory", "MiB", "tree_memory", "max"),
-    Column("switches", "1/s"),
-    Column("pages_local", "%"),
+    SampleColumn("cpu_busy", "%", "cpu_busy"),
+    SampleColumn("foreign", "%", "foreign_cpu"),
+    SampleColumn("steal", "%", "steal"),
+    SampleColumn("delay", "%", "run_delay"),
+    SampleColumn("run_queue", "tasks"),
+    SampleColumn("frequency", "MHz", "cpu_frequency", "median"),
+    SampleColumn("tree_memory", "MiB", "tree_memory", "max"),
+    SampleColumn("switches", "1/s"),
+    SampleColumn("pages_local", "%"),
 )
 
 #: Every column by its name. Beside them a host's recording has `cpu0`, `cpu1`...: each CPU's busy share, %.
-COLUMNS: dict[str, Column] = {column.name: column for column in (*_GPU, *_HOST)}
+COLUMNS: dict[str, SampleColumn] = {column.name: column for column in (*_GPU, *_HOST)}

@@ -31,7 +31,7 @@ NEIGHBOURS_ONLY = "neighbours_only"
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class NightSession:
     """One comparison that is to come: `findings` (ids) are judged by it, `left` have to wait for another.
 
     `old` and `new` are fingerprints; `cases` are those of the findings, `neighbours` those that are measured
@@ -82,7 +82,7 @@ def neighbours_after(task: Task, confirmed: Sequence[Finding]) -> tuple[FollowUp
     return (FollowUp(f"{CONFIRM}:{task.spec['schedule']}", (again,)),)
 
 
-def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence[str]]) -> list[Session]:
+def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence[str]]) -> list[NightSession]:
     """The sessions that would judge the candidates, the one with the largest change first.
 
     `measured` are the cases that a machine's nights hold, among which neighbours are looked for.
@@ -113,13 +113,13 @@ def _compiles(case: str) -> bool:
 
 def _session(
     pair: tuple[str, str, str, str, bool], found: Sequence[Finding], measured: Sequence[str]
-) -> Session:
+) -> NightSession:
     *sides, cold = pair
     cases = list(dict.fromkeys(one.key.case for one in found))[: MOST_COLD if cold else MOST_CASES]
     judged = tuple(one.id for one in found if one.key.case in cases)
     left = tuple(one.id for one in found if one.key.case not in cases)
     near = () if cold else tuple(neighbours(cases, measured))
-    return Session(*sides, findings=judged, cases=tuple(cases), neighbours=near, left=left, cold=cold)
+    return NightSession(*sides, findings=judged, cases=tuple(cases), neighbours=near, left=left, cold=cold)
 
 
 def neighbours(cases: Sequence[str], measured: Sequence[str]) -> list[str]:

@@ -45,7 +45,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class DigestMessage:
     """What a target gets: `text` is plain, `markdown` for those that show more."""
 
     title: str
@@ -85,7 +85,7 @@ def _lines(alerts: AlertSettings) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def post(target: Target, message: Message) -> str:
+def post(target: Target, message: DigestMessage) -> str:
     """Send a message to a target; returns an empty text, or why it failed in one sentence without secrets."""
     from apprise import Apprise, NotifyFormat, NotifyType
 
@@ -125,7 +125,7 @@ def deliver(
     Of several senders at once, on whatever machines, one takes a notice to a target. `now` is asked for each
     target: behind some that hang it is minutes later, and what was taken just now must not look abandoned.
     """
-    message = Message(notice.title, str(notice.facts["text"]), notice.body, notice.facts["tone"])
+    message = DigestMessage(notice.title, str(notice.facts["text"]), notice.body, notice.facts["tone"])
     tried: list[tuple[str, Delivery]] = []
     for target in to:
         was = notice.deliveries.get(target.name)

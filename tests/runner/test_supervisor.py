@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from common.processes import descendants
-from common.supervisor import Log
+from common.supervisor import BoundedLog
 from runner.execution.contender import explain
 from support.measuring import alive, wait_until
 from support.site import PATIENCE_SECONDS
@@ -211,7 +211,7 @@ def test_a_closed_stdout_is_not_an_end(supervise: Supervise) -> None:
 
 
 def test_the_log_keeps_the_head_and_the_tail_and_counts_the_rest(tmp_path: Path) -> None:
-    log = Log(str(tmp_path / "log"))
+    log = BoundedLog(str(tmp_path / "log"))
     stream = b"".join(b"%015d\n" % number for number in range(1 << 18))
     for at in range(0, len(stream), 1000):
         log.write(stream[at : at + 1000])
@@ -226,7 +226,7 @@ def test_the_log_keeps_the_head_and_the_tail_and_counts_the_rest(tmp_path: Path)
 
 
 def test_a_short_stream_is_kept_whole(tmp_path: Path) -> None:
-    log = Log(str(tmp_path / "log"))
+    log = BoundedLog(str(tmp_path / "log"))
     stream = bytes(range(256)) * ((1 << 20) // 256) + b"and a little more"
     log.write(stream)
     log.close()

@@ -51,7 +51,7 @@ from ..planning.plan_upgrade import (
     paired,
     pairs_plan,
 )
-from ..planning.resolve_environment import Ready, declared, make_ready, wanted
+from ..planning.resolve_environment import ReadyEnvironment, declared, make_ready, wanted
 from ..planning.select_cases import CHOSEN, choose_cases, choose_preset, choose_suite, spelled
 from ..run_header import Header
 from ..run_locally import alone, measured
@@ -374,7 +374,7 @@ class Bisector:
             self.bisection = self.bisection.met(at, one.fingerprint)
         return distinguished(self._app, both)
 
-    def _described(self, one: Ready) -> MeasuredEnvironment:
+    def _described(self, one: ReadyEnvironment) -> MeasuredEnvironment:
         return environments.describe(one.name, one.python, self._chosen.harness, self._chosen.preset)
 
     def _prepared(self, asked: Question, both: Asked) -> Prepared:

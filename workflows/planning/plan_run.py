@@ -36,7 +36,7 @@ from ..ingest import FORGOTTEN
 from ..measure import new_run_id
 from ..run_header import Header, environment_body, machine_body, preset_body, telemetry_body
 from ..session_queue import without_again
-from .resolve_environment import Ready
+from .resolve_environment import ReadyEnvironment
 
 #: Noted where telemetry cannot know which of NVML's devices are measured.
 _UNKNOWN_GPUS = (
@@ -85,7 +85,7 @@ class RunPlan:
     kind: RunKind = RunKind.RUN
 
 
-def ask(chosen: Chosen, ready: Sequence[Ready]) -> Asked:
+def ask(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> Asked:
     """Have every environment describe itself; raises BrokenEnvironment, NothingToMeasure for broken cases."""
     # A sick driver takes as long to be asked as torch to be imported, or longer.
     with ThreadPoolExecutor(1) as beside:
@@ -96,7 +96,7 @@ def ask(chosen: Chosen, ready: Sequence[Ready]) -> Asked:
     return Asked(described, telemetry_body(asked.result(), host_capabilities()))
 
 
-def _described(chosen: Chosen, ready: Sequence[Ready]) -> tuple[MeasuredEnvironment, ...]:
+def _described(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> tuple[MeasuredEnvironment, ...]:
     """Each environment as it describes itself; of one that is compared with itself, asked once."""
     known: dict[Path, MeasuredEnvironment] = {}
     for one in ready:

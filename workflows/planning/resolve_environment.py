@@ -32,7 +32,7 @@ from .select_cases import choose_preset
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadyEnvironment:
     """An environment that can be measured, by the name people see.
 
     `asked` is what is typed to have the same one tomorrow, and from another folder.
@@ -128,7 +128,9 @@ def built_of(store: Store, recipe: Recipe) -> Built | None:
     return next((b for b in reversed(same) if not b.replaced), None)
 
 
-def make_ready(app: AppContext, texts: Sequence[str], defaults: Recipe | None = None) -> list[Ready]:
+def make_ready(
+    app: AppContext, texts: Sequence[str], defaults: Recipe | None = None
+) -> list[ReadyEnvironment]:
     """The environments that `texts` mean, in their order; those that are not built are built together.
 
     The machine must not be measured meanwhile: hold it, or use `built_alone`. Progress goes to the reporter.
@@ -160,7 +162,9 @@ def _check_offered(app: AppContext, recipes: Mapping[str, Recipe]) -> None:
             check_offered(recipe)
 
 
-def built_alone(app: AppContext, texts: Sequence[str], defaults: Recipe | None = None) -> list[Ready]:
+def built_alone(
+    app: AppContext, texts: Sequence[str], defaults: Recipe | None = None
+) -> list[ReadyEnvironment]:
     """`make_ready` while nothing is measured: unpacking gigabytes would disturb it."""
     store = store_of(app)
     meant = [wanted(app.settings, text, defaults) for text in texts]
@@ -193,17 +197,17 @@ def _distinct(meant: Sequence[Wanted]) -> list[Wanted]:
     return [told_apart(one) if one.name in alike else one for one in meant]
 
 
-def _ready(text: str, one: Wanted, built: Mapping[str, Built], known: Collection[str]) -> Ready:
+def _ready(text: str, one: Wanted, built: Mapping[str, Built], known: Collection[str]) -> ReadyEnvironment:
     if one.recipe is None:
         assert one.python is not None
         asked = text if text in known else str(one.python).removesuffix("/bin/python")
-        return Ready(one.name, one.python, asked)
+        return ReadyEnvironment(one.name, one.python, asked)
     made = built[one.name]
     asked = one.recipe.wheel if one.recipe.wheel and text not in known else text
     if not one.recipe.dated:
         # `nightly`, or the name of a declared one, and which day's it was.
         asked = f"{text} {str(made.recipe['torch']).removeprefix(NIGHTLY).strip()}"
-    return Ready(made.label if one.name == NIGHTLY else one.name, made.python, asked)
+    return ReadyEnvironment(made.label if one.name == NIGHTLY else one.name, made.python, asked)
 
 
 def _build(app: AppContext, recipes: Mapping[str, Recipe]) -> dict[str, Built | BuildFailed]:

@@ -48,7 +48,7 @@ def measure(
     store.save_measurements(database, made.id, measurements_for(measured))
 
 
-def runs(found: Sequence[coverage.Place]) -> list[tuple[str, str]]:
+def runs(found: Sequence[MeasurementConditions]) -> list[tuple[str, str]]:
     return [(place.hardware_label, place.run) for place in found]
 
 

@@ -17,7 +17,7 @@ from records.findings import Notice
 from scheduled_jobs.notifications.delivery import (
     MOST_TRIES,
     WAITS,
-    Message,
+    DigestMessage,
     Target,
     deliver,
     due,
@@ -30,7 +30,7 @@ from workflows.errors import TargetsUnreadable
 
 MINUTE = timedelta(minutes=1)
 SECRETS = ("hunter2", "hunter3", "T0PSECRET")
-MESSAGE = Message("3 regressions", "plain\n  line", "### Regressions\n\n- a &#64;b `c`", "failure")
+MESSAGE = DigestMessage("3 regressions", "plain\n  line", "### Regressions\n\n- a &#64;b `c`", "failure")
 
 
 def at(moment: datetime) -> Callable[[], datetime]:
@@ -78,7 +78,7 @@ def test_a_webhook_gets_the_plain_text(web: WebSink) -> None:
 
 def test_a_long_message_is_cut_at_a_line_and_says_so(web: WebSink) -> None:
     text = "\n".join(f"line {n}" for n in range(10_000))
-    assert post(only(web.url), Message("t", text, "m")) == ""
+    assert post(only(web.url), DigestMessage("t", text, "m")) == ""
     lines = web.posts[0]["message"].splitlines()
     assert lines[-1] == "(cut: `pyrometer digest` has all of it)"
     assert lines[:-1] == text.splitlines()[: len(lines) - 1] and len(lines) > 2000

@@ -11,7 +11,7 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import Upgrade, decide
 from analysis.comparison.verdict import Verdict, judge
-from reports.report_context import SessionEnvironment, Subject
+from reports.report_context import ComparedEnvironment, Subject
 
 FLOOR = "latency_floor"
 #: What a case may say of itself: markup of every kind, a new line, a colour for a terminal, a mention.
@@ -59,14 +59,14 @@ def a_result(case: str, percent: float = 0.0, **changes: Any) -> CaseResult:
 def a_subject(**changes: Any) -> Subject:
     """An upgrade from 2.13.0 to 2.15.0 on a small machine."""
     given: dict[str, Any] = {
-        "old": SessionEnvironment(
+        "old": ComparedEnvironment(
             "2.13.0",
             "2.13.0+cpu",
             "3.11.7",
             "0f3a6c2e9d1b4857",
             packages=("numpy==2.3.1", "setuptools==80.9.0", "torch==2.13.0+cpu", "Jinja2==3.1.6"),
         ),
-        "new": SessionEnvironment(
+        "new": ComparedEnvironment(
             "2.15.0",
             "2.15.0+cpu",
             "3.12.4",
