@@ -8,6 +8,7 @@ from functools import partial
 from db.admin import delete_run
 from db.connection.engine import Database
 from db.runs import coverage, releases, store
+from records.series import MeasurementConditions
 from support.builders.detection_nights import Nights
 from support.builders.run_records import FIRST_NIGHT, a_machine, a_preset, measurements_for
 from support.builders.technique_runs import (
