@@ -10,9 +10,9 @@ from statistics import median
 import torch
 from torch.utils.benchmark import Timer
 
-from runner.worker import timing
 from runner.worker.case_key import CaseKey
 from runner.worker.main import load_cases
+from runner.worker.measurements import timing
 from runner.worker.techniques.apply import build
 
 ROUNDS = 6

@@ -22,7 +22,7 @@ class SlurmPlaces(FleetPlaces):
         if not isinstance(engine, SlurmEngine):
             return super().look()
         return [
-            replace(seen, only_by=engine.names(seen.place.machine))
+            replace(seen, only_labels=engine.names(seen.place.machine))
             if seen.place.machine in engine.left_to_others
             else seen
             for seen in super().look()

@@ -33,7 +33,7 @@ def test_tasks_are_done_on_their_nodes_and_gone_on_with(
     url, log = f"sqlite:///{tmp_path}/pyrometer.db", Log("json", lambda: datetime.now(UTC))
     head.data_dir.mkdir()
     places = FleetPlaces(engine, head.data_dir, partial(open_database, url), lambda text: log("fleet", text))
-    service = a_service(url, head.data_dir, settled("", head.data_dir), log, places=places)
+    service = a_service(url, head.data_dir, settled("", head.data_dir), log, hosts=places)
     one, two = engine.nodes_here["one"], engine.nodes_here["two"]
     asked, now = threading.Event(), datetime.now(UTC)
     new = [

@@ -32,7 +32,7 @@ def a_head(head: Head, engine: LoopbackEngine, folder: Path) -> Iterator[Databas
     url, log = f"sqlite:///{folder}/pyrometer.db", Log("json", lambda: datetime.now(UTC))
     places = FleetPlaces(engine, head.data_dir, partial(open_database, url))
     settings = settled("", head.data_dir)
-    service = a_service(url, head.data_dir, settings, log, machine=machine_name(), places=places)
+    service = a_service(url, head.data_dir, settings, log, machine=machine_name(), hosts=places)
     asked = threading.Event()
     with open_database(url) as database:
         thread = threading.Thread(target=service.run, args=(asked.is_set,))

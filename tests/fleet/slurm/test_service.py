@@ -34,7 +34,7 @@ def head(at_slurm: Site, url: str) -> Generator[None]:
     at_slurm.data_dir.mkdir(exist_ok=True)
     places = SlurmPlaces(at_slurm.engine, at_slurm.data_dir, partial(open_database, url, timeout=30))
     service = a_service(
-        url, at_slurm.data_dir, settled("", at_slurm.data_dir), Log("json", now), places=places
+        url, at_slurm.data_dir, settled("", at_slurm.data_dir), Log("json", now), hosts=places
     )
     asked = threading.Event()
     thread = threading.Thread(target=service.run, args=(asked.is_set,))

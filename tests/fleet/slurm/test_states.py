@@ -175,7 +175,7 @@ def test_what_others_have_is_left_to_them_but_for_what_asks_for_it_by_name(
         seen = {each.place.machine: each for each in places.look()}
     finally:
         places.close()
-    assert {name: each.only_by for name, each in seen.items()} == {
+    assert {name: each.only_labels for name, each in seen.items()} == {
         "alpha": ("alpha", "host7"),
         "beta": (),
         "gamma": (),

@@ -168,7 +168,7 @@ def test_it_is_in_use_however_it_was_started(store: Store, tmp_path: Path, how: 
         text=True,
     ) as process:
         assert process.stdout and process.stdout.readline() == "up\n"
-        with pytest.raises(EnvironmentInUse, match="somebody's process runs in it"):
+        with pytest.raises(EnvironmentInUse, match="a process runs in it"):
             store.remove(one)
         store.remove(other)
     store.remove(one)
