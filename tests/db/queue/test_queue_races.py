@@ -35,7 +35,7 @@ with open_database(url, create=False, timeout=60) as database:
     for minute in range(many)[:: int(step)]:
         due_at = now + timedelta(minutes=minute)
         task = NewTask("", "measure", {"by": owner})
-        planned.append(queue.plan_fire(database, "nightly", due_at, "timetable", [task], now))
+        planned.append(queue.plan_run(database, "nightly", due_at, "timetable", [task], now))
     taken = []
     while task := queue.claim(
         database, owner=owner, labels=(), jobs=("measure",), token=f"{owner}-{len(taken)}", now=now

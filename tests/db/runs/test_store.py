@@ -344,7 +344,7 @@ def test_a_host_measured_with_other_hardware_has_series_of_its_own(database: Dat
         ({"started_at": a_night(7)}, "start"),
         ({"suite": "another"}, "suite"),
         ({"harness": "another"}, "harness"),
-        ({"profile": a_preset("loud"), "suite": "another"}, "suite and another preset"),
+        ({"preset": a_preset("loud"), "suite": "another"}, "suite and another preset"),
     ],
 )
 def test_two_runs_of_one_name_are_never_put_together(
@@ -367,7 +367,7 @@ def test_two_runs_of_one_name_are_never_put_together(
             {"environments": (replace(an_environment(), python_version="3.9"),)},
             "environment .* python version",
         ),
-        ({"profile": replace(a_preset(), settings={"threads": 64})}, "preset .* settings"),
+        ({"preset": replace(a_preset(), settings={"threads": 64})}, "preset .* settings"),
     ],
 )
 def test_a_fingerprint_that_stands_for_something_else_is_refused(

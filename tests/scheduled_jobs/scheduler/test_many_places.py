@@ -234,7 +234,7 @@ def test_a_place_rests_longer_after_each_loss_and_no_more_after_it_has_done_some
     for ending in [*[Lost("gone")] * 8, Released(), Lost("gone"), JobResult(), Lost("gone")]:
         work.ending, began = ending, time.monotonic()
         post.rests_until = began
-        post.heed(work)
+        post.note_result(work)
         rests.append(round(post.rests_until - began))
     assert rests == [10, 20, 40, 80, 160, 320, 600, 600, 0, 600, 0, 10]
 

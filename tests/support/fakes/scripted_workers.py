@@ -175,7 +175,7 @@ def one_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     def silent(*_: object) -> list[Outcome]:
         return []
 
-    monkeypatch.setattr(canary_runner.Canary, "sing", silent)
+    monkeypatch.setattr(canary_runner.Canary, "run", silent)
     return made
 
 
