@@ -5,7 +5,6 @@ from typing import Protocol
 
 from records.kinds import RunSource
 
-from . import own
 from .errors import UnknownFormat
 from .imported import Imported
 from .importers import (
@@ -13,6 +12,7 @@ from .importers import (
     asv,
     dynamo_csv,
     oss_v3,
+    pyrometer,
     pytest_benchmark,
     timm_csv,
     torchbench,
@@ -48,7 +48,7 @@ class Importer(Protocol):
 
 #: In the order in which they are asked: what is told by its content comes before what is told by its name.
 FORMATS: tuple[Importer, ...] = (
-    own,
+    pyrometer,
     oss_v3,
     torchbench,
     pytest_benchmark,

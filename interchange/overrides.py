@@ -5,11 +5,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from . import own
 from .errors import BadFile, SourcePlace
 from .files import NO_TIME
 from .foreign_runs import digest, is_undated, machine_called, run_id
 from .imported import Imported, ImportedRun
+from .importers import pyrometer
 
 #: A run of ours on its way between machines, which is no format of this room.
 JOURNAL = "journal"
@@ -25,7 +25,7 @@ def restated(
     """
     if date is None and hardware is None:
         return imported
-    if imported.format in (own.NAME, JOURNAL):
+    if imported.format in (pyrometer.NAME, JOURNAL):
         raise BadFile(
             place, "holds runs of Pyrometer's, which know their time and hardware: neither is changed"
         )

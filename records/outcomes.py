@@ -81,7 +81,8 @@ class Outcome:
         """As plain JSON values; the phases are apart from the facts, as in every journal."""
         facts = {name: value for name, value in self.facts.items() if name != "phases"}
         return {
-            **asdict(self),
+            **asdict(replace(self, blocks=())),
+            "blocks": self.blocks,
             "started_at": self.started_at.isoformat(),
             "phases": dict(self.phases),
             "facts": facts,

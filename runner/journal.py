@@ -1,14 +1,12 @@
 """The journal of a run: an append-only file in which nothing that was measured is ever lost.
 
-One JSON object per line: `{"v": 1, "kind": ..., "crc": ..., "body": ...}`; the crc covers kind and body.
+One JSON object per line: `{"v": 1, "kind": ..., "crc": ..., "body": ...}` (see `common.journal_lines`).
 Each line is flushed to the disk before anything else happens to it. A torn last line (the machine died
 while writing) and a damaged line are set aside and counted; the rest is good.
 """
 
 import contextlib
-import json
 import os
-import zlib
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +14,11 @@ from typing import Any
 
 from common.atomic_file import sync_folder
 from common.file_lock import lock
+from common.journal_lines import JournalLine, decode_line, encode_line
 from records.outcomes import Outcome, Planned
 
 from .errors import JournalError
 
-VERSION = 1
 FILE = "journal.jsonl"
 #: Set aside at the start of a run and given back when the disk is full, so that the lines of the outcomes
 #: still to come find room.
@@ -79,19 +77,19 @@ class Journal:
 
     def header(self, body: Mapping[str, Any]) -> None:
         """The run's description and plan: the first line; raises OSError when it cannot be written."""
-        self._write(_line("header", body))
+        self._write(_encoded("header", body))
 
     def outcome(self, outcome: Outcome) -> bool:
         """Write an outcome through to the disk; False if the disk refuses and it waits in memory."""
-        return self._append(_line("outcome", outcome.to_body()))
+        return self._append(_encoded("outcome", outcome.to_body()))
 
     def canary(self, outcome: Outcome) -> bool:
         """Write an outcome of the canary; False if the disk refuses and it waits in memory."""
-        return self._append(_line("canary", outcome.to_body()))
+        return self._append(_encoded("canary", outcome.to_body()))
 
     def ended(self, body: Mapping[str, Any]) -> bool:
         """How the run ended; a resumed run may end again."""
-        return self._append(_line("ended", body))
+        return self._append(_encoded("ended", body))
 
     def close(self) -> None:
         """Try once more to write what waits, give the reserve back, unlock."""
@@ -172,30 +170,30 @@ def parse(data: bytes, first: int = 1) -> Contents:
     canaries: dict[Planned, Outcome] = {}
     ended: Mapping[str, Any] | None = None
     aside: list[str] = []
-    for number, kind, body, problem in _lines(data, first):
-        if problem:
-            aside.append(f"line {number}: {problem}")
-        elif kind == "header":
-            header = header or body
-        elif kind in ("outcome", "canary"):
+    for number, line in _lines(data, first):
+        if isinstance(line, ValueError):
+            aside.append(f"line {number}: {line}")
+        elif line.kind == "header":
+            header = header or line.body
+        elif line.kind in ("outcome", "canary"):
             try:
-                outcome = Outcome.from_body(body)
+                outcome = Outcome.from_body(line.body)
             except TypeError as error:
                 aside.append(f"line {number}: {error}")
                 continue
-            (canaries if kind == "canary" else outcomes).setdefault(outcome.planned, outcome)
-        elif kind == "ended":
-            ended = body
+            (canaries if line.kind == "canary" else outcomes).setdefault(outcome.planned, outcome)
+        elif line.kind == "ended":
+            ended = line.body
         else:
-            aside.append(f"line {number}: unknown kind {kind!r}, perhaps from a newer Pyrometer")
+            aside.append(f"line {number}: unknown kind {line.kind!r}, perhaps from a newer Pyrometer")
     return Contents(header, tuple(outcomes.values()), ended, tuple(aside), tuple(canaries.values()))
 
 
 def read_header(path: Path) -> Mapping[str, Any]:
     """The run's description alone, without what was measured; raises JournalError where it has none."""
-    for _, kind, body, _ in _lines(_bytes(path)):
-        if kind == "header":
-            return body
+    for _, line in _lines(_bytes(path)):
+        if isinstance(line, JournalLine) and line.kind == "header":
+            return line.body
     raise JournalError(f"{path} has no readable header")
 
 
@@ -222,35 +220,15 @@ def _bytes(path: Path) -> bytes:
         raise JournalError(f"{path}: {error.strerror or error}") from error
 
 
-def _lines(data: bytes, first: int = 1) -> Iterator[tuple[int, str, dict[str, Any], str]]:
+def _lines(data: bytes, first: int = 1) -> Iterator[tuple[int, JournalLine | ValueError]]:
+    """The numbered lines; in the place of one that cannot be used, the reason."""
     for number, raw in enumerate(data.split(b"\n"), start=first):
-        if not raw:
-            continue
-        try:
-            line = json.loads(raw)
-            kind, body = str(line["kind"]), dict(line["body"])
-            version, crc = int(line["v"]), int(line["crc"])
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            yield number, "", {}, "torn or not a journal line"
-            continue
-        if version > VERSION:
-            yield (
-                number,
-                "",
-                {},
-                f"written in version {version} of the journal, this Pyrometer reads {VERSION}",
-            )
-        elif crc != _crc(kind, body):
-            yield number, "", {}, "damaged: its checksum does not match"
-        else:
-            yield number, kind, body, ""
+        if raw:
+            try:
+                yield number, decode_line(raw)
+            except ValueError as error:
+                yield number, error
 
 
-def _line(kind: str, body: Mapping[str, Any]) -> bytes:
-    plain = json.loads(json.dumps(body, default=str))
-    line = {"v": VERSION, "kind": kind, "crc": _crc(kind, plain), "body": plain}
-    return json.dumps(line, separators=(",", ":")).encode() + b"\n"
-
-
-def _crc(kind: str, body: Mapping[str, Any]) -> int:
-    return zlib.crc32(json.dumps([kind, body], sort_keys=True, separators=(",", ":")).encode())
+def _encoded(kind: str, body: Mapping[str, Any]) -> bytes:
+    return encode_line(kind, body)[0]

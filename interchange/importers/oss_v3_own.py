@@ -16,8 +16,8 @@ from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, digest
 from ..imported import ImportedRun
 from ..reading import At, json_of
-from ..serialization import STATUSES
 from .oss_v3_record import Record, extra, extra_text
+from .run_bodies import STATUSES
 
 #: The database keeps values as 32-bit floats, and what is said of them as text.
 _AGREEING = 1e-6

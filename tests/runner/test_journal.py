@@ -153,9 +153,9 @@ def test_junk_among_the_lines_is_set_aside(tmp_path_factory: pytest.TempPathFact
         (b'{"v":1e999,"kind":"outcome","crc":1,"body":{}}', "torn or not a journal line"),
         (b'{"v":1,"kind":"outcome","crc":1,"body":{}}', "damaged: its checksum does not match"),
         (b"[" * 100_000, "torn or not a journal line"),
-        (journal._line("weather", {"sun": 1}).strip(), "unknown kind 'weather', perhaps from a newer"),
-        (journal._line("outcome", {"colour": 1}).strip(), "unexpected keyword argument 'colour'"),
-        (journal._line("outcome", {"blocks": 3}).strip(), "not iterable"),
+        (journal._encoded("weather", {"sun": 1}).strip(), "unknown kind 'weather', perhaps from a newer"),
+        (journal._encoded("outcome", {"colour": 1}).strip(), "unexpected keyword argument 'colour'"),
+        (journal._encoded("outcome", {"blocks": 3}).strip(), "not iterable"),
     ],
 )
 def test_lines_that_are_not_ours_are_set_aside_with_a_reason(

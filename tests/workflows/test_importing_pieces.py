@@ -13,9 +13,9 @@ import pytest
 from db.connection.engine import Database, open_database
 from db.errors import DatabaseUnavailable
 from db.runs import queries, series_queries, store
-from interchange import own
 from interchange.errors import BadFile, SourcePlace
 from interchange.imported import Imported, ImportedRun
+from interchange.importers import pyrometer
 from records.outcomes import Measurement, Outcome, Replicate
 from records.runs import Run
 from runner import journal
@@ -133,10 +133,10 @@ import os, signal, sys
 from pathlib import Path
 from sqlalchemy import Engine, event
 from db.connection.engine import open_database
-from interchange import own
+from interchange.importers import pyrometer
 from workflows.transfer.import_runs import arrive
 
-own._PART_LINES = 2
+pyrometer._PART_LINES = 2
 with open_database(sys.argv[1]) as database:
     commits = []
 
@@ -257,8 +257,8 @@ def test_a_file_in_pieces_comes_in_as_the_file_at_once(
     path = tmp_path / "runs.jsonl"
     path.write_bytes(file_of(a_large_run(), replace(a_large_run(), run=a_run_on(2, planned=6))))
     dry = arrive(path, None, None, lambda stored: None)
-    monkeypatch.setattr(own, "_PART_LINES", 2)
-    assert len(list(own.parts(path))) > 6
+    monkeypatch.setattr(pyrometer, "_PART_LINES", 2)
+    assert len(list(pyrometer.parts(path))) > 6
     assert arrive(path, None, sqlite, lambda stored: None, dry_run=True) == dry
     assert not queries.run_ids(sqlite)
     assert arrive(path, None, sqlite, lambda stored: None) == dry

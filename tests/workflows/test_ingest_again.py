@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from common import journal_lines
 from db.admin.backup import back_up
 from db.connection.engine import Database, open_database
 from db.runs import queries
@@ -74,7 +75,7 @@ def test_what_a_newer_version_wrote_waits_for_it(
     assert stored(tmp_path, database) == [4]
     assert stored(tmp_path, database) == [], "the same version would set aside the same"
     monkeypatch.setattr(ingesting, "version", lambda _: "9.9")
-    monkeypatch.setattr(journal, "VERSION", 2)
+    monkeypatch.setattr(journal_lines, "VERSION", 2)
     assert stored(tmp_path, database) == [len(a_plan()) - 4]
     assert metadata.version("pyrometer") != "9.9"
     assert stored(tmp_path, database) == []

@@ -13,7 +13,7 @@ from db.connection.engine import Database
 from db.errors import DamagedSamples, DamagedTelemetry, SchemaTooNew
 from db.runs import metric_definitions, queries
 from db.telemetry import queries as telemetry
-from interchange import own
+from interchange.exporters import pyrometer
 from interchange.exporters.exported import Catalogue, ExportedRun
 from interchange.exporters.oss_v3 import write_oss_v3
 from interchange.exporters.tables import TABLES, write_csv
@@ -100,7 +100,9 @@ def export(
         write_oss_v3(runs, catalogue, sink)
     else:
         written_at = datetime.now(UTC)
-        sink.writelines(own.lines_of(runs, catalogue, program=version("pyrometer"), written_at=written_at))
+        sink.writelines(
+            pyrometer.lines_of(runs, catalogue, program=version("pyrometer"), written_at=written_at)
+        )
     return done
 
 

@@ -13,9 +13,10 @@ from db.admin.delete_run import forget_run
 from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
 from db.runs import queries
-from interchange import formats, own
+from interchange import formats
 from interchange.errors import BadFile, SourcePlace
 from interchange.imported import Imported, ImportedRun, ImportProblem
+from interchange.importers import pyrometer
 from interchange.overrides import JOURNAL
 from interchange.reading import refuse_streams
 from runner import journal
@@ -95,7 +96,7 @@ def arrive(
             raise BadFile(place, f"is no {journal.FILE}, and no folder of a run")
         importer = formats.reader(path, name)
         # Ours may be larger than any memory.
-        parts = own.parts(path) if importer.NAME == own.NAME else iter([importer.read(path)])
+        parts = pyrometer.parts(path) if importer.NAME == pyrometer.NAME else iter([importer.read(path)])
         told = (restate(part, place) for part in parts)
         return keep(importer.NAME, told, place, database, progress, dry_run=dry_run)
     except RecursionError:
@@ -255,7 +256,9 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 def _journal(path: Path) -> Path | None:
-    """The journal that `path` is, or that the folder of a run holds; None for anything else."""
+    """The journal with a plan that `path` is, or that the folder of a run holds; None for anything else."""
+    if path.is_file() and pyrometer.knows(path):
+        return None
     try:
         if path.is_dir():
             inside = path / journal.FILE

@@ -18,7 +18,8 @@ from typer.testing import CliRunner, Result
 from cli.registry import app
 from db.connection.engine import open_database
 from db.runs import store
-from interchange import own
+from interchange.imported import ImportedRun
+from interchange.importers import pyrometer
 from support.builders.run_records import a_night, a_run, an_outcome, measurements_for
 from support.site import COMMAND
 from workflows.transfer import export_runs
@@ -60,11 +61,11 @@ def visible(folder: Path) -> set[str]:
 
 
 def kinds(content: bytes) -> list[str]:
-    """The kinds of the lines of our own format."""
+    """The kinds of the lines of an export of whole runs."""
     return [json.loads(line)["kind"] for line in content.splitlines()]
 
 
-WHOLE = ["export", "run", *["metric"] * 3, *["outcome"] * 3, *["measurement"] * 3, "end"]
+WHOLE = ["header", *["metric"] * 3, *["outcome"] * 3, *["measurement"] * 3, "end"]
 
 
 def test_the_name_of_the_file_says_what_is_written(folder: Path) -> None:
@@ -73,9 +74,9 @@ def test_the_name_of_the_file_says_what_is_written(folder: Path) -> None:
     assert done.stderr == "run.jsonl: 1 run, 3 outcomes, 3 measurements\n"
     content = (folder / "run.jsonl").read_bytes()
     assert kinds(content) == WHOLE
-    assert json.loads(content.splitlines()[1])["body"]["id"] == LAST
+    assert json.loads(content.splitlines()[0])["body"]["record"]["id"] == LAST
     assert export("--all", "history.jsonl.gz").exit_code == 0
-    assert kinds(gzip.decompress((folder / "history.jsonl.gz").read_bytes())).count("run") == 2
+    assert kinds(gzip.decompress((folder / "history.jsonl.gz").read_bytes())).count("header") == 2
     assert export(FIRST, LAST, "points.csv").stderr == "points.csv: table measurements of 2 runs\n"
     with (folder / "points.csv").open(newline="") as file:
         assert {row["run"] for row in csv.DictReader(file)} == {FIRST, LAST}
@@ -132,7 +133,7 @@ def test_an_interruption_leaves_what_was_there(folder: Path, monkeypatch: pytest
         os.kill(os.getpid(), signal.SIGINT)
         yield b"never\n"
 
-    monkeypatch.setattr(export_runs.own, "lines_of", interrupted)
+    monkeypatch.setattr(export_runs.pyrometer, "lines_of", interrupted)
     (folder / "run.jsonl").write_text("mine")
     done = export("latest", "--force", "run.jsonl")
     assert (done.exit_code, done.stderr) == (130, "interrupted: nothing was written\n")
@@ -178,14 +179,14 @@ def test_what_is_exported_is_imported_elsewhere_and_exported_as_the_same_lines(
     assert done.exit_code == 0, done.output
     assert export("--all", "second.jsonl").exit_code == 0
     first, second = ((folder / name).read_bytes() for name in ("first.jsonl", "elsewhere/second.jsonl"))
-    assert second.splitlines()[1:] == first.splitlines()[1:]
+    assert second.splitlines()[:-1] == first.splitlines()[:-1]
 
 
 def test_the_export_is_ours_to_read(folder: Path) -> None:
     assert export("latest", "run.jsonl").exit_code == 0
-    found = own.read(folder / "run.jsonl")
+    found = pyrometer.read(folder / "run.jsonl")
     assert _ids(found.runs) == [LAST] and found.set_aside == ()
 
 
-def _ids(them: Iterable[own.ImportedRun]) -> list[str]:
+def _ids(them: Iterable[ImportedRun]) -> list[str]:
     return [one.run.id for one in them]

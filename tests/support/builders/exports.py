@@ -6,9 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from interchange import own
 from interchange.exporters.exported import Catalogue, ExportedRun
+from interchange.exporters.pyrometer import lines_of
 from interchange.imported import Imported, ImportedRun
+from interchange.importers import pyrometer
 from records.outcomes import MetricDefinition
 from records.runs import Run
 from support.builders.run_records import BERT, MLP, a_recording, a_run, an_outcome, measurements_for
@@ -42,7 +43,7 @@ def file_of(
 ) -> bytes:
     """The file that these runs become."""
     catalogue = Catalogue(definitions or everything_in(them), lambda _: "%")
-    return b"".join(own.lines_of(map(exported, them), catalogue, program=program, written_at=WRITTEN))
+    return b"".join(lines_of(map(exported, them), catalogue, program=program, written_at=WRITTEN))
 
 
 def read(content: bytes, name: str = "runs.jsonl") -> Imported:
@@ -50,7 +51,7 @@ def read(content: bytes, name: str = "runs.jsonl") -> Imported:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(content)
-        return own.read(path)
+        return pyrometer.read(path)
 
 
 def a_whole_run(run: Run | None = None) -> ImportedRun:

@@ -7,11 +7,12 @@ from math import isfinite
 from pathlib import Path
 
 from db.schema.core_tables import STATUSES
-from interchange import formats, own
+from interchange import formats
 from interchange.errors import BadFile, SourcePlace
 from interchange.exporters.exported import Catalogue, ExportedRun
+from interchange.exporters.pyrometer import lines_of
 from interchange.imported import Imported
-from interchange.importers import submitted
+from interchange.importers import pyrometer, submitted
 from interchange.reading import json_of, text_of
 from support.builders.run_records import a_run, an_outcome, measurements_for
 
@@ -48,9 +49,7 @@ def our_own() -> bytes:
         run, outcomes, measurements_for(outcomes), lambda each: blocks[each.replicate], lambda _: ()
     )
     catalogue = Catalogue({}, lambda column: "")
-    return b"".join(
-        own.lines_of([exported], catalogue, program="1", written_at=datetime(2026, 9, 2, tzinfo=UTC))
-    )
+    return b"".join(lines_of([exported], catalogue, program="1", written_at=datetime(2026, 9, 2, tzinfo=UTC)))
 
 
 def csv(*rows: Iterable[object]) -> bytes:
@@ -235,5 +234,5 @@ def tried(name: str, path: Path) -> Imported | None:
         for measurement in one.measurements:
             assert isfinite(measurement.point) and measurement.environment in environments
             # Our own export holds whatever keys a database holds.
-            assert importer is own or len(measurement.case.split("/")) == 4
+            assert importer is pyrometer or len(measurement.case.split("/")) == 4
     return imported

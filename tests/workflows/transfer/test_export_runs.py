@@ -12,7 +12,8 @@ from sqlalchemy import update
 from db.connection.engine import Database, open_database
 from db.runs import metric_definitions, queries, store
 from db.schema import core_tables as tables
-from interchange import own
+from interchange.imported import Imported
+from interchange.importers import pyrometer
 from records.outcomes import MetricDefinition
 from support.builders.run_records import (
     BERT,
@@ -86,7 +87,7 @@ def test_what_was_exported_and_stored_elsewhere_gives_the_same_lines(
     assert (done.runs, done.outcomes, done.measurements, notes) == (2, 10, 13, [])
     path = tmp_path / "runs.jsonl"
     path.write_bytes(first)
-    found = own.read(path)
+    found = pyrometer.read(path)
     assert (found.set_aside, found.metrics) == ((), (SPEEDUP,))
     metric_definitions.save_metrics(database, found.metrics)
     for one in found.runs:
@@ -96,7 +97,7 @@ def test_what_was_exported_and_stored_elsewhere_gives_the_same_lines(
         store.save_measurements(database, one.run.id, one.measurements[::-1])
     again, _, notes = exported(database, export_runs.every(database))
     assert notes == []
-    assert again.split(b"\n")[1:] == first.split(b"\n")[1:]
+    assert again.splitlines()[:-1] == first.splitlines()[:-1]
     for name in export_runs.every(filled):
         assert queries.run_summary(database, name) == queries.run_summary(filled, name)
 
@@ -140,12 +141,12 @@ def test_samples_that_cannot_be_read_back_keep_nothing_else_from_going_out(
     assert len(notes) == 8 + 16
     assert any("The stored samples cannot be read back" in note for note in notes)
     (tmp_path / "run.jsonl").write_bytes(content)
-    found = own.read(tmp_path / "run.jsonl")
+    found = pyrometer.read(tmp_path / "run.jsonl")
     assert [len(each.blocks) for each in found.runs[0].outcomes] == [0] * 9
     assert found.runs[0].measurements == tuple(export_runs.exported_run(filled, done_run(found)).measurements)
 
 
-def done_run(found: own.Imported) -> str:
+def done_run(found: Imported) -> str:
     """The id of the only run."""
     (one,) = found.runs
     return one.run.id

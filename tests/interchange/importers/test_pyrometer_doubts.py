@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from interchange import own
 from interchange.errors import BadFile
+from interchange.importers import pyrometer
 from support.builders.exports import SPEEDUP, a_whole_run, file_of, read, sentences
 from support.builders.run_records import a_run
 
@@ -68,24 +68,24 @@ def test_the_last_line_counts_each_kind() -> None:
 def test_a_pipe_is_neither_known_nor_read(tmp_path: Path) -> None:
     path = tmp_path / "pipe.jsonl"
     os.mkfifo(path)
-    assert not own.knows(path)
+    assert not pyrometer.knows(path)
     with pytest.raises(BadFile, match="is a pipe or a device"):
-        own.read(path)
+        pyrometer.read(path)
 
 
 def test_blank_lines_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_bytes(file_of(a_whole_run()) + b"\n" * 3000)
-    assert len(own.read(path).runs) == 1
-    monkeypatch.setattr(own, "_MOST_BLANK", 2000)
+    assert len(pyrometer.read(path).runs) == 1
+    monkeypatch.setattr(pyrometer, "_MOST_BLANK", 2000)
     with pytest.raises(BadFile, match="MiB of blank lines"):
-        own.read(path)
+        pyrometer.read(path)
 
 
 def test_a_small_file_does_not_unpack_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "runs.jsonl.gz"
-    monkeypatch.setattr(own, "_MAX_LINE", 1 << 16)
+    monkeypatch.setattr(pyrometer, "_MAX_LINE", 1 << 16)
     # What is packed before is read ahead: only after megabytes does the ratio tell.
     path.write_bytes(gzip.compress(b"x" * (64 << 20)))
     with pytest.raises(BadFile, match="unpacks to more than 1000 times its size"):
-        own.read(path)
+        pyrometer.read(path)

@@ -14,17 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.metrics import METRICS
+from common.journal_lines import encode_line
 from db.schema.core_tables import STATES, STATUSES
-from interchange import own, serialization
 from interchange.errors import BadFile
 from interchange.imported import ImportedRun
+from interchange.importers import pyrometer, run_bodies
 from records.environments import Environment
+from records.kinds import EnvironmentKind
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, Outcome
 from records.runs import Profile, Run
 from records.telemetry import Recording
 from support.builders.exports import SPEEDUP, a_whole_run, file_of, read, sentences
-from support.builders.run_records import a_run
+from support.builders.run_records import MLP, a_run, an_outcome
 
 odd = st.sampled_from(["\ud800", "\0", "\u2028", '"\\', "  "])
 texts = st.text(max_size=12) | odd
@@ -173,7 +175,7 @@ def test_a_line_from_a_newer_pyrometer_is_set_aside() -> None:
     newer = b'{"v":2,"kind":"outcome","crc":0,"body":{}}'
     found = read(b"\n".join([*lines[:-2], newer, *lines[-2:]]))
     assert len(found.runs[0].outcomes) == 3
-    assert sentences(found)[0].endswith(": written in version 2 of the format, this Pyrometer reads 1")
+    assert sentences(found)[0].endswith(": written in version 2 of the journal, this Pyrometer reads 1")
     with pytest.raises(BadFile, match="line 1: written in version 2"):
         read(newer)
 
@@ -181,15 +183,15 @@ def test_a_line_from_a_newer_pyrometer_is_set_aside() -> None:
 def test_a_missing_line_is_counted() -> None:
     lines = file_of(a_whole_run()).split(b"\n")
     found = read(b"\n".join(lines[:3] + lines[4:]))
-    total = len(lines) - 3
+    total = len(lines) - 2
     assert sentences(found) == [
-        f"runs.jsonl, line {total + 1}: there were {total} lines before this one, and {total - 1} are here"
+        f"runs.jsonl, line {total}: there were {total} lines before this one, and {total - 1} are here"
     ]
 
 
 def test_what_belongs_to_a_run_without_its_line_is_set_aside_once() -> None:
     lines = file_of(a_whole_run(), a_whole_run(a_run("run-2"))).split(b"\n")
-    (number,) = [n for n, line in enumerate(lines) if b'"kind":"run"' in line and b'"id":"run-2"' in line]
+    (number,) = [n for n, line in enumerate(lines) if b'"kind":"header"' in line and b'"id":"run-2"' in line]
     found = read(b"\n".join([*lines[:number], b"gone", *lines[number + 1 :]]))
     assert [run.run.id for run in found.runs] == ["run-1"]
     assert sentences(found)[1:] == [
@@ -218,7 +220,7 @@ def test_a_line_that_fits_its_checksum_and_nothing_else_names_the_field(
     lines = file_of(a_whole_run()).split(b"\n")
     (number,) = [n for n, line in enumerate(lines) if b'"replicate":1' in line]
     body = json.loads(lines[number])["body"] | {field: value}
-    lines[number] = own._line("outcome", body).rstrip(b"\n")  # pyright: ignore[reportPrivateUsage]
+    lines[number] = encode_line("outcome", body)[0].rstrip(b"\n")
     found = read(b"\n".join(lines))
     assert len(found.runs[0].outcomes) == 2
     said, other = sentences(found)
@@ -247,7 +249,7 @@ def test_whatever_a_line_holds_it_is_read_or_refused(data: st.DataObject) -> Non
             break
         at = at[key]
     at[key] = data.draw(anything)
-    lines[number] = own._line(line["kind"], line["body"]).rstrip(b"\n")  # pyright: ignore[reportPrivateUsage]
+    lines[number] = encode_line(line["kind"], line["body"])[0].rstrip(b"\n")
     found = read(b"\n".join(lines))
     assert found.set_aside or len(found.runs) == 1
 
@@ -256,7 +258,7 @@ def test_a_metric_that_is_in_another_unit_there_is_left_out() -> None:
     content = file_of(a_whole_run()).decode()
     (line,) = [each for each in content.split("\n") if '"name":"latency"' in each]
     other = {**json.loads(line)["body"], "unit": "s"}
-    seconds = own._line("metric", other).decode().rstrip("\n")  # pyright: ignore[reportPrivateUsage]
+    seconds = encode_line("metric", other)[0].decode().rstrip("\n")
     found = read(content.replace(line, seconds).encode())
     assert "latency is in s there and in ms here: its values are left out" in sentences(found)[0]
     assert all("latency" not in each.metrics for each in found.runs[0].outcomes)
@@ -284,6 +286,24 @@ def test_compressed_it_is_the_same_and_a_torn_end_is_said() -> None:
     assert any("it was cut short here" in each for each in sentences(torn))
 
 
+def test_an_export_of_an_earlier_version_is_read_to_the_bit() -> None:
+    old = Path(__file__).parents[1] / "old_exports" / "0.1.0.jsonl"
+    assert pyrometer.knows(old)
+    found = pyrometer.read(old)
+    assert repr(found.runs) == repr((a_whole_run(),))
+    assert (found.metrics, found.set_aside) == ((SPEEDUP,), ())
+
+
+def test_phases_and_outcomes_of_the_canary_come_back() -> None:
+    canary = replace(a_run().environments[0], fingerprint="canary", kind=EnvironmentKind.CANARY)
+    run = replace(a_run(), environments=(*a_run().environments, canary))
+    done = an_outcome(MLP, facts={"device": "cpu", "phases": {"build": 0.5}})
+    whole = ImportedRun(run, (done, replace(done, environment="canary")), ())
+    content = file_of(whole)
+    assert content.count(b'"kind":"canary","crc"') == content.count(b'"kind":"outcome","crc"') == 1
+    assert read(content).runs == (whole,)
+
+
 def test_two_files_one_after_the_other_are_one_file() -> None:
     found = read(file_of(a_whole_run()) + file_of(a_whole_run(a_run("run-2"))))
     assert (len(found.runs), found.set_aside) == (2, ())
@@ -292,14 +312,14 @@ def test_two_files_one_after_the_other_are_one_file() -> None:
 def test_a_large_run_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_bytes(file_of(a_whole_run(), a_whole_run(a_run("run-2"))))
-    assert [[run.run.id for run in part.runs] for part in own.parts(path)] == [["run-1"], ["run-2"]]
-    whole = own.read(path)
-    monkeypatch.setattr(own, "_PART_LINES", 3)
-    assert len(list(own.parts(path))) > 4
-    assert own.read(path) == whole
-    monkeypatch.setattr(own, "_PART_BYTES", 100)
-    assert len(list(own.parts(path))) > 8
-    assert own.read(path) == whole
+    assert [[run.run.id for run in part.runs] for part in pyrometer.parts(path)] == [["run-1"], ["run-2"]]
+    whole = pyrometer.read(path)
+    monkeypatch.setattr(pyrometer, "_PART_LINES", 3)
+    assert len(list(pyrometer.parts(path))) > 4
+    assert pyrometer.read(path) == whole
+    monkeypatch.setattr(pyrometer, "_PART_BYTES", 100)
+    assert len(list(pyrometer.parts(path))) > 8
+    assert pyrometer.read(path) == whole
 
 
 def test_a_line_in_the_place_of_another_is_noticed() -> None:
@@ -314,7 +334,7 @@ def test_a_line_in_the_place_of_another_is_noticed() -> None:
     assert sentences(read(b"\n".join(lines))) == []
     last = json.loads(lines[-2])["body"]
     del last["sum"]
-    lines[-2] = own._line("end", last).rstrip(b"\n")  # pyright: ignore[reportPrivateUsage]
+    lines[-2] = encode_line("end", last)[0].rstrip(b"\n")
     lines[second] = lines[first]
     assert sentences(read(b"\n".join(lines))) == []
 
@@ -322,9 +342,9 @@ def test_a_line_in_the_place_of_another_is_noticed() -> None:
 def test_a_line_without_end_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, *rest = file_of(a_whole_run()).split(b"\n")
     path = tmp_path / "runs.jsonl"
-    monkeypatch.setattr(own, "_MAX_LINE", max(map(len, [first, *rest])) + 1)
+    monkeypatch.setattr(pyrometer, "_MAX_LINE", max(map(len, [first, *rest])) + 1)
     path.write_bytes(b"\n".join([first, b"x" * 100_000, *rest]))
-    found = own.read(path)
+    found = pyrometer.read(path)
     assert len(found.runs[0].outcomes) == 3
     assert any(str(each.place) == "runs.jsonl, line 2" for each in found.set_aside)
 
@@ -333,25 +353,25 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     for name, content in {"empty": b"", "other": b"a,b\n1,2\n" * 5000, "null": b"null\n[]\n3\n"}.items():
         path = tmp_path / name
         path.write_bytes(content)
-        assert not own.knows(path)
-        with pytest.raises(BadFile, match=r"is empty|torn, or no line of a Pyrometer export"):
-            list(own.parts(path))
+        assert not pyrometer.knows(path)
+        with pytest.raises(BadFile, match=r"is empty|torn or not a journal line"):
+            list(pyrometer.parts(path))
     path.write_bytes(file_of(a_whole_run()))
-    assert own.knows(path)
+    assert pyrometer.knows(path)
     path.write_bytes(gzip.compress(path.read_bytes()))
-    assert own.knows(path)
-    assert not own.knows(tmp_path)
+    assert pyrometer.knows(path)
+    assert not pyrometer.knows(tmp_path)
     with pytest.raises(BadFile, match="No such file or directory"):
-        own.read(tmp_path / "nowhere")
+        pyrometer.read(tmp_path / "nowhere")
 
 
 def test_whole_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "runs.jsonl.gz"
     path.write_bytes(gzip.compress(file_of(a_whole_run())))
-    monkeypatch.setattr(own, "MAX_BYTES", 2000)
+    monkeypatch.setattr(pyrometer, "MAX_BYTES", 2000)
     with pytest.raises(BadFile, match="is larger than"):
-        own.read(path)
+        pyrometer.read(path)
 
 
 def test_it_knows_the_states_that_a_database_takes() -> None:
-    assert (serialization.STATES, serialization.STATUSES) == (STATES, STATUSES)
+    assert (run_bodies.STATES, run_bodies.STATUSES) == (STATES, STATUSES)

@@ -1,28 +1,23 @@
-"""Records as JSON values and back, to the bit: what a line of our own format holds."""
+"""The bodies of the lines of an export, checked field by field, as records."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
-from analysis.metrics import Metric
 from records.environments import Environment
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_environment, kind_of_old_run, source_of_old_run
-from records.outcomes import Measurement, MetricDefinition, Outcome
+from records.outcomes import Measurement, MetricDefinition, Outcome, OutcomeStatus
 from records.runs import Profile, Run
 from records.telemetry import Recording
 
-from .errors import BadFile
-from .reading import At
+from ..errors import BadFile
+from ..reading import At
 
 STATES = ("running", "complete", "interrupted")
-STATUSES = (
-    *("ok", "skipped", "unsupported", "oom", "timeout", "crashed", "wrong", "not_compiled", "contended"),
-    *("throttled", "lost"),
-)
+STATUSES = tuple(OutcomeStatus)
 DIRECTIONS = ("lower", "higher", "neither")
 
 #: Counts fit into the smallest integer of a database, samples into its largest; the difference of two stamps
@@ -30,65 +25,6 @@ DIRECTIONS = ("lower", "higher", "neither")
 _COUNT, _SAMPLE, _STAMP = 2**31, 2**63, 2**62
 
 T = TypeVar("T")
-
-
-def run_body(run: Run) -> dict[str, Any]:
-    """A run with its machine, environments and profile."""
-    ended = {"ended_at": _instant(run.ended_at) if run.ended_at else None}
-    return {**asdict(run), "started_at": _instant(run.started_at), **ended}
-
-
-def outcome_body(run: str, outcome: Outcome) -> dict[str, Any]:
-    """An outcome with its samples and recordings."""
-    return {
-        "run": run,
-        "case": outcome.case,
-        "environment": outcome.environment,
-        "replicate": outcome.replicate,
-        "status": outcome.status,
-        "reason": outcome.reason,
-        "phase": outcome.phase,
-        "started_at": _instant(outcome.started_at),
-        "wall_seconds": outcome.wall_seconds,
-        "metrics": dict(outcome.metrics),
-        "facts": dict(outcome.facts),
-        "log_tail": outcome.log_tail,
-        "blocks": outcome.blocks,
-        "telemetry": [_recording_body(recording) for recording in outcome.telemetry],
-    }
-
-
-def _recording_body(recording: Recording) -> dict[str, Any]:
-    return {
-        "device": recording.device,
-        "name": recording.name,
-        "rung": recording.rung,
-        "started_ns": recording.started_ns,
-        "ended_ns": recording.ended_ns,
-        "values": dict(recording.values),
-        "notes": recording.notes,
-    }
-
-
-def measurement_body(run: str, measurement: Measurement) -> dict[str, Any]:
-    """A measurement."""
-    return {"run": run, **asdict(measurement)}
-
-
-def metric_body(metric: Metric | MetricDefinition) -> dict[str, Any]:
-    """What a metric is."""
-    return {"name": metric.name, "title": metric.title, "unit": metric.unit, "better": metric.better}
-
-
-def finite(value: Any) -> Any:
-    """`value` with None for what is not finite: JSON has no such numbers."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {name: finite(each) for name, each in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [finite(each) for each in cast("list[Any]", value)]
-    return value
 
 
 def run_of(at: At) -> Run:
@@ -135,7 +71,7 @@ def outcome_of(at: At) -> Outcome:
         started_at=_moment(at.need("started_at")),
         wall_seconds=at.need("wall_seconds").number(),
         metrics={name: value.number() for name, value in at.need("metrics").object().items()},
-        facts=_facts(at, "facts"),
+        facts=_facts_with_phases(at),
         log_tail=_text(at, "log_tail"),
         blocks=tuple(_integers(block, -_SAMPLE, _SAMPLE) for block in at.need("blocks").list()),
         telemetry=tuple(_recording(each) for each in at.need("telemetry").list()),
@@ -253,6 +189,12 @@ def _facts(at: At, name: str) -> dict[str, Any]:
     return dict(cast("dict[str, Any]", member.value))
 
 
+def _facts_with_phases(at: At) -> dict[str, Any]:
+    """The facts of an outcome; its phases stand apart from them, save in exports of 0.1.0."""
+    phases = _facts(at, "phases") if at.get("phases") else {}
+    return _facts(at, "facts") | ({"phases": phases} if phases else {})
+
+
 def _count(at: At, name: str) -> int:
     return _integers(At([at.need(name).value], at.place.at(name)), 0, _COUNT)[0]
 
@@ -267,10 +209,6 @@ def _one_of(at: At, name: str, known: tuple[str, ...]) -> str:
 def _maybe(at: At, name: str, read: Callable[[At], T]) -> T | None:
     member = at.get(name)
     return None if member is None else read(member)
-
-
-def _instant(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat()
 
 
 def _moment(at: At) -> datetime:

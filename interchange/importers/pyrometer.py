@@ -1,49 +1,39 @@
-"""Our own format: runs whole, as lines of JSON with a checksum each.
+"""Runs of Pyrometer as `interchange.exporters.pyrometer` writes them, with a checksum on each line.
 
-A line is `{"v": 1, "kind": ..., "crc": ..., "body": ...}` as in a run's journal. The first has the kind
-`export` and says who wrote the file, the last one `end`, how many lines of each kind there should be and what
-their checksums come to. Between them, for each run: `run`, then `metric` for each metric that was not there
-yet, `outcome` and `measurement`.
+The lines are those of a journal (`common.journal_lines`): for each run `header`, then `metric` for each
+metric that was not defined yet, `outcome` or `canary`, and `measurement`; `end` is the last line of a file.
+In exports of 0.1.0 the first line has the kind `export`, and a run's own line the kind `run`.
 """
 
 import gzip
-import json
+import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from analysis.metrics import METRICS
+from common.journal_lines import decode_line
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import Run
 
-from .errors import BadFile, SourcePlace
-from .exporters.exported import Catalogue, ExportedRun
-from .imported import Imported, ImportedRun, ImportProblem
-from .reading import At, refuse_streams
-from .serialization import (
-    finite,
-    measurement_body,
-    measurement_of,
-    metric_body,
-    metric_of,
-    outcome_body,
-    outcome_of,
-    run_body,
-    run_of,
-)
+from ..errors import BadFile, SourcePlace
+from ..exporters.pyrometer import SUMS
+from ..imported import Imported, ImportedRun, ImportProblem
+from ..reading import At, refuse_streams
+from .run_bodies import measurement_of, metric_of, outcome_of, run_of
 
 NAME = "pyrometer"
 TITLE = "Pyrometer's own export"
-VERSION = 1
 
-_FIRST, _LAST = "export", "end"
-#: Of the checksums of all lines between, in the last one; modulo.
-_SUM, _SUMS = "sum", 2**64
-_KINDS = ("run", "metric", "outcome", "measurement")
+#: How a file begins: with a run as it is stored, or as 0.1.0 wrote it. A journal begins with a plan.
+_BEGINNING = re.compile(
+    rb'\s*\{"v":\d+,"kind":"(header","crc":\d+,"body":\{"record":|export","crc":\d+,"body":\{"format":"pyrometer")'
+)
+#: Of a file so many bytes tell whether it is one.
+_BEGINNING_BYTES = 200
 #: A longer line is none of ours: an outcome of eight million samples fits.
 _MAX_LINE = 64 << 20
 #: `parts` gives out what it has when that many bytes, lines or problems have come together.
@@ -55,53 +45,13 @@ MAX_BYTES = 256 << 20
 _MOST_BLANK, _MOST_PACKED = 1 << 20, 1000
 
 
-def lines_of(
-    runs: Iterable[ExportedRun], catalogue: Catalogue, *, program: str, written_at: datetime
-) -> Iterator[bytes]:
-    """The lines of a file, one after the other; nothing is held but one outcome. `program` is our version.
-
-    A fact that is not finite is written as null: JSON has no such numbers.
-    """
-    first = {"format": NAME, "version": VERSION, "program": program}
-    yield _line(_FIRST, {**first, "written_at": written_at.astimezone(UTC).isoformat()})
-    counts: dict[str, int] = dict.fromkeys(_KINDS, 0)
-    total = 0
-    defined: set[str] = set()
-    for exported in runs:
-        for kind, body in _bodies(exported, catalogue, defined):
-            line, crc = _line_and_sum(kind, body)
-            counts[kind] += 1
-            total += crc
-            yield line
-    yield _line(_LAST, {**counts, _SUM: total % _SUMS})
-
-
-def _bodies(
-    exported: ExportedRun, catalogue: Catalogue, defined: set[str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    yield "run", run_body(exported.run)
-    used = {each.metric for each in exported.measurements}
-    used.update(*(outcome.metrics for outcome in exported.outcomes))
-    for name in sorted(used - defined):
-        defined.add(name)
-        # Ours too: whoever reads the file may have another catalogue.
-        if metric := catalogue.metric(name):
-            yield "metric", metric_body(metric)
-    for outcome in exported.outcomes:
-        whole = replace(outcome, blocks=exported.samples(outcome), telemetry=exported.recordings(outcome))
-        yield "outcome", outcome_body(exported.run.id, whole)
-    for measurement in exported.measurements:
-        yield "measurement", measurement_body(exported.run.id, measurement)
-
-
 def knows(path: Path) -> bool:
-    """Whether a file begins as one of ours does, compressed or not."""
+    """Whether a file begins as an export does, compressed or not."""
     try:
         refuse_streams(path)
         with path.open("rb") as packed, _opened(packed) as file:
-            line = json.loads(file.readline(1 << 16))
-        return line["kind"] == _FIRST and line["body"]["format"] == NAME
-    except (BadFile, OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, RecursionError):
+            return _BEGINNING.match(file.read(_BEGINNING_BYTES)) is not None
+    except (BadFile, OSError, EOFError, zlib.error, ValueError):
         return False
 
 
@@ -200,9 +150,9 @@ class _Reading:
         self._piece = _Piece({}, [])
         self._problems: list[ImportProblem] = []
         self._orphans: dict[str, Counter[str]] = defaultdict(Counter)
-        #: Metrics that bear the name of one of ours, or of one told before, and are none.
+        #: Metrics with the name of a known one and another meaning.
         self._others: set[str] = set()
-        #: The units of those that were told, and the names of those that were not.
+        #: Units of the metrics that the file defines, and names of those that it uses without.
         self._defined: dict[str, tuple[str, str]] = {}
         self._undefined: set[str] = set()
         self._kinds: Counter[str] = Counter()
@@ -220,38 +170,40 @@ class _Reading:
     def take(self, number: int, raw: bytes) -> Imported | None:
         """One line; answers what came before it where that is a part of its own."""
         try:
-            kind, body, crc = _opened_line(raw)
+            line = decode_line(raw, allow_nan=False)
         except ValueError as error:
             self.problem(number, str(error))
             return self._part() if self._full() else None
         self._good += 1
-        if kind not in (_FIRST, _LAST):
-            self._kinds[kind] += 1
-            self._sum += crc
-        done = self._part() if self._full() or (kind == "run" and self._piece.runs) else None
+        if line.kind not in ("export", "end"):
+            self._kinds[line.kind] += 1
+            self._sum += line.crc
+        begins = line.kind in ("header", "run")
+        done = self._part() if self._full() or (begins and self._piece.runs) else None
         self._piece.size += len(raw)
         self._piece.lines += 1
         try:
-            self._take(number, kind, At(body, SourcePlace(self._name, number)))
+            self._take(number, line.kind, At(line.body, SourcePlace(self._name, number)))
         except BadFile as error:
             self.problem(number, error.sentence, error.place.field)
         return done
 
     def _take(self, number: int, kind: str, at: At) -> None:
-        self._ended = kind == _LAST
-        if kind == _FIRST:
+        self._ended = kind == "end"
+        if kind in ("export", "end"):
+            if self._ended:
+                self._count(number, at)
+            # Files may stand one after the other.
             self._begun = number
             self._kinds.clear()
             self._sum = 0
-        elif kind == _LAST:
-            self._count(number, at)
-        elif kind == "run":
-            run = run_of(at)
+        elif kind in ("header", "run"):
+            run = run_of(at.need("record") if kind == "header" else at)
             self._runs[run.id] = run
             self._piece.runs.setdefault(run.id, ([], []))
         elif kind == "metric":
             self._define(number, metric_of(at))
-        elif kind == "outcome":
+        elif kind in ("outcome", "canary"):
             if own := self._belonging(kind, at):
                 outcome = outcome_of(at)
                 usable = {
@@ -305,7 +257,9 @@ class _Reading:
 
     def _count(self, number: int, at: At) -> None:
         """Hold the last line against the lines that came since the first."""
-        counts = {kind: int(each.number()) for kind, each in at.object().items() if kind != _SUM}
+        # In exports of 0.1.0 the counts stand beside the sum.
+        stated_counts = (at.get("lines") or at).object()
+        counts = {kind: int(each.number()) for kind, each in stated_counts.items() if kind != "sum"}
         stated = sum(counts.values())
         came = number - self._begun - 1
         # What came and could not be read was set aside, and may be of any kind.
@@ -319,7 +273,7 @@ class _Reading:
             ]
             each = ", ".join(f"{counts.get(kind, 0)} {kind}, {self._kinds[kind]} here" for kind in kinds)
             self.problem(number, f"other lines were written than are here: {each}")
-        elif not torn and (total := at.get(_SUM)) and total.value != self._sum % _SUMS:
+        elif not torn and (total := at.get("sum")) and total.value != self._sum % SUMS:
             sentence = (
                 "other lines were written than are here: one may be here twice, in the place of another"
             )
@@ -355,39 +309,3 @@ class _Reading:
             lines = " and ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in sorted(counts.items()))
             self.problem(0, f"{lines} of run {name}: the line of the run itself is missing before them")
         return self._part()
-
-
-def _opened_line(raw: bytes) -> tuple[str, dict[str, Any], int]:
-    """Kind, body and checksum of a line; raises ValueError with the reason why it cannot be used."""
-    try:
-        line = json.loads(raw, parse_constant=_refused)
-        kind, body = str(line["kind"]), dict(line["body"])
-        version, crc = int(line["v"]), int(line["crc"])
-    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
-        raise ValueError("torn, or no line of a Pyrometer export") from None
-    if version > VERSION:
-        raise ValueError(f"written in version {version} of the format, this Pyrometer reads {VERSION}")
-    if crc != _crc(kind, body):
-        raise ValueError("damaged: its checksum does not match")
-    return kind, body, crc
-
-
-def _line(kind: str, body: Mapping[str, Any]) -> bytes:
-    return _line_and_sum(kind, body)[0]
-
-
-def _line_and_sum(kind: str, body: Mapping[str, Any]) -> tuple[bytes, int]:
-    try:
-        text = json.dumps(body, separators=(",", ":"), allow_nan=False)
-    except ValueError:
-        text = json.dumps(finite(body), separators=(",", ":"), allow_nan=False)
-    crc = _crc(kind, json.loads(text))
-    return f'{{"v":{VERSION},"kind":"{kind}","crc":{crc},"body":{text}}}\n'.encode(), crc
-
-
-def _crc(kind: str, body: Mapping[str, Any]) -> int:
-    return zlib.crc32(json.dumps([kind, body], sort_keys=True, separators=(",", ":")).encode())
-
-
-def _refused(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
