@@ -6,8 +6,8 @@ import streamlit as st
 
 from dashboard.components import parts
 from dashboard.machines import load, sections
+from dashboard.machines.load import chosen
 from dashboard.machines.machines import machines
-from dashboard.machines.view import chosen
 from dashboard.overview.load import morning
 from dashboard.server.settings import ServerSettings
 

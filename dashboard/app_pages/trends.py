@@ -5,7 +5,7 @@ import streamlit as st
 from dashboard.components import load, parts, wording
 from dashboard.server.settings import ServerSettings
 from dashboard.trends import sections
-from dashboard.trends.page_data import asked
+from dashboard.trends.chart_data import asked
 
 url = ServerSettings.from_environment().database_url
 parts.title("Trends")

@@ -14,6 +14,7 @@ from dashboard.components import links, wording
 from dashboard.components.query_params import (
     ALL,
     Query,
+    View,
     last,
     meant,
     named,
@@ -22,7 +23,6 @@ from dashboard.components.query_params import (
     sentence,
     spelled,
 )
-from dashboard.components.views import View
 from records.findings import Finding, FindingGroup
 from records.outcomes import OperatorTable, Outcome
 from records.runs import Run

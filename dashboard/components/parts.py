@@ -1,9 +1,11 @@
 """The parts that every page is put together from."""
 
 import re
+import shlex
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -12,20 +14,55 @@ import pandas as pd
 import streamlit as st
 
 from analysis.comparison import rounds
+from analysis.comparison.comparison import AGAIN
 from common.text import printable
-from dashboard.components import charts, filters, frames, links, markup, reproduce, tables, wording
-from dashboard.components.query_params import bounded
-from dashboard.components.views import View
+from dashboard.components import charts, filters, frames, links, markup, tables, wording
+from dashboard.components.query_params import View, bounded
 from dashboard.exports import chart_download
 from dashboard.exports import page_recorder as kept
 from dashboard.exports.page_recorder import CsvSource
 from db.errors import DatabaseError
 from interchange.exporters.tables import cell
 from interchange.formats import came_from
-from records.kinds import EnvironmentKind
+from records.environments import Environment
+from records.kinds import EnvironmentKind, RunKind
 from records.outcomes import Outcome
 from records.runs import Run
 from reports.table import DataTable
+
+#: Options of the original call that decide what is measured and are stored nowhere else.
+_REPEATED = ("--cases", "--python", "--deadline", "--device")
+
+
+def declared_name(environment: Environment) -> str:
+    """What commands call an environment, which has a second name where it was compared with itself."""
+    again = environment.fingerprint.endswith(AGAIN)
+    return environment.name.removesuffix(AGAIN) if again else environment.name
+
+
+def reproduce_command(run: Run, case_key: str, environment: str) -> str:
+    """What to type to measure one case of `run` in one environment (by name) again, under like conditions."""
+    steps = dict(run.facts.get("timing") or {}).get("trace_steps")
+    words = ["pyrometer", "run", "--case", case_key]
+    if run.kind == RunKind.TRACE:
+        words = ["pyrometer", "profile", case_key, "--steps", str(steps)]
+    elif run.suite != "chosen":
+        words += ["--suite", run.suite]
+    repeated = _options(run.command)
+    if all(option != "--python" for option, _ in repeated):
+        words += ["--environment", environment]
+    words += ["--preset", run.preset.name]
+    return shlex.join([*words, *(part for pair in repeated for part in pair)])
+
+
+def _options(command: str) -> list[tuple[str, str]]:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return []
+    split = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    return [(option, value) for option, value in pairwise(split) if option in _REPEATED]
+
 
 _STATIC = Path(__file__).parents[1] / "static"
 #: An address may ask for thousands of things: complaints, and signs of each.
@@ -235,7 +272,7 @@ def outcome(
     `observed`: it has a telemetry window, to which a link leads. `defined`: metrics that came from outside.
     """
     own = (each for each in run.environments if each.kind != EnvironmentKind.CANARY)
-    measured = {each.fingerprint: reproduce.declared_name(each) for each in own}
+    measured = {each.fingerprint: declared_name(each) for each in own}
     html(tables.outcome_title(opened))
     if observed:
         address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
@@ -244,7 +281,7 @@ def outcome(
         caption(plain(f"It was {source}: no command of Pyrometer measures it again."))
     elif opened.environment in measured:
         caption("Measure it again:")
-        code(reproduce.reproduce_command(run, opened.case, measured[opened.environment]))
+        code(reproduce_command(run, opened.case, measured[opened.environment]))
     else:
         caption("The canary runs between the sessions of every run, and by no command of its own.")
     html(tables.outcome_facts(run, opened, defined))

@@ -1,11 +1,28 @@
 """One choice of an address: what it names if that exists, else what the page shows and a complaint."""
 
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from configuration.suggestions import unknown
 from dashboard.components import links
+
+
+@dataclass(frozen=True, slots=True)
+class View(ABC):
+    """Base of every page's selection, a frozen dataclass each. The address is the only place it lives."""
+
+    @abstractmethod
+    def query(self) -> dict[str, list[str]]:
+        """The whole selection as a URL's query: nothing is left to a default that may change."""
+
+    def after(self, name: str, value: Any) -> Self:
+        """The view once somebody chose another `value` for the field `name`."""
+        return replace(self, **{name: value})
+
 
 #: The URL's query: every value of every name.
 Query = Mapping[str, Sequence[str]]

@@ -1,17 +1,37 @@
 """Records as HTML tables and panels; every text from the database is escaped."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from itertools import groupby
+from typing import Any
 
 from analysis.comparison.disturbance import disturbed
-from analysis.comparison.rounds import TAINTED
-from dashboard.components import frames, links, markup, run_source, tainted, wording
+from analysis.comparison.rounds import TAINTED, tainted_blocks
+from dashboard.components import frames, links, markup, run_source, wording
 from interchange.formats import came_from
 from records.outcomes import Measurement, Outcome
 from records.runs import Run, RunSummary
 from records.series import Headline, SeriesKey
+
+
+def in_words(facts: Mapping[str, Any]) -> str:
+    """How many blocks do not count and why; empty where all do."""
+    listed = tainted_blocks(facts)
+    if not listed:
+        return ""
+    counted = Counter(str(each.get("status", "disturbed")) for each in listed)
+    kinds = ", ".join(f"{many} {wording.status(word).word}" for word, many in counted.items())
+    worst = max(listed, key=_share)
+    left_out = f"{wording.plural(len(listed), 'block')} left out and taken again ({kinds})"
+    return f"{left_out}; at worst: {worst['reason']}" if worst.get("reason") else left_out
+
+
+def _share(each: Mapping[str, Any]) -> float:
+    share = each.get("share")
+    return share if isinstance(share, int | float) else 0.0
+
 
 #: Outcomes on one page of a run's list: a thousand rows keep a browser busy for a second.
 OUTCOMES = 100
@@ -286,7 +306,7 @@ def outcome_title(outcome: Outcome) -> str:
     """An opened outcome's title and, where it is not ok, why."""
     why = "" if outcome.status == "ok" else f"<p>{_reason(outcome)}</p>"
     # The reason of one that is not ok says it already, where that is why.
-    if outcome.status == "ok" and (left_out := tainted.in_words(outcome.facts)):
+    if outcome.status == "ok" and (left_out := in_words(outcome.facts)):
         why = f'<p class="py-odd">! {escape(left_out)}</p>'
     named = f"<h2>{markup.case(outcome.case)}</h2> {markup.chip(outcome.status)}"
     return f'<div class="py-title">{named}</div>{why}'
@@ -355,7 +375,7 @@ def _reason(outcome: Outcome) -> str:
 
 
 def _disturbed(outcome: Outcome) -> str:
-    said = [disturbed(outcome.facts), tainted.in_words(outcome.facts)]
+    said = [disturbed(outcome.facts), in_words(outcome.facts)]
     return f'<span class="py-reason">{escape("; ".join(text for text in said if text))}</span>'
 
 

@@ -9,6 +9,7 @@ from analysis.metrics import METRICS
 from dashboard.components import frames, links
 from dashboard.components.query_params import (
     Query,
+    View,
     distinct,
     last,
     named,
@@ -17,7 +18,6 @@ from dashboard.components.query_params import (
     released,
     sentence,
 )
-from dashboard.components.views import View
 from dashboard.hardware.normalised import unlike
 from records.series import MeasurementConditions
 

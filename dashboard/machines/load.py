@@ -1,11 +1,13 @@
 """What the fleet page asks, kept for a few seconds; the questions raise `db.errors.DatabaseError`."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
 
 from dashboard.components.load import FRESH_SECONDS
+from dashboard.components.query_params import Query, View, last, sentence
 from dashboard.runs import capabilities
 from dashboard.server.database import opened
 from db.queue import queries as queue_queries
@@ -14,6 +16,26 @@ from interchange.formats import came_from
 from records.environments import EnvironmentUsed
 from records.runs import RunSummary
 from records.tasks import LastScheduledRun, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet(View):
+    """The fleet page. `machine` is a name, empty for all of them."""
+
+    machine: str
+
+    def query(self) -> dict[str, list[str]]:
+        """The whole selection as a URL's query."""
+        return {"machine": [self.machine]} if self.machine else {}
+
+
+def chosen(query: Query, machines: Sequence[str]) -> tuple[Fleet, list[str]]:
+    """The selection in `query`, and complaints."""
+    wanted = last(query, "machine") or ""
+    if not wanted or wanted in machines:
+        return Fleet(wanted), []
+    return Fleet(""), [sentence("machine", wanted, machines)]
+
 
 #: Tasks that wait, and runs in which the environments in use are looked for, at most.
 TASKS, RUNS = 1000, 2000

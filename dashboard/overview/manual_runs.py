@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.components import frames, load, markup, parts, run_source, tables, wording
-from dashboard.overview import headlines, problems, sparkline
+from dashboard.overview import headlines, problems
 from dashboard.overview import load as asked
 from records.kinds import EnvironmentKind, RunSource
 from records.runs import RunSummary
@@ -56,7 +56,7 @@ def _headlines(url: str, now: datetime) -> None:
     )
     course = asked.newest_points(url, tuple(each.key for each in shown), headlines.COURSE)
     pictures = {
-        key: sparkline.sparkline([point.point for point in points], wording.metric(key.metric).unit, "runs")
+        key: headlines.sparkline([point.point for point in points], wording.metric(key.metric).unit, "runs")
         for key, points in course.items()
     }
     parts.html(tables.headlines(shown, now, pictures))

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dashboard.components.query_params import Query, pick
-from dashboard.components.views import View
+from dashboard.components.query_params import Query, View, pick
 
 #: Days on offer and what they are called; the first is what the page opens with.
 DAYS = {"1": "a day", "3": "3 days", "7": "a week"}

@@ -8,10 +8,30 @@ import streamlit as st
 
 from analysis.operators import KERNEL, OPERATOR, difference, operators
 from dashboard.components import filters, frames, load, parts, wording
-from dashboard.runs import trace_files
 from dashboard.server.settings import ServerSettings
 from records.outcomes import OperatorTable, Outcome
 from records.runs import Run
+
+#: Nothing else of a run's folder is handed out.
+_ENDING = ".json.gz"
+
+
+def trace_file(data_dir: Path, run: str, name: object) -> Path | None:
+    """The trace called `name` in the folder of `run`; None when it is not there, or would lie outside of it.
+
+    Both come from the database, and so perhaps from a journal that somebody else wrote.
+    """
+    if not isinstance(name, str) or not name.endswith(_ENDING):
+        return None
+    try:
+        runs = (data_dir / "runs").resolve()
+        folder = (runs / run).resolve()
+        file = (folder / name).resolve()
+        inside = folder.parent == runs and file.is_relative_to(folder)
+        return file if inside and file.is_file() else None
+    except (OSError, ValueError):
+        return None
+
 
 _MICROSECONDS = st.column_config.NumberColumn(format="%,.1f")
 _CALLS = st.column_config.NumberColumn(format="%.4g")
@@ -63,7 +83,7 @@ def _trace(settings: ServerSettings, run: Run, opened: Outcome) -> None:
     if not name:
         parts.caption(f"No trace: {parts.plain(str(note))}" if note else "No trace was kept.")
         return
-    file = trace_files.trace_file(Path(settings.data_dir), run.id, name)
+    file = trace_file(Path(settings.data_dir), run.id, name)
     if file is None:
         where = parts.plain(str(name))
         parts.caption(

@@ -7,8 +7,7 @@ from functools import partial
 import streamlit as st
 
 from dashboard.components import filters, frames, links, load, markup, parts, tables, wording
-from dashboard.components.query_params import ALL, Query, meant, offered, pick, spelled
-from dashboard.components.views import View
+from dashboard.components.query_params import ALL, Query, View, meant, offered, pick, spelled
 from records.runs import RunsOnly
 
 #: Runs on one page of the list.

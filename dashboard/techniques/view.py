@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from dashboard.components import links, wording
 from dashboard.components.query_params import (
     Query,
+    View,
     distinct,
     last,
     named,
@@ -14,7 +15,6 @@ from dashboard.components.query_params import (
     pick_version,
     sentence,
 )
-from dashboard.components.views import View
 from dashboard.techniques.results import environment_of
 from records.kinds import RunSource
 from records.runs import Run

@@ -3,20 +3,23 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 import pandas as pd
 import streamlit as st
 
-from analysis.metrics import Better
-from dashboard.components import load
-from dashboard.trends import charts, frames, lines, marks, moves
+from analysis.metrics import Better, Metric
+from dashboard.components import load, wording
+from dashboard.components.query_params import Query
+from dashboard.trends import charts, frames, lines, marks, moves, view
 from dashboard.trends.charts import TrendStyle
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import TrendLine
 from dashboard.trends.load import History, history
 from dashboard.trends.marks import TrackChange
 from dashboard.trends.moves import Move
-from dashboard.trends.view import MAX_TRACKS, Axis, Trends, settled
+from dashboard.trends.view import MAX_TRACKS, Axis, TrendChoices, Trends, settled
+from records.outcomes import MetricDefinition
 from records.series import SeriesKey
 
 
@@ -141,3 +144,36 @@ def _opening(known: History, axis: Axis, every: Sequence[str]) -> set[str]:
             newest[track] = max(newest.get(track, point.started_at), point.started_at)
     # No more than can be told apart.
     return set(sorted(scheduled, key=lambda track: newest[track], reverse=True)[:MAX_TRACKS])
+
+
+@dataclass(frozen=True, slots=True)
+class TrendsData:
+    """A settled view with what it can choose from, what is known of its `lines` lines, and what it draws."""
+
+    chosen: Trends
+    offer: TrendChoices
+    complaints: tuple[str, ...]
+    lines: int
+    defined: Mapping[str, MetricDefinition]
+    metric: Metric
+    known: History
+    drawn: ChartData
+
+
+def asked(url: str, query: Query) -> TrendsData | None:
+    """What the page of this query shows; None where there is nothing to draw."""
+    keys = load.series_keys(url)
+    if not keys:
+        return None
+    defined = load.metric_definitions(url)
+    chosen, offer, complaints = view.trends(
+        query, keys, load.opening_places(url), partial(load.leading_cases, url)
+    )
+    shown = chosen.lines(keys)
+    known, chosen = reach(url, shown, chosen)
+    if not any(line.points for line in known.lines):
+        return None
+    metric = wording.metric(chosen.metric, defined)
+    chosen, more = settle(known, chosen)
+    drawn = drawing(url, shown, replace(chosen, at=""), metric.better)
+    return TrendsData(chosen, offer, (*complaints, *more), len(shown), defined, metric, known, drawn)

@@ -9,8 +9,16 @@ from urllib.parse import quote_plus, urlencode
 
 from analysis.detection.default_watched_metrics import HEADLINE
 from dashboard.components import charts, links, wording
-from dashboard.components.query_params import Query, distinct, last, named, pick, pick_fingerprint, sentence
-from dashboard.components.views import View
+from dashboard.components.query_params import (
+    Query,
+    View,
+    distinct,
+    last,
+    named,
+    pick,
+    pick_fingerprint,
+    sentence,
+)
 from records.series import SeriesKey
 from runner.execution.canary_runner import CASES
 

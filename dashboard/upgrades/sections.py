@@ -15,7 +15,6 @@ from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from dashboard.components import links, markup
 from dashboard.components import wording as dashboard_wording
-from dashboard.upgrades import frames
 from dashboard.upgrades import tables as page_tables
 from dashboard.upgrades.charts import IntervalStyle
 from dashboard.upgrades.tables import MOST_BESIDE, MOST_LISTED, MOST_ROWS
@@ -27,6 +26,79 @@ from reports.table import DataTable
 from reports.text.numbers import percent
 from reports.text.templates import escaped
 from reports.upgrade_report import JudgedUpgrade
+
+
+def drawn_cases(judged: JudgedUpgrade, rows: Sequence[Row], axis: ForestAxis) -> pd.DataFrame:
+    """What `charts.intervals` draws of cases that have a ratio, and their geomean last."""
+    found = [
+        _drawn(
+            axis,
+            dashboard_wording.case(row.case).text,
+            row.word,
+            (row.verdict.change, row.verdict.low, row.verdict.high),
+            n=row.verdict.n,
+            standing=row.standing,
+            tone=row.tone,
+            told=row.summary,
+        )
+        for row in rows
+        if row.verdict and row.verdict.change is not None
+    ]
+    overall = judged.upgrade.overall
+    if overall.change is not None:
+        told = f"geomean over {wording.plural(overall.cases, 'case')}"
+        found.append(_drawn_mean(axis, told, overall))
+    return _numbered(found)
+
+
+def drawn_means(judged: JudgedUpgrade, names: Sequence[str], axis: ForestAxis) -> pd.DataFrame:
+    """What `charts.intervals` draws of the geomeans of these techniques, that over all last."""
+    upgrade = judged.upgrade
+    means = [*((name, upgrade.techniques[name]) for name in names), ("all", upgrade.overall)]
+    named = [(f"{name}, {wording.plural(mean.cases, 'case')}", mean) for name, mean in means]
+    return _numbered([_drawn_mean(axis, label, mean) for label, mean in named if mean.change is not None])
+
+
+def _drawn_mean(axis: ForestAxis, label: str, mean: Geomean) -> dict[str, object]:
+    ends = (mean.change, mean.low, mean.high)
+    return _drawn(axis, label, "geomean", ends, n=mean.pairs, standing="mean", tone="quiet", told=label)
+
+
+def _drawn(
+    axis: ForestAxis,
+    label: str,
+    word: str,
+    ends: tuple[float | None, float | None, float | None],
+    *,
+    n: int,
+    standing: str,
+    tone: str,
+    told: str,
+) -> dict[str, object]:
+    """One line of the chart: what lies beyond its axis is drawn at the edge, and told as it is."""
+    change, low, high = ends
+    inside = [None if end is None else max(-axis.limit, min(axis.limit, end)) for end in ends]
+    interval = wording.interval(low, high)
+    return {
+        "label": label,
+        "word": word,
+        "standing": standing,
+        "tone": tone,
+        "change": inside[0],
+        "low": inside[1],
+        "high": inside[2],
+        "beyond": any(end is not None and abs(end) > axis.limit for end in ends),
+        "text": f"{percent(change)} [{interval}], n {n}",
+        "told": told,
+        "interval": interval,
+        "changed": percent(change),
+        "n": n,
+    }
+
+
+def _numbered(rows: Sequence[dict[str, object]]) -> pd.DataFrame:
+    return pd.DataFrame([{"row": place, **row} for place, row in enumerate(rows)])
+
 
 AnyRow = TypeVar("AnyRow")
 
@@ -173,7 +245,7 @@ def _drawn_cases(judged: JudgedUpgrade, ordered: Sequence[Row]) -> IntervalData 
         return None
     verdicts = [row.verdict for row in known if row.verdict]
     axis = axis_of(verdicts, judged.upgrade.overall)
-    drawn = frames.drawn_cases(judged, known, axis)
+    drawn = drawn_cases(judged, known, axis)
     first = known[0]
     metric = METRICS[judged.subject.policy.metric].title
     many = wording.plural(len(every), "case")
@@ -235,7 +307,7 @@ def _drawn_means(judged: JudgedUpgrade) -> IntervalData | None:
         return None
     axis = _axis_of_means([*upgrade.techniques.values(), upgrade.overall])
     furthest = sorted(upgrade.techniques, key=lambda name: -abs(upgrade.techniques[name].change or 0.0))
-    drawn = frames.drawn_means(judged, sorted(furthest[:_DRAWN]), axis)
+    drawn = drawn_means(judged, sorted(furthest[:_DRAWN]), axis)
     many = wording.plural(len(furthest), "technique")
     many = many if len(furthest) <= _DRAWN else f"the {_DRAWN} of {many} that moved most"
     alt = f"Geomeans with intervals of {many}; over all {percent(upgrade.overall.change)}"

@@ -8,8 +8,7 @@ from typing import Any
 
 from analysis.comparison.comparison import DECIDED, Comparison, compared
 from dashboard.components import links, wording
-from dashboard.components.query_params import Query, last, named, sentence
-from dashboard.components.views import View
+from dashboard.components.query_params import Query, View, last, named, sentence
 from dashboard.upgrades.rules import RuleChanges
 from records.environments import NamedEnvironment
 from records.kinds import RunKind, RunSource

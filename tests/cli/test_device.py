@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.components.reproduce import reproduce_command
+from dashboard.components.parts import reproduce_command
 from runner import journal, machine
 from runner.environment import MeasuredEnvironment
 from runner.suites.suite import built_in

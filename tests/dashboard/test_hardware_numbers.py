@@ -10,7 +10,7 @@ import pytest
 from analysis.detection.default_watched_metrics import rules_of
 from analysis.metrics import METRICS, Better
 from dashboard.components.query_params import public
-from dashboard.hardware import charts, frames, measured, normalised, tables, view
+from dashboard.hardware import charts, frames, load, normalised, tables, view
 from dashboard.hardware.normalised import HardwareColumn, HardwareValue
 from records.runs import RunPreset
 from records.series import Headline, MeasurementConditions, ReleasePoint, SeriesKey, SeriesPoint
@@ -202,7 +202,7 @@ def test_a_version_is_the_median_of_its_runs_and_one_run_its_replicates() -> Non
         ReleasePoint(key(A, "elsewhere"), OLD, 1, 5.0, 5.0, 5.0, NOW),
     ]
     points = [(key(A, "x"), point(A, 12.0)), (key(A, "y"), point(A, 5.0, n=5))]
-    first, second = measured.of_version(releases, points, {("x", "p"): ("h", "older")}, SIDES)
+    first, second = load.of_version(releases, points, {("x", "p"): ("h", "older")}, SIDES)
     assert (first.cells[A].value, first.cells[A].n, first.cells[A].of) == (11.0, 3, "run")
     assert first.cells[A].apart == pytest.approx(0.2)
     assert (first.cells[A].harnesses, second.cells[A].harnesses) == (("h", "older"), ("h",))
@@ -214,7 +214,7 @@ def test_the_newest_point_tells_noise_only_beside_one_of_its_own_environment() -
     again = Headline(key(A, "x"), point(A, 10.0), point(A, 11.0))
     other = Headline(key(B, "x"), point(B, 10.0), point(B, 20.0, environment="other"))
     canary = Headline(key(C, "x"), point(C, 1.0, version=""), None)
-    first, second = measured.of_newest([again, other, canary], SIDES)
+    first, second = load.of_newest([again, other, canary], SIDES)
     assert first.cells[A].apart == pytest.approx(0.1)
     assert first.cells[B].apart is None
     # The canary measures the machine and not PyTorch.

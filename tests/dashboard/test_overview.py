@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.overview import problems, verdict
 from dashboard.overview import schedule_heartbeat as serving
-from dashboard.overview.sparkline import sparkline
+from dashboard.overview.headlines import sparkline
 from db.connection.engine import Database
 from db.findings import store as findings
 from db.queue import commands as queue

@@ -10,7 +10,7 @@ from jsonschema import ValidationError
 from dashboard.components import charts as shared
 from dashboard.components import wording
 from dashboard.exports.page_recorder import frame_of
-from dashboard.techniques import break_even, cards, categories, charts, columns, frames
+from dashboard.techniques import break_even, categories, charts, columns, frames, sections
 from dashboard.techniques.results import TechniqueResult, best_of, claims_of, eager_of, read
 from runner.worker.case_key import CaseKey
 from support.builders.run_records import measurements_for
@@ -143,7 +143,7 @@ def test_all_ended_well_only_if_every_replicate_did() -> None:
             for each in outcomes(ON_CPU[:2])
         ]
         readings = [reading(one)]
-        return cards.row(best_of(readings), readings)
+        return sections.row(best_of(readings), readings)
 
     assert "all ended well" in card("ok")
     assert "1 replicate did not end well" in card("crashed")
@@ -254,7 +254,7 @@ def test_what_others_disturbed_is_neither_the_fastest_nor_advised() -> None:
     ]
     readings = [reading(made)]
     brought = best_of(readings)
-    shown = cards.row(brought, readings)
+    shown = sections.row(brought, readings)
     # Max-autotune is faster still, by pairs that may be anything.
     assert "▲ 2.00×" in shown and "* 1 disturbed" in shown and "2.50×" not in shown
     (said,) = break_even.advice(brought)

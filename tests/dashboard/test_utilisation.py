@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from analysis.comparison import rounds
-from dashboard.components import filters, links, tainted
+from dashboard.components import filters, links, tables
 from dashboard.runs import capabilities
 from dashboard.utilisation import telemetry as telemetry_parts
 from db.connection.engine import open_database
@@ -311,7 +311,7 @@ def test_facts_of_another_version_are_no_error(told: Any) -> None:
     run = replace(a_run(), facts={"telemetry": told})
     assert (capabilities.tables(run), capabilities.absent(run)) == ("", [])
     facts = {"tainted_blocks": told}
-    assert (rounds.tainted(facts), tainted.in_words(facts)) == (frozenset(), "")
+    assert (rounds.tainted(facts), tables.in_words(facts)) == (frozenset(), "")
 
 
 def test_an_outcome_of_which_no_block_counts_shows_its_samples_and_no_median(

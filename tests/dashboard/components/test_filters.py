@@ -8,7 +8,7 @@ import pytest
 
 from analysis.comparison.comparison import AGAIN
 from dashboard.components import filters, links, query_params
-from dashboard.components.reproduce import declared_name
+from dashboard.components.parts import declared_name
 from records.telemetry import TelemetryWindow
 from support.builders.notifications import a_finding
 from support.builders.run_records import MLP, a_night, a_run, an_environment, an_outcome

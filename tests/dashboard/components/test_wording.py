@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from analysis.metrics import Better
-from dashboard.components import reproduce, wording
+from dashboard.components import parts, wording
 from records.series import SeriesPoint
 from support.builders.run_records import a_run
 from support.builders.trends import a_point
@@ -139,7 +139,7 @@ def test_durations(seconds: float | None, text: str) -> None:
 def test_the_reproduce_command_survives_a_shell() -> None:
     key = "gpt/infer/kind=a b;rm/eager"
     run = replace(a_run(), suite="chosen", command="pyrometer run --cases 'my cases.py' --deadline=9")
-    command = reproduce.reproduce_command(run, key, "my nightly")
+    command = parts.reproduce_command(run, key, "my nightly")
     wanted = ["pyrometer", "run", "--case", key, "--environment", "my nightly", "--preset", run.preset.name]
     assert shlex.split(command) == [*wanted, "--cases", "my cases.py", "--deadline", "9"]
 
@@ -147,7 +147,7 @@ def test_the_reproduce_command_survives_a_shell() -> None:
 def test_the_reproduce_command_keeps_suite_and_interpreter() -> None:
     run = replace(a_run(), suite="smoke", command="pyrometer run --python /venv/bin/python")
     key = "resnet50/infer/batch=1,image=64/compile=default"
-    plain = reproduce.reproduce_command(run, key, "default")
+    plain = parts.reproduce_command(run, key, "default")
     preset = run.preset.name
     assert plain == (f"pyrometer run --case {key} --suite smoke --preset {preset} --python /venv/bin/python")
 

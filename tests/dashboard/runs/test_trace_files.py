@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.runs.trace_files import trace_file
+from dashboard.runs.operators import trace_file
 
 NAME = "traces/abc/case-0.json.gz"
 
