@@ -51,7 +51,7 @@ def look(chromium: Browser, files: dict[str, Path]) -> Iterator[Look]:
 @pytest.mark.parametrize("name", ["mixed", "large"])
 def test_it_fits_every_window_and_cuts_nothing(look: Look, name: str) -> None:
     page = look(name)
-    outside = """all => all.filter(e => e.offsetParent && !e.closest('.scroll'))
+    outside = """all => all.filter(e => e.offsetParent && !e.closest('.py-scroll'))
         .map(e => e.getBoundingClientRect())
         .filter(box => box.right > innerWidth + 1 || box.left < -1).length"""
     cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.textContent)"
@@ -107,9 +107,9 @@ def test_words_stand_out_from_what_is_behind_them(look: Look, scheme: str) -> No
         ".decision",
         ".quiet",
         "thead th",
-        ".reason",
+        ".py-reason",
         ".forest td span",
-        ".case",
+        ".py-case",
         ".card dd > span",
         ".shaded",
     )
@@ -119,7 +119,7 @@ def test_words_stand_out_from_what_is_behind_them(look: Look, scheme: str) -> No
 
 def test_a_heading_sorts_its_table_by_numbers(look: Look) -> None:
     page = look("large")
-    table = page.get_by_role("region", name="All cases")
+    table = page.get_by_role("region", name="Every case")
     change = table.get_by_role("columnheader", name="change")
     values = "all => all.map(e => Number(e.dataset.value))"
     for order in ("ascending", "descending"):
@@ -131,7 +131,7 @@ def test_a_heading_sorts_its_table_by_numbers(look: Look) -> None:
 
 def test_what_has_no_number_is_last_whichever_way(look: Look) -> None:
     page = look("mixed")
-    table = page.get_by_role("region", name="All cases")
+    table = page.get_by_role("region", name="Every case")
     button = table.get_by_role("columnheader", name="change").get_by_role("button")
     for _ in range(2):
         button.click()

@@ -86,7 +86,7 @@ def test_a_case_over_two_nodes_is_measured_by_one_job(
         file.write(_SHORT)
     head = Head(site, cluster, tmp_path, monkeypatch)
     cases = ("--cases", str(CASE_FILES / "over_nodes.py"), "--case", _TWO_NODES)
-    quick = ("--profile", "as-it-comes", "--suite", "smoke", "--replicates", "1")
+    quick = ("--preset", "as-it-comes", "--suite", "smoke", "--replicates", "1")
     contents = journal.read(head.measure(*cases, *quick, nodes=2))
     assert {(one.status, one.reason) for one in contents.outcomes} == {("ok", "")}
     (outcome,) = [one for one in contents.outcomes if one.case == _TWO_NODES]

@@ -113,8 +113,8 @@ def test_what_another_version_of_its_python_made_is_built_again_in_its_folder(
     ("recipe", "facts", "sentence"),
     [
         (bare("2.10.0"), {}, ""),
-        (bare("2.10.0+cpu"), {}, "what came is torch 2.10.0, not 2.10.0+cpu"),
-        (bare("nightly 2026-11-20"), {}, "what came is torch 2.10.0, not the nightly 2026-11-20"),
+        (bare("2.10.0+cpu"), {}, "the installed torch is 2.10.0, not 2.10.0+cpu"),
+        (bare("nightly 2026-11-20"), {}, "the installed torch is 2.10.0, not the nightly 2026-11-20"),
         (bare("nightly 2026-11-20"), {"torch": "2.16.0.dev20261120+cpu"}, ""),
         (bare("2.10.0", device="cuda"), {}, "torch 2.10.0 is built without CUDA, and `device` is cuda"),
         (bare("2.10.0", device="cuda"), {"cuda": "13.0"}, "is built for CUDA 13.0 but sees no GPU here"),
@@ -136,7 +136,7 @@ def test_what_cannot_be_imported_or_calls_itself_otherwise_is_thrown_away(
     made, _ = built(context, *recipes)
     why = "cannot be built: it is built, but cannot import torch: ImportError: libcudart.so.13: no such file"
     assert why in str(made[0])
-    assert "what came is torch 4.0.9, not 4.1.0" in str(made[1])
+    assert "the installed torch is 4.0.9, not 4.1.0" in str(made[1])
     assert "the package index offers no nobody-has-this for Python 3" in str(made[2])
     assert context.store.all() == context.store.sweep() == []
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
 from db.runs import queries, series_queries
-from records.evidence import Confirmation
+from records.evidence import Evidence
 from records.findings import NewFinding
 from support.builders import technique_runs
 from support.builders.detection_nights import METRIC, Nights, a_regression
@@ -28,10 +28,10 @@ def add(url: str, folder: Path) -> None:
     with open_database(url) as database:
         ingest(write_upgrade(folder / "data", Story()), database)
         Nights(database).add(range(4))
-        last_night(database, folder, a_regression(database).evidence.confirmation)
+        last_night(database, folder, a_regression(database).evidence)
 
 
-def last_night(database: Database, folder: Path, confirmation: Confirmation) -> None:
+def last_night(database: Database, folder: Path, evidence: Evidence) -> None:
     """Nights up to this morning; the last one is a tenth slower, which was confirmed an hour ago."""
     mornings = Mornings(database)
     mornings.scheduler(a_machine().name, facts=facts(folder, mornings.now))
@@ -55,10 +55,11 @@ def last_night(database: Database, folder: Path, confirmation: Confirmation) -> 
         old_environment=old.environments[0].fingerprint,
         new_environment=new.environments[0].fingerprint,
         change=0.1,
+        evidence=evidence,
     )
     now = datetime.now(UTC)
     (stored,) = findings.save_findings(database, [found], now - timedelta(hours=5))
     decided = findings.decide(
-        database, stored.id, "confirmed", 0.095, 0.09, 0.1, confirmation, now - timedelta(hours=1)
+        database, stored.id, "confirmed", 0.095, 0.09, 0.1, evidence.confirmation, now - timedelta(hours=1)
     )
     assert decided is not None
