@@ -185,13 +185,6 @@ def _first_twice(names: Iterable[str]) -> str:
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
 
 
-def json_lines(text: str, name: str) -> Iterator[Value]:
-    """The JSON document on each line that is not empty; raises BadFile at the first that is none."""
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield json_of(line, SourcePlace(name, number))
-
-
 def csv_rows(text: str, name: str, aside: Callable[[SourcePlace, str], None]) -> Iterator[dict[str, Value]]:
     """The rows of a CSV file by the names in its first row; raises BadFile for a row that is too long.
 

@@ -14,14 +14,14 @@ _APART, _SPREADS = math.log(1.10), 6.0
 #: So many processes make a group, and so many pairs within one group can be judged.
 _FEWEST, _FEWEST_PAIRS = 2, 4
 #: With this p-value or less one side has more slow processes than the other by more than chance.
-UNEVEN = 0.01
+_UNEVEN = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Modes:
     """Processes in two modes, found without looking at their side.
 
-    `slower` is the ratio of the two centres; `old_slow` and `new_slow` of `old` and `new` processes were in
+    `slower` is the ratio of the two centres; `old_slow` and `new_slow` of a side's `pairs` processes were in
     the slow mode. `within` says for each pair whether both its processes were in the same mode. `p` is that
     of Fisher's exact test that both sides are slow equally often. `split` is whether pairs are judged within
     a mode: not where each side has a mode of its own, for that is a change and no mode.
@@ -30,16 +30,10 @@ class Modes:
     slower: float
     old_slow: int
     new_slow: int
-    old: int
-    new: int
+    pairs: int
     within: tuple[bool, ...]
     p: float
     split: bool
-
-    @property
-    def uneven(self) -> bool:
-        """Whether one side is in the slow mode more often than chance explains."""
-        return self.p <= UNEVEN
 
 
 def find_modes(floors: Sequence[tuple[float, float]]) -> Modes | None:
@@ -65,9 +59,9 @@ def find_modes(floors: Sequence[tuple[float, float]]) -> Modes | None:
     test = stats.fisher_exact([[sum(old), n - sum(old)], [sum(new), n - sum(new)]])
     p = float(cast(Any, test).pvalue)
     own_mode = (all(old) and not any(new)) or (all(new) and not any(old))
-    split = not own_mode and p > UNEVEN and sum(within) >= _FEWEST_PAIRS
+    split = not own_mode and p > _UNEVEN and sum(within) >= _FEWEST_PAIRS
     ratio = math.exp(float(np.median(slow) - np.median(fast)))
-    return Modes(ratio, sum(old), sum(new), n, n, within, p, split)
+    return Modes(ratio, sum(old), sum(new), n, within, p, split)
 
 
 def _spread(values: NDArray[np.float64]) -> float:

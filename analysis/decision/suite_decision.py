@@ -12,6 +12,8 @@ All changes are logarithms of new / old with the sign turned so that more is wor
 A "no-go" is proved by single cases with their own spread, or by the mean. The errors are spent over looks at
 fixed numbers of pairs, most of them at the first; the sum over the looks bounds the whole by Boole's
 inequality, in whatever order the cases get their pairs and whenever one stops.
+
+`pyrometer upgrade` still decides by `analysis.comparison`; `benchmarks/suite_simulation.py` runs these rules.
 """
 
 import math
@@ -301,6 +303,10 @@ class _Suite:
         best = np.minimum(1, special.stdtr(self.degrees + last - self.n, lucky) / _USUAL_SHARE)
         return np.where(self.n < last, best, 1.0)
 
+    def mean_error_at_last(self) -> float:
+        """The error of the weighted mean if every case had the last look's pairs."""
+        return math.sqrt(float(((self.weights * self.error) ** 2 * self.n / LOOKS[-1]).sum()))
+
 
 def judge_suite(cases: Sequence[CasePairs], limits: SuiteLimits | None = None) -> SuiteDecision:
     """Judges a suite from the pairs of its cases; each case once, with a weight above 0 (ValueError
@@ -441,8 +447,7 @@ def _mean(suite: _Suite, waiting: tuple[str, ...]) -> RuleState:
         return RuleState("mean", "broken", p, level, _named(suite, worst_first[:3]))
     if p <= level and not waiting:
         return RuleState("mean", "kept", p, level)
-    at_last = math.sqrt(float(((suite.weights * suite.error) ** 2 * suite.n / LOOKS[-1]).sum()))
-    reachable = centre - 2 * error <= limit - _LUCK * at_last
+    reachable = centre - 2 * error <= limit - _LUCK * suite.mean_error_at_last()
     return RuleState("mean", "open", p, level, (*_named(suite, noisiest[:3]), *waiting), reachable)
 
 
@@ -568,8 +573,7 @@ def _gain_of_proof(decision: SuiteDecision, suite: _Suite) -> Array:
     if not mean.within_reach:
         centre, error, _ = _mean_of(suite.weights, suite.x, suite.error, suite.degrees)
         limit = math.log1p(suite.limits.mean)
-        at_last = math.sqrt(float(((suite.weights * suite.error) ** 2 * suite.n / LOOKS[-1]).sum()))
-        if centre + 2 * error > limit + _LUCK * at_last:
+        if centre + 2 * error > limit + _LUCK * suite.mean_error_at_last():
             noise = suite.weights * suite.error
             wanted |= noise >= np.median(noise)
     return np.where(wanted, 1.0 / suite.n, 0.0)

@@ -56,7 +56,9 @@ The dashboard is a process of its own: if it dies it is started again, and nothi
 #: A dashboard that ends sooner than this after its start is not going to live.
 _STILLBORN_SECONDS = 15.0
 _END_SECONDS = 10.0
-_BESIDE = "from cli.commands.dashboard import beside; beside(); from cli.app import main; main()"
+_SCHEDULER_CODE = (
+    "from cli.commands.dashboard import end_with_parent; end_with_parent(); from cli.app import main; main()"
+)
 
 
 def serve(
@@ -114,12 +116,12 @@ class _Dashboard:
         self._started = time.monotonic()
         # In a session of its own, so that a terminal's Ctrl-C comes to the scheduler alone.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _BESIDE, str(os.getpid()), *self._arguments],
+            [sys.executable, "-P", "-c", _SCHEDULER_CODE, str(os.getpid()), *self._arguments],
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
 
 
-def beside() -> None:
+def end_with_parent() -> None:
     """Have this process end with its parent, whose id comes first among the arguments."""
     die_with(int(sys.argv.pop(1)), signal.SIGTERM)

@@ -61,9 +61,9 @@ def waiting_table(found: FleetReport) -> Table:
 def because(task: Task, why: WaitReason) -> str:
     """Why a task waits, in a sentence."""
     if why.why == "no such label":
-        return f'nobody can: no machine that is there has the label "{task.label}"'
+        return f'unschedulable: no machine that is online has the label "{task.label}"'
     if why.why == "unscheduled":
-        return "nobody can: no machine that measures is there"
+        return "unschedulable: no machine that measures is online"
     return in_its_turn(why, task.attempts, task.not_before)
 
 

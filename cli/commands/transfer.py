@@ -94,7 +94,7 @@ def export(
     """Write runs into a file (the help text is above, where its layout survives)."""
     with in_one_sentence(), interruptible():
         try:
-            *runs, file = _asked(words or [], everything)
+            *runs, file = _runs_and_file(words or [], everything)
             chosen = _form(file, form, table)
             here = context()
             store_pending(here)
@@ -103,10 +103,10 @@ def export(
         except KeyboardInterrupt:
             say("interrupted: nothing was written")
             raise typer.Exit(INTERRUPTED) from None
-        say(_told(file, done, chosen, table or _DEFAULT_TABLE))
+        say(_export_summary(file, done, chosen, table or _DEFAULT_TABLE))
 
 
-def _asked(words: list[str], everything: bool) -> list[str]:
+def _runs_and_file(words: list[str], everything: bool) -> list[str]:
     """The runs (none for all) and at last the file."""
     if everything and len(words) == 1:
         return words
@@ -190,7 +190,7 @@ def _whole_file(file: Path, *, force: bool) -> Generator[BinaryIO]:
         raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
 
 
-def _told(file: str, done: Exported, form: Format, table: str) -> str:
+def _export_summary(file: str, done: Exported, form: Format, table: str) -> str:
     """What was written, in a sentence."""
     where = "stdout" if file == STDOUT else file
     runs = f"{plural(done.runs, 'run')}"

@@ -111,7 +111,8 @@ def _by_fingerprint(
             for name in telling:
                 here, there = getattr(row, name), rows[row.fingerprint][name]
                 if here != there:
-                    kind, what = table.__tablename__, name.replace("_", " ")
+                    what = name.replace("_", " ")
+                    kind = "preset" if table is tables.ProfileRow else table.__tablename__
                     raise ValueError(f"{kind} {row.fingerprint} is stored with another {what}")
         return {row.fingerprint: row.id for row in found}
 

@@ -77,8 +77,8 @@ def _refuse_nodes(key: CaseKey, available: int) -> None:
         raise Unsupported("torch.compile is not measured over several machines: each has a cache of its own")
     if available < nodes:
         raise Unsupported(
-            f"nodes={nodes} takes {nodes} nodes and the run has {available}: submit it to a fleet with "
-            f"nodes = {nodes}, or give it a file of nodes by --nodes"
+            f"nodes={nodes} takes {nodes} nodes and the run has {available}: submit it to a fleet on Slurm "
+            f"with nodes = {nodes}, or give it a file of nodes by --nodes"
         )
 
 

@@ -109,7 +109,7 @@ def test_status_says_who_does_what_and_what_nobody_can_do_first(head: Path) -> N
         ("H200", "busy"),
     ]
     shown = call(head, "status")
-    assert 'nobody can: no machine that is there has the label "B300"' in shown.out
+    assert 'unschedulable: no machine that is online has the label "B300"' in shown.out
     assert "silent for 3 hours" in shown.out or "silent for 180 minutes" in shown.out
     assert "gpu-1 does something else first" in shown.out
 

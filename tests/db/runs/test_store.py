@@ -367,7 +367,7 @@ def test_two_runs_of_one_name_are_never_put_together(
             {"environments": (replace(an_environment(), python_version="3.9"),)},
             "environment .* python version",
         ),
-        ({"preset": replace(a_preset(), settings={"threads": 64})}, "profile .* settings"),
+        ({"preset": replace(a_preset(), settings={"threads": 64})}, "preset .* settings"),
     ],
 )
 def test_a_fingerprint_that_stands_for_something_else_is_refused(
