@@ -3,16 +3,15 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
+
+import numpy as np
 
 from . import student
 from .robust_mean import Location
 
 CONFIDENCE = 0.99
-#: A case whose error is larger than so many times the median error of the cases counts less.
-_IMPRECISE = 3.0
-#: Errors (of log ratios) below this are all the same: a mean is never wanted finer.
-_FINEST = 1e-3
+#: An error of a log ratio below this is none.
+_NO_ERROR = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +20,9 @@ class Geomean:
 
     `change` is None without any case. The interval is for these cases with these weights, as measured again
     and again; it says nothing about cases that are not in the suite. Where `confidence` is None, `low` and
-    `high` are no interval, but the means of the ends of the cases' ranges. `reduced` are the cases that were
-    measured too imprecisely to count with their whole weight, as (case, part of its weight, 0..1); where
-    there are any, `whole` is the mean in which they do.
+    `high` are no interval, but the means of the ends of the cases' ranges. `typical` is the random-effects
+    mean (see `random_effects`) as (change, low, high), which a case that is known badly hardly moves; None
+    where there is none.
     """
 
     change: float | None
@@ -32,40 +31,16 @@ class Geomean:
     cases: int
     pairs: int
     confidence: float | None = CONFIDENCE
-    reduced: tuple[tuple[str, float], ...] = ()
-    whole: "Geomean | None" = None
-
-    @property
-    def unreduced(self) -> "Geomean":
-        """What is held against a limit: every case with its whole weight, as imprecise as it may be.
-
-        A case that is worse and imprecise must not be within a limit because it counts less.
-        """
-        return self.whole or self
+    typical: tuple[float, float, float] | None = None
 
 
-def precision_factors(errors: Sequence[float]) -> list[float]:
-    """With which part of its weight (0..1) each case counts in a mean, by the errors of their log ratios.
-
-    1 up to three times the median error, and from there on in proportion to 1 / error^2, as in a mean
-    weighted by precision (Cochran, The combination of estimates from different experiments, Biometrics 10,
-    1954). Weights by precision alone would make a mean of the two or three quietest cases; so only a case
-    that says next to nothing is kept from deciding the mean of all others.
-    """
-    limit = _IMPRECISE * max(_FINEST, median(errors)) if errors else 0.0
-    return [1.0 if error <= limit else (limit / error) ** 2 for error in errors]
-
-
-def geomean(
-    cases: Iterable[tuple[Location, float]], confidence: float = CONFIDENCE, *, whole: bool = False
-) -> Geomean:
+def geomean(cases: Iterable[tuple[Location, float]], confidence: float = CONFIDENCE) -> Geomean:
     """The geometric mean over (location, weight) of each case; raises ValueError for a weight not above 0.
 
-    A case counts by its weight, however many pairs it has, and by less where its error is far larger than
-    that of the others (see `precision_factors`), unless all count `whole`; the error is that of independent
-    cases, with the effective degrees of freedom of Satterthwaite (An approximate distribution of estimates of
-    variance components, Biometrics Bulletin 2, 1946). Cases that stopped early because they looked extreme
-    lie a little too far out, and so does a mean over them.
+    A case counts by its weight, however many pairs it has; the error is that of independent cases, with the
+    effective degrees of freedom of Satterthwaite (An approximate distribution of estimates of variance
+    components, Biometrics Bulletin 2, 1946). Cases that stopped early because they looked extreme lie a
+    little too far out, and so does a mean over them.
     """
     each = list(cases)
     if not all(math.isfinite(weight) and weight > 0 for _, weight in each):
@@ -73,9 +48,6 @@ def geomean(
     pairs = sum(location.n for location, _ in each)
     if not each:
         return Geomean(None, None, None, 0, 0, confidence)
-    if not whole:
-        factors = precision_factors([location.error for location, _ in each])
-        each = [(location, weight * part) for (location, weight), part in zip(each, factors, strict=True)]
     total = math.fsum(weight for _, weight in each)
     change = math.fsum(location.point * weight / total for location, weight in each)
     parts = [((location.error * weight / total) ** 2, location.degrees) for location, weight in each]
@@ -85,4 +57,37 @@ def geomean(
         # Each part as a share of the whole: squares of variances can be too small for a float.
         degrees = 1 / math.fsum((part / variance) ** 2 / own for part, own in parts)
         half = float(student.quantile(degrees, (1 + confidence) / 2)) * math.sqrt(variance)
-    return Geomean(change, change - half, change + half, len(each), pairs, confidence)
+    points, errors = zip(*((location.point, location.error) for location, _ in each), strict=True)
+    typical = random_effects(points, errors, confidence) if variance > 0 else None
+    return Geomean(change, change - half, change + half, len(each), pairs, confidence, typical)
+
+
+def random_effects(
+    points: Sequence[float], errors: Sequence[float], confidence: float = CONFIDENCE
+) -> tuple[float, float, float] | None:
+    """The mean change of cases like these and its interval, as logarithms; None for fewer than two cases.
+
+    The variance between cases is that of Paule and Mandel (Consensus values and weighting factors, Journal of
+    Research of the National Bureau of Standards 87, 1982), the interval that of Hartung and Knapp (A refined
+    method for the meta-analysis of controlled clinical trials, Statistics in Medicine 20, 2001). Cases count
+    by how precisely they are known, not by the weights of a policy.
+    """
+    if len(points) < 2:
+        return None
+    x, variances = np.asarray(points), np.maximum(np.asarray(errors), _NO_ERROR) ** 2
+
+    def excess(between: float) -> float:
+        a = 1 / (variances + between)
+        centre = float((a * x).sum() / a.sum())
+        return float((a * (x - centre) ** 2).sum()) - (len(x) - 1)
+
+    low, high = 0.0, float(np.ptp(x)) ** 2 + 1e-12
+    if excess(0.0) > 0:
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    a = 1 / (variances + low)
+    centre = float((a * x).sum() / a.sum())
+    scale = max(1.0, float((a * (x - centre) ** 2).sum()) / (len(x) - 1))
+    half = float(student.quantile(len(x) - 1, (1 + confidence) / 2)) * math.sqrt(scale / float(a.sum()))
+    return centre, centre - half, centre + half

@@ -22,7 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.decision.suite_decision import CasePairs, SuiteLimits, judge_suite, next_pairs
+from analysis.decision.case_estimates import CasePairs
+from analysis.decision.next_pairs import next_pairs
+from analysis.decision.suite_decision import SuiteLimits, judge_suite
 
 Array = NDArray[np.float64]
 ROOT = Path(__file__).resolve().parent.parent

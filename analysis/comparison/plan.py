@@ -4,43 +4,49 @@ from dataclasses import dataclass
 
 #: Fewer pairs than this are never judged by their spread.
 FEWEST = 4
+#: The numbers of pairs at which a case is looked at, and how the error is divided among the looks: most of it
+#: at the first ones, for a suite without a change is to be cleared soon.
+_LOOKS = (4, 6, 8, 10, 12, 16, 20, 24, 32)
+_PARTS = (25, 20, 12, 10, 9, 8, 7, 5, 4)
+#: The part of each look beyond those, which are at half as many pairs more and then at twice as many.
+_LATER = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Looks at `smallest` pairs, then every `step` more, and last at `largest`; raises ValueError otherwise.
+    """Looks at 4, 6, 8, 10, 12, 16, 20, 24, 32 pairs and so on, the last at `largest`.
 
     A plan is made before the first pair, from what the budget affords, and never from what the pairs say.
     Over all its looks it calls a change that is none in at most the share `alpha` of cases, and calls the
-    same what differs by the threshold in at most the share `alpha_same`.
-
-    The errors are spent as min(n / largest, 1) ** 3 (Kim and DeMets, Design and analysis of group sequential
-    tests based on the type I error spending rate function, Biometrika 74, 1987; alpha spending: Lan and
-    DeMets, Biometrika 70, 1983), so most of it is left for the last look, as O'Brien and Fleming would have
-    it. Each look has what is spent since the one before, as a test of its own: the sum bounds the whole by
-    Boole's inequality, whatever the looks have in common and whichever statistic is used.
+    same what differs by the threshold in at most the share `alpha_same`. Each look has a part of these errors
+    as a test of its own: the sum bounds the whole by Boole's inequality, whatever the looks have in common,
+    whichever statistic is used and whenever one stops. Raises ValueError for fewer than `FEWEST` pairs.
     """
 
-    smallest: int = 6
     largest: int = 12
-    step: int = 2
     alpha: float = 0.01
     alpha_same: float = 0.05
 
     def __post_init__(self) -> None:
         """Raise ValueError for a plan that cannot be kept."""
-        if not FEWEST <= self.smallest <= self.largest or self.step < 1:
-            raise ValueError(
-                f"a plan goes from {FEWEST} pairs or more up to as many or more in steps of 1 or more, "
-                f"not from {self.smallest} to {self.largest} by {self.step}"
-            )
+        if self.largest < FEWEST:
+            raise ValueError(f"a plan has {FEWEST} pairs or more, not {self.largest}")
         if not (0 < self.alpha < 0.5 and 0 < self.alpha_same < 0.5):
             raise ValueError("the share of errors lies between 0 and 0.5")
 
     @property
+    def smallest(self) -> int:
+        """The number of pairs at the first look."""
+        return self.looks[0]
+
+    @property
     def looks(self) -> tuple[int, ...]:
         """The numbers of pairs at which the plan looks, in order."""
-        return (*range(self.smallest, self.largest, self.step), self.largest)
+        looks, double = [*_LOOKS], 2 * _LOOKS[-1]
+        while looks[-1] < self.largest:
+            looks += [double * 3 // 4, double]
+            double *= 2
+        return (*(look for look in looks if look < self.largest), self.largest)
 
     def look(self, pairs: int) -> int:
         """The last look that `pairs` pairs reach; 0 before the first."""
@@ -49,10 +55,9 @@ class Plan:
     def share(self, look: int) -> float:
         """The share of either error that belongs to this look; those of all looks add up to 1."""
         looks = self.looks
-        before = looks[looks.index(look) - 1] if look != looks[0] else 0
-        return (look / self.largest) ** 3 - (before / self.largest) ** 3
+        parts = [*_PARTS[: len(looks)], *[_LATER] * (len(looks) - len(_PARTS))]
+        return parts[looks.index(look)] / sum(parts)
 
     def within(self, pairs: int) -> "Plan":
         """This plan with at most so many pairs: an even number, as either side starts first in half."""
-        largest = max(FEWEST, min(self.largest, pairs - pairs % 2))
-        return Plan(min(self.smallest, largest), largest, self.step, self.alpha, self.alpha_same)
+        return Plan(max(FEWEST, min(self.largest, pairs - pairs % 2)), self.alpha, self.alpha_same)

@@ -141,7 +141,7 @@ def _lopsided(used: Sequence[Pair]) -> str:
 
 def _judged(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
     """The verdict at a look."""
-    found = locate([pair.log for pair in used])
+    found = locate([pair.log for pair in used], [pair.new_first for pair in used])
     share = plan.share(found.n)
     half = found.half(plan.alpha * share / 2)
     half_same = found.half(plan.alpha_same * share)

@@ -1,23 +1,23 @@
-"""Judges a suite as a whole: is any limit of the policy broken, and which case should be measured next?
+"""Judges a suite as a whole: is any limit of the policy broken?
 
 All changes are logarithms of new / old with the sign turned so that more is worse; limits are shares (0.05 is
 5 %). Three rules are tested, each of which has to be refuted for a "go":
 
-- `worst`: some case is worse by `Limits.worst` or more. Every case has to refute it for itself.
-- `share`: cases of more than `share` of the weight are worse by `Limits.case` or more. It is refuted by a
-  partial conjunction test over the cases together (Benjamini and Heller, Screening for partial conjunction
+- `worst`: some case is worse by `SuiteLimits.worst`, or by its own limit, or more. Every case has to refute
+  it for itself.
+- `share`: cases of more than `share` of the weight are worse by `SuiteLimits.case` or more. It is refuted by
+  a partial conjunction test over the cases together (Benjamini and Heller, Screening for partial conjunction
   hypotheses, Biometrics 64, 2008).
-- `mean`: the weighted mean is worse by `Limits.mean` or more.
+- `mean`: the weighted mean is worse by `SuiteLimits.mean` or more.
 
 A "no-go" is proved by single cases with their own spread, or by the mean. The errors are spent over looks at
 fixed numbers of pairs, most of them at the first; the sum over the looks bounds the whole by Boole's
-inequality, in whatever order the cases get their pairs and whenever one stops.
-
-`pyrometer upgrade` still decides by `analysis.comparison`; `benchmarks/suite_simulation.py` runs these rules.
+inequality, in whatever order the cases get their pairs and whenever one stops. How often each rule errs was
+simulated: `benchmarks/suite_simulation.py`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -26,39 +26,28 @@ from numpy.typing import NDArray
 from scipy import special
 
 from .. import student
-from .process_modes import Modes, find_modes
+from ..comparison.plan import Plan
+from ..geomean import random_effects
+from .case_estimates import CaseEstimate, CasePairs, estimate, moderated
+from .partial_conjunction import partial_conjunction
 
 Array = NDArray[np.float64]
 Rule = Literal["worst", "share", "mean"]
 RULES: tuple[Rule, ...] = ("worst", "share", "mean")
 
-#: The numbers of pairs at which a case is looked at, and the part of the error that each look may spend.
-LOOKS = (4, 6, 8, 10, 12, 16, 20, 24, 32)
-SHARES = (0.25, 0.20, 0.12, 0.10, 0.09, 0.08, 0.07, 0.05, 0.04)
 #: The error of `worst` and `share`, and of `mean`: a mean over cases that stopped early leans to the good
 #: side, so it has half.
 ERROR, MEAN_ERROR = 0.01, 0.005
+#: Pairs of one case at most, unless a plan says otherwise.
+MOST_PAIRS = 32
 #: A new look at the mean needs so many times the pairs of the one before.
 _MEAN_STEP = 1.15
 #: The part of the mean's error that its first two looks spend; the k-th later one spends .4 / (k (k + 1)).
 _MEAN_FIRST = (0.4, 0.2)
-#: By how much whichever process starts first may be slower. An effect of the order is small, and a wild pair
-#: must not pass for one.
-ORDER_CAP = 0.03
-#: With fewer cases there is nothing to learn about one case's spread from the others.
-_FEWEST_TO_MODERATE = 5
-#: The spread of the suite counts at most so many degrees of freedom.
-_PRIOR_CAP = 12.0
-#: A case's variance is never moderated to less than this part of it, and not at all where it is so many
-#: times the suite's.
-_LEAST_KEPT, _ODD = 0.6, 4.0
-#: Pairs of the whole suite per case, at most; with few cases each may have all its looks.
-_PAIRS_PER_CASE = 12
 #: So many standard errors of luck are granted before something is out of reach.
-_LUCK = 2.6
+LUCK = 2.6
 #: The part of the error that a look ahead is supposed to have.
 _USUAL_SHARE = 0.1
-_NO_ERROR = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,49 +58,6 @@ class SuiteLimits:
     worst: float = 0.10
     mean: float = 0.01
     share: float = 0.10
-
-
-@dataclass(frozen=True, slots=True)
-class CasePairs:
-    """The pairs of one case in the order in which they were measured.
-
-    `worse` are log ratios, `new_first` says which side started first (None where that is not known), `floors`
-    are the log values of the two processes of each pair, (old, new), by which modes are found; empty where
-    none are looked for. `weight` is above 0; `seconds` is what one more pair costs.
-    """
-
-    case: str
-    worse: tuple[float, ...]
-    new_first: tuple[bool | None, ...]
-    floors: tuple[tuple[float, float], ...] = ()
-    weight: float = 1.0
-    seconds: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class CaseEstimate:
-    """What `n` pairs, the last look that was reached, say of one case.
-
-    `worse` +- `error` has Student's t with `degrees`; `shared_error` and `shared_degrees` have learnt from
-    the spread of the other cases. `order` is by how much the side that starts first is slower, taken out.
-    `refutes` is the p-value of "worse by `worst` or more", `refutes_material` that of "worse by `case` or
-    more", `proves` and `proves_material` those of their opposites: each is valid at whichever look one stops.
-    """
-
-    case: str
-    weight: float
-    n: int
-    worse: float
-    error: float
-    degrees: float
-    order: float = 0.0
-    modes: Modes | None = None
-    shared_error: float = math.inf
-    shared_degrees: float = 1.0
-    refutes: float = 1.0
-    refutes_material: float = 1.0
-    proves: float = 1.0
-    proves_material: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,114 +107,15 @@ class SuiteDecision:
         return next(rule for rule in self.rules if rule.rule == name)
 
 
-@dataclass(frozen=True, slots=True)
-class NextPairs:
-    """The case to measure next up to `pairs` pairs that count; None where measuring is over, for `reason`."""
-
-    case: str | None
-    pairs: int = 0
-    reason: Literal["", "decided", "no more looks", "budget", "out of reach"] = ""
-
-
-def look(n: int) -> int:
-    """The last look that `n` pairs reach; 0 before the first."""
-    return max((each for each in LOOKS if each <= n), default=0)
-
-
-def spent(n: int) -> float:
-    """The part of the error that belongs to the look at `n` pairs."""
-    return SHARES[LOOKS.index(n)]
-
-
-def estimate(pairs: CasePairs) -> CaseEstimate | None:
-    """The case by itself at the last look that its pairs reach; None before the first.
-
-    Under eight pairs the mean; from then on the winsorised mean with its t (Dixon and Tukey, Technometrics
-    10, 1968). The half difference between the two orders of starting is taken out first, within `ORDER_CAP`,
-    and costs a degree of freedom. Raises ValueError for a log ratio that is not finite.
-    """
-    if not all(math.isfinite(each) for each in pairs.worse):
-        raise ValueError(f"{pairs.case}: log ratios are finite numbers")
-    n = look(len(pairs.worse))
-    if not n:
-        return None
-    modes = find_modes(pairs.floors[:n]) if pairs.floors else None
-    kept = [at for at in range(n) if modes is None or not modes.split or modes.within[at]]
-    worse = np.array([pairs.worse[at] for at in kept])
-    first = np.array([{True: 1.0, False: -1.0, None: 0.0}[pairs.new_first[at]] for at in kept])
-    point, error, degrees, order = _locate(worse, first)
-    return CaseEstimate(pairs.case, pairs.weight, n, point, error, degrees, order, modes)
-
-
-def _locate(worse: Array, first: Array) -> tuple[float, float, float, float]:
-    """Centre, its error, degrees of freedom and the effect of the order, of four or more log ratios."""
-    n, order, balance = len(worse), 0.0, 1.0
-    news, olds = worse[first > 0], worse[first < 0]
-    lost = 1 if len(news) and len(olds) else 0
-    if lost:
-        middle = np.median if n >= 8 else np.mean
-        order = float(np.clip((middle(news) - middle(olds)) / 2, -ORDER_CAP, ORDER_CAP))
-        worse = worse - order * first
-        # As many pairs of either order know the centre best.
-        balance = max(1.0, math.sqrt((1 / len(news) + 1 / len(olds)) * n / 4))
-    ordered = np.sort(worse)
-    g = n // 6 if n >= 8 else 0
-    kept = np.clip(ordered, ordered[g], ordered[n - 1 - g])
-    point = float(kept.mean())
-    squares = float(((kept - point) ** 2).sum())
-    if g:
-        h = n - 2 * g - lost
-        error, degrees = math.sqrt(squares / (n - 1) / n) * (n - 1) / (h - 1), h - 1.0
-    else:
-        degrees = n - 1.0 - lost
-        error = math.sqrt(squares / degrees / n)
-    return point, max(error * balance, _NO_ERROR), degrees, order
-
-
-def _moderated(estimates: Sequence[CaseEstimate]) -> list[CaseEstimate]:
-    """The estimates with the spread they share (Smyth, Statistical Applications in Genetics 3, 2004).
-
-    The logarithm of a variance with d degrees of freedom has the mean digamma(d/2) - ln(d/2) above that of
-    the truth, and the variance trigamma(d/2): what the suite shows beyond that is how far the truths lie
-    apart. Both are taken from medians, so that a wild case has no say. A case that is far from the rest
-    keeps its own.
-    """
-    n = np.array([each.n for each in estimates], dtype=float)
-    own = np.array([each.error for each in estimates]) ** 2 * n
-    degrees = np.array([each.degrees for each in estimates])
-    variance, shared = own, degrees
-    if len(estimates) >= _FEWEST_TO_MODERATE:
-        apart = np.log(own) - special.digamma(degrees / 2) + np.log(degrees / 2)
-        middle = float(np.median(apart))
-        beyond = (1.4826 * float(np.median(np.abs(apart - middle)))) ** 2
-        beyond -= float(np.mean(special.polygamma(1, degrees / 2)))
-        prior = _PRIOR_CAP if beyond <= 0 else min(_PRIOR_CAP, 2 * _inverse_trigamma(beyond))
-        usual = math.exp(middle + float(special.digamma(prior / 2)) - math.log(prior / 2))
-        mixed = np.maximum((prior * usual + degrees * own) / (prior + degrees), _LEAST_KEPT * own)
-        odd = own > _ODD * usual
-        variance, shared = np.where(odd, own, mixed), np.where(odd, degrees, degrees + prior)
-    errors = np.sqrt(variance / n)
-    return [
-        replace(each, shared_error=float(error), shared_degrees=float(own_degrees))
-        for each, error, own_degrees in zip(estimates, errors, shared, strict=True)
-    ]
-
-
-def _inverse_trigamma(value: float) -> float:
-    """Where trigamma takes this value, by bisection of the logarithm between 0.05 and 50."""
-    low, high = math.log(0.05), math.log(50)
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if special.polygamma(1, math.exp(middle)) > value else (low, middle)
-    return math.exp(low)
-
-
 @dataclass(slots=True)
-class _Suite:
-    """The arrays that the rules are made of."""
+class SuiteArrays:
+    """The estimates of all cases as arrays, in one order, and what each rule asks of them."""
 
     estimates: list[CaseEstimate]
     limits: SuiteLimits
+    plan: Plan
+    #: Cases that get no more pairs.
+    ended: Collection[str] = ()
     weights: Array = field(init=False)
     n: NDArray[np.int64] = field(init=False)
     x: Array = field(init=False)
@@ -277,6 +124,10 @@ class _Suite:
     own_error: Array = field(init=False)
     own_degrees: Array = field(init=False)
     part: Array = field(init=False)
+    #: The limit of rule `worst` of each case, a logarithm.
+    worst: Array = field(init=False)
+    #: How many pairs each case can have.
+    last: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
         def column(name: str) -> Array:
@@ -288,44 +139,56 @@ class _Suite:
         self.x = column("worse")
         self.error, self.degrees = column("shared_error"), column("shared_degrees")
         self.own_error, self.own_degrees = column("error"), column("degrees")
-        self.part = np.array([spent(int(n)) for n in self.n])
+        self.part = np.array([self.plan.share(int(n)) for n in self.n])
+        limits = [self.limits.worst if one.limit is None else one.limit for one in self.estimates]
+        self.worst = np.log1p(np.array(limits, dtype=float))
+        over = np.array([one.case in self.ended for one in self.estimates])
+        self.last = np.where(over, self.n, self.plan.largest)
 
-    def refutes(self, limit: float) -> Array:
+    def refutes(self, limit: float | Array) -> Array:
+        """The p-values of "worse by `limit` or more"."""
         return np.minimum(1, special.stdtr(self.degrees, (self.x - limit) / self.error) / self.part)
 
-    def proves(self, limit: float) -> Array:
+    def proves(self, limit: float | Array) -> Array:
+        """The p-values of "worse by less than `limit`", by each case's own spread."""
         return np.minimum(1, special.stdtr(self.own_degrees, (limit - self.x) / self.own_error) / self.part)
 
-    def at_best(self, limit: float) -> Array:
-        """The p-values of a refutation at the last look, with `_LUCK` standard errors of luck."""
-        last = LOOKS[-1]
-        lucky = (self.x - _LUCK * self.error - limit) / self.error * np.sqrt(last / self.n)
+    def at_best(self, limit: float | Array) -> Array:
+        """The p-values of a refutation at the last look, with `LUCK` standard errors of luck."""
+        last = self.last
+        lucky = (self.x - LUCK * self.error - limit) / self.error * np.sqrt(last / self.n)
         best = np.minimum(1, special.stdtr(self.degrees + last - self.n, lucky) / _USUAL_SHARE)
         return np.where(self.n < last, best, 1.0)
 
     def mean_error_at_last(self) -> float:
         """The error of the weighted mean if every case had the last look's pairs."""
-        return math.sqrt(float(((self.weights * self.error) ** 2 * self.n / LOOKS[-1]).sum()))
+        return math.sqrt(float(((self.weights * self.error) ** 2 * self.n / self.last).sum()))
 
 
-def judge_suite(cases: Sequence[CasePairs], limits: SuiteLimits | None = None) -> SuiteDecision:
+def judge_suite(
+    cases: Sequence[CasePairs],
+    limits: SuiteLimits | None = None,
+    plan: Plan | None = None,
+    ended: Collection[str] = (),
+) -> SuiteDecision:
     """Judges a suite from the pairs of its cases; each case once, with a weight above 0 (ValueError
     otherwise).
 
-    Cases with fewer pairs than the first look are `waiting`: as long as there is one, nothing is a go.
-    Whether a case broke is not judged here.
+    Cases that have `ended` get no more pairs, which puts a rule out of reach the sooner. Cases with fewer
+    pairs than the first look are `waiting`: as long as there is one, nothing is a go. Whether a case broke is
+    not judged here.
     """
-    limits = limits or SuiteLimits()
+    limits, plan = limits or SuiteLimits(), plan or Plan(MOST_PAIRS)
     if len({each.case for each in cases}) < len(cases) or not all(each.weight > 0 for each in cases):
         raise ValueError("every case is named once and has a weight above 0")
-    by_case = {each.case: estimate(each) for each in cases}
+    by_case = {each.case: estimate(each, plan) for each in cases}
     waiting = tuple(case for case, found in by_case.items() if found is None)
     known = [found for found in by_case.values() if found is not None]
     if not known:
         states = tuple(RuleState(rule, "open", 1.0, ERROR, waiting) for rule in RULES)
         return SuiteDecision("unclear", states, (), waiting, MeanEstimate(), MeanEstimate(), 0)
-    suite = _Suite(_moderated(known), limits)
-    material, worst = math.log1p(limits.case), math.log1p(limits.worst)
+    suite = SuiteArrays(moderated(known), limits, plan, ended)
+    material, worst = math.log1p(limits.case), suite.worst
     columns = [suite.refutes(worst), suite.refutes(material), suite.proves(worst), suite.proves(material)]
     suite.estimates = [
         replace(each, refutes=float(a), refutes_material=float(b), proves=float(c), proves_material=float(d))
@@ -339,30 +202,30 @@ def judge_suite(cases: Sequence[CasePairs], limits: SuiteLimits | None = None) -
         tuple(suite.estimates),
         waiting,
         _weighted_mean(suite),
-        _random_effects(suite),
+        MeanEstimate(*(random_effects(suite.x.tolist(), suite.error.tolist()) or ())),
         int(suite.n.sum()),
     )
 
 
-def _named(suite: _Suite, chosen: Sequence[int] | NDArray[np.int64]) -> tuple[str, ...]:
+def _named(suite: SuiteArrays, chosen: Sequence[int] | NDArray[np.int64]) -> tuple[str, ...]:
     return tuple(suite.estimates[at].case for at in chosen)
 
 
-def _worst(suite: _Suite, waiting: tuple[str, ...]) -> RuleState:
+def _worst(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:
     p = np.array([each.refutes for each in suite.estimates])
     proved = np.array([each.proves for each in suite.estimates]) * len(suite.estimates) <= ERROR
     if proved.any():
         worst_first = [at for at in np.argsort(-suite.x) if proved[at]]
         return RuleState("worst", "broken", float(p.max()), ERROR, _named(suite, worst_first))
     doubted = [at for at in np.argsort(-p, kind="stable") if p[at] > ERROR]
-    best = np.minimum(p, suite.at_best(math.log1p(suite.limits.worst)))
+    best = np.minimum(p, suite.at_best(suite.worst))
     cases = (*_named(suite, doubted), *waiting)
     return RuleState(
         "worst", "open" if cases else "kept", float(p.max()), ERROR, cases, bool((best <= ERROR).all())
     )
 
 
-def _share(suite: _Suite, waiting: tuple[str, ...]) -> RuleState:
+def _share(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:
     p = np.array([each.refutes_material for each in suite.estimates])
     proves = np.array([each.proves_material for each in suite.estimates])
     combined, culprits = partial_conjunction(p, suite.weights, suite.limits.share)
@@ -381,199 +244,37 @@ def _share(suite: _Suite, waiting: tuple[str, ...]) -> RuleState:
     return RuleState("share", "open", combined, ERROR, (*_named(suite, culprits), *waiting), best <= ERROR)
 
 
-def partial_conjunction(p: Array, weights: Array, share: float) -> tuple[float, list[int]]:
-    """The p-value of "cases of more than `share` of the weight are worse", and the cases that make it
-    largest.
-
-    Every smallest set of cases whose weight exceeds the share is tested by Fisher's combination of its
-    p-values; the largest result counts, and no correction is due (Benjamini and Heller 2008). With equal
-    weights that is the set of the r + 1 largest p. `weights` add up to 1; they are rounded to a thousandth
-    of the share. With a share of 1 or more there is no such set, and the p-value is 0.
-    """
-    costs = -np.log(np.clip(p, 1e-300, 1))
-    if float(np.ptp(weights)) < 1e-12:
-        many = math.floor(share * len(p) + 1e-9) + 1
-        if many > len(p):
-            return 0.0, []
-        largest = np.argsort(-p, kind="stable")[:many]
-        return _fisher(float(costs[largest].sum()), many), [int(at) for at in largest]
-    return _worst_set(costs, weights, share)
-
-
-def _fisher(cost: float, many: int) -> float:
-    return float(special.chdtrc(2 * many, 2 * cost))
-
-
-def _worst_set(costs: Array, weights: Array, share: float) -> tuple[float, list[int]]:
-    """Among minimal sets that exceed the share, the one with the largest combined p: a knapsack by size.
-
-    Cases are added from the heaviest to the lightest, so a set is minimal when its last case makes it exceed.
-    """
-    if share >= 1:
-        return 0.0, []
-    full = 1000
-    units = np.rint(weights / max(share, 1e-9) * full).astype(int)
-    least: dict[tuple[int, int], tuple[float, tuple[int, ...]]] = {(0, 0): (0.0, ())}
-    found: list[tuple[float, tuple[int, ...]]] = []
-    for at in np.argsort(-weights, kind="stable"):
-        added: dict[tuple[int, int], tuple[float, tuple[int, ...]]] = {}
-        closing: dict[int, tuple[float, tuple[int, ...]]] = {}
-        for (many, weight), (cost, members) in least.items():
-            total, sum_, now = weight + int(units[at]), cost + float(costs[at]), (*members, int(at))
-            if total > full:
-                if many not in closing or sum_ < closing[many][0]:
-                    closing[many] = sum_, now
-            elif (many + 1, total) not in added or sum_ < added[many + 1, total][0]:
-                added[many + 1, total] = sum_, now
-        found += [(_fisher(cost, many + 1), members) for many, (cost, members) in closing.items()]
-        for key, entry in added.items():
-            if key not in least or entry[0] < least[key][0]:
-                least[key] = entry
-    if not found:
-        return 0.0, []
-    p, members = max(found)
-    return p, sorted(members, key=lambda at: costs[at])
-
-
-def _mean(suite: _Suite, waiting: tuple[str, ...]) -> RuleState:
+def _mean(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:
     limit = math.log1p(suite.limits.mean)
-    level = MEAN_ERROR * _mean_share(int(suite.n.sum()), len(suite.n))
-    centre, error, degrees = _mean_of(suite.weights, suite.x, suite.error, suite.degrees)
+    level = MEAN_ERROR * _mean_share(int(suite.n.sum()), suite.plan.smallest * len(suite.n))
+    centre, error, degrees = mean_of(suite.weights, suite.x, suite.error, suite.degrees)
     p = student.below(degrees, (centre - limit) / error)
-    _, own_error, own_degrees = _mean_of(suite.weights, suite.x, suite.own_error, suite.own_degrees)
+    _, own_error, own_degrees = mean_of(suite.weights, suite.x, suite.own_error, suite.own_degrees)
     noisiest = np.argsort(-suite.weights * suite.error, kind="stable")
     if student.below(own_degrees, (limit - centre) / own_error) <= level:
         worst_first = np.argsort(-suite.weights * suite.x, kind="stable")
         return RuleState("mean", "broken", p, level, _named(suite, worst_first[:3]))
     if p <= level and not waiting:
         return RuleState("mean", "kept", p, level)
-    reachable = centre - 2 * error <= limit - _LUCK * suite.mean_error_at_last()
+    reachable = centre - 2 * error <= limit - LUCK * suite.mean_error_at_last()
     return RuleState("mean", "open", p, level, (*_named(suite, noisiest[:3]), *waiting), reachable)
 
 
-def _mean_share(pairs: int, cases: int) -> float:
-    """The part of the mean's error that belongs to the look at so many pairs."""
-    k = 1 + max(0, math.floor(math.log(pairs / (LOOKS[0] * cases)) / math.log(_MEAN_STEP) + 1e-9))
+def _mean_share(pairs: int, first: int) -> float:
+    """The part of the mean's error that belongs to the look at so many pairs; `first` are those of the first
+    look."""
+    k = 1 + max(0, math.floor(math.log(pairs / first) / math.log(_MEAN_STEP) + 1e-9))
     return _MEAN_FIRST[k - 1] if k <= 2 else (1 - sum(_MEAN_FIRST)) / ((k - 1) * (k - 2))
 
 
-def _mean_of(weights: Array, x: Array, error: Array, degrees: Array) -> tuple[float, float, float]:
+def mean_of(weights: Array, x: Array, error: Array, degrees: Array) -> tuple[float, float, float]:
     """A weighted mean, its error, and degrees of freedom by Satterthwaite (Biometrics Bulletin 2, 1946)."""
     parts = (weights * error) ** 2
     variance = float(parts.sum())
     return float(weights @ x), math.sqrt(variance), variance**2 / float((parts**2 / degrees).sum())
 
 
-def _weighted_mean(suite: _Suite) -> MeanEstimate:
-    centre, error, degrees = _mean_of(suite.weights, suite.x, suite.error, suite.degrees)
+def _weighted_mean(suite: SuiteArrays) -> MeanEstimate:
+    centre, error, degrees = mean_of(suite.weights, suite.x, suite.error, suite.degrees)
     half = float(student.quantile(degrees, 0.995)) * error
     return MeanEstimate(centre, centre - half, centre + half)
-
-
-def _random_effects(suite: _Suite) -> MeanEstimate:
-    """The mean of cases like these: variance between cases by Paule and Mandel (1982), interval by Hartung
-    and Knapp (Statistics in Medicine 20, 2001). A case that is known badly counts little."""
-    if len(suite.x) < 2:
-        return MeanEstimate()
-    variances = suite.error**2
-
-    def excess(between: float) -> float:
-        a = 1 / (variances + between)
-        centre = float((a * suite.x).sum() / a.sum())
-        return float((a * (suite.x - centre) ** 2).sum()) - (len(suite.x) - 1)
-
-    low, high = 0.0, float(np.ptp(suite.x)) ** 2 + 1e-12
-    if excess(0.0) > 0:
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    a = 1 / (variances + low)
-    centre = float((a * suite.x).sum() / a.sum())
-    scale = max(1.0, float((a * (suite.x - centre) ** 2).sum()) / (len(suite.x) - 1))
-    half = float(student.quantile(len(suite.x) - 1, 0.995)) * math.sqrt(scale / float(a.sum()))
-    return MeanEstimate(centre, centre - half, centre + half)
-
-
-def next_pairs(
-    decision: SuiteDecision,
-    seconds: Sequence[float],
-    limits: SuiteLimits | None = None,
-    most_pairs: int | None = None,
-) -> NextPairs:
-    """The case whose next look brings the open rules on the most per second; `seconds` go with
-    `decision.cases`.
-
-    Cases before their first look come first, in order. Where a go is out of reach the pairs go to the cases
-    that would prove a no-go; where that is out of reach too, measuring is over.
-    """
-    if decision.waiting:
-        return NextPairs(decision.waiting[0], LOOKS[0])
-    if decision.decision != "unclear":
-        return NextPairs(None, reason="decided")
-    suite = _Suite(list(decision.cases), limits or SuiteLimits())
-    cases = len(suite.n)
-    cap = most_pairs or (_PAIRS_PER_CASE if cases >= _FEWEST_TO_MODERATE else LOOKS[-1]) * cases
-    if decision.pairs >= cap:
-        return NextPairs(None, reason="budget")
-    following = np.array([min((each for each in LOOKS if each > n), default=0) for n in suite.n])
-    if not following.any():
-        return NextPairs(None, reason="no more looks")
-    cost = np.where(following, (following - suite.n) * np.asarray(seconds, dtype=float), np.inf)
-    if not all(rule.within_reach for rule in decision.rules):
-        gain = _gain_of_proof(decision, suite)
-    else:
-        gain = _gain(decision, suite, following)
-    gain = np.where(following, gain, 0.0) / cost
-    if not gain.max() > 0:
-        return NextPairs(None, reason="out of reach")
-    at = int(np.argmax(gain))
-    return NextPairs(decision.cases[at].case, int(following[at]))
-
-
-def _gain(decision: SuiteDecision, suite: _Suite, following: NDArray[np.int64]) -> Array:
-    """What the next look of each case is expected to bring for a go."""
-    gain = np.zeros(len(suite.n))
-    then = np.maximum(following, suite.n)
-    worst, share, mean = (decision.rule(rule) for rule in RULES)
-    if worst.state == "open":
-        p = np.array([each.refutes for each in decision.cases])
-        gain += np.where(p > ERROR, np.maximum(0.05, np.log(p / ERROR)), 0.0)
-    if share.state == "open":
-        p = np.array([each.refutes_material for each in decision.cases])
-        limit = math.log1p(suite.limits.case)
-        expected = (np.minimum(suite.x, 0.98 * limit) - limit) / suite.error * np.sqrt(then / suite.n)
-        parts = np.array([spent(int(n)) for n in then])
-        ahead = np.minimum(1, special.stdtr(suite.degrees + then - suite.n, expected) / parts)
-        fall = np.log(np.maximum(p, 1e-12)) - np.log(np.maximum(ahead, 1e-12))
-        chosen = np.array([each.case in share.cases for each in decision.cases])
-        gain += np.where(chosen, np.maximum(fall, 0.02), 0.0)
-    if mean.state == "open" and not (gain * (following > 0)).any():
-        variances = (suite.weights * suite.error) ** 2
-        gain += variances / variances.sum() * (1 - suite.n / np.maximum(then, 1))
-    return gain
-
-
-def _gain_of_proof(decision: SuiteDecision, suite: _Suite) -> Array:
-    """1 for each case that may yet prove that a limit is broken, by what it knows so far."""
-    wanted = np.zeros(len(suite.n), dtype=bool)
-    worst, share, mean = (decision.rule(rule) for rule in RULES)
-    if not worst.within_reach:
-        limit = math.log1p(suite.limits.worst)
-        open_ = np.array([each.refutes > ERROR for each in decision.cases])
-        wanted |= open_ & (suite.x + _LUCK * suite.error > limit) & (suite.x > 0.9 * limit)
-    if not share.within_reach:
-        limit = math.log1p(suite.limits.case)
-        order = np.argsort(-suite.x, kind="stable")
-        many = int(np.argmax(np.cumsum(suite.weights[order]) > suite.limits.share + 1e-9)) + 1
-        culprits = order[:many]
-        hopeful = bool((suite.x[culprits] + 2 * suite.error[culprits] > limit).all())
-        if hopeful and float(suite.x[culprits].mean()) > limit:
-            proved = np.array([each.proves_material for each in decision.cases]) * len(suite.n) <= ERROR
-            wanted[culprits] |= ~proved[culprits]
-    if not mean.within_reach:
-        centre, error, _ = _mean_of(suite.weights, suite.x, suite.error, suite.degrees)
-        limit = math.log1p(suite.limits.mean)
-        if centre + 2 * error > limit + _LUCK * suite.mean_error_at_last():
-            noise = suite.weights * suite.error
-            wanted |= noise >= np.median(noise)
-    return np.where(wanted, 1.0 / suite.n, 0.0)

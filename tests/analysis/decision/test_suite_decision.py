@@ -7,17 +7,14 @@ import numpy as np
 import pytest
 from scipy import special
 
+from analysis.comparison.plan import Plan
+from analysis.decision.case_estimates import CasePairs, estimate
+from analysis.decision.next_pairs import next_pairs
+from analysis.decision.partial_conjunction import partial_conjunction
 from analysis.decision.process_modes import find_modes
-from analysis.decision.suite_decision import (
-    ERROR,
-    CasePairs,
-    SuiteDecision,
-    SuiteLimits,
-    estimate,
-    judge_suite,
-    next_pairs,
-    partial_conjunction,
-)
+from analysis.decision.suite_decision import ERROR, SuiteDecision, SuiteLimits, judge_suite
+
+PLAN = Plan(32)
 
 
 def a_case(
@@ -121,8 +118,8 @@ def test_with_equal_weights_the_largest_p_values_are_combined() -> None:
 
 
 def test_who_starts_first_is_taken_out_up_to_three_per_cent() -> None:
-    plain, ordered = estimate(a_case("gpt2")), estimate(a_case("gpt2", order=0.02))
-    wild = estimate(a_case("gpt2", order=0.5))
+    plain, ordered = estimate(a_case("gpt2"), PLAN), estimate(a_case("gpt2", order=0.02), PLAN)
+    wild = estimate(a_case("gpt2", order=0.5), PLAN)
     assert plain and ordered and wild
     assert ordered.worse == pytest.approx(plain.worse, abs=1e-9)
     assert ordered.error == pytest.approx(plain.error, abs=1e-9)
@@ -148,7 +145,7 @@ def test_modes_are_found_without_the_sides_and_judged_within() -> None:
     assert (modes.old_slow, modes.new_slow) == (2, 2) and modes.slower == pytest.approx(1.5, abs=0.03)
     worse = tuple(new - old for old, new in pairs)
     first = tuple(n % 4 in (1, 2) for n in range(16))
-    blind, seeing = (estimate(CasePairs("gpt2", worse, first, known)) for known in ((), pairs))
+    blind, seeing = (estimate(CasePairs("gpt2", worse, first, known), PLAN) for known in ((), pairs))
     assert blind and seeing and seeing.error < 0.6 * blind.error and abs(seeing.worse) < 0.02
 
 
@@ -173,11 +170,11 @@ def test_first_looks_come_first_and_pairs_go_where_they_decide() -> None:
 
 
 def test_what_is_out_of_reach_ends_the_measuring() -> None:
-    hopeless = judge_suite(
-        [a_case("wild", 0.12, pairs=24, spread=0.6), *(a_case(f"case-{n}") for n in range(9))]
-    )
+    cases = [a_case("wild", -0.3, pairs=24, spread=0.6), *(a_case(f"case-{n}") for n in range(9))]
+    assert next_pairs(judge_suite(cases), [1.0] * 10).case == "wild"
+    hopeless = judge_suite(cases, ended=["wild"])
     assert not hopeless.rule("worst").within_reach
-    assert next_pairs(hopeless, [1.0] * 10).reason in ("out of reach", "budget")
+    assert next_pairs(hopeless, [1.0] * 10, ended=["wild"]).reason == "out of reach"
 
 
 @pytest.mark.parametrize(

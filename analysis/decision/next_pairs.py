@@ -1,0 +1,122 @@
+"""Which case of a suite is measured next, and when measuring is over."""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from ..comparison.plan import Plan
+from .case_estimates import FEWEST_TO_MODERATE
+from .suite_decision import ERROR, LUCK, MOST_PAIRS, RULES, SuiteArrays, SuiteDecision, SuiteLimits, mean_of
+
+Array = NDArray[np.float64]
+
+#: Pairs of the whole suite per case, at most; with few cases each may have all its looks.
+_PAIRS_PER_CASE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NextPairs:
+    """The case to measure next up to `pairs` pairs that count; None where measuring is over, for `reason`."""
+
+    case: str | None
+    pairs: int = 0
+    reason: Literal["", "decided", "no more pairs", "budget", "out of reach"] = ""
+
+
+def next_pairs(
+    decision: SuiteDecision,
+    seconds: Sequence[float],
+    limits: SuiteLimits | None = None,
+    plan: Plan | None = None,
+    ended: Collection[str] = (),
+) -> NextPairs:
+    """The case whose next look brings the open rules on the most per second.
+
+    `seconds` of a pair go with `decision.cases`; cases that have `ended` get no more pairs. Cases before
+    their first look come first, in order. Where a go is out of reach the pairs go to the cases that would
+    prove a no-go; where that is out of reach too, measuring is over.
+    """
+    plan = plan or Plan(MOST_PAIRS)
+    if waiting := [case for case in decision.waiting if case not in ended]:
+        return NextPairs(waiting[0], plan.smallest)
+    if decision.decision != "unclear":
+        return NextPairs(None, reason="decided")
+    suite = SuiteArrays(list(decision.cases), limits or SuiteLimits(), plan, ended)
+    cases = len(suite.n)
+    each = _PAIRS_PER_CASE if cases >= FEWEST_TO_MODERATE else plan.largest
+    if decision.pairs >= each * cases:
+        return NextPairs(None, reason="budget")
+    following = np.array([min((look for look in plan.looks if look > n), default=0) for n in suite.n])
+    following[[one.case in ended for one in decision.cases]] = 0
+    if not following.any():
+        return NextPairs(None, reason="no more pairs")
+    cost = np.where(following, (following - suite.n) * np.asarray(seconds, dtype=float), np.inf)
+    if not all(rule.within_reach for rule in decision.rules):
+        gain = _gain_of_proof(decision, suite, following)
+    else:
+        gain = _gain(decision, suite, following)
+    gain = np.where(following, gain, 0.0) / cost
+    if not gain.max() > 0:
+        return NextPairs(None, reason="out of reach")
+    at = int(np.argmax(gain))
+    return NextPairs(decision.cases[at].case, int(following[at]))
+
+
+def _gain(decision: SuiteDecision, suite: SuiteArrays, following: NDArray[np.int64]) -> Array:
+    """What the next look of each case is expected to bring for a go."""
+    gain = np.zeros(len(suite.n))
+    then = np.maximum(following, suite.n)
+    worst, share, mean = (decision.rule(rule) for rule in RULES)
+    if worst.state == "open":
+        p = np.array([each.refutes for each in decision.cases])
+        gain += np.where(p > ERROR, np.maximum(0.05, np.log(p / ERROR)), 0.0)
+    if share.state == "open":
+        p = np.array([each.refutes_material for each in decision.cases])
+        limit = math.log1p(suite.limits.case)
+        expected = (np.minimum(suite.x, 0.98 * limit) - limit) / suite.error * np.sqrt(then / suite.n)
+        parts = np.array([suite.plan.share(int(n)) for n in then])
+        ahead = np.minimum(1, special.stdtr(suite.degrees + then - suite.n, expected) / parts)
+        fall = np.log(np.maximum(p, 1e-12)) - np.log(np.maximum(ahead, 1e-12))
+        chosen = np.array([each.case in share.cases for each in decision.cases])
+        gain += np.where(chosen, np.maximum(fall, 0.02), 0.0)
+    if mean.state == "open" and not (gain * (following > 0)).any():
+        gain += _gain_for_the_mean(suite, then)
+    return gain
+
+
+def _gain_of_proof(decision: SuiteDecision, suite: SuiteArrays, following: NDArray[np.int64]) -> Array:
+    """What the next look of each case is expected to bring for a no-go, where one may yet be proved."""
+    then = np.maximum(following, suite.n)
+    gain = np.zeros(len(suite.n))
+    wanted = np.zeros(len(suite.n), dtype=bool)
+    worst, share, mean = (decision.rule(rule) for rule in RULES)
+    if not worst.within_reach:
+        limit = suite.worst
+        open_ = np.array([each.refutes > ERROR for each in decision.cases])
+        wanted |= open_ & (suite.x + LUCK * suite.error > limit) & (suite.x > 0.9 * limit)
+    if not share.within_reach:
+        limit = math.log1p(suite.limits.case)
+        order = np.argsort(-suite.x, kind="stable")
+        many = int(np.argmax(np.cumsum(suite.weights[order]) > suite.limits.share + 1e-9)) + 1
+        culprits = order[:many]
+        hopeful = bool((suite.x[culprits] + 2 * suite.error[culprits] > limit).all())
+        if hopeful and float(suite.x[culprits].mean()) > limit:
+            proved = np.array([each.proves_material for each in decision.cases]) * len(suite.n) <= ERROR
+            wanted[culprits] |= ~proved[culprits]
+    if not mean.within_reach:
+        centre, error, _ = mean_of(suite.weights, suite.x, suite.error, suite.degrees)
+        limit = math.log1p(suite.limits.mean)
+        if centre + 2 * error > limit + LUCK * suite.mean_error_at_last():
+            gain += _gain_for_the_mean(suite, then)
+    return gain + np.where(wanted, 1.0 / suite.n, 0.0)
+
+
+def _gain_for_the_mean(suite: SuiteArrays, then: NDArray[np.int64]) -> Array:
+    """By which part of the mean's variance more pairs of each case make it smaller."""
+    variances = (suite.weights * suite.error) ** 2
+    return variances / variances.sum() * (1 - suite.n / np.maximum(then, 1))
