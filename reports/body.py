@@ -120,8 +120,7 @@ def _mean(found: Geomean) -> dict[str, Any]:
         "confidence": found.confidence,
         "cases": found.cases,
         "pairs": found.pairs,
-        "reduced": [{"case": case, "part": part} for case, part in found.reduced],
-        "whole": _mean(found.whole) if found.whole else None,
+        "random_effects": [ratio(one) for one in found.typical] if found.typical else None,
     }
 
 

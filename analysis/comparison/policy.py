@@ -61,12 +61,13 @@ class Policy:
     - `metric` is what cases and the geomean are judged by.
     - `thresholds` say from what on a change of a metric matters; see `thresholds` for the defaults.
     - `must_not_regress`: globs of case keys of which none may be worse, in `metric`, in any metric of `worst`
-      or in peak memory.
+      or in peak memory. In a `metric` that varies each of them has to be proved not to be worse by `case`.
     - `may_break`: globs of cases that may stop working, but for those that must not regress. Of all others,
       one that breaks outweighs any gain.
     - `weights`: glob to weight, the first that matches counts; 1 where none does. The user's own mix.
-    - `slower_share`: at most this share of the measured cases, by weight, may be slower.
-    - `worst`: by how much any single case may be worse, by metric. 0.10 is 10 %.
+    - `case`: from which share on a case is materially slower. 0.05 is 5 %.
+    - `slower_share`: at most this share of the measured cases, by weight, may be materially slower.
+    - `worst`: by how much any single case may be worse, by metric.
     - `overall`: by how much the geomean may be worse; below 0 a gain is demanded.
     - `compile_time` and `peak_memory`: their limits, and which of them block. A metric that `worst` names has
       its single case judged by that.
@@ -80,6 +81,7 @@ class Policy:
     must_not_regress: tuple[str, ...] = ()
     may_break: tuple[str, ...] = ()
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    case: float = 0.05
     slower_share: float = 0.10
     worst: Mapping[str, float] = field(default_factory=_worst)
     overall: float = 0.01
@@ -102,7 +104,7 @@ class Policy:
             raise ValueError(
                 f"false_discovery_rate lies above 0 and below 0.5, and {self.false_discovery_rate} does not"
             )
-        for limit in (*self.worst.values(), *self.weights.values()):
+        for limit in (self.case, *self.worst.values(), *self.weights.values()):
             if not 0 < limit <= _MOST:
                 raise ValueError(f"weights and limits are numbers above 0, at most 1e6, and {limit:g} is not")
         if not -1 < self.overall <= _MOST:
@@ -135,6 +137,25 @@ class Policy:
             for glob in globs
             if not any(_matches(case, glob) for case in cases)
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    """Cases that are left out of a decision: `case` is a key, a glob or the first parts of a key.
+
+    `because` is the reason as it was given, `by` who gave it, `on` the day as YYYY-MM-DD.
+    """
+
+    case: str
+    because: str
+    by: str = ""
+    on: str = ""
+
+    def matches(self, case: str) -> bool:
+        """Whether the case is waived."""
+        return (
+            case == self.case or fnmatchcase(case, self.case) or case.startswith(self.case.rstrip("/") + "/")
+        )
 
 
 def _matches(case: str, glob: str) -> bool:

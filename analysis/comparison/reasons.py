@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ..decision.process_modes import Modes
+from ..decision.suite_decision import RuleWord, SuiteDecision
 from ..geomean import Geomean
 from ..metrics import METRICS, PEAK_MEMORY
 from .case_results import CaseResult, CaseSide
@@ -28,6 +30,8 @@ Kind = Literal[
 ]
 
 _SPEAKS: tuple[Decision, ...] = ("no-go", "unclear", "go")
+#: For which decision a rule over the suite speaks.
+_SPEAKS_OF: Mapping[RuleWord, Decision] = {"broken": "no-go", "open": "unclear", "kept": "go"}
 #: In order of weight: correctness first.
 _KINDS: tuple[Kind, ...] = (
     "broke",
@@ -78,10 +82,11 @@ class CaseBroke:
 
 @dataclass(frozen=True, slots=True)
 class CaseRegressed:
-    """A case that must not regress may have, or has."""
+    """A case that must not regress may have, or has; `modes` are those of its processes, if any."""
 
     case: str
     verdict: Verdict
+    modes: Modes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class CaseUnknown:
 class CaseBeyondLimit:
     """A metric of a case is, or may be, worse than its `limit`, a logarithm of new / old.
 
-    So many `more` cases are beyond the limit too.
+    So many `more` cases are beyond the limit too. `modes` are those of its processes, where there are two.
     """
 
     case: str
@@ -104,23 +109,32 @@ class CaseBeyondLimit:
     limit: float
     cause: Cause = "limit"
     more: int = 0
+    modes: Modes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NoneBeyondLimit:
+    """Of none of the `known` cases the metric is worse by `limit` (a share) or more."""
+
+    metric: str
+    limit: float
+    known: int
 
 
 @dataclass(frozen=True, slots=True)
 class SlowerShare:
-    """How many of the `known` cases are slower, or may be; `proved` and `possible` are shares by weight.
+    """Whether cases of more than the share `allowed` are worse by `limit` (a share) or more.
 
-    With `equal` weights the cases alone tell the shares.
+    `state` is `kept` (they are not), `open` (they may be) or `broken` (they are). `known` cases have a
+    number; `most` of them may be worse, None where their weights differ.
     """
 
     metric: str
-    slower: int
-    doubtful: int
-    known: int
-    proved: float
-    possible: float
+    state: RuleWord
+    limit: float
     allowed: float
-    equal: bool
+    known: int
+    most: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +211,9 @@ class Doubtful:
 
 
 CaseDetail = CaseRepaired | CaseShaky | CaseBroke | CaseRegressed | CaseUnknown | CaseBeyondLimit
-Detail = CaseDetail | SlowerShare | NoMean | MeanChange | Unmeasured | Alike | Worse | Doubtful
+Detail = (
+    CaseDetail | NoneBeyondLimit | SlowerShare | NoMean | MeanChange | Unmeasured | Alike | Worse | Doubtful
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +260,24 @@ def could_be_slower(verdict: Verdict) -> bool:
     return verdict.word not in ("faster", "same") and worsening(verdict)[1] >= verdict.threshold
 
 
-def reasons(results: Sequence[CaseResult], overall: Geomean, policy: Policy) -> list[Reason]:
-    """All reasons, in no order. The verdicts of `results` are those that stand over the suite."""
+def reasons(
+    results: Sequence[CaseResult], overall: Geomean, suite: SuiteDecision | None, policy: Policy
+) -> list[Reason]:
+    """All reasons, in no order. The verdicts of `results` are those that stand over the suite.
+
+    `suite` is the decision on the cases together, None where the metric that decides is exact or no case has
+    enough pairs.
+    """
+    together = (
+        _of_suite(results, overall, suite, policy)
+        if suite
+        else [*_share(results, policy), _overall(results, overall, policy)]
+    )
     return [
         *_correctness(results, policy),
-        *(reason for result in results if result.works for reason in _of_case(result, policy)),
+        *(r for result in results if result.works for r in _of_case(result, policy, suite is not None)),
         *_unguarded(results, policy),
-        *_share(results, policy),
-        _overall(results, overall, policy),
+        *together,
         *_unmeasured(results, policy),
         *_gains(results, policy),
     ]
@@ -285,7 +311,8 @@ def _broke(result: CaseResult, policy: Policy) -> Reason:
     return Reason(speaks, "broke", detail, (result.case,), weight=policy.weight(result.case))
 
 
-def _of_case(result: CaseResult, policy: Policy) -> Iterable[Reason]:
+def _of_case(result: CaseResult, policy: Policy, judged: bool) -> Iterable[Reason]:
+    """Reasons of a case by its own verdicts; `judged` over the suite is what its deciding metric may be."""
     guarded = policy.guards(result.case)
     named = (policy.metric, *policy.worst)
     for metric in dict.fromkeys((*named, *(PEAK_MEMORY if guarded else ()))):
@@ -294,11 +321,13 @@ def _of_case(result: CaseResult, policy: Policy) -> Iterable[Reason]:
             continue
         size = policy.weight(result.case) * max(0.0, verdict.change * verdict.cost if verdict.change else 0.0)
         case = ((result.case,), metric, size)
-        if guarded and could_be_slower(verdict) and (verdict.word == "slower" or metric in named):
+        over_suite = judged and metric == policy.metric
+        doubtful = could_be_slower(verdict) and metric in named and not over_suite
+        if guarded and (verdict.word == "slower" or doubtful):
             yield _reason(verdict.word == "slower", "guarded", CaseRegressed(result.case, verdict), *case)
         # Cases without a number have a share of their own.
         known = (verdict.word != "no data" and not _of_too_few(verdict, policy)) or measured(result, policy)
-        if known and metric in policy.worst and (found := _beyond(verdict, policy)):
+        if known and metric in policy.worst and not over_suite and (found := _beyond(verdict, policy)):
             limit = math.log1p(policy.worst[metric]) * verdict.cost
             yield _reason(found[0], "worst", CaseBeyondLimit(result.case, verdict, limit, found[1]), *case)
 
@@ -363,32 +392,63 @@ def _unguarded(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason
 
 
 def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
+    """How many cases are materially worse in an exact metric."""
     known = {result.case: result.verdicts[policy.metric] for result in results if measured(result, policy)}
-    total = math.fsum(policy.weight(case) for case in known)
-    slower = tuple(case for case, verdict in known.items() if verdict.word == "slower")
-    doubtful = tuple(
-        case for case, verdict in known.items() if verdict.word == "unclear" and could_be_slower(verdict)
-    )
-    if not slower and not doubtful:
+    if not known:
         return
+    limit, total = math.log1p(policy.case), math.fsum(policy.weight(case) for case in known)
+    slower = tuple(c for c, one in known.items() if one.word == "slower" and worsening(one)[0] >= limit)
+    doubtful = tuple(c for c, one in known.items() if one.word == "unclear" and worsening(one)[1] >= limit)
     proved, possible = (
         math.fsum(policy.weight(case) for case in cases) / total for cases in (slower, slower + doubtful)
     )
     # A share of exactly what is allowed is allowed, however the sum was rounded.
     allowed = policy.slower_share + 1e-9
-    speaks: Decision = "no-go" if proved > allowed else "unclear" if possible > allowed else "go"
-    detail = SlowerShare(
-        policy.metric,
-        len(slower),
-        len(doubtful),
-        len(known),
-        proved,
-        possible,
-        policy.slower_share,
-        equal=not policy.weights,
-    )
-    about = slower if speaks == "no-go" else doubtful or slower
-    yield Reason(speaks, "share", detail, about, policy.metric, proved)
+    state: RuleWord = "broken" if proved > allowed else "open" if possible > allowed else "kept"
+    yield _share_reason(state, slower if state == "broken" else slower + doubtful, proved, len(known), policy)
+
+
+def _share_reason(
+    state: RuleWord, cases: tuple[str, ...], weight: float, known: int, policy: Policy
+) -> Reason:
+    most = None if policy.weights else math.floor(policy.slower_share * known + 1e-9)
+    detail = SlowerShare(policy.metric, state, policy.case, policy.slower_share, known, most)
+    return Reason(_SPEAKS_OF[state], "share", detail, cases, policy.metric, weight)
+
+
+def _of_suite(
+    results: Sequence[CaseResult], overall: Geomean, suite: SuiteDecision, policy: Policy
+) -> Iterable[Reason]:
+    """What the three rules over the suite say, in the metric that decides."""
+    verdicts = {result.case: result.verdicts[policy.metric] for result in results if measured(result, policy)}
+    yield from _single_cases(suite, verdicts, policy)
+    share, mean = suite.rule("share"), suite.rule("mean")
+    yield _share_reason(share.state, share.cases, 1 - share.p, len(suite.cases), policy)
+    limit = math.log1p(policy.overall) * _cost(policy.metric)
+    detail = MeanChange(policy.metric, overall, limit, exceeded=mean.state != "kept")
+    speaks = _SPEAKS_OF[mean.state]
+    yield Reason(speaks, "overall", detail, metric=policy.metric, weight=abs(overall.change or 0.0))
+
+
+def _single_cases(suite: SuiteDecision, verdicts: Mapping[str, Verdict], policy: Policy) -> Iterable[Reason]:
+    """The cases that are, or may be, beyond their limit; that none is."""
+    worst, by_case = suite.rule("worst"), {one.case: one for one in suite.cases}
+    if worst.state == "kept" and policy.metric in policy.worst:
+        detail = NoneBeyondLimit(policy.metric, policy.worst[policy.metric], len(by_case))
+        yield Reason("go", "worst", detail, metric=policy.metric)
+    for case in worst.cases if worst.state != "kept" else ():
+        found, verdict = by_case[case], verdicts[case]
+        size = policy.weight(case) * max(0.0, found.worse)
+        about = ((case,), policy.metric, size)
+        if policy.guards(case):
+            # What is called slower is a reason by itself.
+            if verdict.word != "slower":
+                regressed = CaseRegressed(case, verdict, found.modes)
+                yield Reason(_SPEAKS_OF[worst.state], "guarded", regressed, *about)
+            continue
+        limit = math.log1p(policy.worst[policy.metric]) * verdict.cost
+        beyond = CaseBeyondLimit(case, verdict, limit, modes=found.modes)
+        yield Reason(_SPEAKS_OF[worst.state], "worst", beyond, *about)
 
 
 def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) -> Reason:
@@ -397,15 +457,17 @@ def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) ->
             # Cases that are worse without a ratio speak for themselves.
             return Reason("go", "overall", NoMean(policy.metric, "no ratio"), metric=policy.metric)
         return Reason("unclear", "overall", NoMean(policy.metric, "too few pairs"), metric=policy.metric)
-    cost = -1 if METRICS[policy.metric].better == "higher" else 1
-    held = overall.unreduced
-    assert held.low is not None and held.high is not None
-    near, far = sorted((held.low * cost, held.high * cost))
+    cost = _cost(policy.metric)
+    near, far = sorted((overall.low * cost, overall.high * cost))
     limit = math.log1p(policy.overall)
     proved = near > limit and not any(_of_one_pair(result, policy) for result in results)
     speaks: Decision = "no-go" if proved else "unclear" if far > limit else "go"
     detail = MeanChange(policy.metric, overall, limit * cost, exceeded=speaks != "go")
     return Reason(speaks, "overall", detail, metric=policy.metric, weight=abs(overall.change))
+
+
+def _cost(metric: str) -> int:
+    return -1 if METRICS[metric].better == "higher" else 1
 
 
 def _of_one_pair(result: CaseResult, policy: Policy) -> bool:

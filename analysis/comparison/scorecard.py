@@ -292,8 +292,7 @@ class _Judge:
         # The mean of one case is that case.
         if mean.cases < 2 or mean.change is None or mean.low is None or mean.high is None:
             return
-        held = mean.unreduced
-        near = min((end or 0.0) * self._cost for end in (held.low, held.high))
+        near = min(end * self._cost for end in (mean.low, mean.high))
         limit = math.log1p(self._limits.mean)
         # Of an exact metric one pair proves nothing.
         proved = near > limit and all(verdict.n > 1 for verdict in self._score.verdicts.values())

@@ -4,12 +4,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..geomean import Geomean, geomean, precision_factors
+from ..decision.suite_decision import SuiteDecision
+from ..decision.suite_pairs import judged_together
+from ..geomean import CONFIDENCE, Geomean, geomean
 from ..robust_mean import Location
 from .case_results import CaseResult, CaseSide
 from .false_discovery_rate import control
 from .plan import Plan
-from .policy import Policy
+from .policy import Policy, Waiver
 from .reasons import Decision, Reason, negligible, ordered, reasons
 from .scorecard import Scorecard, limit_reasons, metric_score, scorecard
 from .verdict import Verdict
@@ -29,6 +31,9 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "first call": ("first_call", "cold_start"),
     "graph breaks": ("graph_breaks", "recompiles", "cudagraph_skips"),
 }
+
+#: Kinds of reasons that are about single cases, which a team may waive.
+_SINGLE = ("broke", "guarded", "worst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,9 @@ class Upgrade:
     `reasons` are in order of weight: what speaks for the decision first. `settle` says what would decide an
     `unclear` one. `verdicts` are those on the metric that decides, false discoveries controlled. Every case
     is either in `overall` or in `exclusions`. `scorecard` has pass rate, latency, compile time and memory.
+    `suite` is the decision on all cases together in the metric that decides, None where that is exact or no
+    case has enough pairs. Where single cases alone speak for `no-go`, they are the `blockers`, and
+    `without_blockers` is the decision on all others. `waived` cases are not judged.
     """
 
     decision: Decision
@@ -75,6 +83,10 @@ class Upgrade:
     exclusions: tuple[Exclusion, ...]
     tables: tuple[Table, ...]
     scorecard: Scorecard
+    suite: SuiteDecision | None = None
+    blockers: tuple[str, ...] = ()
+    without_blockers: Decision | None = None
+    waived: tuple[Waiver, ...] = ()
 
     @property
     def warnings(self) -> tuple[Reason, ...]:
@@ -87,20 +99,54 @@ class Upgrade:
         speaking = tuple(reason for reason in self.reasons if reason.speaks == self.decision)
         if self.decision != "go":
             return speaking
-        # What a case may do is no ground to go: the mean is, and that nothing speaks against it.
-        return tuple(reason for reason in speaking if reason.kind == "overall") or speaking
+        # What a case may do is no ground to go: what is true of all cases together is.
+        order = ("worst", "share", "overall")
+        kept = [reason for reason in speaking if reason.kind in order and not reason.warning]
+        return tuple(sorted(kept, key=lambda reason: order.index(reason.kind))) or speaking
 
 
-def decide(results: Sequence[CaseResult], policy: Policy | None = None, plan: Plan | None = None) -> Upgrade:
+def decide(
+    results: Sequence[CaseResult],
+    policy: Policy | None = None,
+    plan: Plan | None = None,
+    waivers: Sequence[Waiver] = (),
+) -> Upgrade:
     """The verdict on an upgrade from every case of a suite, each named once (raises ValueError otherwise).
 
     A reason speaks for `no-go`, `unclear` or `go`; the decision is the first of these that any reason speaks
     for. So `go` means that nothing the policy forbids is left possible, and `no-go` that something it
-    forbids was proved. What was not measured or could not be told apart is neither: it is `unclear`.
+    forbids was proved. What was not measured or could not be told apart is neither: it is `unclear`. Cases
+    that `waivers` name are left out.
     """
     policy, plan = policy or Policy(), plan or Plan()
     if len({result.case for result in results}) < len(results):
         raise ValueError("a case is judged once")
+    waived = tuple(one for one in waivers if any(one.matches(result.case) for result in results))
+    results = [result for result in results if not any(one.matches(result.case) for one in waived)]
+    upgrade = replace(_decided(results, policy, plan), waived=waived)
+    blockers = _blockers(upgrade)
+    if not blockers or len(blockers) == len(results):
+        return upgrade
+    others = [result for result in results if result.case not in blockers]
+    rest = _decided(others, policy, plan)
+    while more := _blockers(rest):
+        blockers |= more
+        others = [result for result in others if result.case not in more]
+        rest = _decided(others, policy, plan)
+    named = tuple(result.case for result in results if result.case in blockers)
+    return replace(upgrade, blockers=named, without_blockers=rest.decision if others else None)
+
+
+def _blockers(upgrade: Upgrade) -> set[str]:
+    """The cases that alone speak for no-go; empty where something else does too."""
+    against = [reason for reason in upgrade.reasons if reason.speaks == "no-go"]
+    if not all(reason.kind in _SINGLE for reason in against):
+        return set()
+    return {case for reason in against for case in reason.cases}
+
+
+def _decided(results: Sequence[CaseResult], policy: Policy, plan: Plan) -> Upgrade:
+    """The decision on these cases."""
     judged = _controlled(results, policy, plan)
     scores = {metric: metric_score(metric, own, _mean(own, policy)) for metric, own in judged.items()}
     results = [
@@ -108,8 +154,9 @@ def decide(results: Sequence[CaseResult], policy: Policy | None = None, plan: Pl
         for r in results
     ]
     verdicts = judged.get(policy.metric, {})
-    overall = _mean(verdicts, policy)
-    found = ordered([*reasons(results, overall, policy), *limit_reasons(scores, policy)])
+    suite = judged_together(verdicts, policy, plan)
+    overall = _overall(suite, verdicts, policy)
+    found = ordered([*reasons(results, overall, suite, policy), *limit_reasons(scores, policy)])
     decision = found[0].speaks
     return Upgrade(
         decision=decision,
@@ -127,7 +174,24 @@ def decide(results: Sequence[CaseResult], policy: Policy | None = None, plan: Pl
         ),
         tables=_tables(judged, policy),
         scorecard=scorecard(results, scores, found, policy),
+        suite=suite,
     )
+
+
+def _overall(suite: SuiteDecision | None, verdicts: Mapping[str, Verdict], policy: Policy) -> Geomean:
+    """The mean of the metric that decides: that of the suite where there is one."""
+    if suite is None or suite.mean.change is None:
+        return _mean(verdicts, policy)
+    cost = next(iter(verdicts.values())).cost
+    low, change, high = sorted(
+        cost * (each or 0.0) for each in (suite.mean.low, suite.mean.change, suite.mean.high)
+    )
+    typical = None
+    if suite.random_effects.change is not None:
+        ends = (suite.random_effects.low, suite.random_effects.change, suite.random_effects.high)
+        first, middle, last = sorted(cost * (each or 0.0) for each in ends)
+        typical = middle, first, last
+    return Geomean(change, low, high, len(suite.cases), suite.pairs, CONFIDENCE, typical)
 
 
 def _controlled(results: Sequence[CaseResult], policy: Policy, plan: Plan) -> dict[str, dict[str, Verdict]]:
@@ -143,12 +207,7 @@ def _mean(verdicts: Mapping[str, Verdict], policy: Policy) -> Geomean:
     """Over the cases that have a ratio."""
     each = [(one, policy.weight(case)) for case, one in verdicts.items() if one.has_ratio]
     if not each or any(one.location for one, _ in each):
-        located = {case: one.location for case, one in verdicts.items() if one.location}
-        weighed = [(location, policy.weight(case)) for case, location in located.items()]
-        factors = precision_factors([location.error for location, _ in weighed])
-        reduced = tuple((case, part) for case, part in zip(located, factors, strict=True) if part < 1)
-        whole = geomean(weighed, whole=True) if reduced else None
-        return replace(geomean(weighed), reduced=reduced, whole=whole)
+        return geomean((one.location, policy.weight(case)) for case, one in verdicts.items() if one.location)
     low, mean, high = (
         geomean((Location(_ends(one, policy)[at], 0.0, 1, one.n, 0), weight) for one, weight in each)
         for at in range(3)

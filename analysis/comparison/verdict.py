@@ -42,7 +42,8 @@ class Verdict:
     probability of 80 %. `needed` is how many pairs a plan would have to hold so that a change like this one,
     with noise like this, is called or proved the same, again with 80 %; None where no reasonable number would
     do. `left_out` has a reason for every pair that does not count, `n` is the number of those that do.
-    `location` is what pairs of a metric that varies have in common, for whoever puts cases together.
+    `location` is what pairs of a metric that varies have in common, `pairs` are those pairs, in the order in
+    which they were measured: both for judging several cases together.
     """
 
     metric: str
@@ -61,6 +62,7 @@ class Verdict:
     smallest: float | None = None
     needed: int | None = None
     location: Location | None = None
+    pairs: tuple[Pair, ...] = ()
 
     @property
     def cost(self) -> int:
@@ -156,6 +158,7 @@ def _judged(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
         # What is called must leave 0 outside and pass the threshold: whichever is harder.
         smallest=max(found.visible(plan.alpha * share / 2, POWER), verdict.threshold + found.half(1 - POWER)),
         location=found,
+        pairs=tuple(used),
     )
     if size > half and size >= verdict.threshold:
         return replace(verdict, word="slower" if found.point * verdict.cost > 0 else "faster")

@@ -12,6 +12,9 @@ from .policy import Policy
 from .reasons import Reason
 from .verdict import MOST, Verdict, pairs_needed
 
+#: So many pairs are proposed where nothing is known of the noise.
+_USUAL = 12
+
 
 @dataclass(frozen=True, slots=True)
 class Settling:
@@ -75,11 +78,13 @@ def _pairs(reason: Reason, result: CaseResult, overall: Geomean, policy: Policy,
     if verdict is not None and verdict.word == "not comparable":
         return None
     if reason.kind in ("shaky", "unmeasured") or verdict is None or verdict.location is None:
-        return plan.largest
+        return min(plan.largest, _USUAL)
     if reason.kind == "overall":
         return _for_the_mean(verdict, overall, policy)
     if reason.kind == "worst":
         return _for_a_limit(verdict, policy.worst[reason.metric], plan)
+    if reason.kind == "share" or (reason.kind == "guarded" and reason.metric == policy.metric):
+        return _for_a_limit(verdict, policy.case, plan)
     return verdict.needed
 
 
@@ -96,11 +101,10 @@ def _for_a_limit(verdict: Verdict, limit: float, plan: Plan) -> int | None:
 
 def _for_the_mean(verdict: Verdict, overall: Geomean, policy: Policy) -> int | None:
     """Until the geomean's interval lies on one side of what is allowed, were all noise that of such cases."""
-    held = overall.unreduced
-    if held.change is None or held.high is None:
+    if overall.change is None or overall.high is None:
         return None
-    margin = abs(held.change * verdict.cost - math.log1p(policy.overall))
-    half = held.high - held.change
+    margin = abs(overall.change * verdict.cost - math.log1p(policy.overall))
+    half = overall.high - overall.change
     if margin <= 0 or verdict.n * (half / margin) ** 2 > MOST:
         return None
     return 2 * math.ceil(verdict.n * (half / margin) ** 2 / 2)

@@ -34,6 +34,7 @@ from .partial_conjunction import partial_conjunction
 Array = NDArray[np.float64]
 Rule = Literal["worst", "share", "mean"]
 RULES: tuple[Rule, ...] = ("worst", "share", "mean")
+RuleWord = Literal["kept", "open", "broken"]
 
 #: The error of `worst` and `share`, and of `mean`: a mean over cases that stopped early leans to the good
 #: side, so it has half.
@@ -78,7 +79,7 @@ class RuleState:
     """
 
     rule: Rule
-    state: Literal["kept", "open", "broken"]
+    state: RuleWord
     p: float
     level: float
     cases: tuple[str, ...] = ()

@@ -1,5 +1,7 @@
 """Sentences of what speaks for and against an upgrade, and of what is in no geomean."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from analysis.comparison.reasons import (
@@ -14,6 +16,7 @@ from analysis.comparison.reasons import (
     Doubtful,
     MeanChange,
     NoMean,
+    NoneBeyondLimit,
     Reason,
     SlowerShare,
     Unmeasured,
@@ -21,12 +24,14 @@ from analysis.comparison.reasons import (
 )
 from analysis.comparison.upgrade import Exclusion, Upgrade
 from analysis.comparison.verdict import Verdict
-from analysis.geomean import Geomean
+from analysis.decision.process_modes import Modes
 from analysis.metrics import METRICS
 from common.text import plural
 
 from .numbers import called, change_beside, of_cases, percent, share, share_beside, word
 
+#: So many cases are named in a sentence.
+_NAMED = 4
 #: Reasons of a decision that are stored, those that decide first.
 _REASONS = 5
 
@@ -35,7 +40,9 @@ def sentence(reason: Reason) -> str:
     """What a reason says."""
     match reason.detail:
         case SlowerShare() as slower:
-            return _slower(slower)
+            return _slower(slower, reason.cases)
+        case NoneBeyondLimit(metric, limit, known):
+            return f"no case of {known} is {called('slower', metric)} by {share(limit)} or more"
         case MeanChange() as mean:
             return _mean(mean)
         case NoMean(metric, "no ratio"):
@@ -62,8 +69,8 @@ def _of_case(detail: CaseDetail) -> str:
             return f"{case}: {why} in the new environment, {before or 'none'} in the old"
         case CaseBroke() as broke:
             return _broke(broke)
-        case CaseRegressed(case, verdict):
-            return f"{_about(case, verdict)[0]}: it must not regress"
+        case CaseRegressed(case, verdict, found):
+            return f"{_about(case, verdict)[0]}: it must not regress{modes(found)}"
         case CaseUnknown(case, metric):
             lacking = f"has no {METRICS[metric].title}" if metric else "was not measured"
             return f"{case} must not regress, and {lacking}"
@@ -124,41 +131,43 @@ def _beyond(one: CaseBeyondLimit) -> str:
     if one.more:
         verb = "is" if one.more == 1 else "are"
         text += f"; {plural(one.more, 'more case')} {verb} beyond that limit too"
-    return text
+    return text + modes(one.modes)
 
 
-def _slower(one: SlowerShare) -> str:
-    worse = called("slower", one.metric)
-    proved, possible = (share_beside(each, one.allowed) for each in (one.proved, one.possible))
-    text = f"{of_cases(one.slower, one.known)} {worse}"
-    text += f", {proved} by weight" if one.slower else ""
-    if one.doubtful:
-        text += f". {one.doubtful} {'is' if one.doubtful == 1 else 'are'} not yet measured precisely enough"
-        # Of equal weights everybody can count.
-        text += "" if one.equal and not one.slower else f", {possible} by weight in all"
-    return f"{text} (policy: at most {share(one.allowed)} may be {worse})"
+def modes(found: Modes | None) -> str:
+    """That processes are in two modes, as a part of a sentence; empty where they are not."""
+    if found is None or not found.split:
+        return ""
+    return (
+        f"; in two modes: {found.old_slow} of {found.pairs} old and {found.new_slow} of {found.pairs} new "
+        f"processes are slower by {percent(math.log(found.slower)).lstrip('+')}"
+    )
+
+
+def _slower(one: SlowerShare, cases: Sequence[str]) -> str:
+    worse = f"{called('slower', one.metric)} by {share(one.limit)} or more"
+    policy = (
+        f"(policy: at most {share(one.allowed)} of the cases{'' if one.most is not None else ', by weight'})"
+    )
+    named = ", ".join(cases[:_NAMED]) + (", ..." if len(cases) > _NAMED else "")
+    if one.state == "broken":
+        return f"at least {of_cases(len(cases), one.known)} {worse}: {named} {policy}"
+    if one.most is None:
+        many = f"cases of at most {share(one.allowed)} of the weight"
+    else:
+        many = f"at most {one.most} of {plural(one.known, 'case')}" if one.most else "no case"
+    if one.state == "kept":
+        return f"{many} can be {worse}"
+    return f"that {many} can be {worse} is not proved; least is known of {named} {policy}"
 
 
 def _mean(one: MeanChange) -> str:
-    mean, held = one.mean, one.mean.unreduced
-    little = _reduced(mean)
-    # What decides is always told as it is held against its limit.
-    full = held if little or one.with_pairs else mean
-    whole, limit = change_beside(full.change, full.low, full.high, one.limit)
-    if little:
-        change = change_beside(mean.change, mean.low, mean.high, None if one.with_pairs else one.limit)[0]
-        whole = f"{change}{little}; with every case at its whole weight {whole}"
+    mean = one.mean
+    whole, limit = change_beside(mean.change, mean.low, mean.high, one.limit)
     over = plural(mean.cases, "case") + (f" and {plural(mean.pairs, 'pair')}" if one.with_pairs else "")
     text = f"{METRICS[one.metric].title} over {over}: {whole}"
     text += f": at most {limit} is allowed" if one.exceeded else ""
     return text if one.proved else f"{text}, which is not proved to be exceeded"
-
-
-def _reduced(mean: Geomean) -> str:
-    """Which cases count less than half in a mean, as a part of a sentence; empty where none does."""
-    little = [(case, part) for case, part in mean.reduced if part < 0.5]
-    parts = ", ".join(f"{case} ({share_beside(part, 1.0)} of its weight)" for case, part in little)
-    return f"; too imprecise to count whole: {parts}" if parts else ""
 
 
 def _worse(one: Worse) -> str:

@@ -170,11 +170,11 @@ def test_first_looks_come_first_and_pairs_go_where_they_decide() -> None:
 
 
 def test_what_is_out_of_reach_ends_the_measuring() -> None:
-    cases = [a_case("wild", -0.3, pairs=24, spread=0.6), *(a_case(f"case-{n}") for n in range(9))]
-    assert next_pairs(judge_suite(cases), [1.0] * 10).case == "wild"
-    hopeless = judge_suite(cases, ended=["wild"])
-    assert not hopeless.rule("worst").within_reach
-    assert next_pairs(hopeless, [1.0] * 10, ended=["wild"]).reason == "out of reach"
+    wild = a_case("wild", -0.3, pairs=24, spread=0.6, weight=0.01)
+    decision = judge_suite([wild, *(a_case(f"case-{n}") for n in range(9))])
+    assert states(decision) == {"worst": "open", "share": "kept", "mean": "kept"}
+    assert not decision.rule("worst").within_reach
+    assert next_pairs(decision, [1.0] * 10).reason == "out of reach"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,45 @@
+"""The pairs of a comparison as the decision on a whole suite takes them."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ..comparison.pairs import Pair
+from ..comparison.plan import Plan
+from ..comparison.policy import Policy
+from ..comparison.thresholds import threshold_of
+from ..comparison.verdict import Verdict
+from ..metrics import METRICS
+from .case_estimates import CasePairs
+from .suite_decision import SuiteDecision, SuiteLimits, judge_suite
+
+
+def varies(policy: Policy) -> bool:
+    """Whether the metric that decides varies from pair to pair, so that cases are judged together."""
+    return not threshold_of(policy.metric, policy.thresholds).exact
+
+
+def suite_limits(policy: Policy) -> SuiteLimits:
+    """The limits of a policy for its deciding metric; without one for a single case that is infinite."""
+    worst = policy.worst.get(policy.metric, math.inf)
+    return SuiteLimits(policy.case, worst, policy.overall, policy.slower_share)
+
+
+def case_pairs(case: str, pairs: Sequence[Pair], policy: Policy) -> CasePairs:
+    """The pairs of a case that count, more being worse."""
+    cost = -1 if METRICS[policy.metric].better == "higher" else 1
+    return CasePairs(
+        case,
+        tuple(cost * pair.log for pair in pairs),
+        tuple(pair.new_first for pair in pairs),
+        tuple((math.log(pair.old), math.log(pair.new)) for pair in pairs),
+        policy.weight(case),
+        policy.case if policy.guards(case) else None,
+    )
+
+
+def judged_together(verdicts: Mapping[str, Verdict], policy: Policy, plan: Plan) -> SuiteDecision | None:
+    """The decision on all cases that have enough pairs; None where there is none, or the metric is exact."""
+    known = [case_pairs(case, one.pairs, policy) for case, one in verdicts.items() if one.pairs]
+    if not known or not varies(policy):
+        return None
+    return judge_suite(known, suite_limits(policy), plan)
