@@ -42,7 +42,15 @@ RunId = Annotated[str | None, typer.Option("--run-id", hidden=True, callback=_ru
 #: For the scheduler too: it measures a candidate again, and nobody asked for an upgrade.
 Confirms = Annotated[bool, typer.Option("--confirms", hidden=True)]
 
-Pairs = Annotated[int | None, typer.Option(help="at most so many pairs of each case [default: 12]")]
+Pairs = Annotated[int | None, typer.Option(help="at most so many pairs of each case [default: 32]")]
+Waived = Annotated[
+    list[str] | None,
+    typer.Option("--waive", metavar="CASE", help="leave a case out of the decision: a key or a pattern"),
+]
+Because = Annotated[
+    list[str] | None,
+    typer.Option("--because", metavar="TEXT", help="why: it stands in the report with name and date"),
+]
 ColdPairs = Annotated[
     int | None,
     typer.Option(min=1, help="of each compiled case so many pairs find no compile cache [default: 1]"),

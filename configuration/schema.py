@@ -140,9 +140,9 @@ class PolicySettings(ConfigTable):
     Shares are 0.10 for 10 %. `metric` decides; `thresholds` say from what share on a change of a metric
     matters, and so how precisely pairs are measured. None of `must_not_regress` may be worse, those of
     `may_break` may stop working; globs over case keys, both, and what both match may not. `weights` are the
-    user's own mix, glob to weight. At most `slower_share` of the cases may be slower, no single one worse
-    than `worst` says by metric, the geomean no worse than `overall`. With more than `unmeasured_share` of the
-    cases without a number nothing is decided.
+    user's own mix, glob to weight. At most `slower_share` of the cases may be slower by `case` or more, no
+    single one worse than `worst` says by metric, the geomean no worse than `overall`. With more than
+    `unmeasured_share` of the cases without a number nothing is decided.
     """
 
     metric: Text | None = Field(default=None, description="the name of a metric")
@@ -154,6 +154,7 @@ class PolicySettings(ConfigTable):
     weights: Mapping[Text, Positive] | None = Field(
         default=None, description="a table of weights above 0, one for each glob over case keys"
     )
+    case: Positive | None = Field(default=None, description="a share above 0")
     slower_share: Share | None = Field(default=None, description=SHARE)
     worst: Mapping[Text, Positive] | None = Field(
         default=None, description="a table of shares above 0, one for each metric"

@@ -8,6 +8,7 @@ from typing import Any
 from analysis.comparison.case_results import CaseResult
 from analysis.comparison.upgrade import Table, Upgrade
 from analysis.comparison.verdict import Verdict
+from analysis.decision.suite_decision import SuiteDecision
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from analysis.ratios import ratio, share
@@ -67,10 +68,39 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
             "changes": [asdict(one) for one in changes(subject.old, subject.new)],
         },
         "run": _run(subject),
-        "plan": asdict(subject.plan),
+        "blockers": list(upgrade.blockers),
+        "without_blockers": upgrade.without_blockers,
+        "waived": [asdict(one) for one in upgrade.waived],
+        "suite": _suite(upgrade.suite) if upgrade.suite else None,
+        "plan": {**asdict(subject.plan), "smallest": subject.plan.smallest},
         "policy": asdict(subject.policy),
     }
     return _plain(body)
+
+
+def _suite(suite: SuiteDecision) -> dict[str, Any]:
+    """The rules over the suite and what each case is known by; changes are ratios, above 1 for worse."""
+    return {
+        "decision": suite.decision,
+        "rules": [
+            {"rule": one.rule, "state": one.state, "p": one.p, "level": one.level, "cases": list(one.cases)}
+            for one in suite.rules
+        ],
+        "cases": [
+            {
+                "case": one.case,
+                "n": one.n,
+                "ratio": ratio(one.worse),
+                "error": one.shared_error,
+                "degrees_of_freedom": one.shared_degrees,
+                "order_effect": ratio(one.order),
+                "p_beyond_limit": one.refutes,
+                "p_materially_worse": one.refutes_material,
+                "modes": asdict(one.modes) if one.modes else None,
+            }
+            for one in suite.cases
+        ],
+    }
 
 
 def _case(row: Row, subject: Subject) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.upgrade import Table, Upgrade
 from analysis.metrics import METRICS
+from analysis.robust_mean import ORDER_CAP
 
 from . import wording
 from .report_context import ComparedEnvironment, Subject, alike
@@ -27,11 +28,13 @@ SETTLE = (
 GOES_ON = "Where it was measured, this goes on:"
 
 
-#: How cases count in a geomean that are measured far less precisely than others: see `analysis.geomean`.
-_PRECISION = (
-    " A case whose error is more than three times the median error counts less, in proportion to its "
-    "precision; the policy's limit is about the mean in which every case has its whole weight."
+#: What the second mean is: see `analysis.geomean.random_effects`.
+_RANDOM_EFFECTS = (
+    " The random-effects mean counts cases by how precisely they are known: one that is hardly known does "
+    "not move it. The policy's limit is about the first."
 )
+#: Beside a go, by how often a rule with these errors is wrong (see docs/decisions/0011-verdicts.md).
+_RISK = "Were one of these limits exceeded, this decision would be a go in at most one of a hundred upgrades."
 
 
 def title(subject: Subject) -> str:
@@ -49,6 +52,28 @@ def so_far(subject: Subject) -> str:
     known = {"running": "It is still being measured", "interrupted": "It was interrupted"}
     state = known.get(subject.state)
     return f"{state}: this is the verdict so far." if state else ""
+
+
+def risk(upgrade: Upgrade) -> str:
+    """How often such a decision is wrong, and how many cases it leaves open; empty where it is no go."""
+    if upgrade.decision != "go" or upgrade.suite is None:
+        return ""
+    open_cases = sum(verdict.word == "unclear" for verdict in upgrade.verdicts.values())
+    if not open_cases:
+        return _RISK
+    are = "is" if open_cases == 1 else "are"
+    return (
+        f"{_RISK} {wording.plural(open_cases, 'case')} {are} not settled one by one, which the decision does "
+        "not need."
+    )
+
+
+def waived(upgrade: Upgrade) -> list[str]:
+    """The cases that are left out of the decision, with the reason, the name and the day."""
+    return [
+        f"Waived: {one.case} ({', '.join(part for part in (one.because, one.by, one.on) if part)})"
+        for one in upgrade.waived
+    ]
 
 
 def counted(each: Sequence[Row], upgrade: Upgrade) -> str:
@@ -115,7 +140,7 @@ def about_means(subject: Subject) -> str:
     return (
         f"Geometric mean of new / old of the {METRICS[policy.metric].title.lower()}{weighed}. It is "
         f"about these cases and no others.{_negligible(threshold)}{_of_one_look(subject.plan, threshold)}"
-        f"{'' if threshold.exact else _PRECISION}"
+        f"{'' if threshold.exact else _RANDOM_EFFECTS}"
     )
 
 
@@ -173,11 +198,13 @@ def how(subject: Subject) -> str:
     """How it was measured, in a paragraph."""
     plan = subject.plan
     pairs = f"{plan.smallest}" if plan.smallest == plan.largest else f"{plan.smallest} to {plan.largest}"
+    cap = wording.share(round(math.expm1(ORDER_CAP), 3))
     return (
         f"A pair is two fresh processes, one of each environment, alive together and measured block by block "
-        f"in turns. A case has {pairs} pairs: it stops when it is settled, and the error is spent over all "
-        f"looks together. A change that is none is called in at most {wording.share(plan.alpha)} of cases, "
-        f"and what differs by the threshold is called the same in at most {wording.share(plan.alpha_same)}."
+        f"in turns. A case has {pairs} pairs: they go where they bring the decision soonest, and the error is "
+        f"spent over all looks together. By how much the side that starts first is slower is taken out, up to "
+        f"{cap}. A change that is none is called in at most {wording.share(plan.alpha)} of cases, and what "
+        f"differs by the threshold is called the same in at most {wording.share(plan.alpha_same)}."
     )
 
 
@@ -238,7 +265,8 @@ def rules(subject: Subject) -> list[str]:
     known = METRICS[policy.metric]
     lines = [
         f"Cases and geomean are judged by {known.title} ({policy.metric}); {known.better} is better.",
-        f"At most {wording.share(policy.slower_share)} of the cases, by weight, may be worse.",
+        f"At most {wording.share(policy.slower_share)} of the cases, by weight, may be worse by "
+        f"{_limit(policy.metric, policy.case)} or more.",
         *(
             f"No case may be worse than {_limit(metric, limit)} in {METRICS[metric].title}."
             for metric, limit in policy.worst.items()

@@ -216,6 +216,13 @@ def means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> 
     def percent(row: MeanRow) -> Markup:
         return _strong(numbers.percent(row[1].change) if row[1] else NONE)
 
+    def typical(row: MeanRow) -> str:
+        found = row[1].typical if row[1] else None
+        return f"{numbers.percent(found[0])} [{wording.interval(found[1], found[2])}]" if found else NONE
+
+    def typical_ratio(row: MeanRow) -> float | None:
+        return ratio(row[1].typical[0]) if row[1] and row[1].typical else None
+
     def counted(what: Callable[[Geomean], int]) -> Callable[[MeanRow], int]:
         return lambda row: what(row[1]) if row[1] else 0
 
@@ -226,6 +233,7 @@ def means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> 
         Column("ratio_high", value=lambda row: row[1] and ratio(row[1].high)),
         Column("", _capital(wording.confidence(overall)), format=interval, number=True),
         Column("confidence", value=lambda row: row[1] and row[1].confidence),
+        Column("random_effects", "Random-effects mean", typical_ratio, typical, number=True),
         Column("cases", "Cases", counted(lambda mean: mean.cases), number=True),
         Column("pairs", "Pairs", counted(lambda mean: mean.pairs), number=True),
         Column("left_out", "Left out", lambda row: row[2], number=True),

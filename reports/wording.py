@@ -110,22 +110,40 @@ def confidence(found: Geomean) -> str:
     return f"{share(found.confidence)} interval"
 
 
+def decided(upgrade: Upgrade) -> str:
+    """The decision in a few words: `Go, with 2 warnings`, `No-go: 1 blocker; without it: go`."""
+    text = DECISIONS[upgrade.decision]
+    if upgrade.decision == "go" and upgrade.warnings:
+        return f"{text}, with {plural(len(upgrade.warnings), 'warning')}"
+    if upgrade.blockers:
+        many = len(upgrade.blockers)
+        text += f": {plural(many, 'blocker')}"
+        if upgrade.without_blockers is not None:
+            text += f"; without {'it' if many == 1 else 'them'}: {upgrade.without_blockers}"
+    return text
+
+
 def headline(upgrade: Upgrade) -> str:
-    """The decision in a sentence: `No-go: mlp/infer/-/eager broke: crashed`."""
-    return f"{DECISIONS[upgrade.decision]}: {because(upgrade)}"
+    """The decision and what weighs most for it: `No-go: 1 blocker; without it: go. mlp broke: crashed`."""
+    return f"{decided(upgrade)}. {_capital(because(upgrade))}"
 
 
 def because(upgrade: Upgrade) -> str:
     """What weighs most for the decision."""
     first, more = printable(sentence(upgrade.grounds[0])), len(upgrade.grounds) - 1
     if upgrade.decision == "go":
-        text = f"nothing that the policy forbids is left possible. {first}"
+        text = "; ".join(printable(sentence(reason)) for reason in upgrade.grounds)
     else:
         text = first + (f"; and {plural(more, 'more reason')}" if more else "")
     if not upgrade.warnings:
         return text
     warned = printable(sentence(upgrade.warnings[0]))
     return f"{text.removesuffix('.')}. {plural(len(upgrade.warnings), 'warning')}: {warned}"
+
+
+def _capital(text: str) -> str:
+    # A case key begins as it is spelled.
+    return text if "/" in text.split(" ", 1)[0] else text[:1].upper() + text[1:]
 
 
 def speaks(reason: Reason) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.comparison.comparison import compared
+from analysis.comparison.policy import Waiver
 from configuration.suggestions import unknown
 from db.connection.engine import Database
 from db.errors import DatabaseError
@@ -133,23 +134,27 @@ def _from_database(database: Database, name: str) -> Told:
     )
 
 
-def judge_run(header: Header, result: RunResult) -> JudgedUpgrade:
-    """The verdict on what was measured so far."""
+def judge_run(header: Header, result: RunResult, waived: tuple[Waiver, ...] = ()) -> JudgedUpgrade:
+    """The verdict on what was measured so far, without the cases that are `waived` now or were before."""
     comparison = header.compared
     assert comparison is not None
+    comparison = replace(comparison, waived=(*comparison.waived, *waived))
     # Of a run that was told of later its end is not known here.
     ended_at = datetime.now(UTC).isoformat() if result.seconds is not None else None
     return judged(header.run_record(result.state, ended_at), comparison, result.outcomes)
 
 
-def judge_told(told: Told) -> JudgedUpgrade | None:
+def judge_told(told: Told, waived: tuple[Waiver, ...] = ()) -> JudgedUpgrade | None:
     """The verdict of a run of pairs as it was left, None for any other; raises UsageError, JournalError."""
     if told.header is not None:
-        return judge_run(told.header, told.result) if told.header.comparison is not None else None
+        return judge_run(told.header, told.result, waived) if told.header.comparison is not None else None
     if told.stored is None:
         return None
     try:
         comparison = compared(told.stored.facts)
-        return judged(told.stored, comparison, told.result.outcomes) if comparison else None
+        if comparison is None:
+            return None
+        comparison = replace(comparison, waived=(*comparison.waived, *waived))
+        return judged(told.stored, comparison, told.result.outcomes)
     except ValueError as error:
         raise UsageError(f"run {told.stored.id} holds {error}") from error

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from analysis.decision.suite_pairs import varies
+from records.kinds import RunKind
 from records.outcomes import Outcome, Planned
 from runner import journal
 from runner.errors import JournalError
@@ -26,6 +28,7 @@ from runner.telemetry.sampler_client import Sampler
 
 from .app_context import Watcher
 from .database_upkeep import FOR_EVER, Kept
+from .pair_allocation import SuiteAllocation
 from .recorder import OpenDatabase, Recorder
 from .remaining import Durations, UnderWay
 from .run_header import Header
@@ -312,8 +315,12 @@ def _queue_of(header: Header, todo: tuple[Planned, ...]) -> Queue:
         return InOrder(todo, header.timing_policy)
     cases = len({planned.case for planned in header.replicates})
     sides = (comparison.old, comparison.new)
+    look = first_look(comparison)
+    if header.kind == RunKind.UPGRADE and varies(comparison.policy):
+        allocation = SuiteAllocation(comparison)
+        return Pairs(header.replicates, sides, header.timing_policy, lambda _: "", look, allocation)
     enough = enough_pairs(comparison, cases)
-    return Pairs(header.replicates, sides, header.timing_policy, enough, first_look(comparison))
+    return Pairs(header.replicates, sides, header.timing_policy, enough, look)
 
 
 def _without(planned: Planned, status: str, reason: str) -> Outcome:

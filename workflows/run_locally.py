@@ -6,6 +6,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from analysis.comparison.plan import Plan
+from analysis.decision.suite_decision import MOST_PAIRS
 from common.interrupts import Interrupts
 from configuration.settings import DEFAULT_ENVIRONMENT
 from runner.environment import check_interpreter
@@ -33,7 +35,14 @@ from .planning.plan_run import (
     resumable,
     timing_of,
 )
-from .planning.plan_upgrade import UpgradeRequest, check_judged, choose_policy, pairs_plan, prepare_upgrade
+from .planning.plan_upgrade import (
+    UpgradeRequest,
+    check_judged,
+    choose_policy,
+    pairs_plan,
+    prepare_upgrade,
+    waivers,
+)
 from .planning.resolve_environment import ReadyEnvironment, choose_environment, store_of, wanted
 from .planning.select_cases import (
     CHOSEN,
@@ -163,7 +172,12 @@ def start_upgrade(
     """Measure both environments of an upgrade; raises UsageError, RunnerError, JobError or Interrupted."""
     settings = app.settings
     check_judged(request.also)
-    policy, pairs = choose_policy(settings, request.policy), pairs_plan(request.pairs)
+    policy, usual = (
+        choose_policy(settings, request.policy),
+        Plan().largest if request.confirms else MOST_PAIRS,
+    )
+    pairs = pairs_plan(request.pairs, usual=usual)
+    waivers(request.waive, request.because)
     preset = choose_preset(settings, request.preset)
     suite = choose_suite(settings, request.suite, list(request.cases), bool(request.case_files))
     if not request.budget:

@@ -1,7 +1,8 @@
 """What is measured next: a plan's sessions in order, or pairs for as long as they tell something."""
 
+import itertools
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,6 +17,8 @@ from records.outcomes import Outcome, Planned
 from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
 
+#: So many pairs of a case a suite usually takes until it is decided.
+_USUAL_PAIRS = 6
 #: A case that broke in so many pairs is not going to tell anything in the next ones.
 _BROKEN_ENOUGH = 2
 #: What infrastructure or others did says nothing about the case.
@@ -73,6 +76,19 @@ class InOrder:
 Enough = Callable[[Sequence[Outcome]], str]
 
 
+class Allocation(Protocol):
+    """Says which case needs pairs, from the outcomes of all of them."""
+
+    def choose(
+        self, cases: Mapping[str, Sequence[Outcome]], ended: Collection[str]
+    ) -> tuple[str | None, str]:
+        """The case that gets the next pair; None where measuring is over, and then why.
+
+        `ended` are the cases that get no more pairs.
+        """
+        ...
+
+
 @dataclass(slots=True)
 class _Case:
     """The pairs of one case: numbers to come, what was learnt, and why it is over."""
@@ -83,18 +99,32 @@ class _Case:
     over: str = ""
 
     @property
-    def told(self) -> int:
-        """How many of its pairs have told something, as far as their outcomes say."""
-        silent = {one.replicate for one in self.outcomes if one.status in _SAYS_NOTHING}
-        return len({one.replicate for one in self.outcomes} - silent)
+    def numbers(self) -> set[int]:
+        """The pairs that say something about the case, as far as their outcomes show."""
+        lost = {one.replicate for one in self.outcomes if one.status in _SAYS_NOTHING}
+        return {one.replicate for one in self.outcomes} - lost
+
+    def take(self) -> int:
+        """The number of the next pair: the lowest, unless an order of starting has more pairs that count.
+
+        A lost pair is thus measured again in the same order.
+        """
+        new_first = [_new_first(number) for number in self.numbers]
+        lacking = 2 * sum(new_first) - len(new_first)
+        wanted = [n for n in self.waiting if lacking == 0 or _new_first(n) == (lacking < 0)]
+        number = wanted[0] if wanted else self.waiting[0]
+        self.waiting.remove(number)
+        return number
 
 
 class Pairs:
     """One session per case and pair of environments: the old and the new one, alone together.
 
-    First pairs of all cases come before second ones, so that the pairs of a case lie apart in time. Which
-    side starts first alternates. A case ends when `enough` says so, or when it broke again and again. Of a
-    pair that an interruption tore apart the other half is worth nothing, and is not measured.
+    First pairs of all cases come before second ones, so that the pairs of a case lie apart in time. The old
+    side starts first in the first pair, the new one in the next two, the old one in the fourth, and so on. A
+    case ends when `enough` says so, or when it broke again and again. With an `allocation`, that chooses the
+    case once all have `first_look` pairs, and says when the whole is over. Of a pair that an interruption
+    tore apart the other half is worth nothing, and is not measured.
 
     Where the budget has no room to bring all cases to `first_look` pairs, before which none has a verdict,
     the first ones of the suite are brought there before any other goes on: better some that are judged than
@@ -108,11 +138,13 @@ class Pairs:
         timing: Timing,
         enough: Enough,
         first_look: int = 1,
+        allocation: Allocation | None = None,
     ) -> None:
         self._old, self._new = environments
         self._timing = timing
         self._enough = enough
         self._first_look = first_look
+        self._allocation = allocation
         numbers: dict[str, set[int]] = defaultdict(set)
         for one in planned:
             numbers[one.case].add(one.replicate)
@@ -124,19 +156,35 @@ class Pairs:
         open_cases = [case for case, one in self._cases.items() if self._open(one)]
         if not open_cases:
             return None
+        case = self._choose(open_cases, fits)
+        return None if case is None else self._session(case, self._cases[case].take())
+
+    def _choose(self, open_cases: Sequence[str], fits: Fits) -> str | None:
+        """The case that gets the next pair; None where no case needs one, which ends them."""
+        candidates = self._brought_first(open_cases, fits) or open_cases
+        if self._allocation is not None:
+            behind = [case for case in candidates if len(self._cases[case].numbers) < self._first_look]
+            if not behind:
+                chosen, reason = self._allocated(open_cases)
+                for case in open_cases if chosen is None else ():
+                    self._cases[case].over = f"not needed: {reason}"
+                return chosen
+            candidates = behind
         # `min` keeps the order of the suite among equal numbers.
-        case = min(
-            self._brought_first(open_cases, fits) or open_cases,
-            key=lambda each: self._cases[each].waiting[0],
-        )
-        return self._session(case, self._cases[case].waiting.popleft())
+        return min(candidates, key=lambda each: self._cases[each].waiting[0])
+
+    def _allocated(self, open_cases: Sequence[str]) -> tuple[str | None, str]:
+        assert self._allocation is not None
+        outcomes = {case: one.outcomes for case, one in self._cases.items()}
+        ended = self._cases.keys() - {*open_cases}
+        return self._allocation.choose(outcomes, ended)
 
     def _brought_first(self, open_cases: Sequence[str], fits: Fits) -> list[str]:
         """Where the budget cannot bring every case to a verdict: those it can, then those that have one."""
         lacking: dict[str, list[SessionPlan]] = {}
         for case in open_cases:
             one = self._cases[case]
-            if (missing := self._first_look - one.told) > 0:
+            if (missing := self._first_look - len(one.numbers)) > 0:
                 lacking[case] = [self._session(case, number) for number in list(one.waiting)[:missing]]
         needed: list[SessionPlan] = []
         brought: list[str] = []
@@ -157,13 +205,21 @@ class Pairs:
             case.over = _broken(case.outcomes) or self._enough(case.outcomes)
 
     def left(self) -> Iterable[SessionPlan]:
-        """Every pair that may still be measured."""
+        """Every pair that may still be measured; with an allocation so many as a suite usually takes."""
+        open_cases = [case for case, one in self._cases.items() if self._open(one)]
+        if self._allocation is not None:
+            every_has = all(len(self._cases[case].numbers) >= self._first_look for case in open_cases)
+            if open_cases and every_has and self._allocated(open_cases)[0] is None:
+                return []
         return [
             self._session(case, number)
-            for case, one in self._cases.items()
-            if self._open(one)
-            for number in one.waiting
+            for case in open_cases
+            for number in itertools.islice(self._cases[case].waiting, self._usual(self._cases[case]))
         ]
+
+    def _usual(self, case: _Case) -> int | None:
+        """How many pairs the case will get, as far as can be known; None for all that wait."""
+        return None if self._allocation is None else max(1, _USUAL_PAIRS - len(case.numbers))
 
     def settled(self) -> Iterator[tuple[Planned, str]]:
         """What is not needed of cases that are over, and of pairs that were torn apart."""
@@ -181,14 +237,20 @@ class Pairs:
 
     def _open(self, case: _Case) -> bool:
         done = {one.replicate for one in case.outcomes}
-        while case.waiting and case.waiting[0] in done:
-            case.torn.append(case.waiting.popleft())
+        for number in [number for number in case.waiting if number in done]:
+            case.waiting.remove(number)
+            case.torn.append(number)
         return bool(case.waiting) and not case.over
 
     def _session(self, case: str, number: int) -> SessionPlan:
-        sides = (self._old, self._new) if number % 2 == 0 else (self._new, self._old)
+        sides = (self._new, self._old) if _new_first(number) else (self._old, self._new)
         pair = tuple(Planned(case, side, number) for side in sides)
         return SessionPlan(f"{case}#{number}", pair, sum(plan.estimate(one, self._timing) for one in pair))
+
+
+def _new_first(number: int) -> bool:
+    """Whether the new side starts first in the pair of this number: A B, B A, B A, A B and so on."""
+    return number % 4 in (1, 2)
 
 
 def _broken(outcomes: Sequence[Outcome]) -> str:
@@ -211,7 +273,7 @@ def _broken(outcomes: Sequence[Outcome]) -> str:
 
 
 #: Of so many planned pairs one more is kept in store, for those that end without a number.
-_ONE_SPARE_OF = 4
+ONE_SPARE_OF = 4
 
 
 def first_look(comparison: Comparison) -> int:
@@ -224,7 +286,7 @@ def pairs_planned(comparison: Comparison, cases: Iterable[str]) -> list[Planned]
     """Every replicate that may be needed, first pairs of all cases first."""
     listed, largest = list(cases), comparison.plan.largest
     sides = (comparison.old, comparison.new)
-    numbers = range(largest + largest // _ONE_SPARE_OF)
+    numbers = range(largest + largest // ONE_SPARE_OF)
     return [Planned(case, side, n) for n in numbers for case in listed for side in sides]
 
 
@@ -236,30 +298,39 @@ def enough_pairs(comparison: Comparison, cases: int) -> Enough:
     verdict stands, what has a limit until it is on one side of that, what has a table has its first look.
     """
     policy, plan = comparison.policy, comparison.plan
-    varying = _varying(comparison) - {policy.metric}
-
-    def _judged(metric: str, outcomes: Sequence[Outcome]) -> tuple[Verdict, Advice]:
-        threshold = threshold_of(metric, policy.thresholds)
-        pairs = pairs_of(metric, *comparison.sides(outcomes), threshold.exact)
-        verdict = judge(metric, pairs, threshold, plan)
-        return verdict, advise(verdict, plan, cases, rate=policy.false_discovery_rate)
-
-    def _lacks(metric: str, outcomes: Sequence[Outcome]) -> bool:
-        verdict, advice = _judged(metric, outcomes)
-        if not advice.go_on:
-            return False
-        limited = metric in policy.worst and leaves_open(verdict, policy)
-        return metric in comparison.also or limited or verdict.n < plan.smallest
 
     def _enough(outcomes: Sequence[Outcome]) -> str:
-        decides, advice = _judged(policy.metric, outcomes)
-        others = _known_of_the_newest(outcomes) & varying
+        decides, advice = _judged(comparison, policy.metric, outcomes, cases)
         # Of an exact metric two pairs are enough, and nobody who judges by one asked for more.
-        if advice.go_on or (decides.n >= plan.smallest and any(_lacks(one, outcomes) for one in others)):
+        if advice.go_on or (decides.n >= plan.smallest and lacks_others(comparison, outcomes, cases)):
             return ""
         return f"not needed: {advice.reason}"
 
     return _enough
+
+
+def lacks_others(comparison: Comparison, outcomes: Sequence[Outcome], cases: int) -> bool:
+    """Whether one of so many cases needs more pairs for another metric than the one that decides."""
+    others = _known_of_the_newest(outcomes) & _varying(comparison) - {comparison.policy.metric}
+    return any(_lacks(comparison, metric, outcomes, cases) for metric in others)
+
+
+def _judged(
+    comparison: Comparison, metric: str, outcomes: Sequence[Outcome], cases: int
+) -> tuple[Verdict, Advice]:
+    policy, plan = comparison.policy, comparison.plan
+    threshold = threshold_of(metric, policy.thresholds)
+    pairs = pairs_of(metric, *comparison.sides(outcomes), threshold.exact)
+    verdict = judge(metric, pairs, threshold, plan)
+    return verdict, advise(verdict, plan, cases, rate=policy.false_discovery_rate)
+
+
+def _lacks(comparison: Comparison, metric: str, outcomes: Sequence[Outcome], cases: int) -> bool:
+    verdict, advice = _judged(comparison, metric, outcomes, cases)
+    if not advice.go_on:
+        return False
+    limited = metric in comparison.policy.worst and leaves_open(verdict, comparison.policy)
+    return metric in comparison.also or limited or verdict.n < comparison.plan.smallest
 
 
 def _varying(comparison: Comparison) -> set[str]:

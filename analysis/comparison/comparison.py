@@ -10,7 +10,7 @@ from records.outcomes import Outcome
 
 from .case_results import CaseResult, judge_case
 from .plan import Plan
-from .policy import Limits, Policy
+from .policy import Limits, Policy, Waiver
 from .thresholds import Threshold
 from .upgrade import Upgrade, decide
 
@@ -27,7 +27,8 @@ class Comparison:
     """The new environment against the old one, by fingerprint: how many pairs, and by what policy.
 
     `asked` are the two as they were typed, `options` what a command needs beside them and a case to measure
-    and judge the same. `also` are metrics that go on being measured until their own verdicts stand.
+    and judge the same. `also` are metrics that go on being measured until their own verdicts stand. Cases
+    that `waived` names are measured, and have no part in the decision.
     """
 
     old: str
@@ -37,6 +38,7 @@ class Comparison:
     asked: tuple[str, str] = ("", "")
     options: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
+    waived: tuple[Waiver, ...] = ()
 
     def sides(self, outcomes: Sequence[Outcome]) -> tuple[list[Outcome], list[Outcome]]:
         """What was measured on either side, by number: what was not needed is no failed pair."""
@@ -56,7 +58,7 @@ class Comparison:
 
     def verdict(self, results: Sequence[CaseResult]) -> Upgrade:
         """The verdict on the upgrade, from the results of all its cases."""
-        return decide(results, self.policy, self.plan)
+        return decide(results, self.policy, self.plan, self.waived)
 
     def _result(self, case: str, outcomes: Sequence[Outcome]) -> CaseResult:
         old, new = self.sides(outcomes)
@@ -92,13 +94,19 @@ class Comparison:
                     policy[name] = Limits(**own)
             sides, (old, new) = (str(body["old"]), str(body["new"])), map(str, body["asked"])
             options = tuple(map(str, body["options"]))
-            plan = Plan(**body["plan"])
+            plan = _plan(body["plan"])
             if plan.largest > MOST_PAIRS:
                 raise ValueError(f"a plan of {plan.largest} pairs")
             also = tuple(map(str, body.get("also", ())))
-            return Comparison(*sides, plan, Policy(**policy), (old, new), options, also)
+            waived = tuple(Waiver(**one) for one in body.get("waived", ()))
+            return Comparison(*sides, plan, Policy(**policy), (old, new), options, also, waived)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"a comparison that this Pyrometer does not understand: {error}") from error
+
+
+def _plan(body: Mapping[str, Any]) -> Plan:
+    """The plan of a stored run; 0.1.0 also stored at how many pairs it looked first, and in which steps."""
+    return Plan(body["largest"], body["alpha"], body["alpha_same"])
 
 
 def compared(facts: Mapping[str, Any]) -> Comparison | None:

@@ -68,7 +68,7 @@ class Upgrade:
     `unclear` one. `verdicts` are those on the metric that decides, false discoveries controlled. Every case
     is either in `overall` or in `exclusions`. `scorecard` has pass rate, latency, compile time and memory.
     `suite` is the decision on all cases together in the metric that decides, None where that is exact or no
-    case has enough pairs. Where single cases alone speak for `no-go`, they are the `blockers`, and
+    case has enough pairs. Cases that speak for `no-go` each by itself are the `blockers`, and
     `without_blockers` is the decision on all others. `waived` cases are not judged.
     """
 
@@ -138,10 +138,8 @@ def decide(
 
 
 def _blockers(upgrade: Upgrade) -> set[str]:
-    """The cases that alone speak for no-go; empty where something else does too."""
-    against = [reason for reason in upgrade.reasons if reason.speaks == "no-go"]
-    if not all(reason.kind in _SINGLE for reason in against):
-        return set()
+    """The cases that speak for no-go each by itself."""
+    against = [reason for reason in upgrade.reasons if reason.speaks == "no-go" and reason.kind in _SINGLE]
     return {case for reason in against for case in reason.cases}
 
 

@@ -47,14 +47,14 @@ def next_pairs(
     if decision.decision != "unclear":
         return NextPairs(None, reason="decided")
     suite = SuiteArrays(list(decision.cases), limits or SuiteLimits(), plan, ended)
-    cases = len(suite.n)
-    each = _PAIRS_PER_CASE if cases >= FEWEST_TO_MODERATE else plan.largest
-    if decision.pairs >= each * cases:
-        return NextPairs(None, reason="budget")
     following = np.array([min((look for look in plan.looks if look > n), default=0) for n in suite.n])
     following[[one.case in ended for one in decision.cases]] = 0
     if not following.any():
         return NextPairs(None, reason="no more pairs")
+    cases = len(suite.n)
+    each = _PAIRS_PER_CASE if cases >= FEWEST_TO_MODERATE else plan.largest
+    if decision.pairs >= each * cases:
+        return NextPairs(None, reason="budget")
     cost = np.where(following, (following - suite.n) * np.asarray(seconds, dtype=float), np.inf)
     if not all(rule.within_reach for rule in decision.rules):
         gain = _gain_of_proof(decision, suite, following)

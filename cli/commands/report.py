@@ -9,9 +9,10 @@ from records.kinds import RunSource
 from workflows.errors import UsageError
 from workflows.ingest import store_pending
 from workflows.load_run import LATEST, judge_told, retell
+from workflows.planning.plan_upgrade import waivers
 
 from ..context import FAILED, context, in_one_sentence
-from ..options import Reports
+from ..options import Because, Reports, Waived
 from ..output.console import report_console
 from ..output.progress import JsonWatcher
 from ..output.run_report import print_told
@@ -27,6 +28,8 @@ def report(
         ),
     ] = False,
     files: Reports = None,
+    waive: Waived = None,
+    because: Because = None,
 ) -> None:
     """Print again what `run` printed at its end, or the verdict of an upgrade."""
     with in_one_sentence():
@@ -34,7 +37,9 @@ def report(
         here = context()
         store_pending(here)
         told = retell(here.places.data_dir, run, here.open_database)
-        judged = judge_told(told)
+        judged = judge_told(told, waivers(tuple(waive or ()), tuple(because or ())))
+        if waive and judged is None:
+            raise UsageError(f"run {told.result.run} is no upgrade: it has no decision to waive a case of")
         if files and judged is None:
             raise UsageError(f"run {told.result.run} is no upgrade: only of one there is a report to write")
     console = report_console()

@@ -15,7 +15,20 @@ from workflows.planning.plan_upgrade import UpgradeRequest
 from workflows.run_locally import resume_upgrade, start_upgrade
 
 from ..context import INTERRUPTED, context, in_one_sentence, refused_for_good, say
-from ..options import Also, CaseFiles, Cases, ColdPairs, Confirms, Device, Pairs, Reports, RunId, finite
+from ..options import (
+    Also,
+    Because,
+    CaseFiles,
+    Cases,
+    ColdPairs,
+    Confirms,
+    Device,
+    Pairs,
+    Reports,
+    RunId,
+    Waived,
+    finite,
+)
 from ..output.bisect_report import JsonBisection, TerminalBisection, write_bisection
 from ..output.console import report_console
 from ..output.upgrade_report import UpgradeConclusion, check_reports
@@ -34,10 +47,12 @@ pyrometer upgrade default default                   against itself: what the met
 pyrometer upgrade --resume latest                   go on with what was interrupted
 
 OLD and NEW: a declared name, a version, `nightly`, a wheel, or an interpreter. Each case is measured in pairs
-of fresh processes that take turns, until its verdict stands: faster, slower, same, or honestly unclear. The
-policy in pyrometer.toml ([policies.NAME]) makes one verdict of all of them.
-Exit code: 0 go, 1 no-go, 3 unclear, 2 the call makes no sense, 130 interrupted; with --resume also 4, where
-that run can never be gone on with.
+of fresh processes that take turns, until the decision stands. `go`: nothing broke, no case is slower by 10 %,
+at most one case in ten by 5 %, and the mean by at most 1 %; other limits stand in the policy in
+pyrometer.toml ([policies.NAME]). A case that blocks and is accepted is left out with --waive CASE --because
+TEXT, here or afterwards in `pyrometer report`.
+Exit code: 0 go (also with warnings), 1 no-go, 3 unclear, 2 the call makes no sense, 130 interrupted; with
+--resume also 4, where that run can never be gone on with.
 """
 
 
@@ -61,6 +76,8 @@ def upgrade(
     deadline: Annotated[
         float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")
     ] = None,
+    waive: Waived = None,
+    because: Because = None,
     report: Reports = None,
     resume: Annotated[str | None, typer.Option(help="go on with this upgrade: its run, or `latest`")] = None,
     run_id: RunId = None,
@@ -84,6 +101,8 @@ def upgrade(
         deadline=deadline,
         run_id=run_id,
         confirms=confirms,
+        waive=tuple(waive or ()),
+        because=tuple(because or ()),
     )
     reports = tuple(report or ())
     with in_one_sentence(), interruptible() as interrupts:

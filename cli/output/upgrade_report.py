@@ -53,8 +53,9 @@ def print_upgrade(
     _line(console, f"{sentences.title(subject)} on {sentences.place(subject)}")
     sign = wording.DECISION_SIGNS[upgrade.decision]
     console.print(Text(f"{sign} {printable(wording.headline(upgrade))}", _DECISIONS[upgrade.decision]))
-    if told := sentences.so_far(subject):
-        _line(console, told)
+    for line in (sentences.risk(upgrade), *sentences.waived(upgrade), sentences.so_far(subject)):
+        if line:
+            _line(console, line)
     console.print()
     console.print(_scorecard(subject, upgrade))
     console.print()
@@ -150,7 +151,7 @@ def _means(console: Console, results: Sequence[CaseResult], upgrade: Upgrade) ->
     overall = upgrade.overall
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("geomean", overflow="fold")
-    for title in ("change", wording.confidence(overall), "cases", "pairs", "left out"):
+    for title in ("change", wording.confidence(overall), "random effects", "cases", "pairs", "left out"):
         table.add_column(title, justify="right", no_wrap=title != "left out")
     every = [("all", overall, len(upgrade.exclusions))]
     every += [(row.technique, row.mean, len(row.excluded)) for row in techniques(results, upgrade)]
@@ -159,6 +160,7 @@ def _means(console: Console, results: Sequence[CaseResult], upgrade: Upgrade) ->
             Text(printable(name)),
             numbers.percent(mean.change) if mean else numbers.NONE,
             wording.interval(mean.low, mean.high) if mean else numbers.NONE,
+            numbers.percent(mean.typical[0]) if mean and mean.typical else numbers.NONE,
             str(mean.cases if mean else 0),
             str(mean.pairs if mean else 0),
             str(excluded),

@@ -168,7 +168,7 @@ def toml(policy: Policy, name: str) -> str:
             blocks = ", ".join(map(_text, limits.blocks))
             shares = {name: getattr(limits, name) for name in LIMITS}
             lines.append(f"{rule} = {_table(shares).removesuffix(' }')}, blocks = [{blocks}] }}")
-    for rule in ("slower_share", "overall", "unmeasured_share", "false_discovery_rate"):
+    for rule in ("case", "slower_share", "overall", "unmeasured_share", "false_discovery_rate"):
         if getattr(policy, rule) != getattr(usual, rule):
             lines.append(f"{rule} = {getattr(policy, rule)!r}")
     return "\n".join(lines)

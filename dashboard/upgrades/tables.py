@@ -45,12 +45,17 @@ def verdict(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
             for one in entries(upgrade.scorecard, subject.policy)
         )
     )
+    notes = "".join(
+        f'<p class="py-quiet">{text(line)}</p>'
+        for line in (sentences.risk(upgrade), *sentences.waived(upgrade))
+        if line
+    )
     return (
         f"{_title(subject)}"
         f'<div class="py-verdict py-{wording.DECISION_TONES[decision]}"><p class="py-decision">'
         f'<span aria-hidden="true">{wording.DECISION_SIGNS[decision]}</span> '
-        f"{wording.DECISIONS[decision]}</p>"
-        f"<p>{text(wording.because(upgrade))}</p></div>{cards}"
+        f"{text(wording.decided(upgrade))}</p>"
+        f"<p>{text(wording.because(upgrade))}</p>{notes}</div>{cards}"
         f'<p class="py-quiet">{text(sentences.counted(rows, upgrade))}</p>'
     )
 

@@ -1,7 +1,7 @@
 """A session: contenders of one workload run at the same time, their blocks interleaved."""
 
 import contextlib
-import random
+import itertools
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -145,14 +145,12 @@ class Session:
             self._run_action(contender, contender.prepare, on_outcome)
 
     def _interleave(self, on_outcome: OnOutcome) -> None:
-        # A B, B A, B A, A B...: each round's order is random, so that neither drift nor the order within a
-        # round favours a contender. Seeded: a resumed session repeats its order.
-        order = random.Random(self._plan.id)
-        while not self._cancelled.is_set():
+        # A B, B A, B A, A B and so on: neither drift nor the order within a round favours a contender.
+        for round_ in itertools.count():
             contenders = self._next_round()
-            if not contenders:
+            if not contenders or self._cancelled.is_set():
                 return
-            if order.random() < 0.5:
+            if round_ % 4 in (1, 2):
                 contenders.reverse()
             for contender in contenders:
                 self._run_action(contender, contender.measure, on_outcome)

@@ -1,18 +1,34 @@
 """Which session comes next: pairs of one case lie apart in time, and end when they tell nothing new."""
 
+import math
+from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import numpy as np
 import pytest
 
 from analysis.comparison.comparison import Comparison
 from analysis.comparison.plan import Plan
-from analysis.comparison.policy import Policy
+from analysis.comparison.policy import Policy, Waiver
+from analysis.comparison.upgrade import Upgrade
 from records.outcomes import Outcome, Planned
 from runner.session_plan import SessionPlan, Timing
-from workflows.session_queue import InOrder, Pairs, enough_pairs
+from workflows.pair_allocation import SuiteAllocation
+from workflows.session_queue import InOrder, Pairs, enough_pairs, pairs_planned
 
 A, B = "matmul/infer/size=64/eager", "mlp/infer/batch=8/eager"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a whole upgrade came to: its decision, the pairs of each case, why the others were not needed."""
+
+    upgrade: Upgrade
+    pairs: Counter[str]
+    reasons: set[str]
 
 
 def planned(pairs: int, *cases: str) -> list[Planned]:
@@ -192,24 +208,94 @@ def test_an_upgrade_measures_until_a_call_stands_at_the_rate_of_its_policy(rate:
 
 def test_what_has_a_table_has_its_first_look_unless_no_further_pair_knows_it():
     comparison = Comparison("old", "new", Plan(), Policy())
-    # The first pair compiles: seven pairs have six that find the cache filled.
-    assert asked(comparison, range(5, 10), warm=1.1) == [5, 6]
-    assert asked(comparison, range(5, 10), colds=0) == [5]
+    # The first pair compiles: five pairs have four that find the cache filled.
+    assert asked(comparison, range(3, 10), warm=1.1) == [3, 4]
+    assert asked(comparison, range(3, 10), colds=0) == [3]
     # By the word of an exact metric nobody asked for more than it takes.
     exact = Comparison("old", "new", Plan(), Policy(metric="rss_peak_steady", worst={}))
-    assert asked(exact, range(1, 6), rss_peak_steady=1.5) == [1]
+    assert asked(exact, range(1, 4), rss_peak_steady=1.5) == [1]
 
 
 def test_what_an_upgrade_is_also_for_goes_on_until_it_is_judged():
     comparison = Comparison("old", "new", Plan(), Policy(), also=("compile_warm", "compile_cold"))
-    assert asked(comparison, range(5, 16), warm=1.1) == list(range(5, 13))
-    assert asked(comparison, range(5, 16), warm=2.0) == [5, 6]
+    assert asked(comparison, range(3, 16), warm=1.1) == list(range(3, 13))
+    assert asked(comparison, range(3, 16), warm=2.0) == [3, 4]
 
 
 @pytest.mark.parametrize(("limit", "until"), [(0.1, 12), (0.5, 6)])
 def test_what_has_a_limit_goes_on_until_it_is_on_one_side_of_it(limit: float, until: int):
     comparison = Comparison("old", "new", Plan(), Policy(worst={"compile_warm": limit, "compile_cold": 0.1}))
-    assert asked(comparison, range(5, 16), warm=1.1) == list(range(5, until + 1))
+    assert asked(comparison, range(3, 16), warm=1.1) == list(range(3, until + 1))
+
+
+def upgrade_queue(cases: dict[str, float], spread: float = 0.002, most: int = 32, **more: Any) -> Measured:
+    """The queue of an upgrade over a suite whose new side differs by these shares, measured to its end."""
+    comparison = Comparison("old", "new", Plan(most), Policy(), **more)
+    pairs = Pairs(
+        pairs_planned(comparison, cases), ("old", "new"), Timing(), never, 4, SuiteAllocation(comparison)
+    )
+    rng, outcomes, begun = np.random.default_rng(7), list[Outcome](), datetime(2026, 1, 1, tzinfo=UTC)
+    while session := pairs.next(always):
+        for at, one in enumerate(session.contenders):
+            new = one.environment == "new"
+            value = (1 + cases[one.case] * new) * math.exp(rng.normal(0, spread / math.sqrt(2)))
+            outcomes.append(
+                Outcome(
+                    one.case, one.environment, one.replicate, "ok", wall_seconds=5.0,
+                    started_at=begun + timedelta(seconds=10 * len(outcomes) - 9 * at),
+                    metrics={"latency_floor": value},
+                )
+            )  # fmt: skip
+            pairs.learn(outcomes[-1])
+    settled = {reason for _, reason in pairs.settled()}
+    upgrade = comparison.verdict(comparison.results(outcomes))
+    return Measured(upgrade, Counter(one.case for one in outcomes if one.environment == "new"), settled)
+
+
+TEN = {f"case{number}/infer/-/eager": 0.0 for number in range(10)}
+
+
+def test_a_suite_without_a_change_ends_after_its_first_look():
+    measured = upgrade_queue(TEN)
+    assert measured.upgrade.decision == "go"
+    assert {*measured.pairs.values()} == {4}
+    assert measured.reasons == {"not needed: the decision stands"}
+
+
+def test_pairs_go_to_the_case_that_is_in_doubt():
+    measured = upgrade_queue({**TEN, A: 0.09}, spread=0.01)
+    doubted = measured.pairs.pop(A)
+    assert doubted > max(measured.pairs.values())
+
+
+def test_a_case_that_blocks_does_not_keep_the_others_from_being_decided():
+    measured = upgrade_queue({**TEN, A: 0.5}, spread=0.01)
+    upgrade = measured.upgrade
+    assert (upgrade.decision, upgrade.blockers, upgrade.without_blockers) == ("no-go", (A,), "go")
+    assert measured.pairs[A] <= 6
+
+
+def test_a_waived_case_gets_no_more_pairs_than_the_first_look():
+    measured = upgrade_queue({**TEN, A: 0.5}, waived=(Waiver(A, "an accepted price"),))
+    assert measured.upgrade.decision == "go" and measured.upgrade.waived[0].case == A
+    assert measured.pairs[A] == 4
+
+
+def test_a_case_in_doubt_ends_with_the_plan():
+    measured = upgrade_queue({A: 0.0}, spread=0.5)
+    assert measured.upgrade.decision == "unclear"
+    assert measured.reasons == {"not needed: every case has all pairs of the plan"}
+
+
+def test_a_lost_pair_is_measured_again_in_the_same_order():
+    pairs, orders = queue(8, A), list[bool]()
+    for lost in (False, True, False, False, False):
+        session = pairs.next(always)
+        assert session is not None
+        orders.append(session.contenders[0].environment == "new")
+        for one in session.contenders:
+            pairs.learn(Outcome(A, one.environment, one.replicate, "contended" if lost else "ok"))
+    assert orders == [False, True, True, False, True]
 
 
 def test_in_order_keeps_a_workloads_cases_together():

@@ -1,14 +1,17 @@
 """Plan the run of an upgrade: two environments, measured in pairs, and what judges them."""
 
+import getpass
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.comparison import rounds
 from analysis.comparison.comparison import AGAIN, MOST_PAIRS, Comparison
 from analysis.comparison.plan import FEWEST, Plan
-from analysis.comparison.policy import Policy
+from analysis.comparison.policy import Policy, Waiver
 from analysis.comparison.thresholds import Threshold, threshold_of
+from analysis.decision.suite_pairs import varies
 from analysis.metrics import COLD, METRICS
 from common.text import plural
 from configuration.settings import Settings
@@ -51,20 +54,22 @@ class UpgradeRequest:
     deadline: float | None = None
     run_id: str | None = None
     confirms: bool = False
+    waive: tuple[str, ...] = ()
+    because: tuple[str, ...] = ()
 
 
-def pairs_plan(pairs: int | None, most: int = MOST_PAIRS) -> Plan:
-    """The plan of at most so many pairs, the usual one for None.
+def pairs_plan(pairs: int | None, most: int = MOST_PAIRS, usual: int = Plan().largest) -> Plan:
+    """The plan of at most so many pairs of each case, `usual` ones for None.
 
     Raises UsageError for an odd number, for fewer than any plan has, and for more than `most`.
     """
     if pairs is None:
-        return Plan()
+        return Plan(usual)
     if pairs < FEWEST or pairs % 2:
         raise UsageError(f"--pairs takes an even number from {FEWEST} on: either side starts first in half")
     if pairs > most:
         raise UsageError(f"--pairs takes {most:,} at most")
-    return Plan(smallest=min(Plan().smallest, pairs), largest=pairs)
+    return Plan(pairs)
 
 
 def prepare_upgrade(
@@ -87,12 +92,13 @@ def prepare_upgrade(
     if unjudged := beyond_judging(policy, timing.cold_replicates, plan, cases):
         app.reporter.note(unjudged)
     if request.budget:
-        exact = threshold_of(policy.metric, policy.thresholds).exact
-        plan = _affordable(app, plan, request.budget, cases, timing, 1 if exact else FEWEST)
+        together = varies(policy) and not request.confirms
+        plan = _affordable(app, plan, request.budget, cases, timing, together=together)
     refuse_too_many(len(cases), 2 * plan.largest)
     sides = (old.fingerprint, new.fingerprint)
     asked_as, options = (ready[0].asked, ready[1].asked), _options(request, plan, suite)
-    comparison = Comparison(*sides, plan, policy, asked_as, options, request.also)
+    waived = waivers(request.waive, request.because)
+    comparison = Comparison(*sides, plan, policy, asked_as, options, request.also, waived)
     planned = pairs_planned(comparison, cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
     kind = RunKind.CONFIRMATION if request.confirms else RunKind.UPGRADE
@@ -138,20 +144,34 @@ def _note_unmatched(app: AppContext, policy: Policy, name: str, cases: Sequence[
 
 
 def _affordable(
-    app: AppContext, plan: Plan, budget: float, cases: Sequence[str], timing: Timing, fewest: int
+    app: AppContext, plan: Plan, budget: float, cases: Sequence[str], timing: Timing, *, together: bool
 ) -> Plan:
     """The plan that the budget has room for; made before the first pair, never after one.
 
-    With fewer than `fewest` pairs no case is judged.
+    Where cases are judged `together`, the pairs that one does not need are left to others.
     """
     seconds = sum(sessions.estimate(one, timing) for one in sessions.replicates(cases, 2))
     room = int(budget // max(seconds, 1.0))
     if room < plan.largest:
         note = f"a budget of {budget:g} s has room for about {room} pairs of each case"
-        if room < fewest:
-            note += f", and fewer than {fewest} are not judged: unless a case breaks, it can only end unclear"
+        if together and room < FEWEST:
+            note += f", and fewer than {FEWEST} are not judged: unless a case breaks, it can only end unclear"
         app.reporter.note(note)
-    return plan.within(room)
+    return plan.within(2 * room if together else room)
+
+
+def waivers(cases: Sequence[str], because: Sequence[str]) -> tuple[Waiver, ...]:
+    """What a team decided not to be held up by, in the name of the user and with today's date.
+
+    One reason goes for all cases. Raises UsageError for a case without a reason, or a reason without a case.
+    """
+    if bool(cases) != bool(because) or len(because) not in (len(cases), min(len(cases), 1)):
+        raise UsageError("--waive CASE goes with --because TEXT: one for all, or one for each")
+    if not all(text.strip() for text in (*cases, *because)):
+        raise UsageError("--waive and --because take a text that is not empty")
+    reasons = because if len(because) == len(cases) else [because[0]] * len(cases)
+    today, user = f"{datetime.now(UTC):%Y-%m-%d}", getpass.getuser()
+    return tuple(Waiver(case, why, user, today) for case, why in zip(cases, reasons, strict=True))
 
 
 def choose_policy(settings: Settings, name: str | None) -> Policy:

@@ -170,7 +170,7 @@ def test_first_looks_come_first_and_pairs_go_where_they_decide() -> None:
 
 
 def test_what_is_out_of_reach_ends_the_measuring() -> None:
-    wild = a_case("wild", -0.3, pairs=24, spread=0.6, weight=0.01)
+    wild = a_case("wild", -0.3, pairs=32, spread=0.6, weight=0.01)
     decision = judge_suite([wild, *(a_case(f"case-{n}") for n in range(9))])
     assert states(decision) == {"worst": "open", "share": "kept", "mean": "kept"}
     assert not decision.rule("worst").within_reach

@@ -1,0 +1,112 @@
+"""Which case of an upgrade gets the next pair, so that the suite as a whole is decided soonest."""
+
+from collections.abc import Collection, Mapping, Sequence
+from statistics import median
+
+from analysis.comparison.case_results import side
+from analysis.comparison.comparison import Comparison
+from analysis.comparison.pairs import Pair, pairs_of
+from analysis.decision.case_estimates import CasePairs
+from analysis.decision.next_pairs import NextPairs, next_pairs
+from analysis.decision.suite_decision import SuiteDecision, judge_suite
+from analysis.decision.suite_pairs import case_pairs, suite_limits
+from records.outcomes import Outcome
+
+from .session_queue import ONE_SPARE_OF, lacks_others
+
+_REASONS = {
+    "decided": "the decision stands",
+    "no more pairs": "every case has all pairs of the plan",
+    "budget": "the decision takes more pairs than such a suite is given",
+    "out of reach": "no number of pairs of the plan would decide it",
+}
+
+#: So many lost pairs any case may have before it gets no more of them.
+_LEAST_LOST = 4
+
+
+class SuiteAllocation:
+    """Pairs go where they bring the decision on the suite soonest, and end when it stands.
+
+    A case that is proved to be beyond its limit blocks the upgrade by itself; the pairs then go on for the
+    others, so that the report can say what the decision is without it. Cases that need more pairs for the
+    tables of other metrics get them last.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._comparison = comparison
+        self._limits = suite_limits(comparison.policy)
+        self._known: dict[str, tuple[int, list[Pair]]] = {}
+
+    def choose(
+        self, cases: Mapping[str, Sequence[Outcome]], ended: Collection[str]
+    ) -> tuple[str | None, str]:
+        """The case that gets the next pair; None where measuring is over, and then why."""
+        pairs = {
+            case: self._pairs(case, outcomes)
+            for case, outcomes in cases.items()
+            if _works(self._comparison, outcomes)
+        }
+        lost = {case for case, own in pairs.items() if self._disturbed(cases[case], own)}
+        over = {*ended, *lost, *(case for case in pairs if self._waived(case))}
+        known = [
+            case_pairs(case, own, self._comparison.policy)
+            for case, own in pairs.items()
+            if not self._waived(case)
+        ]
+        found = self._next(known, cases, over)
+        if found.case is not None:
+            return found.case, ""
+        for case, outcomes in cases.items():
+            if case not in over and lacks_others(self._comparison, outcomes, len(cases)):
+                return case, ""
+        return None, _REASONS[found.reason]
+
+    def _next(
+        self, known: Sequence[CasePairs], cases: Mapping[str, Sequence[Outcome]], over: Collection[str]
+    ) -> NextPairs:
+        plan = self._comparison.plan
+        # A case without enough pairs that gets no more of them has a share of its own in the policy.
+        known = [one for one in known if plan.look(len(one.worse)) or one.case not in over]
+        while known:
+            decision = judge_suite(known, self._limits, plan, over)
+            blockers = _blockers(decision)
+            if not blockers:
+                seconds = [_seconds(cases[one.case]) for one in decision.cases]
+                return next_pairs(decision, seconds, self._limits, plan, over)
+            known = [one for one in known if one.case not in blockers]
+        return NextPairs(None, reason="decided")
+
+    def _pairs(self, case: str, outcomes: Sequence[Outcome]) -> list[Pair]:
+        """The pairs that count in the metric that decides."""
+        many, pairs = self._known.get(case, (-1, []))
+        if many != len(outcomes):
+            every = pairs_of(self._comparison.policy.metric, *self._comparison.sides(outcomes))
+            pairs = [pair for pair in every if not pair.left_out]
+            self._known[case] = len(outcomes), pairs
+        return pairs
+
+    def _disturbed(self, outcomes: Sequence[Outcome], pairs: Sequence[Pair]) -> bool:
+        """Whether so many pairs were lost that the case will hardly get what it needs."""
+        old, new = ({one.replicate for one in own} for own in self._comparison.sides(outcomes))
+        return len(old & new) - len(pairs) > max(_LEAST_LOST, self._comparison.plan.largest // ONE_SPARE_OF)
+
+    def _waived(self, case: str) -> bool:
+        return any(one.matches(case) for one in self._comparison.waived)
+
+
+def _works(comparison: Comparison, outcomes: Sequence[Outcome]) -> bool:
+    """Whether the case ends `ok` in both environments."""
+    return all(
+        side([(one.status, one.reason) for one in own]).status == "ok" for own in comparison.sides(outcomes)
+    )
+
+
+def _blockers(decision: SuiteDecision) -> tuple[str, ...]:
+    worst = decision.rule("worst")
+    return worst.cases if worst.state == "broken" else ()
+
+
+def _seconds(outcomes: Sequence[Outcome]) -> float:
+    """What one more pair costs."""
+    return max(0.1, median(one.wall_seconds for one in outcomes))
