@@ -201,8 +201,8 @@ def how(subject: Subject) -> str:
     cap = wording.share(round(math.expm1(ORDER_CAP), 3))
     return (
         f"A pair is two fresh processes, one of each environment, alive together and measured block by block "
-        f"in turns. A case has {pairs} pairs: they go where they bring the decision soonest, and the error is "
-        f"spent over all looks together. By how much the side that starts first is slower is taken out, up to "
+        f"in turns. A case has {pairs} pairs: they go where they decide the most, and the error is "
+        f"spent over all looks together. By how much the first to start is slower is taken out, up to "
         f"{cap}. A change that is none is called in at most {wording.share(plan.alpha)} of cases, and what "
         f"differs by the threshold is called the same in at most {wording.share(plan.alpha_same)}."
     )
