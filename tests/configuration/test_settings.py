@@ -140,7 +140,7 @@ def test_every_scalar_field_has_its_variable(place: Path) -> None:
     fields |= {"warm_up_max_seconds": "2", "max_seconds": "2", "deadline_seconds": "2"}
     fields |= {"torch": "2.13.1", "wheel": "/p/torch.whl", "index": "https://our/simple"}
     fields |= {"base_python": "/p", "usual_packages": "False"}
-    fields |= {"metric": "throughput", "slower_share": "0.2", "overall": "-0.1"}
+    fields |= {"metric": "throughput", "case": "0.07", "slower_share": "0.2", "overall": "-0.1"}
     fields |= {"observe_seconds": "2", "unmeasured_share": "0.3", "false_discovery_rate": "0.01"}
     fields |= {"cron": "0 1 * * *", "job": "upgrade", "enabled": "False", "suite": "cpu", "preset": "quiet"}
     fields |= {"baseline": "default", "old": "2.12.1", "new": "nightly", "nodes": "2"}
