@@ -20,6 +20,8 @@ COMPARED, DECIDED = "comparison", "decided"
 AGAIN = "-again"
 #: A larger plan is never made; of one that somebody wrote into a file, every look would be put down.
 MOST_PAIRS = 10_000
+#: Parts of a stored plan from when a plan could choose its looks.
+_GONE = ("smallest", "step")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class Comparison:
                     policy[name] = Limits(**own)
             sides, (old, new) = (str(body["old"]), str(body["new"])), map(str, body["asked"])
             options = tuple(map(str, body["options"]))
-            plan = Plan(**body["plan"])
+            plan = Plan(**{name: each for name, each in body["plan"].items() if name not in _GONE})
             if plan.largest > MOST_PAIRS:
                 raise ValueError(f"a plan of {plan.largest} pairs")
             also = tuple(map(str, body.get("also", ())))
