@@ -102,6 +102,8 @@ class CaseBeyondLimit:
     """A metric of a case is, or may be, worse than its `limit`, a logarithm of new / old.
 
     So many `more` cases are beyond the limit too. `modes` are those of its processes, where there are two.
+    `among` is the number of cases where this one alone would be beyond the limit, and is not proved to be
+    among so many; else 0.
     """
 
     case: str
@@ -110,6 +112,7 @@ class CaseBeyondLimit:
     cause: Cause = "limit"
     more: int = 0
     modes: Modes | None = None
+    among: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,7 +451,9 @@ def _single_cases(suite: SuiteDecision, verdicts: Mapping[str, Verdict], policy:
                 yield Reason(_SPEAKS_OF[worst.state], "guarded", regressed, *about)
             continue
         limit = math.log1p(policy.worst[policy.metric]) * verdict.cost
-        beyond = CaseBeyondLimit(case, verdict, limit, modes=found.modes)
+        alone = worst.state == "open" and worsening(verdict)[0] > math.log1p(policy.worst[policy.metric])
+        among = len(by_case) if alone else 0
+        beyond = CaseBeyondLimit(case, verdict, limit, modes=found.modes, among=among)
         yield Reason(_SPEAKS_OF[worst.state], "worst", beyond, *about)
 
 
