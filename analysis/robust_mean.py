@@ -94,7 +94,12 @@ def locate(values: Sequence[float], new_first: Sequence[bool | None] = ()) -> Lo
     # Around the middle, for equal values must have no spread at all.
     middle = float(kept[n // 2])
     deviations = kept - middle
-    error = float(deviations.std(ddof=1)) / math.sqrt(n) * (n - 1) / degrees * max(1.0, balance)
+    if g:
+        error = float(deviations.std(ddof=1)) / math.sqrt(n) * (n - 1) / degrees
+    else:
+        # The intercept of a least squares fit: with the order taken out its spread has a degree less.
+        error = math.sqrt(float(deviations.var()) / degrees)
+    error *= max(1.0, balance)
     return Location(middle + float(deviations.mean()), error, degrees, n, g, order)
 
 

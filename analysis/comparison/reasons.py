@@ -1,7 +1,7 @@
 """What speaks for and against an upgrade, by a policy."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -102,6 +102,8 @@ class CaseBeyondLimit:
     """A metric of a case is, or may be, worse than its `limit`, a logarithm of new / old.
 
     So many `more` cases are beyond the limit too. `modes` are those of its processes, where there are two.
+    `among` is the number of cases where this one alone would be beyond the limit, and is not proved to be
+    among so many; else 0.
     """
 
     case: str
@@ -110,6 +112,7 @@ class CaseBeyondLimit:
     cause: Cause = "limit"
     more: int = 0
     modes: Modes | None = None
+    among: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +271,7 @@ def reasons(
     `suite` is the decision on the cases together, None where the metric that decides is exact or no case has
     enough pairs.
     """
+    known = frozenset(one.case for one in suite.cases) if suite else frozenset[str]()
     together = (
         _of_suite(results, overall, suite, policy)
         if suite
@@ -275,7 +279,7 @@ def reasons(
     )
     return [
         *_correctness(results, policy),
-        *(r for result in results if result.works for r in _of_case(result, policy, suite is not None)),
+        *(r for result in results if result.works for r in _of_case(result, policy, known)),
         *_unguarded(results, policy),
         *together,
         *_unmeasured(results, policy),
@@ -311,8 +315,8 @@ def _broke(result: CaseResult, policy: Policy) -> Reason:
     return Reason(speaks, "broke", detail, (result.case,), weight=policy.weight(result.case))
 
 
-def _of_case(result: CaseResult, policy: Policy, judged: bool) -> Iterable[Reason]:
-    """Reasons of a case by its own verdicts; `judged` over the suite is what its deciding metric may be."""
+def _of_case(result: CaseResult, policy: Policy, together: Collection[str]) -> Iterable[Reason]:
+    """Reasons of a case by its own verdicts, but for the deciding metric of cases judged `together`."""
     guarded = policy.guards(result.case)
     named = (policy.metric, *policy.worst)
     for metric in dict.fromkeys((*named, *(PEAK_MEMORY if guarded else ()))):
@@ -321,7 +325,7 @@ def _of_case(result: CaseResult, policy: Policy, judged: bool) -> Iterable[Reaso
             continue
         size = policy.weight(result.case) * max(0.0, verdict.change * verdict.cost if verdict.change else 0.0)
         case = ((result.case,), metric, size)
-        over_suite = judged and metric == policy.metric
+        over_suite = result.case in together and metric == policy.metric
         doubtful = could_be_slower(verdict) and metric in named and not over_suite
         if guarded and (verdict.word == "slower" or doubtful):
             yield _reason(verdict.word == "slower", "guarded", CaseRegressed(result.case, verdict), *case)
@@ -447,7 +451,9 @@ def _single_cases(suite: SuiteDecision, verdicts: Mapping[str, Verdict], policy:
                 yield Reason(_SPEAKS_OF[worst.state], "guarded", regressed, *about)
             continue
         limit = math.log1p(policy.worst[policy.metric]) * verdict.cost
-        beyond = CaseBeyondLimit(case, verdict, limit, modes=found.modes)
+        alone = worst.state == "open" and worsening(verdict)[0] > math.log1p(policy.worst[policy.metric])
+        among = len(by_case) if alone else 0
+        beyond = CaseBeyondLimit(case, verdict, limit, modes=found.modes, among=among)
         yield Reason(_SPEAKS_OF[worst.state], "worst", beyond, *about)
 
 

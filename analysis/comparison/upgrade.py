@@ -12,7 +12,7 @@ from .case_results import CaseResult, CaseSide
 from .false_discovery_rate import control
 from .plan import Plan
 from .policy import Policy, Waiver
-from .reasons import Decision, Reason, negligible, ordered, reasons
+from .reasons import CaseDetail, Decision, Reason, negligible, ordered, reasons
 from .scorecard import Scorecard, limit_reasons, metric_score, scorecard
 from .verdict import Verdict
 from .what_would_decide import Settling, settlings
@@ -31,9 +31,6 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "first call": ("first_call", "cold_start"),
     "graph breaks": ("graph_breaks", "recompiles", "cudagraph_skips"),
 }
-
-#: Kinds of reasons that are about single cases, which a team may waive.
-_SINGLE = ("broke", "guarded", "worst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +65,8 @@ class Upgrade:
     `unclear` one. `verdicts` are those on the metric that decides, false discoveries controlled. Every case
     is either in `overall` or in `exclusions`. `scorecard` has pass rate, latency, compile time and memory.
     `suite` is the decision on all cases together in the metric that decides, None where that is exact or no
-    case has enough pairs. Cases that speak for `no-go` each by itself are the `blockers`, and
-    `without_blockers` is the decision on all others. `waived` cases are not judged.
+    case has enough pairs. `blockers` are the cases that speak for `no-go` by themselves and without which the
+    decision would be another, `without_blockers`. `waived` cases are not judged.
     """
 
     decision: Decision
@@ -124,23 +121,23 @@ def decide(
     waived = tuple(one for one in waivers if any(one.matches(result.case) for result in results))
     results = [result for result in results if not any(one.matches(result.case) for one in waived)]
     upgrade = replace(_decided(results, policy, plan), waived=waived)
-    blockers = _blockers(upgrade)
-    if not blockers or len(blockers) == len(results):
-        return upgrade
-    others = [result for result in results if result.case not in blockers]
-    rest = _decided(others, policy, plan)
-    while more := _blockers(rest):
-        blockers |= more
-        others = [result for result in others if result.case not in more]
+    others, rest = results, upgrade
+    while against := _single_cases(rest):
+        others = [result for result in others if result.case not in against]
+        if not others:
+            return upgrade
         rest = _decided(others, policy, plan)
-    named = tuple(result.case for result in results if result.case in blockers)
-    return replace(upgrade, blockers=named, without_blockers=rest.decision if others else None)
+    if rest.decision == "no-go" or len(others) == len(results):
+        return upgrade
+    left = {result.case for result in others}
+    blockers = tuple(result.case for result in results if result.case not in left)
+    return replace(upgrade, blockers=blockers, without_blockers=rest.decision)
 
 
-def _blockers(upgrade: Upgrade) -> set[str]:
+def _single_cases(upgrade: Upgrade) -> set[str]:
     """The cases that speak for no-go each by itself."""
-    against = [reason for reason in upgrade.reasons if reason.speaks == "no-go" and reason.kind in _SINGLE]
-    return {case for reason in against for case in reason.cases}
+    against = [reason for reason in upgrade.reasons if reason.speaks == "no-go"]
+    return {case for reason in against if isinstance(reason.detail, CaseDetail) for case in reason.cases}
 
 
 def _decided(results: Sequence[CaseResult], policy: Policy, plan: Plan) -> Upgrade:

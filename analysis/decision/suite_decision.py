@@ -63,7 +63,11 @@ class SuiteLimits:
 
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
-    """A mean over cases as logarithms: `change` within `low`..`high` at 99 %; None without any case."""
+    """A mean over cases as logarithms: `change` within `low`..`high`; None without any case.
+
+    The interval of the mean that decides holds at 99 % over all looks together, so that it lies on that side
+    of a limit on which the decision is; that of the random-effects mean at 99 % for one look.
+    """
 
     change: float | None = None
     low: float | None = None
@@ -247,7 +251,7 @@ def _share(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:
 
 def _mean(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:
     limit = math.log1p(suite.limits.mean)
-    level = MEAN_ERROR * _mean_share(int(suite.n.sum()), suite.plan.smallest * len(suite.n))
+    level = _mean_level(suite)
     centre, error, degrees = mean_of(suite.weights, suite.x, suite.error, suite.degrees)
     p = student.below(degrees, (centre - limit) / error)
     _, own_error, own_degrees = mean_of(suite.weights, suite.x, suite.own_error, suite.own_degrees)
@@ -259,6 +263,11 @@ def _mean(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:
         return RuleState("mean", "kept", p, level)
     reachable = centre - 2 * error <= limit - LUCK * suite.mean_error_at_last()
     return RuleState("mean", "open", p, level, (*_named(suite, noisiest[:3]), *waiting), reachable)
+
+
+def _mean_level(suite: SuiteArrays) -> float:
+    """The error of the look at the mean, on one side."""
+    return MEAN_ERROR * _mean_share(int(suite.n.sum()), suite.plan.smallest * len(suite.n))
 
 
 def _mean_share(pairs: int, first: int) -> float:
@@ -277,5 +286,5 @@ def mean_of(weights: Array, x: Array, error: Array, degrees: Array) -> tuple[flo
 
 def _weighted_mean(suite: SuiteArrays) -> MeanEstimate:
     centre, error, degrees = mean_of(suite.weights, suite.x, suite.error, suite.degrees)
-    half = float(student.quantile(degrees, 0.995)) * error
+    half = float(student.quantile(degrees, 1 - _mean_level(suite))) * error
     return MeanEstimate(centre, centre - half, centre + half)

@@ -33,7 +33,7 @@ def case_pairs(case: str, pairs: Sequence[Pair], policy: Policy) -> CasePairs:
         tuple(pair.new_first for pair in pairs),
         tuple((math.log(pair.old), math.log(pair.new)) for pair in pairs),
         policy.weight(case),
-        policy.case if policy.guards(case) else None,
+        min(policy.case, suite_limits(policy).worst) if policy.guards(case) else None,
     )
 
 

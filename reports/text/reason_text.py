@@ -132,6 +132,8 @@ def _beyond(one: CaseBeyondLimit) -> str:
     if one.more:
         verb = "is" if one.more == 1 else "are"
         text += f"; {plural(one.more, 'more case')} {verb} beyond that limit too"
+    if one.among:
+        text += f", which is not proved to be exceeded among {plural(one.among, 'case')}"
     return text + modes(one.modes)
 
 

@@ -1,13 +1,14 @@
 """The mean change over cases: by hand, its properties, and its coverage."""
 
 import math
+import statistics
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.geomean import geomean, precision_factors
+from analysis.geomean import geomean, random_effects
 from analysis.robust_mean import Location, locate
 
 locations = st.builds(
@@ -82,31 +83,54 @@ def quiet(*points: float) -> list[tuple[Location, float]]:
     return [(Location(point, 0.005, 9, 10, 1), 1.0) for point in points]
 
 
-def test_one_case_that_knows_nothing_does_not_move_the_mean_of_the_others() -> None:
+def test_one_case_that_knows_nothing_moves_the_mean_and_hardly_what_is_typical() -> None:
     # As in a comparison of an environment with itself: one case in two modes, -37 % to +95 %.
     others = quiet(-0.001, -0.003, 0.003, -0.001, -0.005, 0.001, 0.002, -0.001, 0.001)
     alone, mean = geomean(others), geomean([*others, (Location(0.107, 0.092, 5, 8, 1), 1.0)])
-    assert alone.change is not None and alone.low is not None and alone.high is not None
-    assert mean.change is not None and mean.low is not None and mean.high is not None
-    assert alone.low < mean.change < alone.high and abs(mean.change - alone.change) < 0.002
-    assert mean.high - mean.low < 1.5 * (alone.high - alone.low)
+    assert alone.typical and mean.typical and mean.change is not None
+    # A tenth of 0.107 and what the nine others bring.
+    assert mean.change == pytest.approx((0.107 - 0.004) / 10)
+    assert mean.typical[0] == pytest.approx(alone.typical[0], abs=0.001)
+    assert mean.typical[2] - mean.typical[1] < 1.1 * (alone.typical[2] - alone.typical[1])
     assert mean.cases == 10
 
 
-def test_a_case_that_is_known_counts_however_far_it_lies_from_the_others() -> None:
-    mean = geomean(quiet(*[0.0] * 9, 0.2))
-    assert mean.change == pytest.approx(0.02)
-
-
-def test_a_weight_of_the_user_counts_for_a_case_that_is_known() -> None:
+def test_a_weight_of_the_user_counts_in_the_mean_and_not_in_what_is_typical() -> None:
     (first, _), *others = quiet(0.1, *[0.0] * 9)
-    mean = geomean([(first, 9.0), *others])
-    assert mean.change == pytest.approx(0.05)
+    even, mean = geomean(quiet(0.1, *[0.0] * 9)), geomean([(first, 9.0), *others])
+    assert (even.change, mean.change) == (pytest.approx(0.01), pytest.approx(0.05))
+    assert mean.typical == even.typical
 
 
-def test_the_factor_of_a_case_is_one_until_its_error_is_far_beyond_the_median() -> None:
-    assert precision_factors([]) == []
-    assert precision_factors([0.004, 0.005, 0.005, 0.015]) == [1.0] * 4
-    assert precision_factors([0.005, 0.005, 0.005, 0.030]) == pytest.approx([1, 1, 1, 0.25])
-    # Pairs that agree to the last digit make no other case worthless.
-    assert precision_factors([0.0, 0.0, 0.002]) == [1.0] * 3
+def test_what_is_typical_by_hand_where_cases_differ_by_no_more_than_their_errors() -> None:
+    # Weights 1 / error^2 are 4 and 1: (4 x 0.01 + 0.02) / 5; Q is below 1, so nothing lies between the cases.
+    found = random_effects([0.01, 0.02], [0.01, 0.02])
+    assert found is not None
+    half = 63.6567 * math.sqrt(1 / (1 / 0.01**2 + 1 / 0.02**2))
+    assert found == pytest.approx((0.012, 0.012 - half, 0.012 + half), rel=1e-5)
+
+
+def test_what_is_typical_by_hand_where_the_cases_lie_apart() -> None:
+    # With equal errors the between-case variance of Paule and Mandel is that of the points less the error's.
+    points = [0.0, 0.02, 0.04, 0.10]
+    found = random_effects(points, [0.01] * 4, confidence=0.95)
+    assert found is not None
+    half = 3.18245 * statistics.stdev(points) / 2
+    assert found == pytest.approx((0.04, 0.04 - half, 0.04 + half), rel=1e-5)
+    # Pairs that agree to the last digit are known to 1e-5, and no worse.
+    assert random_effects(points, [1e-9] * 4) == random_effects(points, [0.0] * 4)
+
+
+@given(st.lists(locations, min_size=2, max_size=9))
+def test_what_is_typical_is_the_same_in_any_order_and_lies_among_the_cases(cases: list[Location]) -> None:
+    points, errors = [one.point for one in cases], [one.error for one in cases]
+    here, there = random_effects(points, errors), random_effects(points[::-1], errors[::-1])
+    assert here is not None and there is not None
+    assert there == pytest.approx(here, abs=1e-6)
+    assert min(points) - 1e-9 <= here[0] <= max(points) + 1e-9 and here[1] <= here[0] <= here[2]
+
+
+@pytest.mark.parametrize("cases", [0, 1])
+def test_of_one_case_nothing_is_typical(cases: int) -> None:
+    assert random_effects([0.01] * cases, [0.01] * cases) is None
+    assert geomean(quiet(*[0.01] * cases)).typical is None

@@ -50,7 +50,7 @@ def test_a_threshold_beyond_the_limit_does_not_lift_it(percent: float, noise: fl
     policy = Policy(thresholds={FLOOR: wide}, overall=0.1)
     upgrade = decide([*alike(30), result("mlp", verdicts={FLOOR: same})], policy)
     assert (same.word, upgrade.decision) == ("same", decision)
-    assert [one.kind for one in upgrade.reasons[:1]] == (["worst"] if decision != "go" else ["overall"])
+    assert (upgrade.reasons[0].kind, upgrade.reasons[0].cases) == ("worst", ("mlp",) * (decision != "go"))
 
 
 @pytest.mark.parametrize(("new", "decision"), [(104.9, "go"), (130.0, "no-go")])
@@ -85,19 +85,19 @@ def test_a_limited_metric_without_a_ratio_is_not_passed_over(pairs: list[Pair], 
     assert decide([*alike(), odd], Policy(worst={FLOOR: 0.5})).decision == "go"
 
 
-@pytest.mark.parametrize(("n", "decision"), [(1, "unclear"), (5, "unclear"), (6, "no-go")])
+@pytest.mark.parametrize(("n", "decision"), [(1, "unclear"), (3, "unclear"), (4, "no-go")])
 def test_a_limit_is_not_kept_by_pairs_that_are_too_few(n: int, decision: str) -> None:
     grown = verdict(300.0, "compile_cold", n=n)
     compiled = result("mlp", verdicts={FLOOR: verdict(0.0), "compile_cold": grown})
     upgrade = decide([*alike(), compiled], Policy(worst={"compile_cold": 0.1}))
     assert (upgrade.decision, kinds(upgrade, decision)) == (decision, ["worst"])
     assert sentence(upgrade.reasons[0]).endswith(
-        "at most +10.0 % is allowed" if n == 6 else f", n = {n}: {n} of at least 6 pairs"
+        "at most +10.0 % is allowed" if n == 4 else f", n = {n}: {n} of at least 4 pairs"
     )
 
 
 def test_a_limited_case_of_too_few_pairs_of_anything_counts_among_those_without_a_number() -> None:
-    verdicts = {metric: verdict(0.0, metric, n=5) for metric in (FLOOR, "compile_warm")}
+    verdicts = {metric: verdict(0.0, metric, n=3) for metric in (FLOOR, "compile_warm")}
     policy = Policy(worst={FLOOR: 0.1, "compile_warm": 0.1})
     assert decide([*alike(), result("mlp", verdicts=verdicts)], policy).decision == "go"
 
@@ -121,15 +121,25 @@ def _side(one: float, other: float) -> int:
     return (one > other) - (one < other)
 
 
-@pytest.mark.parametrize(("percent", "decision"), [(9.522, "unclear"), (9.4, "go"), (10.5, "no-go")])
-def test_an_interval_beside_its_limit_reads_as_it_was_judged(percent: float, decision: str) -> None:
+@pytest.mark.parametrize(
+    ("percent", "decision", "sure"),
+    [(9.6, "go", True), (9.95, "unclear", True), (10.5, "unclear", False), (11.0, "no-go", True)],
+)
+def test_an_interval_beside_its_limit_reads_as_it_was_judged(
+    percent: float, decision: str, sure: bool
+) -> None:
+    # Error 0.063 %, 5 degrees and 17 with those of the others, 20 of 76 parts of 1 %: refuted up to 9.77 %,
+    # proved alone from 10.4 % on and among 31 cases from 10.7 % on.
     upgrade = decide([*alike(30), result("slow", percent)])
     assert upgrade.decision == decision
-    for reason in upgrade.reasons:
-        if reason.kind == "worst":
-            change, low, high, limit = _read(sentence(reason))
-            assert low < change < high and high > limit == 10.0
-            assert (low > limit) == (reason.speaks == "no-go")
+    (worst,) = [reason for reason in upgrade.reasons if reason.kind == "worst"]
+    if decision == "go":
+        assert sentence(worst) == "no case of 31 is slower by 10 % or more"
+        return
+    change, low, high, limit = _read(sentence(worst))
+    assert low < change < high and high > limit == 10.0
+    assert (low > limit) == (worst.speaks == "no-go" or not sure)
+    assert sentence(worst).endswith("is not proved to be exceeded among 31 cases") == (not sure)
 
 
 def test_the_limit_of_a_geomean_too() -> None:

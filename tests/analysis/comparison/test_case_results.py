@@ -9,6 +9,7 @@ import pytest
 from analysis.comparison.case_results import judge_case
 from analysis.comparison.plan import Plan
 from analysis.comparison.thresholds import Threshold
+from analysis.comparison.verdict import BEYOND
 from records.outcomes import Outcome
 from support.builders.run_records import FIRST_NIGHT, an_outcome
 
@@ -73,8 +74,10 @@ def test_thresholds_and_the_plan_are_the_callers() -> None:
     old, new = still(replicates()), replicates(slower=0.05)
     lenient = {"latency_floor": Threshold(0.20)}
     assert judge_case("eager", old, new, lenient).verdicts["latency_floor"].word == "same"
-    later = judge_case("eager", old, new, plan=Plan(smallest=8)).verdicts["latency_floor"]
-    assert (later.word, later.reason) == ("unclear", "6 of at least 8 pairs")
+    sooner = judge_case("eager", old, new, plan=Plan(4)).verdicts["latency_floor"]
+    assert (sooner.n, sooner.left_out) == (4, (BEYOND,) * 2)
+    unsure = judge_case("eager", old, new, plan=Plan(alpha=1e-12)).verdicts["latency_floor"]
+    assert (unsure.word, unsure.n) == ("unclear", 6)
 
 
 def test_a_case_that_broke_has_no_verdict_and_says_why() -> None:

@@ -17,7 +17,7 @@ OLD, NEW, CANARY = an_environment("2.13.0"), an_environment("2.15.0"), an_enviro
 COMPARISON = Comparison(
     OLD.fingerprint,
     NEW.fingerprint,
-    Plan(4, 8),
+    Plan(8, alpha_same=0.1),
     Policy(
         thresholds={"latency_floor": Threshold(0.02), "rss_peak": Threshold(0.05, 8.0, exact=True)},
         must_not_regress=("bert*", "gpt*"),
@@ -48,13 +48,21 @@ def test_one_from_before_other_metrics_had_a_say_is_for_one_metric_alone() -> No
     assert Comparison.from_body(body) == replace(COMPARISON, also=())
 
 
+def test_one_from_when_plans_chose_their_looks_and_policies_had_no_material_limit_has_the_usual() -> None:
+    body = Comparison("a", "b", Plan(), Policy()).to_body()
+    del body["policy"]["case"]
+    body["plan"] = {"smallest": 6, "largest": 12, "step": 2, "alpha": 0.01, "alpha_same": 0.05}
+    assert Comparison.from_body(body) == Comparison("a", "b", Plan(12), Policy(case=0.05))
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"policy": None},
         {"policy": {"metric": "speed", "thresholds": {}, "must_not_regress": [], "may_break": []}},
-        {"plan": {"smallest": 6, "largest": 10**9}},
-        {"plan": {"smallest": "6", "largest": 12}},
+        {"plan": {"largest": 10**9}},
+        {"plan": {"largest": "12"}},
+        {"plan": {"largest": 12, "pairs": 6}},
         {"asked": ["2.13.0"]},
         {"options": 3},
     ],

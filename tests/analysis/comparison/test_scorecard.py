@@ -63,7 +63,7 @@ def test_a_warm_compile_that_takes_longer_stands_in_the_reasons_with_its_number(
     cases = [*(compiles(f"same{number}", 0.0) for number in range(8)), compiles("gpt", 22.0)]
     (reason,) = about(decide(cases), WARM)
     assert (reason.speaks, reason.kind, reason.warning) == ("go", "compile", False)
-    assert "1 of 9 cases is slower" in sentence(reason) and "gpt +22.2 % [+19.7 %, +24.7 %]" in sentence(
+    assert "1 of 9 cases is slower" in sentence(reason) and "gpt +22.2 % [+20.0 %, +24.3 %]" in sentence(
         reason
     )
     cases.append(compiles("bert", 30.0))
@@ -94,7 +94,7 @@ def test_the_mean_of_memory_has_a_limit() -> None:
 
 
 @pytest.mark.parametrize("percent", [0.0, 10.0, 31.0, 80.0, 400.0])
-@pytest.mark.parametrize(("metric", "n"), [(COLD, 1), (WARM, 5), ("first_call", 1), (MEMORY, 1)])
+@pytest.mark.parametrize(("metric", "n"), [(COLD, 1), (WARM, 3), ("first_call", 1), (MEMORY, 1)])
 def test_what_is_not_proved_never_makes_an_upgrade_unclear(metric: str, n: int, percent: float) -> None:
     case = compiles("gpt", percent, metric, n)
     upgrade = decide([*alike(), case], Policy(compile_time=Limits(0.25, 0.5, 0.1, blocks=("worst", "mean"))))
@@ -228,10 +228,10 @@ def test_a_mean_is_held_against_its_limit_with_whole_weights() -> None:
     blocks = Policy(compile_time=Limits(0.25, 2.0, 0.10, blocks=("mean",)))
     upgrade = decide(cases, blocks)
     (score,) = upgrade.scorecard.compile_time.metrics
-    # Most of the four imprecise cases is left out of the mean that is shown, and it is within the limit.
-    assert (score.mean.change or 0) < math.log(1.10) < (score.mean.unreduced.low or 0)
+    # The four imprecise cases count as much as any other: a third of ln 1.6, and what wobbles.
+    assert score.mean.change == pytest.approx(math.log(1.6) / 3, abs=0.005)
     assert (upgrade.decision, upgrade.scorecard.compile_time.state) == ("no-go", "no-go")
-    assert "at its whole weight +17.4 % [+16.6 %, +18.3 %]: at most +10.0 %" in sentence(upgrade.reasons[0])
+    assert "over 12 cases: +17.4 % [+16.6 %, +18.3 %]: at most +10.0 %" in sentence(upgrade.reasons[0])
 
 
 def test_limits_are_stored_with_the_comparison_and_a_stored_one_without_them_has_the_usual() -> None:

@@ -17,6 +17,9 @@ from analysis.comparison.verdict import judge
 from reports.text.reason_text import exclusion, sentence
 from support.builders.upgrade_cases import FLOOR, alike, kinds, result, verdict
 
+#: The kinds of reasons that speak for a go where all rules over the suite are kept.
+RULES = ["worst", "share", "overall"]
+
 
 def test_nothing_worse_is_a_go() -> None:
     upgrade = decide(alike())
@@ -65,7 +68,7 @@ def test_what_must_not_regress_may_not_break_whatever_glob_it_matches_besides(
 @pytest.mark.parametrize("status", BROKEN)
 def test_what_works_again_speaks_for_it(status: str) -> None:
     upgrade = decide([*alike(), result("mlp", old=CaseSide(status), verdicts={})])
-    assert (upgrade.decision, kinds(upgrade, "go")) == ("go", ["overall", "repaired", "gained"])
+    assert (upgrade.decision, kinds(upgrade, "go")) == ("go", [*RULES, "repaired", "gained"])
     assert [one.case for one in upgrade.repaired] == ["mlp"]
 
 
@@ -100,7 +103,7 @@ def test_a_case_that_must_not_regress() -> None:
 
 
 def test_a_case_that_must_not_regress_and_could_have() -> None:
-    noisy = result("resnet50/infer/-/eager", 0.3, noise=6.0)
+    noisy = result("resnet50/infer/-/eager", 0.3, noise=40.0)
     upgrade = decide([*alike(20), noisy], Policy(must_not_regress=("resnet50*",)))
     assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["guarded"])
     (settling,) = upgrade.settle
@@ -125,63 +128,74 @@ def test_what_is_no_time_is_worse_or_better_and_never_slower_or_faster() -> None
 
     cases = [needs("a", 30.0), *(needs(f"b{number}", -30.0) for number in range(9))]
     sentences = [sentence(reason) for reason in decide(cases, Policy(metric="rss_peak_steady")).reasons]
-    assert "1 of 10 cases is worse, 10 % by weight (policy: at most 10 % may be worse)" in sentences
+    assert "at most 1 of 10 cases can be worse by 5 % or more" in sentences
     assert "9 of 10 cases are better" in sentences
     assert not [text for text in sentences if "slower" in text or "faster" in text]
 
 
 def test_too_many_slower_cases() -> None:
-    cases = [*alike(8), result("a", 3.0), result("b", 3.0)]
-    upgrade = decide(cases)
-    assert (upgrade.decision, upgrade.reasons[0].kind) == ("no-go", "share")
+    cases = [*alike(8), result("a", 7.0), result("b", 7.0)]
+    upgrade = decide(cases, Policy(overall=0.1))
+    assert (upgrade.decision, kinds(upgrade, "no-go")) == ("no-go", ["share"])
     assert (
         sentence(upgrade.reasons[0])
-        == "2 of 10 cases are slower, 20 % by weight (policy: at most 10 % may be slower)"
+        == "at least 2 of 10 cases are slower by 5 % or more: a, b (policy: at most 10 % of the cases)"
     )
-    assert decide(cases, Policy(slower_share=0.2)).decision == "go"
+    assert decide(cases, Policy(overall=0.1, slower_share=0.2)).decision == "go"
     # In the user's own mix those two hardly count.
-    assert decide(cases, Policy(weights={"alike*": 4.0})).decision == "go"
+    light = decide(cases, Policy(overall=0.1, weights={"alike*": 4.0}))
+    assert light.decision == "go"
+    assert "cases of at most 10 % of the weight can be slower by 5 % or more" in map(sentence, light.reasons)
+
+
+def test_cases_that_are_slower_by_less_than_what_is_material_are_allowed() -> None:
+    cases = [*alike(8), result("a", 4.0), result("b", 4.0)]
+    assert [one.word for one in decide(cases).verdicts.values()][8:] == ["slower"] * 2
+    assert decide(cases).decision == "go"
+    upgrade = decide(cases, Policy(case=0.03))
+    assert (upgrade.decision, kinds(upgrade, "no-go")) == ("no-go", ["share"])
+    assert "slower by 3 % or more: a, b" in sentence(upgrade.reasons[0])
 
 
 @pytest.mark.parametrize(
-    ("alikes", "slower", "limit", "decision", "text"),
+    ("alikes", "slower", "limit", "decision", "text", "missing"),
     [
-        (35, 4, 0.10, "no-go", "4 of 39 cases are slower, 10.3 % by weight"),
-        (249, 1, 0.005, "go", "1 of 250 cases is slower, 0.4 % by weight"),
-        (39, 1, 0.025, "go", "1 of 40 cases is slower, 2.5 % by weight"),
-        (40, 1, 0.0225, "no-go", "1 of 41 cases is slower, 2.4 % by weight"),
-        (0, 1, 1.0, "go", "1 of 1 case is slower, 100 % by weight"),
+        (35, 4, 0.10, "no-go", "at least 4 of 39 cases are", "4 of 39 cases have no interval, 10.3 %"),
+        (249, 1, 0.005, "go", "at most 1 of 250 cases can be", "1 of 250 cases has no interval, 0.4 %"),
+        (39, 1, 0.025, "go", "at most 1 of 40 cases can be", "1 of 40 cases has no interval, 2.5 %"),
+        (40, 1, 0.0225, "no-go", "at least 1 of 41 cases is", "1 of 41 cases has no interval, 2.4 %"),
+        (0, 1, 1.0, "go", "at most 1 of 1 case can be", "1 of 1 case has no interval, 100 %"),
     ],
 )
 def test_a_share_beside_its_limit_reads_as_it_was_judged(
-    alikes: int, slower: int, limit: float, decision: str, text: str
+    alikes: int, slower: int, limit: float, decision: str, text: str, missing: str
 ) -> None:
-    cases = [*alike(alikes), *(result(f"slow{number}", 3.0) for number in range(slower))]
+    named = [f"slow{number}" for number in range(slower)]
+    cases = [*alike(alikes), *(result(name, 7.0) for name in named)]
     upgrade = decide(cases, Policy(slower_share=limit, overall=1.0))
     (share,) = [reason for reason in upgrade.reasons if reason.kind == "share"]
-    assert (share.speaks, sentence(share)) == (
-        decision,
-        f"{text} (policy: at most {100 * limit:.6g} % may be slower)",
-    )
-    lost = [result(f"lost{number}", new=CaseSide("lost"), verdicts={}) for number in range(slower)]
-    (missing,) = [
+    policy = f": {', '.join(named)} (policy: at most {100 * limit:.6g} % of the cases)"
+    text = f"{text} slower by 5 % or more" + (policy if decision == "no-go" else "")
+    assert (share.speaks, sentence(share)) == (decision, text)
+    lost = [result(name, new=CaseSide("lost"), verdicts={}) for name in named]
+    (unmeasured,) = [
         reason
         for reason in decide([*alike(alikes), *lost], Policy(unmeasured_share=limit)).reasons
         if reason.kind == "unmeasured"
     ]
-    text = text.replace("are slower", "have no interval").replace("is slower", "has no interval")
-    assert sentence(missing) == f"{text}: at most {100 * limit:.6g} % may have none"
+    assert sentence(unmeasured) == f"{missing} by weight: at most {100 * limit:.6g} % may have none"
 
 
 def test_many_that_could_be_slower_are_unclear() -> None:
-    doubtful = [result(f"noisy{number}", 0.4, noise=5.0) for number in range(3)]
-    upgrade = decide([*alike(7), *doubtful])
-    assert (upgrade.decision, upgrade.reasons[0].kind) == ("unclear", "share")
+    doubtful = [result(f"noisy{number}", 2.0, noise=16.0) for number in range(3)]
+    upgrade = decide([*alike(7), *doubtful], Policy(overall=0.05))
+    assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["share"])
+    # That two are is not refuted by the two of which least is known, the third having the same pairs.
     assert sentence(upgrade.reasons[0]) == (
-        "0 of 10 cases are slower. 3 are not yet measured precisely enough (policy: at most 10 % may be "
-        "slower)"
+        "that at most 1 of 10 cases can be slower by 5 % or more is not proved; least is known of noisy0, "
+        "noisy1 (policy: at most 10 % of the cases)"
     )
-    assert {one.case for one in upgrade.settle} == {"noisy0", "noisy1", "noisy2"}
+    assert {one.case for one in upgrade.settle} == {"noisy0", "noisy1"}
 
 
 def test_an_exact_metric_that_is_0_everywhere_is_measured() -> None:
@@ -191,7 +205,7 @@ def test_an_exact_metric_that_is_0_everywhere_is_measured() -> None:
 
     policy = Policy(metric="graph_breaks", worst={})
     upgrade = decide(breaking(0), policy)
-    assert (upgrade.decision, kinds(upgrade, "go")) == ("go", ["overall", "gained"])
+    assert (upgrade.decision, kinds(upgrade, "go")) == ("go", ["share", "overall", "gained"])
     assert upgrade.overall.change is None
     assert decide([*breaking(0), *breaking(1)], policy).decision == "no-go"
     assert decide(breaking(0), Policy(metric="graph_breaks", worst={}, overall=-0.1)).decision == "unclear"
@@ -234,23 +248,15 @@ def test_the_geomean_has_a_limit() -> None:
     assert decide([result(f"c{n}", -5.0) for n in range(5)], Policy(overall=-0.02)).decision == "go"
 
 
-def test_a_case_that_counts_less_in_the_geomean_is_named() -> None:
-    wild = result("wild", 11.0, noise=90.0)
-    upgrade = decide([*alike(9), wild])
-    ((case, part),) = upgrade.overall.reduced
-    assert (case, upgrade.overall.cases) == ("wild", 10) and part < 0.05
-    assert upgrade.overall.change == pytest.approx(decide(alike(9)).overall.change, abs=0.002)
-    (overall,) = [reason for reason in upgrade.reasons if reason.kind == "overall"]
-    assert "wild" in sentence(overall) and "with every case at its whole weight +1." in sentence(overall)
-
-
 def test_a_case_that_is_worse_and_imprecise_counts_whole_against_the_limit() -> None:
-    # Only the mean has a limit, and the three cases that break it are the noisiest.
-    worse = [result(f"worse{number}", 3.6, noise=8.0) for number in range(3)]
-    policy = Policy(slower_share=1.0, worst={}, overall=0.01)
-    upgrade = decide([*alike(7), *worse], policy)
-    assert upgrade.overall.high is not None and upgrade.overall.high < math.log(1.01)
+    # Only the mean has a limit, and the three cases that may break it are the noisiest.
+    policy, limit = Policy(slower_share=1.0, worst={}, overall=0.01), math.log(1.01)
+    upgrade = decide([*alike(7), *(result(f"worse{number}", 3.6, noise=8.0) for number in range(3))], policy)
+    low, high = upgrade.overall.low, upgrade.overall.high
+    assert low is not None and high is not None and low < limit < high
     assert (upgrade.decision, kinds(upgrade, upgrade.decision)) == ("unclear", ["overall"])
+    known = decide([*alike(7), *(result(f"worse{number}", 3.6) for number in range(3))], policy)
+    assert (known.decision, kinds(known, "no-go")) == ("no-go", ["overall"])
 
 
 def test_a_replicate_that_broke_now_and_then_is_unclear() -> None:
@@ -386,3 +392,10 @@ def test_no_case_is_lost_and_nothing_broken_is_a_go(drawn: list[tuple[str, str, 
         assert upgrade.decision == "no-go"
     backwards = decide(cases[::-1])
     assert (backwards.decision, len(backwards.reasons)) == (upgrade.decision, len(upgrade.reasons))
+    assert {*backwards.blockers} == {*upgrade.blockers}
+    assert backwards.without_blockers == upgrade.without_blockers
+    if upgrade.suite and backwards.suite:
+        assert [rule.state for rule in backwards.suite.rules] == [rule.state for rule in upgrade.suite.rules]
+    if upgrade.without_blockers:
+        others = [case for case in cases if case.case not in upgrade.blockers]
+        assert upgrade.decision == "no-go" and decide(others).decision == upgrade.without_blockers

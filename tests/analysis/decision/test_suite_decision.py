@@ -170,11 +170,20 @@ def test_first_looks_come_first_and_pairs_go_where_they_decide() -> None:
 
 
 def test_what_is_out_of_reach_ends_the_measuring() -> None:
-    wild = a_case("wild", -0.3, pairs=32, spread=0.6, weight=0.01)
+    # 5 % +- 21 %: 2.6 errors of luck leave a p of 0.2 % at 32 pairs, and a look there has a tenth of 1 %.
+    far = (0.65, -0.55) * 12
+    wild = CasePairs("wild", far, (True, True, False, False) * 6, weight=0.01)
     decision = judge_suite([wild, *(a_case(f"case-{n}") for n in range(9))])
     assert states(decision) == {"worst": "open", "share": "kept", "mean": "kept"}
     assert not decision.rule("worst").within_reach
     assert next_pairs(decision, [1.0] * 10).reason == "out of reach"
+    # Of a faster one with the same spread luck may yet refute it.
+    luckier = CasePairs("wild", tuple(one - 0.1 for one in far), wild.new_first, weight=0.01)
+    hopeful = judge_suite([luckier, *(a_case(f"case-{n}") for n in range(9))])
+    assert hopeful.rule("worst").state == "open" and hopeful.rule("worst").within_reach
+    # And where it gets no more pairs, it is out of reach at once.
+    ended = judge_suite([luckier, *(a_case(f"case-{n}") for n in range(9))], ended=("wild",))
+    assert not ended.rule("worst").within_reach
 
 
 @pytest.mark.parametrize(
