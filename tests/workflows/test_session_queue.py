@@ -263,7 +263,8 @@ def test_a_suite_without_a_change_ends_after_its_first_look():
 
 
 def test_pairs_go_to_the_case_that_is_in_doubt():
-    measured = upgrade_queue({**TEN, A: 0.09}, spread=0.01)
+    # The others are a little faster, so that the mean is in no doubt.
+    measured = upgrade_queue({**dict.fromkeys(TEN, -0.005), A: 0.085}, spread=0.01)
     doubted = measured.pairs.pop(A)
     assert doubted > max(measured.pairs.values())
 
