@@ -119,7 +119,9 @@ def because(upgrade: Upgrade) -> str:
     """What weighs most for the decision."""
     first, more = printable(sentence(upgrade.grounds[0])), len(upgrade.grounds) - 1
     if upgrade.decision == "go":
-        text = f"nothing that the policy forbids is left possible. {first}"
+        # Of a suite no sentence begins with the name of a case.
+        begin = first[:1].upper() + first[1:] if upgrade.grounds[0].kind in ("worst", "share") else first
+        text = f"nothing that the policy forbids is left possible. {begin}"
     else:
         text = first + (f"; and {plural(more, 'more reason')}" if more else "")
     if not upgrade.warnings:
