@@ -22,7 +22,7 @@ from support.builders.upgrade_reports import (
 
 
 def an_unclear_upgrade() -> Report:
-    return reported([a_result(f"case{n}/infer/-/eager", 0.4, noise=40.0) for n in range(6)])
+    return reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)])
 
 
 UPGRADES = {
