@@ -26,6 +26,7 @@ _PLACES = {
     "broken in both": 2,
     "repaired": 3,
     "not measured": 4,
+    "waived": 4,
     "no data": 4,
     "not comparable": 4,
 }
@@ -76,6 +77,8 @@ class Row:
     @property
     def summary(self) -> str:
         """The verdict in words, or how the case ended; why it did stands among the exclusions."""
+        if self.standing == "waived":
+            return self.standing
         if self.result.works:
             said = wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
             return f"{said}; {self.result.turns}" if self.result.turns else said
@@ -84,7 +87,8 @@ class Row:
     @property
     def word(self) -> str:
         """Where it stands in a word: `faster` for a time, `better` for what is none."""
-        return numbers.word(self.verdict) if self.result.works and self.verdict else self.standing
+        judged = self.result.works and self.verdict and self.standing != "waived"
+        return numbers.word(self.verdict) if judged and self.verdict else self.standing
 
     @property
     def sign(self) -> str:
@@ -112,6 +116,8 @@ def rows(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> l
 
 
 def _standing(result: CaseResult, upgrade: Upgrade) -> str:
+    if any(one.matches(result.case) for one in upgrade.waived):
+        return "waived"
     if result.works:
         verdict = upgrade.verdicts.get(result.case)
         return verdict.word if verdict else "no data"

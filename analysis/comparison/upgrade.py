@@ -151,6 +151,8 @@ def _decided(results: Sequence[CaseResult], policy: Policy, plan: Plan) -> Upgra
     verdicts = judged.get(policy.metric, {})
     suite = judged_together(verdicts, policy, plan)
     overall = _overall(suite, verdicts, policy)
+    if policy.metric in scores:
+        scores[policy.metric] = replace(scores[policy.metric], mean=overall)
     found = ordered([*reasons(results, overall, suite, policy), *limit_reasons(scores, policy)])
     decision = found[0].speaks
     return Upgrade(

@@ -32,7 +32,7 @@ UPGRADES = {
     "mixed": a_mixed_upgrade(),
     "large": a_large_upgrade(),
     "empty": reported([]),
-    "unclear": reported([a_result(f"case{n}/infer/-/eager", 0.4, noise=5.0) for n in range(6)]),
+    "unclear": reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)]),
     "running": reported(
         [a_result("a")], ended_at=None, settings={"odd": math.nan, "half": "\ud800", "set": {1}}
     ),

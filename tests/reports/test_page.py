@@ -27,7 +27,7 @@ UPGRADES = {
     "large": a_large_upgrade(),
     "empty": reported([]),
     "go": reported([a_result(f"case{n}/infer/-/eager", -3.0) for n in range(3)]),
-    "unclear": reported([a_result(f"case{n}/infer/-/eager", 0.4, noise=5.0) for n in range(6)]),
+    "unclear": reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)]),
     "broken": reported([a_result("a/infer/-/eager", new=CaseSide("wrong"), verdicts={})]),
     "counts": reported(
         [

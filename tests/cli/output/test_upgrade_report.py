@@ -69,7 +69,7 @@ def test_no_width_cuts_a_case_or_a_number(width: int) -> None:
     case_width = max(len(part) for line in table[1:] if (part := line.split("  ")[0]))
     column = [line[:case_width].strip() for line in table[1:]]
     assert "".join(column) == "".join(row.case for row in rows(*upgrade))
-    for number in ("+310.5 %", "+302.2 % to +319.0 %", "-12.5 %", "+0.50 %"):
+    for number in ("+310.5 %", "+303.4 % to +317.7 %", "-12.5 %", "+0.50 %"):
         assert number in text
     for words in ("notmeasured", "brokeninboth", "nodata"):
         assert words in squeezed(table) or width < 80
@@ -81,7 +81,7 @@ def test_wide_terminals_show_absolute_numbers_and_the_smallest_visible_change() 
         for line in printed(a_mixed_upgrade())
         if line.startswith("resnet50/infer/batch=8,image=224/eager ")
     ]
-    assert " ".join(line.split()).endswith("/eager 48.31 49.98 +3.4 % +3.0 % to +3.9 % 6 ▲ slower ±1.1 %")
+    assert " ".join(line.split()).endswith("/eager 48.31 49.98 +3.4 % +3.1 % to +3.8 % 6 ▲ slower ±1.1 %")
 
 
 def test_every_exclusion_and_every_table_has_a_line() -> None:
@@ -95,7 +95,7 @@ def test_every_exclusion_and_every_table_has_a_line() -> None:
 
 
 def test_what_would_settle_it_stands_between_reasons_and_cases() -> None:
-    lines = printed(reported([a_result(f"case{n}/infer/-/eager", 0.4, noise=5.0) for n in range(6)]))
+    lines = printed(reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)]))
     settle = next(i for i, line in enumerate(lines) if line.startswith("what would settle it: "))
     assert settle < next(i for i, line in enumerate(lines) if line.startswith("case "))
     assert "new pairs, about" in lines[settle + 1]
