@@ -13,6 +13,7 @@ from records.outcomes import MetricDefinition
 from runner import journal
 from support.builders.journals import a_plan, write_journal
 from support.builders.run_records import a_run, an_outcome, measurements_for
+from support.sqlite_files import sqlite_with_tables
 from workflows.ingest import ingest_pending
 
 
@@ -20,7 +21,7 @@ from workflows.ingest import ingest_pending
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder without settings, with one run in journal and database."""
     monkeypatch.setenv("PYROMETER_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{tmp_path}/pyrometer.db")
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", sqlite_with_tables(tmp_path / "pyrometer.db"))
     monkeypatch.chdir(tmp_path)
     write_journal(tmp_path / "data", "run-1")
     with opened(tmp_path) as database:

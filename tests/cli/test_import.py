@@ -18,6 +18,7 @@ from interchange.source_file import NO_TIME
 from runner import machine
 from support.builders.foreign_files import SAMPLES, SUBMITTED, TORCHBENCH, of_json, one_file, written
 from support.site import measured_python
+from support.sqlite_files import sqlite_with_tables
 
 EXAMPLE = Path(cli.__path__[0]).parent / "examples" / "submit_from_training.py"
 #: Of a value that is a number and of one that is none.
@@ -26,9 +27,9 @@ HALF_GOOD = {**TORCHBENCH, "metrics": {**TORCHBENCH["metrics"], "resnet50-eval-l
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of its own for each test, with nothing set."""
+    """A folder of its own for each test, with an empty database and nothing set."""
     folder = tmp_path / "here"
-    folder.mkdir()
+    sqlite_with_tables(folder / "pyrometer.db")
     monkeypatch.chdir(folder)
     for name in ("PYROMETER_CONFIG", "PYROMETER_DATA_DIR", "PYROMETER_DATABASE_URL"):
         monkeypatch.delenv(name, raising=False)
@@ -172,6 +173,7 @@ def test_a_pipe_is_refused_before_it_is_read(here: Path, name: Sequence[str]) ->
 
 
 def test_a_dry_run_stores_nothing_and_makes_no_database(here: Path) -> None:
+    (here / "pyrometer.db").unlink()
     path = written(here, SAMPLES["torchbench"])
     result = typed("import", "--dry-run", path)
     assert result.exit_code == 0 and "would be new: 1 run, 2 outcomes, 1 measurement" in result.stdout

@@ -14,6 +14,7 @@ import pytest
 
 from records.outcomes import Measurement, Outcome
 from runner import journal
+from support.sqlite_files import sqlite_with_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(sys.executable).with_name("pyrometer")
@@ -175,12 +176,13 @@ class Running:
 
 
 class Site:
-    """A folder with a `pyrometer.toml` and a file of cases."""
+    """A folder with a `pyrometer.toml`, a file of cases and an empty database."""
 
     def __init__(self, folder: Path, python: Path, *, settings: str = "") -> None:
         self.folder = folder
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
+        sqlite_with_tables(folder / "pyrometer.db")
         (folder / "cases.py").write_text(CASES)
         head = f'{settings}\n[environments.default]\npython = "{python}"\n'
         (folder / "pyrometer.toml").write_text(head + SUITES)

@@ -21,6 +21,7 @@ from runner import journal
 from runner.errors import JournalError
 from support.builders.run_records import a_run
 from support.site import ADD, LINEAR, RAISES, WOBBLES, of_the_plan
+from support.sqlite_files import sqlite_with_tables
 from workflows.ingest import Ingested, Position, Read, ingest, ingest_pending, pending, storable
 
 pytestmark = pytest.mark.torch
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as opened:
+    with open_database(sqlite_with_tables(tmp_path / "pyrometer.db")) as opened:
         yield opened
 
 

@@ -21,6 +21,7 @@ from records.telemetry import Recording
 from runner.journal import FILE, Journal
 from support.builders.journals import a_header
 from support.builders.run_records import MLP, a_recording, a_run, an_environment, an_outcome
+from support.sqlite_files import sqlite_with_tables
 from workflows.database_upkeep import FOR_EVER, Kept, prune
 from workflows.ingest import ingest, storable
 from workflows.recorder import Recorder
@@ -36,7 +37,7 @@ OUTCOME = Outcome(MLP, ENVIRONMENT, 0, "ok", metrics={"latency": 2.0}, blocks=((
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/pyrometer.db"
+    return sqlite_with_tables(tmp_path / "pyrometer.db")
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_a_recording_reaches_the_database_as_it_was_measured(
     assert telemetry.recording(database, *about) == ROWS
     assert ingest(path, database).new_outcomes == 0, "the journal holds nothing that is not stored"
     assert len(telemetry.windows(database)) == 1 and notes == []
-    with open_database(f"sqlite:///{tmp_path}/another.db") as another:
+    with open_database(sqlite_with_tables(tmp_path / "another.db")) as another:
         assert ingest(path, another).new_outcomes == 1
         assert telemetry.recording(another, *about) == ROWS
 
@@ -92,7 +93,7 @@ def test_a_journal_from_before_telemetry_goes_in(tmp_path: Path, url: str) -> No
         older.append(json.dumps(line | {"crc": zlib.crc32(packed.encode())}).encode() + b"\n")
     (tmp_path / "older").mkdir()
     (tmp_path / "older" / FILE).write_bytes(b"".join(older))
-    with open_database(f"sqlite:///{tmp_path}/another.db") as another:
+    with open_database(sqlite_with_tables(tmp_path / "another.db")) as another:
         done = ingest(tmp_path / "older" / FILE, another)
         assert (done.new_outcomes, done.set_aside) == (1, ())
         assert [m.metric for m in queries.measurements_of_run(another, "tonight")] == ["latency"]

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from cli.commands.database import app
 from db.connection.engine import open_database
 from support.builders.journals import a_plan, write_journal
+from support.sqlite_files import sqlite_with_tables
 from workflows.ingest import ingest_pending
 
 
@@ -28,7 +29,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
 def data_dir(typed: CliRunner, tmp_path: Path) -> Path:
     """The data folder, with one run that is stored."""
     write_journal(tmp_path / ".pyrometer", "run-1")
-    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as database:
+    with open_database(sqlite_with_tables(tmp_path / "pyrometer.db")) as database:
         assert len(list(ingest_pending(tmp_path / ".pyrometer", database))) == 1
     return tmp_path / ".pyrometer"
 

@@ -20,6 +20,7 @@ from records.findings import Notice
 from records.tasks import SchedulerSeen
 from scheduled_jobs.notifications.delivery import MOST_TRIES
 from support.servers.notification_servers import WebSink, served
+from support.sqlite_files import sqlite_with_tables
 
 
 def undated(text: str) -> str:
@@ -32,7 +33,7 @@ class Typed:
 
     def __init__(self, folder: Path, web: WebSink) -> None:
         self.folder, self.web = folder, web
-        self.database = f"sqlite:///{folder}/pyrometer.db"
+        self.database = sqlite_with_tables(folder / "pyrometer.db")
 
     def settings(self, *urls: str) -> None:
         (self.folder / "pyrometer.toml").write_text(f"[alerts]\ntargets = {json.dumps(urls)}\n")
@@ -138,19 +139,18 @@ def test_an_earlier_night_is_told_as_it_was(typed: Typed) -> None:
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(typed: Typed, arguments: tuple[str, ...], sentence: str) -> None:
-    open_database(typed.database).close()
     said = typed("digest", *arguments)
     assert said.exit_code == 2 and said.stderr.startswith(f"pyrometer: {sentence}")
     assert said.stderr.count("\n") == 1
 
 
 def test_the_first_night_is_told_of(typed: Typed) -> None:
-    open_database(typed.database).close()
     said = typed("digest", "--date", "1970-01-01")
     assert said.exit_code == 0 and said.stdout.startswith("Pyrometer 1970-01-01: nothing was due")
 
 
 def test_without_a_database_there_is_nothing_to_tell_of(typed: Typed) -> None:
+    (typed.folder / "pyrometer.db").unlink()
     said = typed("digest")
     assert said.exit_code == 2 and said.stderr.startswith("pyrometer: There is no database")
     assert not (typed.folder / "pyrometer.db").exists()
@@ -169,7 +169,6 @@ def test_a_test_message_reaches_each_target_and_says_which_it_did_not(typed: Typ
 
 
 def test_nobody_to_tell_is_said_with_the_way_out(typed: Typed) -> None:
-    open_database(typed.database).close()
     typed.settings()
     for arguments in (("alerts", "test"), ("digest", "--send")):
         said = typed(*arguments)

@@ -21,6 +21,7 @@ from records.evidence import Confirmation, Continuation, Evidence, NeighbourVerd
 from scheduled_jobs.detection.evidence import pair_verdict
 from support.builders.detection_nights import HOSTILE, TOML, Nights, a_finding, a_regression
 from support.builders.run_records import MLP, RESNET, a_night
+from support.sqlite_files import sqlite_with_tables
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Databa
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "pyrometer.toml").write_text('timezone = "Europe/Berlin"\n' + TOML)
-    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as opened:
+    with open_database(sqlite_with_tables(tmp_path / "pyrometer.db")) as opened:
         Nights(opened).add(range(4))
         yield opened
 

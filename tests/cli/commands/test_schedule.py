@@ -22,6 +22,7 @@ from db.queue.queries import task, tasks
 from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import machine_name, this_process
+from support.sqlite_files import sqlite_with_tables
 
 TOML = """
 timezone = "Europe/Berlin"
@@ -38,6 +39,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for variable in [name for name in os.environ if name.startswith("PYROMETER_")]:
         monkeypatch.delenv(variable)
     (tmp_path / "pyrometer.toml").write_text(TOML)
+    sqlite_with_tables(tmp_path / "pyrometer.db")
     return tmp_path
 
 

@@ -15,6 +15,7 @@ from db.connection.engine import Database, open_database
 from db.findings import store as findings
 from support.builders.detection_nights import Nights, a_regression
 from support.pages import APP, html, text
+from support.sqlite_files import sqlite_with_tables
 
 PAGE = "app_pages/regressions.py"
 RULES = AccessRules(login="proxy", ask="<perf>@example.com", logout="/oauth2/sign_out?rd=%2F&x=1")
@@ -26,7 +27,7 @@ Read = Callable[..., AppTest]
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """A database with one finding."""
-    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as opened:
+    with open_database(sqlite_with_tables(tmp_path / "pyrometer.db")) as opened:
         Nights(opened).add(range(4))
         a_regression(opened)
         yield opened
@@ -34,7 +35,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def read(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Read]:
-    monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{tmp_path}/pyrometer.db")
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", sqlite_with_tables(tmp_path / "pyrometer.db"))
     reader.hold(RULES)
 
     def open_it(name: str, may_triage: bool, until: float | None = None) -> AppTest:

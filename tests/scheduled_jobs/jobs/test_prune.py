@@ -13,6 +13,7 @@ from runner.journal import Journal
 from scheduled_jobs.jobs.prune import prune_rows
 from support.builders.detection_nights import job_context
 from support.builders.journals import write_journal
+from support.sqlite_files import sqlite_with_tables
 
 NOW = datetime.now(UTC)
 TASK = Task(
@@ -30,7 +31,7 @@ TASK = Task(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    with open_database(f"sqlite:///{tmp_path}/database/pyrometer.db"):
+    with open_database(sqlite_with_tables(tmp_path / "database/pyrometer.db")):
         return tmp_path
 
 

@@ -21,6 +21,7 @@ from support.builders.journals import a_header
 from support.fakes import folder_hosts
 from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
 from support.servers.schedulers import Process, executions, scheduler, settled, until
+from support.sqlite_files import sqlite_with_tables
 
 AN_ENVIRONMENT = {
     "name": "an environment",
@@ -110,7 +111,7 @@ class Fleet:
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
     """Where it does not depend on the database."""
-    url = f"sqlite:///{tmp_path}/pyrometer.db"
+    url = sqlite_with_tables(tmp_path / "pyrometer.db")
     with open_database(url, timeout=30) as database:
         yield Fleet(tmp_path, url, database)
 

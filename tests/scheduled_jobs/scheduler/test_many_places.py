@@ -25,6 +25,7 @@ from scheduled_jobs.scheduler.process_identity import this_process
 from scheduled_jobs.scheduler.worker_pool import PoolWorker
 from scheduled_jobs.scheduler.worker_slot import Lost, Released, RunningTask
 from support.servers import schedulers
+from support.sqlite_files import sqlite_with_tables
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -133,8 +134,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    (tmp_path / "many").mkdir()
-    with open_database(f"sqlite:///{tmp_path}/many/pyrometer.db") as opened:
+    with open_database(sqlite_with_tables(tmp_path / "many/pyrometer.db")) as opened:
         yield opened
 
 

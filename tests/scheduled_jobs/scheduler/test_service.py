@@ -29,6 +29,7 @@ from scheduled_jobs.scheduler.planner import trigger_schedule
 from support.builders.journals import a_header
 from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
 from support.servers.schedulers import a_service, executions, scheduler, settled, until
+from support.sqlite_files import sqlite_with_tables
 
 AN_ENVIRONMENT = {
     "name": "an environment",
@@ -109,7 +110,7 @@ class Place:
 @pytest.fixture
 def sqlite_place(tmp_path: Path) -> Iterator[Place]:
     """Where it does not depend on the database."""
-    url = f"sqlite:///{tmp_path}/pyrometer.db"
+    url = sqlite_with_tables(tmp_path / "pyrometer.db")
     with open_database(url, timeout=30) as database:
         yield Place(tmp_path, url, database)
 
@@ -141,7 +142,7 @@ def test_a_task_is_measured_and_its_history_looked_at(sqlite_place: Place) -> No
 def test_once_does_what_is_due_and_ends(sqlite_place: Place) -> None:
     first, tidied = sqlite_place.fire(), sqlite_place.fire(schedule="tidy")
     with scheduler(sqlite_place.url, sqlite_place.data_dir, "once") as alive:
-        assert alive.process.wait(60) == 0
+        assert alive.wait() == 0
     sqlite_place.whole(first)
     assert sqlite_place.now(tidied).result["summary"] == "nothing is old enough"
     assert {each.state for each in tasks(sqlite_place.database)} == {"done"}
@@ -254,7 +255,7 @@ def test_a_zombie_that_comes_back_changes_nothing(sqlite_place: Place) -> None:
     enqueued = sqlite_place.fire("patient")
     with scheduler(sqlite_place.url, sqlite_place.data_dir) as frozen:
         sqlite_place.midway()
-        frozen.process.send_signal(signal.SIGSTOP)
+        frozen.send(signal.SIGSTOP)
         # What another machine's reaper does after a minute of silence.
         current = sqlite_place.now(enqueued)
         assert current.token is not None
@@ -262,7 +263,7 @@ def test_a_zombie_that_comes_back_changes_nothing(sqlite_place: Place) -> None:
         sqlite_place.go_on()
         with scheduler(sqlite_place.url, sqlite_place.data_dir, machine="elsewhere"):
             done = sqlite_place.over(enqueued)
-        frozen.process.send_signal(signal.SIGCONT)
+        frozen.send(signal.SIGCONT)
         frozen.wait_for("stale", task=enqueued.id)
     assert sqlite_place.now(enqueued) == done
     assert sqlite_place.ends(enqueued) == ["stale", "done"]

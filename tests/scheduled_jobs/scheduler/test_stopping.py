@@ -20,6 +20,7 @@ from scheduled_jobs.jobs.context import JobContext, JobResult, Stopped
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from support.servers.schedulers import a_service, settled, until
+from support.sqlite_files import sqlite_with_tables
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -32,7 +33,7 @@ class Stopping:
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "pyrometer.db"
-        self.url = f"sqlite:///{self.file}"
+        self.url = sqlite_with_tables(self.file)
         self.database: Database = open_database(self.url)
         parts = [NewTask("quick", "measure", {}), NewTask("slow", "prune", {})]
         plan_run(self.database, "night", NOW, "timetable", parts, NOW)

@@ -16,6 +16,7 @@ from scheduled_jobs.jobs.context import JobContext
 from scheduled_jobs.scheduler import task_runs
 from support.builders.journals import write_journal
 from support.measuring import wait_until
+from support.sqlite_files import sqlite_with_tables
 from workflows import ingest
 
 LANES = ("20260601-000000-aaaaaaaa", "20260601-000000-bbbbbbbb", "20260601-000000-cccccccc")
@@ -29,7 +30,7 @@ def no_child(*_: object, **__: object) -> Never:
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/pyrometer.db"
+    return sqlite_with_tables(tmp_path / "pyrometer.db")
 
 
 @pytest.fixture

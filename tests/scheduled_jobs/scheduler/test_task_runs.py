@@ -21,6 +21,7 @@ from scheduled_jobs.jobs.context import ChildExit, ChildLost, JobContext, OnEven
 from scheduled_jobs.scheduler.process_identity import Owner
 from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement
 from support.builders.journals import a_header, a_plan, an_outcome, write_journal
+from support.sqlite_files import sqlite_with_tables
 from workflows.errors import CANNOT_RESUME
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -110,7 +111,7 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    url = f"sqlite:///{tmp_path}/pyrometer.db"
+    url = sqlite_with_tables(tmp_path / "pyrometer.db")
     with open_database(url) as database:
         yield Place(tmp_path, url, database)
 

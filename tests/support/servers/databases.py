@@ -1,7 +1,6 @@
 """Fixtures: a database to test with, once as SQLite and once in a real Postgres server of our own."""
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 from db.connection.engine import Database, open_database
 from support.servers.postgres import PostgresServer, postgres_binaries
+from support.sqlite_files import sqlite_with_tables
 
 BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
@@ -33,14 +33,6 @@ def postgres() -> Iterator[PostgresServer]:
             server.stop()
 
 
-@pytest.fixture(scope="session")
-def sqlite_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An SQLite file with today's tables, to be copied: to migrate takes longer than most tests."""
-    file = tmp_path_factory.mktemp("tables") / "pyrometer.db"
-    open_database(f"sqlite:///{file}").close()
-    return file
-
-
 @pytest.fixture(params=BOTH)
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of a database without tables; of SQLite's, not even the file is there."""
@@ -51,7 +43,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of a database without rows, with today's tables."""
     if request.param == "sqlite":
-        shutil.copyfile(request.getfixturevalue("sqlite_tables"), tmp_path / "pyrometer.db")
+        sqlite_with_tables(tmp_path / "pyrometer.db")
     yield from _new_database(request, tmp_path, "postgres")
 
 

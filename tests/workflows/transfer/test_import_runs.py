@@ -28,6 +28,7 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
+from support.sqlite_files import sqlite_with_tables
 from workflows.database_upkeep import check
 from workflows.transfer import export_runs
 from workflows.transfer.import_runs import Amount, ImportSummary, import_path, keep
@@ -230,7 +231,7 @@ def test_points_that_nobody_defines_are_set_aside(tmp_path: Path, sqlite: Databa
     kept(sqlite, *runs, metrics=[SPEED])
     path = tmp_path / "runs.jsonl"
     path.write_bytes(export_of(sqlite).replace(b'"title":"Speed"', b'"title":"Spaed"'))
-    with open_database(f"sqlite:///{tmp_path}/other.db") as other:
+    with open_database(sqlite_with_tables(tmp_path / "other.db")) as other:
         arrived = read(path, other)
         assert arrived.new == Amount(2, 2, 2)
         damaged, *reasons = (problem.sentence for problem in arrived.set_aside)
@@ -240,7 +241,7 @@ def test_points_that_nobody_defines_are_set_aside(tmp_path: Path, sqlite: Databa
         # What it means here says nothing of what it meant there.
         save_metrics(other, [SPEED])
         assert read(path, other).new == NOTHING
-    with open_database(f"sqlite:///{tmp_path}/third.db") as third:
+    with open_database(sqlite_with_tables(tmp_path / "third.db")) as third:
         arrived = kept(third, *runs)
         assert [problem.sentence for problem in arrived.set_aside] == [
             "metric tool.speed is defined neither in the file nor here; its points are left out"
