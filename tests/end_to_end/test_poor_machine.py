@@ -32,6 +32,7 @@ def test_a_poor_machine_is_measured_and_told_what_it_lacks(site: Site) -> None:
     home = site.temporary / "home"
     poor = {"HOME": str(home), "PATH": str(site.temporary), "CUDA_VISIBLE_DEVICES": ""}
     site.before_exec = obey_permissions
+    (site.folder / "pyrometer.db").unlink()
     site.folder.chmod(0o555)
     try:
         done = site.run("quick", "--replicates", "1", **poor)

@@ -75,16 +75,19 @@ SUITES = f"""
 cases = ["{ADD}", "{LINEAR}"]
 replicates = 2
 measure_seconds = 0.05
+warm_up_max_seconds = 0.1
 
 [suites.mixed]
 cases = ["{ADD}", "{LINEAR}", "{RAISES}", "{WOBBLES}"]
 replicates = 2
 measure_seconds = 0.05
+warm_up_max_seconds = 0.1
 
 [suites.long]
 cases = ["{ADD}", "{LINEAR}"]
 replicates = 6
 measure_seconds = 0.05
+warm_up_max_seconds = 0.1
 """
 
 
