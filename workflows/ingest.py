@@ -219,7 +219,7 @@ def store_pending(app: AppContext) -> None:
         app.reporter.note(str(error))
 
 
-def store_beside_looking(app: AppContext) -> None:
+def store_then_read(app: AppContext) -> None:
     """`store_pending` where the database is this folder's; of another one only report what it lacks.
 
     A variable that names a database, and no data folder with it, points elsewhere: at a copy, at a backup.
@@ -304,8 +304,8 @@ def _mark(path: Path) -> tuple[int, int]:
     try:
         size, outcomes, *by = path.with_name(_STORED).read_text().split(" ")
         # Which version this is takes a millisecond to learn, and there are as many marks as runs.
-        told = not by or by == [version("pyrometer")]
-        return (int(size), int(outcomes)) if told else (0, 0)
+        known = not by or by == [version("pyrometer")]
+        return (int(size), int(outcomes)) if known else (0, 0)
     except (OSError, ValueError):
         return 0, 0
 

@@ -223,7 +223,7 @@ class _Run:
         """Close what is planned and not needed any more."""
         spared: Counter[tuple[str, str]] = Counter()
         for planned, reason in self._queue.settled():
-            self._keep(_without(planned, "skipped", reason), told=False)
+            self._keep(_without(planned, "skipped", reason), report=False)
             spared[planned.case, reason] += 1
         for (case, reason), many in spared.items():
             self._watcher.spared(case, many, reason)
@@ -271,7 +271,7 @@ class _Run:
             self._under_way.entered(event.planned, event.phase)
             self._watcher.entered(event.planned, event.phase, self._under_way.left() + self._later)
 
-    def _keep(self, outcome: Outcome, *, told: bool = True) -> None:
+    def _keep(self, outcome: Outcome, *, report: bool = True) -> None:
         if outcome.planned in self._kept:
             return
         self._kept.add(outcome.planned)
@@ -280,7 +280,7 @@ class _Run:
         self._under_way.over(outcome.planned)
         self._durations.learn(outcome)
         self._queue.learn(outcome)
-        if told:
+        if report:
             self._watcher.measured(outcome)
 
     def _next(self, spent: float) -> SessionPlan | None:

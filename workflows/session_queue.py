@@ -83,7 +83,7 @@ class _Case:
     over: str = ""
 
     @property
-    def told(self) -> int:
+    def measured_pairs(self) -> int:
         """How many of its pairs have told something, as far as their outcomes say."""
         silent = {one.replicate for one in self.outcomes if one.status in _SAYS_NOTHING}
         return len({one.replicate for one in self.outcomes} - silent)
@@ -117,7 +117,7 @@ class Pairs:
         for one in planned:
             numbers[one.case].add(one.replicate)
         self._cases = {case: _Case(deque(sorted(each))) for case, each in numbers.items()}
-        self._told: set[Planned] = set()
+        self._reported: set[Planned] = set()
 
     def next(self, fits: Fits) -> SessionPlan | None:
         """The pair with the lowest number, of the first case that has one to come."""
@@ -136,7 +136,7 @@ class Pairs:
         lacking: dict[str, list[SessionPlan]] = {}
         for case in open_cases:
             one = self._cases[case]
-            if (missing := self._first_look - one.told) > 0:
+            if (missing := self._first_look - one.measured_pairs) > 0:
                 lacking[case] = [self._session(case, number) for number in list(one.waiting)[:missing]]
         needed: list[SessionPlan] = []
         brought: list[str] = []
@@ -175,8 +175,8 @@ class Pairs:
             for number, reason in needless.items():
                 for environment in (self._old, self._new):
                     planned = Planned(case, environment, number)
-                    if planned not in done and planned not in self._told:
-                        self._told.add(planned)
+                    if planned not in done and planned not in self._reported:
+                        self._reported.add(planned)
                         yield planned, reason
 
     def _open(self, case: _Case) -> bool:
@@ -264,8 +264,12 @@ def enough_pairs(comparison: Comparison, cases: int) -> Enough:
 
 def _varying(comparison: Comparison) -> set[str]:
     """The metrics beside the one that decides for which there may have to be more pairs."""
-    asked = {*comparison.also, *comparison.policy.worst, *(one for table in TABLES.values() for one in table)}
-    return {one for one in asked if not threshold_of(one, comparison.policy.thresholds).exact}
+    metrics = {
+        *comparison.also,
+        *comparison.policy.worst,
+        *(one for table in TABLES.values() for one in table),
+    }
+    return {one for one in metrics if not threshold_of(one, comparison.policy.thresholds).exact}
 
 
 def _known_of_the_newest(outcomes: Sequence[Outcome]) -> set[str]:

@@ -87,7 +87,7 @@ class PlainWatcher:
         """One line per outcome."""
         self._done += 1
         left = f"about {duration(self._left)} left" if self._done < self._total else "done"
-        self._line(f"{self._done:3d}/{self._total} {self._told(outcome)}  [{left}]")
+        self._line(f"{self._done:3d}/{self._total} {self._line_of(outcome)}  [{left}]")
 
     def spared(self, case: str, replicates: int, reason: str) -> None:
         """One line for all of them."""
@@ -101,7 +101,7 @@ class PlainWatcher:
     def finished(self, result: RunResult) -> None:
         """The report says the rest."""
 
-    def _told(self, outcome: Outcome) -> str:
+    def _line_of(self, outcome: Outcome) -> str:
         return outcome_line(outcome, self._names.get(outcome.environment, ""))
 
     def _line(self, text: str) -> None:

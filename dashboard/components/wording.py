@@ -341,12 +341,12 @@ def no_such_run(wanted: str, known: Sequence[str]) -> str:
     return f"There is no run {wanted!r} in this database" + (f"; did you mean {near!r}?" if near else ".")
 
 
-def about_samples(told: str, many: int, drawn: int, cut: int, tainted: int = 0) -> str:
+def about_samples(summary: str, many: int, drawn: int, cut: int, tainted: int = 0) -> str:
     """The caption of the two charts of samples: `told`, and what they leave out.
 
     Of `tainted` blocks nothing counts.
     """
-    parts = [f"{told}.", "Dashed: a new block."]
+    parts = [f"{summary}.", "Dashed: a new block."]
     if tainted:
         parts.append(
             f"Crosses: {plural(tainted, 'block')} that others disturbed, in no median and no distribution."

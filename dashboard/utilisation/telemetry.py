@@ -28,7 +28,7 @@ def nothing_recorded(url: str) -> None:
         return
     latest = load.latest_run_id(url)
     found = load.run(url, latest) if latest else None
-    with parts.lonely("No telemetry yet"):
+    with parts.empty_state("No telemetry yet"):
         st.write(f"{wording.plural(runs, 'run')} stored, none with telemetry. {wording.WITHOUT_TELEMETRY}")
         st.html(markup.code("pyrometer run --suite smoke"))
         if found:
@@ -82,12 +82,12 @@ def opening_run(newest: Sequence[TelemetryWindow]) -> str:
 
     A single run elsewhere, or one whose devices told nothing, is not what people come for.
     """
-    telling = {window.run: window.machine for window in newest if window.utilisation is not None}
-    if not telling:
+    with_utilisation = {window.run: window.machine for window in newest if window.utilisation is not None}
+    if not with_utilisation:
         return newest[0].run
     # The first of several machines with as many is the one that was measured last.
-    (machine, _), *_ = Counter(telling.values()).most_common(1)
-    return next(run for run, where in telling.items() if where == machine)
+    (machine, _), *_ = Counter(with_utilisation.values()).most_common(1)
+    return next(run for run, where in with_utilisation.items() if where == machine)
 
 
 def choose_run(url: str, wanted: str | None, newest: Sequence[TelemetryWindow]) -> tuple[str, list[str]]:
@@ -153,7 +153,7 @@ def _device(window: TelemetryWindow, recording: Recording | str, origin: int, se
             rows=rows,
         )
     notes = [*recording.notes]
-    if missing := panels.untold(recording):
+    if missing := panels.without_values(recording):
         notes.append(f"No number in any row: {', '.join(missing)}.")
     if notes:
         parts.html(markup.notes(notes))

@@ -75,7 +75,7 @@ class CompileReport:
         return ""
 
 
-def keep_headers_beside_the_cache() -> None:
+def keep_headers_next_to_the_cache() -> None:
     """Have Inductor keep its precompiled C++ headers beside the cache folder of this process.
 
     Its own place for them is shared by all processes of a user, so that a cold compile would be several
