@@ -181,7 +181,7 @@ def test_public_classes_have_names_of_their_own() -> None:
 
 
 def names_defined(tree: ast.Module) -> Iterator[str]:
-    """Every identifier that a module gives: functions, classes, parameters, variables, attributes, aliases."""
+    """The names that a module defines: functions, classes, parameters, variables, attributes, aliases."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):

@@ -26,8 +26,8 @@ from db.errors import DatabaseError, DatabaseUnavailable
 from db.queue import queries as queue_queries
 from db.queue.commands import cancel as cancel_task
 from db.runs.queries import run_record
-from fleet.hosts import FleetPlaces
-from fleet.slurm.hosts import SlurmPlaces
+from fleet.hosts import FleetHosts
+from fleet.slurm.hosts import SlurmHosts
 from fleet.status import engine_of, recently_seen
 from records.tasks import SchedulerSeen, Task, TaskAttempt
 from runner import journal
@@ -135,12 +135,12 @@ def serving_of(
     )
 
 
-def fleet_of(app_context: AppContext, log: Log, *, settled: bool) -> FleetPlaces | None:
+def fleet_of(app_context: AppContext, log: Log, *, settled: bool) -> FleetHosts | None:
     """The machines that measure for this one, where pyrometer.toml wants a fleet; raises JobError."""
     if app_context.settings.fleet.engine == "none":
         return None
     engine, data_dir = engine_of(app_context), app_context.places.data_dir
-    kind = SlurmPlaces if app_context.settings.fleet.engine == "slurm" else FleetPlaces
+    kind = SlurmHosts if app_context.settings.fleet.engine == "slurm" else FleetHosts
     hosts = kind(engine, data_dir, app_context.open_database, lambda sentence: log("fleet", sentence))
     if settled and not hosts.settle(FLEET_SECONDS):
         log("fleet", f"it is not all there after {FLEET_SECONDS:g} s", level="warning")

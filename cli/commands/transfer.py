@@ -147,8 +147,8 @@ def _written(
         task = display.add_task("exporting", total=None)
 
         def progress(done: Exported) -> None:
-            text = f"run {done.runs} of {done.runs_asked}"
-            display.update(task, description=f"exporting {text}" if done.runs_asked > 1 else "exporting")
+            text = f"run {done.runs} of {done.total_runs}"
+            display.update(task, description=f"exporting {text}" if done.total_runs > 1 else "exporting")
 
         return export_runs.export(
             database, names, sink, form=form, table=table, progress=progress, note=lambda s: say(f"note: {s}")

@@ -89,17 +89,17 @@ def _changes(
     every = tuple(dict.fromkeys([*all_lines, *(each for some in own.values() for each in some)]))
     found = dict(zip(every, _query_changes(url, every), strict=True))
     changes = {
-        place: changes_here
+        place: changes_there
         for along in all_lines
-        for place, changes_here in zip(along, found[along], strict=True)
-        if changes_here
+        for place, changes_there in zip(along, found[along], strict=True)
+        if changes_there
     }
     of_line = {
-        (letter, place): changes_here
+        (letter, place): changes_there
         for letter, some in own.items()
         for along in some
-        for place, changes_here in zip(along, found[along], strict=True)
-        if changes_here
+        for place, changes_there in zip(along, found[along], strict=True)
+        if changes_there
     }
     return changes, of_line
 

@@ -37,9 +37,9 @@ _UNREADABLE = (DamagedSamples, DamagedTelemetry, SchemaTooNew)
 
 @dataclass(slots=True)
 class Exported:
-    """How much has been written so far, of `runs_asked` runs."""
+    """How much has been written so far, of `total_runs` runs."""
 
-    runs_asked: int
+    total_runs: int
     runs: int = 0
     outcomes: int = 0
     measurements: int = 0
