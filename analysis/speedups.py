@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite
 
-from records.outcomes import Outcome
+from records.outcomes import Outcome, OutcomeStatus
 from records.references import Baseline
 
 from .comparison.disturbance import disturbed
@@ -149,7 +149,7 @@ def _no_pair(case: Sequence[Outcome], base: Sequence[Outcome], pairs: Sequence[o
         return NO_BASELINE
     if pairs:
         return f"not comparable: {METRICS[metric].title} is not known on both sides"
-    well = [{one.replicate for one in side if one.status == "ok"} for side in (case, base)]
+    well = [{one.replicate for one in side if one.status == OutcomeStatus.OK} for side in (case, base)]
     if well[0] & well[1]:
         return NOT_TOGETHER
     return "no replicate of both ended well"

@@ -36,7 +36,7 @@ from db.connection.engine import Database, open_database
 from db.queue.queries import tasks
 from db.runs.queries import run_ids
 from fleet.engine import NodeSeen
-from fleet.hosts import FleetPlaces
+from fleet.hosts import FleetHosts
 from records.outcomes import Outcome, Planned
 from runner.journal import FILE, Journal
 from runner.session_plan import Timing
@@ -249,7 +249,7 @@ class Night:
         opened = partial(self._counted.open, self._url)
         with opened() as database:
             trigger_schedule(database, self._settings, "night", datetime.now(UTC))
-        places = FleetPlaces(self._nodes, self._folder, opened, lambda sentence: print(sentence, flush=True))
+        places = FleetHosts(self._nodes, self._folder, opened, lambda sentence: print(sentence, flush=True))
         around = scheduler.SchedulerConfig(
             settings=lambda: self._settings,
             data_dir=self._folder,

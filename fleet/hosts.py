@@ -14,7 +14,7 @@ from scheduled_jobs.scheduler.hosts import HostStatus
 from .drain import drained
 from .engine import Engine, EngineError, NodeSeen
 from .journal_sync import fetch
-from .remote_host import RemotePlace
+from .remote_host import RemoteHost
 
 #: How often the engine is asked which nodes there are.
 REFRESH_SECONDS = 2.0
@@ -44,7 +44,7 @@ class _Met:
     losses: int = 0
 
 
-class FleetPlaces:
+class FleetHosts:
     """The places of an engine's nodes (a `service.places.Places`); `say` hears a sentence now and then.
 
     A node is a place once it has told of itself and its journals were fetched, and until the engine knows it
@@ -61,7 +61,7 @@ class FleetPlaces:
         self._engine, self._data_dir, self._open_database, self._say = engine, data_dir, open_database, say
         self._lock = threading.Lock()
         self._met: dict[str, _Met] = {}
-        self._places: dict[str, RemotePlace] = {}
+        self._places: dict[str, RemoteHost] = {}
         self._drained: frozenset[str] = frozenset()
         self._namesakes: tuple[str, ...] = ()
         self._said: set[str] = set()
@@ -201,7 +201,7 @@ class FleetPlaces:
     def _place(self, name: str, node: str, labels: Sequence[str]) -> None:
         place = self._places.get(name)
         if place is None:
-            place = RemotePlace(self._engine, name, self._data_dir, lambda: self._distrust(name))
+            place = RemoteHost(self._engine, name, self._data_dir, lambda: self._distrust(name))
             self._places[name] = place
         place.told(node, labels)
 

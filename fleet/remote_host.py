@@ -25,7 +25,7 @@ LOOK_SECONDS = 2.0
 _BEGIN_SECONDS = 2 * PATIENCE_SECONDS
 
 
-class RemotePlace:
+class RemoteHost:
     """The machine of a node. The same one stays when the node is started anew, under another id.
 
     `lost` is called when a child of it was lost: who knows what else there is on the node now.

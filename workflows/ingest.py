@@ -15,7 +15,7 @@ from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
 from db.runs import store
 from db.runs.queries import STILL_RUNNING, replicates_of_run, stored_outcomes
-from records.outcomes import Measurement, Outcome, Replicate
+from records.outcomes import Measurement, Outcome, OutcomeStatus, Replicate
 from records.runs import Run
 from reports.text.reason_text import decision_body
 from runner import journal
@@ -122,7 +122,7 @@ class Read:
     @property
     def measurements(self) -> list[Measurement]:
         """What its own outcomes say together."""
-        ended_well = (each for each in (*self.outcomes, *self.canaries) if each.status == "ok")
+        ended_well = (each for each in (*self.outcomes, *self.canaries) if each.status == OutcomeStatus.OK)
         return measured(Replicate(o.case, o.environment, o.metrics) for o in ended_well)
 
 

@@ -12,15 +12,15 @@ from analysis.comparison.sequential_test import Advice, advise
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import TABLES
 from analysis.comparison.verdict import Verdict, judge
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
 
 #: A case that broke in so many pairs is not going to tell anything in the next ones.
 _BROKEN_ENOUGH = 2
 #: What infrastructure or others did says nothing about the case.
-_SAYS_NOTHING = ("contended", "throttled", "lost", "skipped")
-_MAY_PASS = ("ok", *_SAYS_NOTHING)
+_SAYS_NOTHING = (OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED, OutcomeStatus.LOST, OutcomeStatus.SKIPPED)
+_MAY_PASS = (OutcomeStatus.OK, *_SAYS_NOTHING)
 
 
 #: Is there room in the budget for all of these sessions?
@@ -205,7 +205,7 @@ def _broken(outcomes: Sequence[Outcome]) -> str:
     last = next((one for one in reversed(bad) if one is not None), None)
     if last is None:
         return ""
-    if last.status == "unsupported" or (None not in bad and len(bad) >= _BROKEN_ENOUGH):
+    if last.status == OutcomeStatus.UNSUPPORTED or (None not in bad and len(bad) >= _BROKEN_ENOUGH):
         return f"not needed: ended {last.status} in {sum(one is not None for one in bad)} pairs"
     return ""
 
@@ -270,7 +270,7 @@ def _varying(comparison: Comparison) -> set[str]:
 
 def _known_of_the_newest(outcomes: Sequence[Outcome]) -> set[str]:
     """What the newest pair that ended ok knows."""
-    ended = [one for one in outcomes if one.status == "ok"]
+    ended = [one for one in outcomes if one.status == OutcomeStatus.OK]
     newest = max((one.replicate for one in ended), default=0)
     return {metric for one in ended if one.replicate == newest for metric in one.metrics}
 

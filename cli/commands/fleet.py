@@ -152,7 +152,7 @@ def head(ports: Ports = 10000) -> None:
             say(f"made the fleet's token: {token}")
         ray.check_token(token)
         with _alone(here, "head") as folder:
-            at = ray.Standing(ip, ports, token, folder)
+            at = ray.RayMember(ip, ports, token, folder)
             say(f"on each other machine: copy {token} to fleet/token in its data folder, then")
             say(f"  pyrometer fleet join {fleet.address}")
             code = _stand(
@@ -210,7 +210,7 @@ def join(
         if ip is not None:
             ray.check_mine(ip)
         with _alone(here, "node") as folder:
-            command = ray.Standing(ip or mine, ports, token, folder).node(
+            command = ray.RayMember(ip or mine, ports, token, folder).node(
                 f"{there}:{port}", machine_name(), labels
             )
             told = f"{machine_name()} measures for {address}"

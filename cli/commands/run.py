@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from common.interrupts import Interrupts, interruptible
+from records.outcomes import OutcomeStatus
 from workflows.errors import UsageError
 from workflows.load_run import Told
 from workflows.measure import RunResult
@@ -122,7 +123,7 @@ def exit_code(run: Callable[[], RunResult]) -> int:
         return INTERRUPTED
     if result.state == "interrupted":
         return INTERRUPTED
-    well = ("ok", "skipped", "unsupported")
+    well = (OutcomeStatus.OK, OutcomeStatus.SKIPPED, OutcomeStatus.UNSUPPORTED)
     return 0 if all(outcome.status in well for outcome in result.outcomes) else FAILED
 
 

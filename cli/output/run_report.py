@@ -18,7 +18,7 @@ from analysis.speedups import Gain, gains
 from common.text import printable
 from interchange.formats import came_from
 from records.kinds import RunSource
-from records.outcomes import Outcome
+from records.outcomes import Outcome, OutcomeStatus
 from records.references import Claim
 from reports import sentences
 from runner.suites.references import baselines, claims_for
@@ -69,7 +69,7 @@ def print_report(console: Console, told: Told) -> None:
     if not told.traced and by_case:
         console.print(_table(by_case, _speed_ups(found), console.width))
     for case, outcomes in by_case.items():
-        bad = [outcome for outcome in outcomes if outcome.status != "ok"]
+        bad = [outcome for outcome in outcomes if outcome.status != OutcomeStatus.OK]
         for reason, count in Counter((o.status, o.reason) for o in bad).items():
             console.print(
                 f"{case}: {count} x {reason[0]}: {printable(reason[1])}", markup=False, soft_wrap=True
@@ -134,7 +134,7 @@ def _table(by_case: dict[str, list[Outcome]], speed_ups: Mapping[str, Gain], wid
     bases = {gain.against for gain in speed_ups.values()}
     varies = "latency_floor" if "latency_floor" in made_of else "latency"
     for case, outcomes in by_case.items():
-        good = [outcome for outcome in outcomes if outcome.status == "ok"]
+        good = [outcome for outcome in outcomes if outcome.status == OutcomeStatus.OK]
         row: list[str | CaseName] = [CaseName(case), f"{len(good)}/{len(outcomes)}"]
         row += [_items(good)] if with_items else []
         row += [_cell(good, metric) for metric, _ in shown]
@@ -238,7 +238,7 @@ def _line(console: Console, text: str) -> None:
 
 def _missing(every: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) -> list[str]:
     """One line for each reason for which cases that all ended well have no ratio."""
-    well = {case for case, outcomes in by_case.items() if all(o.status == "ok" for o in outcomes)}
+    well = {case for case, outcomes in by_case.items() if all(o.status == OutcomeStatus.OK for o in outcomes)}
     missing = [gain for gain in every if gain.ratio is None and gain.case in well]
     lines: list[str] = []
     for (kind, reason), many in Counter((gain.kind, gain.reason) for gain in missing).items():
@@ -268,7 +268,7 @@ def _rate(outcomes: Sequence[Outcome], metric: str) -> str:
     values = [
         one.facts["items"] / one.metrics[metric] * 1e3 if metric == "latency_floor" else one.metrics[metric]
         for one in outcomes
-        if one.status == "ok" and one.metrics.get(metric) and one.facts.get("items")
+        if one.status == OutcomeStatus.OK and one.metrics.get(metric) and one.facts.get("items")
     ]
     return figure(median(values)) if values else "-"
 
@@ -314,7 +314,7 @@ def print_foreign(console: Console, told: Told) -> None:
             values[outcome.case, outcome.environment, metric].append(value)
     console.print(_foreign_table(told, values))
     for outcome in told.result.outcomes:
-        if outcome.status != "ok":
+        if outcome.status != OutcomeStatus.OK:
             line = printable(f"{outcome.case}: {outcome.status}: {outcome.reason}")
             console.print(line, markup=False, soft_wrap=True)
     counts = Counter(outcome.status for outcome in told.result.outcomes)

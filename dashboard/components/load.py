@@ -22,7 +22,7 @@ from db.runs import metric_definitions as metrics
 from db.telemetry import queries as telemetry
 from records.findings import Finding, FindingGroup, TriageEntry
 from records.kinds import RunSource
-from records.outcomes import Measurement, MetricDefinition, OperatorTable, Outcome
+from records.outcomes import Measurement, MetricDefinition, OperatorTable, Outcome, OutcomeStatus
 from records.runs import Run, RunsOnly, RunSummary
 from records.series import Headline, SeriesKey
 from records.telemetry import Recording, TelemetryWindow
@@ -172,9 +172,9 @@ def failures(url: str, runs: Sequence[RunSummary]) -> list[tuple[RunSummary, Out
     return [
         (summary, outcome)
         for summary in runs
-        if set(summary.counts) - {"ok"}
+        if set(summary.counts) - {OutcomeStatus.OK}
         for outcome in outcomes(url, summary.id)
-        if outcome.status != "ok"
+        if outcome.status != OutcomeStatus.OK
     ]
 
 

@@ -14,7 +14,7 @@ from analysis.speedups import Gain
 from common.text import plural as plural
 from common.text import printable
 from configuration.suggestions import nearest
-from records.outcomes import MetricDefinition
+from records.outcomes import MetricDefinition, OutcomeStatus
 from records.series import SeriesPoint
 
 Tone = Literal["good", "bad", "odd", "quiet"]
@@ -32,17 +32,17 @@ _FEW_ZEROS, _MANY_DIGITS = 1e-6, 1e12
 _NOTHING, _MOST_DIGITS = 1e-9, 10
 
 _STATUSES: Mapping[str, tuple[str, Tone]] = {
-    "ok": ("✓", "good"),
-    "skipped": ("–", "quiet"),
-    "unsupported": ("–", "quiet"),
-    "oom": ("×", "bad"),
-    "timeout": ("×", "bad"),
-    "crashed": ("×", "bad"),
-    "wrong": ("×", "bad"),
-    "lost": ("×", "bad"),
-    "not_compiled": ("!", "odd"),
-    "contended": ("!", "odd"),
-    "throttled": ("!", "odd"),
+    OutcomeStatus.OK: ("✓", "good"),
+    OutcomeStatus.SKIPPED: ("–", "quiet"),
+    OutcomeStatus.UNSUPPORTED: ("–", "quiet"),
+    OutcomeStatus.OOM: ("×", "bad"),
+    OutcomeStatus.TIMEOUT: ("×", "bad"),
+    OutcomeStatus.CRASHED: ("×", "bad"),
+    OutcomeStatus.WRONG: ("×", "bad"),
+    OutcomeStatus.LOST: ("×", "bad"),
+    OutcomeStatus.NOT_COMPILED: ("!", "odd"),
+    OutcomeStatus.CONTENDED: ("!", "odd"),
+    OutcomeStatus.THROTTLED: ("!", "odd"),
     "complete": ("✓", "good"),
     "running": ("…", "quiet"),
     "interrupted": ("!", "odd"),

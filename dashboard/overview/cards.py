@@ -9,6 +9,7 @@ import pandas as pd
 
 from dashboard.components import links, markup, tables, wording
 from dashboard.overview.track_status import TrackStatus
+from records.outcomes import OutcomeStatus
 from reports.text.staleness_text import counted as counted_outcomes
 from reports.text.staleness_text import in_words, silence
 
@@ -59,7 +60,7 @@ def _row(one: TrackStatus) -> dict[str, object]:
         "run": summary.id if summary else "",
         "hardware": summary.hardware if summary else "",
         "torch": " ".join(summary.torch_versions) if summary else "",
-        "ok": summary.counts.get("ok", 0) if summary else None,
+        "ok": summary.counts.get(OutcomeStatus.OK, 0) if summary else None,
         "planned": summary.planned if summary else None,
         "usual_cases": told.usual if told else None,
         "usual_cases_measured": told.measured if told else None,

@@ -7,6 +7,7 @@ from dashboard.components import frames, load, markup, parts, run_source, tables
 from dashboard.overview import headlines, problems
 from dashboard.overview import load as asked
 from records.kinds import EnvironmentKind, RunSource
+from records.outcomes import OutcomeStatus
 from records.runs import RunSummary
 from records.series import Headline
 
@@ -22,7 +23,7 @@ def show(url: str, runs: Sequence[RunSummary], now: datetime) -> None:
     mixed = bool(own) and not all(run.source == RunSource.MEASURED for run in runs)
     last = (own or runs)[0]
     spare = 0
-    if last.counts.get("skipped"):
+    if last.counts.get(OutcomeStatus.SKIPPED):
         spare = sum(not problems.needed(outcome) for outcome in load.outcomes(url, last.id))
     parts.html(tables.last_run(last, load.count_runs(url), now, own=mixed, spare=spare))
     _failures(url, runs, own, now, mixed=mixed)

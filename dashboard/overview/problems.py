@@ -4,13 +4,14 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Literal
 
 import pandas as pd
 
 from analysis.staleness import DISTURBED, part_label
 from dashboard.components import links, markup, wording
 from dashboard.overview.track_status import TrackStatus
-from records.outcomes import Outcome, OutcomeCount
+from records.outcomes import Outcome, OutcomeCount, OutcomeStatus
 
 #: Causes at most: the pages of the runs list all.
 _ROWS = 20
@@ -31,7 +32,7 @@ class CaseProblem:
     machine: str
     run: str
     case: str
-    status: str
+    status: OutcomeStatus | Literal["not reached"]
     reason: str
     count: int
     since: str
@@ -58,7 +59,7 @@ def problems(
         known = None if before is None else {(each.case, each.status) for each in before}
         bad = {each.case for each in before or () if _is_bad(each)}
         for each in endings.get(run, ()):
-            if each.status != "ok" and _needed(each.status, each.reason):
+            if each.status != OutcomeStatus.OK and _needed(each.status, each.reason):
                 since = _since(each, fell, known)
                 newly = each.case not in fell and each.case not in bad
                 found.append(
@@ -187,8 +188,8 @@ def _since(ending: OutcomeCount, fell: Collection[str], known: Collection[tuple[
     return "" if (ending.case, ending.status) in known else _NEW
 
 
-def _needed(status: str, reason: str) -> bool:
-    return status != "skipped" or not reason.startswith(_NOT_NEEDED)
+def _needed(status: OutcomeStatus, reason: str) -> bool:
+    return status != OutcomeStatus.SKIPPED or not reason.startswith(_NOT_NEEDED)
 
 
 def _worst_first(one: CaseProblem) -> tuple[object, ...]:

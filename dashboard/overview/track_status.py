@@ -24,7 +24,7 @@ from analysis.staleness import (
 )
 from dashboard.components import wording
 from dashboard.overview.schedule_heartbeat import Served
-from records.outcomes import OutcomeCount
+from records.outcomes import OutcomeCount, OutcomeStatus
 from records.runs import RunSummary
 from records.tasks import SchedulerSeen, Task
 from workflows.fleet_status import Patience, measures
@@ -97,7 +97,7 @@ class TrackStatus:
     def blank(self) -> bool:
         """Whether its newest night is done and has no number: whatever it measured ended some other way."""
         counts = self.summary.counts if self.summary and self.summary.id == self.newest.run_id else {}
-        return self.state == "done" and any(counts.values()) and not counts.get("ok")
+        return self.state == "done" and any(counts.values()) and not counts.get(OutcomeStatus.OK)
 
     @property
     def tone(self) -> wording.Tone:

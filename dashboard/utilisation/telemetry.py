@@ -13,6 +13,7 @@ from dashboard.runs import capabilities
 from dashboard.utilisation import panels, window_charts
 from db.errors import DamagedTelemetry, SchemaTooNew
 from records.kinds import RunKind, RunSource
+from records.outcomes import OutcomeStatus
 from records.runs import Run
 from records.telemetry import Recording, TelemetryWindow
 
@@ -57,7 +58,7 @@ def without_window(url: str, wanted: str | None, newest: Sequence[TelemetryWindo
     run, _ = found
     which = "The newest run" if wanted in (None, "latest") else "Run"
     parts.caption(parts.plain(f"{which} {run_id} has no telemetry: {why_none(run)}."))
-    case = next((each.case for each in load.outcomes(url, run_id) if each.status == "ok"), "")
+    case = next((each.case for each in load.outcomes(url, run_id) if each.status == OutcomeStatus.OK), "")
     if case and run.source == RunSource.MEASURED:
         suite = "gpu" if run.machine.hardware.facts.get("gpus") else "cpu"
         parts.caption("This measures a case of it with telemetry:")

@@ -47,7 +47,7 @@ class RayEngine:
     """Nodes that joined the Ray head of this machine at `address`, HOST:PORT.
 
     `token` is the file with the fleet's token; what Ray has to say goes to a log in `folder`. With `looks`
-    agents take no slot: they tell, and must not be asked to start anything. Raises CannotStand.
+    agents take no slot: they tell, and must not be asked to start anything. Raises RayUnusable.
     """
 
     def __init__(self, address: str, token: Path, folder: Path, *, looks: bool = False) -> None:

@@ -71,12 +71,12 @@ _PLAIN = {
 _OVERRULED = ("RAY_AUTH_TOKEN", "RAY_ADDRESS")
 
 
-class CannotStand(JobError):
+class RayUnusable(JobError):
     """This machine cannot be a head or a node as it is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RayMember:
     """How a machine stands in a fleet.
 
     `ip` is the address that the others reach it by, `ports` the first of the PORTS that it uses. `token` is
@@ -121,9 +121,9 @@ def node_variables(token: Path, folder: Path, environ: Mapping[str, str] | None 
 
 
 def check_installed() -> None:
-    """Raise CannotStand where Ray is not installed."""
+    """Raise RayUnusable where Ray is not installed."""
     if importlib.util.find_spec("ray") is None:
-        raise CannotStand("a fleet on Ray needs Ray: install pyrometer[fleet]")
+        raise RayUnusable("a fleet on Ray needs Ray: install pyrometer[fleet]")
 
 
 def make_token(file: Path) -> bool:
@@ -138,47 +138,47 @@ def make_token(file: Path) -> bool:
 
 
 def check_token(file: Path) -> None:
-    """Raise CannotStand for a token that is missing, empty, or open to everybody on this machine."""
+    """Raise RayUnusable for a token that is missing, empty, or open to everybody on this machine."""
     try:
         text = file.read_text(encoding="utf-8").strip()
         mode = file.stat().st_mode
     except (OSError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or "not a text"
-        raise CannotStand(
+        raise RayUnusable(
             f"the fleet's token cannot be read: {file}: {why}; `pyrometer fleet head` makes it on the head, "
             "and each other machine needs a copy"
         ) from None
     if not text:
-        raise CannotStand(f"the fleet's token is empty: {file}")
+        raise RayUnusable(f"the fleet's token is empty: {file}")
     # A group may: that is how clusters hand out secrets.
     if mode & 0o007:
-        raise CannotStand(f"everybody may read the fleet's token, and so run anything: chmod 600 {file}")
+        raise RayUnusable(f"everybody may read the fleet's token, and so run anything: chmod 600 {file}")
 
 
 def resolved(host: str) -> str:
-    """The IPv4 address of a host; raises CannotStand."""
+    """The IPv4 address of a host; raises RayUnusable."""
     try:
         return socket.gethostbyname(host)
     except OSError as error:
-        raise CannotStand(f"no machine is known by the name {host}: {error.strerror or error}") from None
+        raise RayUnusable(f"no machine is known by the name {host}: {error.strerror or error}") from None
 
 
 def check_mine(ip: str) -> None:
-    """Raise CannotStand for an address that is not this machine's."""
+    """Raise RayUnusable for an address that is not this machine's."""
     try:
         with socket.socket() as tried:
             tried.bind((ip, 0))
     except OSError:
-        raise CannotStand(f"{ip} is no address of this machine") from None
+        raise RayUnusable(f"{ip} is no address of this machine") from None
 
 
 def towards(ip: str, port: int) -> str:
-    """Which of this machine's addresses leads to the head; raises CannotStand where nothing listens there."""
+    """Which of this machine's addresses leads to the head; raises RayUnusable where nothing listens there."""
     try:
         with socket.create_connection((ip, port), 10.0) as there:
             return str(there.getsockname()[0])
     except OSError as error:
-        raise CannotStand(
+        raise RayUnusable(
             f"no head answers at {ip}:{port}: {error.strerror or error}; is `pyrometer fleet head` running "
             "there, and may this machine reach it?"
         ) from None
@@ -203,25 +203,25 @@ def ray_folder(data_dir: Path, role: str) -> Path:
 
 
 def _ours(folder: Path) -> Path:
-    """Make a folder where there is none; raises CannotStand for somebody else's."""
+    """Make a folder where there is none; raises RayUnusable for somebody else's."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if folder.stat().st_uid != os.getuid():
-        raise CannotStand(f"{folder} belongs to somebody else")
+        raise RayUnusable(f"{folder} belongs to somebody else")
     return folder
 
 
 def _private(folder: Path) -> Path:
-    """Make a folder where others may have made one, or a link, before us; raises CannotStand for theirs."""
+    """Make a folder where others may have made one, or a link, before us; raises RayUnusable for theirs."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     found = folder.lstat()
     ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
     if not ours or found.st_mode & 0o077:
-        raise CannotStand(f"{folder} is not a folder of ours alone: remove it, or take a shorter data_dir")
+        raise RayUnusable(f"{folder} is not a folder of ours alone: remove it, or take a shorter data_dir")
     return folder
 
 
-def _start(standing: Standing) -> Sequence[str]:
+def _start(standing: RayMember) -> Sequence[str]:
     first = standing.ports
     return [
         *(sys.executable, "-P", "-m", "ray.scripts.scripts", "start", "--block"),

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from scheduled_jobs.scheduler.hosts import HostStatus
 
-from ..hosts import FleetPlaces
+from ..hosts import FleetHosts
 from .engine import SlurmEngine
 
 
-class SlurmPlaces(FleetPlaces):
+class SlurmHosts(FleetHosts):
     """Places that take what asks for them by name alone while others have them and one like them is free.
 
     A job is for one node, so that a run can be gone on with where it began: it would wait for that node all

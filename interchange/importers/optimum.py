@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from analysis.metrics import Better
+from records.outcomes import OutcomeStatus
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, Point, RunAccumulator
@@ -208,7 +209,7 @@ def _read_2023(accumulator: RunAccumulator, file: _File) -> None:
             _add_row(accumulator, table, settings, row)
     if not tables:
         reason = f"there is no {' or '.join(_RESULTS)} beside {_HYDRA}"
-        failure = Failure(settings.case(), "lost", reason)
+        failure = Failure(settings.case(), OutcomeStatus.LOST, reason)
         accumulator.add(
             settings.origin(NAME, made_at(hydra.path), ()), SourcePlace(hydra.name), (), [failure]
         )

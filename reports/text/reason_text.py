@@ -24,6 +24,7 @@ from analysis.comparison.verdict import Verdict
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from common.text import plural
+from records.outcomes import OutcomeStatus
 
 from .numbers import called, change_beside, of_cases, percent, share, share_beside, word
 
@@ -87,7 +88,7 @@ def exclusion(one: Exclusion) -> str:
     ends = [
         f"{name} ended {end.status}" + (f" ({end.reason})" if end.reason else "")
         for name, end in (("old", one.old), ("new", one.new))
-        if end.status != "ok"
+        if end.status != OutcomeStatus.OK
     ]
     if ends:
         return ", ".join(ends)

@@ -23,7 +23,7 @@ from db.runs.queries import endings, run_summary
 from db.runs.run_changes import run_changes
 from records.deliveries import DeliveryState
 from records.findings import Finding, Notice
-from records.outcomes import OutcomeCount
+from records.outcomes import OutcomeCount, OutcomeStatus
 from records.tasks import ScheduledRun, Task
 from workflows import fleet_status
 from workflows.fleet_status import Patience
@@ -117,7 +117,7 @@ def collect_digest_data(
         until=until,
         ran=[*(_ran(task, by_run) for _, task in own), *_missed(due.values())],
         cases=len({ending.case for ending in here}),
-        not_ok=len({ending.case for ending in here if ending.status != "ok"}),
+        not_ok=len({ending.case for ending in here if ending.status != OutcomeStatus.OK}),
         findings=_to_tell(database, still, since, max(until - _BACK, earlier.known_since)),
         still=still,
         open=open_regressions(database, until),
@@ -207,7 +207,7 @@ def _histories(database: Database, own: Sequence[Task]) -> dict[tuple[str, str],
 def _ran(task: Task, by_run: dict[str, list[OutcomeCount]]) -> PartResult:
     cases: dict[str, bool] = {}
     for ending in by_run.get(task.run_id or "", ()):
-        cases[ending.case] = cases.get(ending.case, True) and ending.status == "ok"
+        cases[ending.case] = cases.get(ending.case, True) and ending.status == OutcomeStatus.OK
     return PartResult(
         schedule=task.schedule,
         part=task.part,
@@ -288,7 +288,7 @@ def _lost_cases(
 def _disturbed(
     own: Sequence[tuple[ScheduledRun, Task]], by_run: dict[str, list[OutcomeCount]]
 ) -> list[Disturbed]:
-    machines: dict[str, list[dict[str, int]]] = defaultdict(list)
+    machines: dict[str, list[dict[OutcomeStatus, int]]] = defaultdict(list)
     for task in _runs(own):
         counts = [{ending.status: ending.count} for ending in by_run[task.run_id or ""]]
         machines[_machine(task)] += counts

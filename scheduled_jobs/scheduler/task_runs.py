@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from db.queue.queries import attempts
+from records.outcomes import OutcomeStatus
 from records.tasks import Task
 from runner import journal
 from runner.errors import JournalError
@@ -45,7 +46,7 @@ class MeasuredRun:
     ended: ChildExit | None
     began: bool
     complete: bool
-    counts: Mapping[str, int]
+    counts: Mapping[OutcomeStatus, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class _Standing:
 
     began: bool = False
     complete: bool = False
-    counts: Mapping[str, int] = field(default_factory=Counter[str])
+    counts: Mapping[OutcomeStatus, int] = field(default_factory=Counter[OutcomeStatus])
 
 
 def run_measurement(

@@ -11,7 +11,7 @@ from db.connection.engine import open_database
 from db.queue.commands import plan_run
 from db.queue.queries import attempts, task
 from db.runs import queries
-from fleet.hosts import FleetPlaces
+from fleet.hosts import FleetHosts
 from records.tasks import NewTask, machine_of
 from scheduled_jobs.scheduler import scheduler, worker_pool
 from scheduled_jobs.scheduler.log import Log
@@ -32,7 +32,7 @@ def test_tasks_are_done_on_their_nodes_and_gone_on_with(
     engine.lost_every = lossy
     url, log = f"sqlite:///{tmp_path}/pyrometer.db", Log("json", lambda: datetime.now(UTC))
     head.data_dir.mkdir()
-    places = FleetPlaces(engine, head.data_dir, partial(open_database, url), lambda text: log("fleet", text))
+    places = FleetHosts(engine, head.data_dir, partial(open_database, url), lambda text: log("fleet", text))
     service = a_service(url, head.data_dir, settled("", head.data_dir), log, hosts=places)
     one, two = engine.nodes_here["one"], engine.nodes_here["two"]
     asked, now = threading.Event(), datetime.now(UTC)

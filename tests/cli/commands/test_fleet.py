@@ -24,7 +24,7 @@ from db.queue.queries import schedulers
 from fleet.drain import drained
 from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray_processes
-from fleet.ray.processes import CannotStand, check_token, make_token, node_variables, ray_folder
+from fleet.ray.processes import RayUnusable, check_token, make_token, node_variables, ray_folder
 from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.process_identity import machine_name, this_process
 from support.command_line import called
@@ -218,7 +218,7 @@ def test_a_token_is_made_once_and_is_nobody_elses(tmp_path: Path) -> None:
     assert file.read_text() == made
     check_token(file)
     file.write_text(" \n")
-    with pytest.raises(CannotStand, match="is empty"):
+    with pytest.raises(RayUnusable, match="is empty"):
         check_token(file)
 
 
@@ -237,13 +237,13 @@ def test_what_others_put_where_sockets_are_to_lie_is_refused(
     deep, private, elsewhere = tmp_path / ("d" * 60), tmp_path / f"pyrometer-{os.getuid()}", tmp_path / "e"
     elsewhere.mkdir(mode=0o700)
     private.symlink_to(elsewhere)
-    with pytest.raises(CannotStand, match="is not a folder of ours alone"):
+    with pytest.raises(RayUnusable, match="is not a folder of ours alone"):
         ray_folder(deep, "node")
     assert list(elsewhere.iterdir()) == []
     private.unlink()
     assert ray_folder(deep, "node").parent == private and private.stat().st_mode & 0o077 == 0
     private.chmod(0o755)
-    with pytest.raises(CannotStand, match="is not a folder of ours alone"):
+    with pytest.raises(RayUnusable, match="is not a folder of ours alone"):
         ray_folder(deep, "node")
 
 

@@ -20,7 +20,7 @@ import pytest
 from fleet.engine import AgentRefused, EngineAway, EngineError, NodeLost, NodeSilent
 from fleet.ray import engine as ray_engine
 from fleet.ray.engine import RayEngine
-from fleet.ray.processes import CannotStand, make_token
+from fleet.ray.processes import RayUnusable, make_token
 from support.servers.schedulers import until
 
 #: Says what the driver would; `dance` is what a node is asked.
@@ -222,14 +222,14 @@ def test_only_the_head_speaks_to_it_with_its_own_token(engine: RayEngine, tmp_pa
 
 
 def test_without_ray_or_token_there_is_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CannotStand, match="the fleet's token cannot be read"):
+    with pytest.raises(RayUnusable, match="the fleet's token cannot be read"):
         RayEngine("127.0.0.1:6379", tmp_path / "token", tmp_path)
     make_token(tmp_path / "token")
-    with pytest.raises(CannotStand, match=r"no machine is known by the name no\.such\.machine\.invalid"):
+    with pytest.raises(RayUnusable, match=r"no machine is known by the name no\.such\.machine\.invalid"):
         RayEngine("no.such.machine.invalid:6379", tmp_path / "token", tmp_path)
     nothing: Callable[[str], None] = lambda name: None  # noqa: E731
     monkeypatch.setattr(importlib.util, "find_spec", nothing)
-    with pytest.raises(CannotStand, match=r"install pyrometer\[fleet\]"):
+    with pytest.raises(RayUnusable, match=r"install pyrometer\[fleet\]"):
         RayEngine("127.0.0.1:6379", tmp_path / "token", tmp_path)
 
 

@@ -10,7 +10,7 @@ import pytest
 from configuration.tables.slurm import SlurmSettings
 from db.connection.engine import open_database
 from db.runs import queries
-from fleet.remote_host import RemotePlace
+from fleet.remote_host import RemoteHost
 from fleet.slurm.engine import SlurmEngine
 from runner import journal
 from scheduled_jobs.scheduler.child_process import Logs
@@ -56,7 +56,7 @@ class Head:
 
     def measure(self, *options: str, nodes: int = 1) -> Path:
         """Have a run measured to its end on beta; answers its mirrored journal, equal to the written one."""
-        place = RemotePlace(self._engine, "beta", self._folder / "head")
+        place = RemoteHost(self._engine, "beta", self._folder / "head")
         place.told("beta", [])
         wish = ["run", *options, "--json", "--run-id", RUN]
         ended = place.run(wish, self.logs, threading.Event(), self.events.append, RUN, nodes)

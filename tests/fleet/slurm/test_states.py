@@ -15,7 +15,7 @@ from fleet.engine import EngineAway, NodeLost, NodeSilent
 from fleet.slurm import queue as slurm_queue
 from fleet.slurm.commands import NodeRow, Slurm, SlurmAway, SlurmRefused
 from fleet.slurm.engine import SlurmEngine
-from fleet.slurm.hosts import SlurmPlaces
+from fleet.slurm.hosts import SlurmHosts
 
 TOKEN = "2" * 32
 #: What sbatch says behind the name of any limit.
@@ -169,7 +169,7 @@ def test_what_others_have_is_left_to_them_but_for_what_asks_for_it_by_name(
     home = tmp_path / "shared" / "data" / "alpha"
     home.mkdir(parents=True)
     (home / "hostname").write_text("host7")
-    places = SlurmPlaces(engine, tmp_path, partial(open_database, f"sqlite:///{tmp_path}/pyrometer.db"))
+    places = SlurmHosts(engine, tmp_path, partial(open_database, f"sqlite:///{tmp_path}/pyrometer.db"))
     try:
         assert places.settle(30)
         seen = {each.place.machine: each for each in places.look()}

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from fleet.remote_host import RemotePlace
+from fleet.remote_host import RemoteHost
 from runner import journal
 from scheduled_jobs.jobs.context import ChildExit
 from scheduled_jobs.scheduler.child_process import Logs
@@ -28,9 +28,9 @@ class Head:
         self.lost = 0
         self._attempts = 0
 
-    def place(self, name: str = "one") -> RemotePlace:
+    def place(self, name: str = "one") -> RemoteHost:
         """A node as a place."""
-        place = RemotePlace(self.engine, name, self.data_dir, self._lose)
+        place = RemoteHost(self.engine, name, self.data_dir, self._lose)
         place.told(f"id-{name}", ["lab"])
         return place
 

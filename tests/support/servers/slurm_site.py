@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 from configuration.tables.slurm import SlurmSettings
-from fleet.remote_host import RemotePlace
+from fleet.remote_host import RemoteHost
 from fleet.slurm.engine import SlurmEngine
 from runner import journal
 from scheduled_jobs.jobs.context import ChildExit
@@ -40,8 +40,8 @@ class Site(Head):
         )
         super().__init__(folder, made)
 
-    def place(self, name: str = "alpha") -> RemotePlace:
-        place = RemotePlace(self.engine, name, self.data_dir, self._lose)
+    def place(self, name: str = "alpha") -> RemoteHost:
+        place = RemoteHost(self.engine, name, self.data_dir, self._lose)
         place.told(name, ["lab"])
         return place
 

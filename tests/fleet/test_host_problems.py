@@ -13,7 +13,7 @@ import pytest
 from db.connection.engine import Database, open_database
 from db.queue.queries import schedulers
 from fleet.engine import NodeSeen
-from fleet.hosts import FleetPlaces
+from fleet.hosts import FleetHosts
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import machine_name
@@ -30,7 +30,7 @@ def a_head(head: Head, engine: LoopbackEngine, folder: Path) -> Iterator[Databas
     """A scheduler of this machine with the engine's nodes; its database."""
     head.data_dir.mkdir()
     url, log = f"sqlite:///{folder}/pyrometer.db", Log("json", lambda: datetime.now(UTC))
-    places = FleetPlaces(engine, head.data_dir, partial(open_database, url))
+    places = FleetHosts(engine, head.data_dir, partial(open_database, url))
     settings = settled("", head.data_dir)
     service = a_service(url, head.data_dir, settings, log, machine=machine_name(), hosts=places)
     asked = threading.Event()

@@ -14,7 +14,7 @@ from db.queue.commands import claim, plan_run, set_run
 from db.runs import queries
 from fleet import hosts as modules
 from fleet.drain import drain, drained, undo
-from fleet.hosts import FleetPlaces
+from fleet.hosts import FleetHosts
 from records.tasks import NewTask
 from runner import journal
 from scheduled_jobs.jobs.context import ChildLost
@@ -26,7 +26,7 @@ from support.servers.fleet_heads import RUN, Head, processes, under_way
 from support.servers.schedulers import executions, until
 from workflows.ingest import FORGOTTEN
 
-Fleet = Callable[[], FleetPlaces]
+Fleet = Callable[[], FleetHosts]
 
 
 @pytest.fixture
@@ -44,11 +44,11 @@ def said() -> list[str]:
 @pytest.fixture
 def fleet(head: Head, database: Database, said: list[str], tmp_path: Path) -> Iterator[Fleet]:
     """Makes the places of the engine's nodes, and closes them."""
-    made: list[FleetPlaces] = []
+    made: list[FleetHosts] = []
 
-    def make() -> FleetPlaces:
+    def make() -> FleetHosts:
         opened = partial(open_database, f"sqlite:///{tmp_path}/pyrometer.db")
-        made.append(FleetPlaces(head.engine, head.data_dir, opened, said.append))
+        made.append(FleetHosts(head.engine, head.data_dir, opened, said.append))
         assert made[-1].settle(30)
         return made[-1]
 
