@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
 from typing import Literal
 
-from records.outcomes import OutcomeCount
+from records.outcomes import OutcomeCount, OutcomeStatus
 from records.tasks import SchedulerSeen, Task
 
 #: A machine that was not seen for so long is not waited for any more.
@@ -21,7 +21,7 @@ GONE_FOR_GOOD = timedelta(days=14)
 RUNS_BEFORE = 7
 
 #: Outcomes that say something of the machine and nothing of the case.
-DISTURBED = ("throttled", "contended")
+DISTURBED = (OutcomeStatus.THROTTLED, OutcomeStatus.CONTENDED)
 
 #: Moments of which one may say how long it usually is from one to the next.
 _KNOWN_MOMENTS = 3
@@ -56,7 +56,7 @@ class LostCase:
     schedule: str
     part: str
     case: str
-    status: str
+    status: OutcomeStatus | Literal["not reached"]
     reason: str
 
 
@@ -264,7 +264,7 @@ def coverage(
     """
     times: dict[str, int] = defaultdict(int)
     for run in before:
-        for case in {ending.case for ending in endings.get(run, ()) if ending.status == "ok"}:
+        for case in {ending.case for ending in endings.get(run, ()) if ending.status == OutcomeStatus.OK}:
             times[case] += 1
     newest: dict[str, list[OutcomeCount]] = defaultdict(list)
     for ending in endings.get(task.run_id or "", ()):
@@ -276,15 +276,15 @@ def coverage(
         ended = newest.get(case)
         if not ended:
             fell.append(LostCase(task.schedule, task.part, case, "not reached", ""))
-        elif all(ending.status != "ok" for ending in ended):
+        elif all(ending.status != OutcomeStatus.OK for ending in ended):
             most = max(ended, key=lambda ending: ending.count)
             fell.append(LostCase(task.schedule, task.part, case, most.status, most.reason))
     return Coverage(len(asked), tuple(fell))
 
 
-def disturbed(machine: str, counts: Iterable[Mapping[str, int]]) -> Disturbed:
+def disturbed(machine: str, counts: Iterable[Mapping[OutcomeStatus, int]]) -> Disturbed:
     """What the counts by status of a machine's runs say of the machine."""
-    total: dict[str, int] = defaultdict(int)
+    total: dict[OutcomeStatus, int] = defaultdict(int)
     for each in counts:
         for status, count in each.items():
             total[status] += count

@@ -51,7 +51,7 @@ class Outcome:
     case: str
     environment: str
     replicate: int
-    status: str
+    status: OutcomeStatus
     reason: str = ""
     phase: str = ""
     started_at: datetime = field(default_factory=_now)
@@ -124,7 +124,7 @@ class OutcomeCount:
 
     run: str
     case: str
-    status: str
+    status: OutcomeStatus
     count: int
     reason: str
 

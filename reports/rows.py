@@ -11,6 +11,7 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.upgrade import Table, Upgrade
 from analysis.comparison.verdict import Verdict
 from analysis.geomean import Geomean
+from records.outcomes import OutcomeStatus
 
 from . import wording
 from .report_context import Subject
@@ -160,7 +161,7 @@ def by_impact(each: Sequence[Row], policy: Policy) -> list[Row]:
 def _ends(result: CaseResult) -> str:
     """How a case ended where it did not end well."""
     sides = (("old", result.old.status), ("new", result.new.status))
-    return ", ".join(f"{name} ended {status}" for name, status in sides if status != "ok")
+    return ", ".join(f"{name} ended {status}" for name, status in sides if status != OutcomeStatus.OK)
 
 
 def standings(each: Sequence[Row]) -> list[str]:

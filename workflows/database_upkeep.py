@@ -211,10 +211,10 @@ def _journals(database: Database, data_dir: Path) -> Checked:
     """What lies in the data folder and is not stored to its end: no fault, the next command does it."""
     there = len(list((data_dir / "runs").glob(f"*/{journal.FILE}")))
     waiting = pending(data_dir, stored_outcomes(database))
-    return Checked("journals", there, "journals", notes=tuple(map(_told, waiting)))
+    return Checked("journals", there, "journals", notes=tuple(map(_journal_note, waiting)))
 
 
-def _told(path: Path) -> str:
+def _journal_note(path: Path) -> str:
     run = path.parent.name
     try:
         if journal.in_use(path):

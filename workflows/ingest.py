@@ -15,7 +15,7 @@ from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
 from db.runs import store
 from db.runs.queries import STILL_RUNNING, replicates_of_run, stored_outcomes
-from records.outcomes import Measurement, Outcome, Replicate
+from records.outcomes import Measurement, Outcome, OutcomeStatus, Replicate
 from records.runs import Run
 from reports.text.reason_text import decision_body
 from runner import journal
@@ -122,7 +122,7 @@ class Read:
     @property
     def measurements(self) -> list[Measurement]:
         """What its own outcomes say together."""
-        ended_well = (each for each in (*self.outcomes, *self.canaries) if each.status == "ok")
+        ended_well = (each for each in (*self.outcomes, *self.canaries) if each.status == OutcomeStatus.OK)
         return measured(Replicate(o.case, o.environment, o.metrics) for o in ended_well)
 
 
@@ -219,7 +219,7 @@ def store_pending(app: AppContext) -> None:
         app.reporter.note(str(error))
 
 
-def store_beside_looking(app: AppContext) -> None:
+def store_then_read(app: AppContext) -> None:
     """`store_pending` where the database is this folder's; of another one only report what it lacks.
 
     A variable that names a database, and no data folder with it, points elsewhere: at a copy, at a backup.
@@ -304,8 +304,8 @@ def _mark(path: Path) -> tuple[int, int]:
     try:
         size, outcomes, *by = path.with_name(_STORED).read_text().split(" ")
         # Which version this is takes a millisecond to learn, and there are as many marks as runs.
-        told = not by or by == [version("pyrometer")]
-        return (int(size), int(outcomes)) if told else (0, 0)
+        known = not by or by == [version("pyrometer")]
+        return (int(size), int(outcomes)) if known else (0, 0)
     except (OSError, ValueError):
         return 0, 0
 

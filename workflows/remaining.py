@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
 from runner.worker.case_key import CaseKey
@@ -46,11 +46,11 @@ class Durations:
     def learn(self, outcome: Outcome) -> None:
         """Take note of a replicate; of one that was never started nothing is learnt."""
         active = sum(outcome.phases.values()) or outcome.wall_seconds
-        if not active or outcome.status == "skipped":
+        if not active or outcome.status == OutcomeStatus.SKIPPED:
             return
         last = sum(outcome.phases.get(phase, 0.0) for phase in _LAST_PHASES)
         self._seen[outcome.case] = _Seen(outcome.planned, active, last, outcome.wall_seconds)
-        if outcome.status == "ok":
+        if outcome.status == OutcomeStatus.OK:
             kind = self._kind(outcome.planned)
             self._took[kind] += active
             self._planned[kind] += self._planned_for(outcome.planned)

@@ -132,8 +132,8 @@ def _check_environment(app: AppContext, request: RunRequest) -> None:
 
 def _prepare(app: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[Node, ...]) -> Prepared:
     settings, suite = app.settings, chosen.suite
-    asked = ask(chosen, [ReadyEnvironment(*choose_environment(app, request.environment, request.python))])
-    (described,) = asked.environments
+    probed = ask(chosen, [ReadyEnvironment(*choose_environment(app, request.environment, request.python))])
+    (described,) = probed.environments
     patterns = [spelled(pattern) for pattern in request.cases]
     cases = choose_cases(suite, patterns, described, settings)
     if not cases:
@@ -146,7 +146,7 @@ def _prepare(app: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[
     if suite.name == CHOSEN and not (request.yes or request.budget or request.run_id):
         refuse_long(patterns, planned, timing)
     budget, device = request.budget or suite.budget_seconds, request.device or suite.device
-    return prepare(app, chosen, asked, RunPlan(planned, timing, budget, device), request.run_id, nodes)
+    return prepare(app, chosen, probed, RunPlan(planned, timing, budget, device), request.run_id, nodes)
 
 
 def _with_baselines(app: AppContext, cases: list[str]) -> list[str]:

@@ -12,15 +12,15 @@ from analysis.comparison.sequential_test import Advice, advise
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import TABLES
 from analysis.comparison.verdict import Verdict, judge
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
 
 #: A case that broke in so many pairs is not going to tell anything in the next ones.
 _BROKEN_ENOUGH = 2
 #: What infrastructure or others did says nothing about the case.
-_SAYS_NOTHING = ("contended", "throttled", "lost", "skipped")
-_MAY_PASS = ("ok", *_SAYS_NOTHING)
+_SAYS_NOTHING = (OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED, OutcomeStatus.LOST, OutcomeStatus.SKIPPED)
+_MAY_PASS = (OutcomeStatus.OK, *_SAYS_NOTHING)
 
 
 #: Is there room in the budget for all of these sessions?
@@ -83,7 +83,7 @@ class _Case:
     over: str = ""
 
     @property
-    def told(self) -> int:
+    def measured_pairs(self) -> int:
         """How many of its pairs have told something, as far as their outcomes say."""
         silent = {one.replicate for one in self.outcomes if one.status in _SAYS_NOTHING}
         return len({one.replicate for one in self.outcomes} - silent)
@@ -117,7 +117,7 @@ class Pairs:
         for one in planned:
             numbers[one.case].add(one.replicate)
         self._cases = {case: _Case(deque(sorted(each))) for case, each in numbers.items()}
-        self._told: set[Planned] = set()
+        self._reported: set[Planned] = set()
 
     def next(self, fits: Fits) -> SessionPlan | None:
         """The pair with the lowest number, of the first case that has one to come."""
@@ -136,7 +136,7 @@ class Pairs:
         lacking: dict[str, list[SessionPlan]] = {}
         for case in open_cases:
             one = self._cases[case]
-            if (missing := self._first_look - one.told) > 0:
+            if (missing := self._first_look - one.measured_pairs) > 0:
                 lacking[case] = [self._session(case, number) for number in list(one.waiting)[:missing]]
         needed: list[SessionPlan] = []
         brought: list[str] = []
@@ -175,8 +175,8 @@ class Pairs:
             for number, reason in needless.items():
                 for environment in (self._old, self._new):
                     planned = Planned(case, environment, number)
-                    if planned not in done and planned not in self._told:
-                        self._told.add(planned)
+                    if planned not in done and planned not in self._reported:
+                        self._reported.add(planned)
                         yield planned, reason
 
     def _open(self, case: _Case) -> bool:
@@ -205,7 +205,7 @@ def _broken(outcomes: Sequence[Outcome]) -> str:
     last = next((one for one in reversed(bad) if one is not None), None)
     if last is None:
         return ""
-    if last.status == "unsupported" or (None not in bad and len(bad) >= _BROKEN_ENOUGH):
+    if last.status == OutcomeStatus.UNSUPPORTED or (None not in bad and len(bad) >= _BROKEN_ENOUGH):
         return f"not needed: ended {last.status} in {sum(one is not None for one in bad)} pairs"
     return ""
 
@@ -264,13 +264,17 @@ def enough_pairs(comparison: Comparison, cases: int) -> Enough:
 
 def _varying(comparison: Comparison) -> set[str]:
     """The metrics beside the one that decides for which there may have to be more pairs."""
-    asked = {*comparison.also, *comparison.policy.worst, *(one for table in TABLES.values() for one in table)}
-    return {one for one in asked if not threshold_of(one, comparison.policy.thresholds).exact}
+    metrics = {
+        *comparison.also,
+        *comparison.policy.worst,
+        *(one for table in TABLES.values() for one in table),
+    }
+    return {one for one in metrics if not threshold_of(one, comparison.policy.thresholds).exact}
 
 
 def _known_of_the_newest(outcomes: Sequence[Outcome]) -> set[str]:
     """What the newest pair that ended ok knows."""
-    ended = [one for one in outcomes if one.status == "ok"]
+    ended = [one for one in outcomes if one.status == OutcomeStatus.OK]
     newest = max((one.replicate for one in ended), default=0)
     return {metric for one in ended if one.replicate == newest for metric in one.metrics}
 

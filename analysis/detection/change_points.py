@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import median
 
 from ..metrics import Better
-from .baseline_control import known_of, marked, together
+from .baseline_control import known_of, marked, merge_changes
 from .night_noise import NightNoise
 from .night_scan import Raised, Scan, scan
 from .nights import Change, Decision, Direction, JudgedSeries, NightValue, Rules, borders_of, logs_of
@@ -50,7 +50,9 @@ def judge(
     raised = [_change_of(one, better) for one in done.raised]
     if control is not None:
         raised = [marked(change, known, rules.settle) for change in raised]
-        raised = together(raised, _of_ratio(values, known, better, rules, weekly, decisions), rules.settle)
+        raised = merge_changes(
+            raised, _of_ratio(values, known, better, rules, weekly, decisions), rules.settle
+        )
     recent = len(nights) - rules.recent
     reason = _reason(done, nights, rules)
     return JudgedSeries(

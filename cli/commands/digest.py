@@ -51,24 +51,26 @@ def digest(
 ) -> None:
     """Tell of a night (the help text is above, where its layout survives)."""
     with in_one_sentence():
-        here = context(reading=not send)
-        with open_database(here.places.database_url, create=False) as database:
+        app_context = context(reading=not send)
+        with open_database(app_context.places.database_url, create=False) as database:
             now = datetime.now(UTC)
-            told = _told(database, here.settings, date, now, store=send)
+            notice = _load_digest(database, app_context.settings, date, now, store=send)
             if markdown is not None:
-                write_whole(markdown, f"## {text(told.title)}\n\n{told.body}")
+                write_whole(markdown, f"## {text(notice.title)}\n\n{notice.body}")
             if as_json:
-                known = {target: was.state for target, was in told.deliveries.items()}
-                facts = {key: value for key, value in told.facts.items() if key != "text"}
+                known = {target: was.state for target, was in notice.deliveries.items()}
+                facts = {key: value for key, value in notice.facts.items() if key != "text"}
                 typer.echo(json.dumps({**facts, "targets": known}))
             elif markdown is None:
-                typer.echo(f"{told.title}\n\n{told.facts['text']}", nl=False)
-            arrived = not send or _send(database, here.settings, told)
+                typer.echo(f"{notice.title}\n\n{notice.facts['text']}", nl=False)
+            arrived = not send or _send(database, app_context.settings, notice)
     if not arrived:
         raise typer.Exit(FAILED)
 
 
-def _told(database: Database, settings: Settings, asked: str | None, now: datetime, *, store: bool) -> Notice:
+def _load_digest(
+    database: Database, settings: Settings, asked: str | None, now: datetime, *, store: bool
+) -> Notice:
     """The digest that is stored of a night, else one made of what is known now."""
     today = night_of(now, settings.timezone)
     try:
@@ -92,13 +94,13 @@ def _told(database: Database, settings: Settings, asked: str | None, now: dateti
     )
 
 
-def _send(database: Database, settings: Settings, told: Notice) -> bool:
+def _send(database: Database, settings: Settings, notice: Notice) -> bool:
     """Send a stored digest and say what became of it; whether every target has it."""
     to = targets(settings.alerts)
     if not to:
-        raise UsageError(_NOBODY)
-    before = told.deliveries
-    tried = dict(deliver(database, told, to, lambda: datetime.now(UTC)))
+        raise UsageError(_NO_TARGETS)
+    before = notice.deliveries
+    tried = dict(deliver(database, notice, to, lambda: datetime.now(UTC)))
     for target in to:
         if target.name in tried:
             after = tried[target.name]
@@ -119,7 +121,7 @@ def _untried(was: Delivery | None) -> str:
     return "not yet tried again"
 
 
-_NOBODY = "nobody to tell: write targets = [...] or targets_file = ... into [alerts] of pyrometer.toml"
+_NO_TARGETS = "nobody to tell: write targets = [...] or targets_file = ... into [alerts] of pyrometer.toml"
 
 
 @alerts.command("test")
@@ -133,7 +135,7 @@ def test() -> None:
     with in_one_sentence():
         to = targets(context(reading=True).settings.alerts)
         if not to:
-            raise UsageError(_NOBODY)
+            raise UsageError(_NO_TARGETS)
         for target in to:
             why = post(target, DigestMessage("Pyrometer: test of alerts", words, words))
             failed = failed or bool(why)

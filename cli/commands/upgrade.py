@@ -194,19 +194,19 @@ def _run_bisection(
     if resumed is not None:
         if request != BisectRequest():
             raise UsageError("--resume goes on with what was planned; it takes no other selection")
-        here = context(as_json=as_json)
-        bisection = shelf(here).load(resumed)
+        app_context = context(as_json=as_json)
+        bisection = shelf(app_context).load(resumed)
     else:
         if not (request.good and request.bad and request.case):
             raise UsageError("a bisection has two ends and a case: pyrometer bisect GOOD BAD --case KEY")
-        here = context(as_json=as_json)
-        bisection = begin(here, request)
-    store_pending(here)
+        app_context = context(as_json=as_json)
+        bisection = begin(app_context, request)
+    store_pending(app_context)
     reporter = JsonBisection(report_console()) if as_json else TerminalBisection(report_console())
-    with shelf(here).held(bisection.id):
+    with shelf(app_context).held(bisection.id):
         # Whoever held it until now may have got further.
-        bisection = shelf(here).load(bisection.id) if resumed else bisection
-        bisector = Bisector(here, bisection, reporter, interrupts)
+        bisection = shelf(app_context).load(bisection.id) if resumed else bisection
+        bisector = Bisector(app_context, bisection, reporter, interrupts)
         end = None
         try:
             end = bisector.to_its_end()

@@ -13,7 +13,7 @@ url = settings.database_url
 parts.title("Hardware")
 places = load.places(url)
 if not places:
-    parts.nothing_of_that_kind(
+    parts.no_match(
         pages.count_runs(url),
         "Nothing to compare yet",
         "that Pyrometer measured itself: of what others measured nobody knows the preset. This measures one "

@@ -10,7 +10,7 @@ from dashboard.exports import page_recorder as kept
 from dashboard.runs import gains, operators, run_facts, run_list
 from dashboard.server.settings import ServerSettings
 from records.kinds import RunSource
-from records.outcomes import Measurement, Outcome
+from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
 
 settings = ServerSettings.from_environment()
@@ -84,7 +84,7 @@ def show_outcomes(run: Run, outcomes: Sequence[Outcome], observed: Collection[tu
     complaints: list[str] = []
     page = filters.page(query, len(outcomes), tables.OUTCOMES, complaints, "outcomes")
     parts.complain(complaints)
-    ordered = sorted(outcomes, key=lambda outcome: outcome.status == "ok")
+    ordered = sorted(outcomes, key=lambda outcome: outcome.status == OutcomeStatus.OK)
     shown = ordered[tables.OUTCOMES * (page - 1) : tables.OUTCOMES * page]
     parts.html(tables.outcomes(run, shown, observed))
     pages = -(-len(outcomes) // tables.OUTCOMES)

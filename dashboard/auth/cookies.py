@@ -28,8 +28,8 @@ def sent(headers: Headers) -> dict[str, str]:
 def own_address(text: str) -> str:
     """`text` where it is an address of a page here, path and query; else the first page's."""
     # `//host` leads to another site, and so does a backslash in place of a slash.
-    here = re.fullmatch(r"/(?![/\\])[!-~]*", text) and len(text) <= _ADDRESS_CHARACTERS
-    return text if here else "/"
+    local = re.fullmatch(r"/(?![/\\])[!-~]*", text) and len(text) <= _ADDRESS_CHARACTERS
+    return text if local else "/"
 
 
 def remember(response: Response, address: str, *, encrypted: bool) -> None:

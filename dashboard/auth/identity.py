@@ -80,7 +80,7 @@ def sent_by_a_proxy(peer: str | None, rules: AccessRules) -> bool:
     return any(address in network for network in rules.proxies)
 
 
-def told_by_a_proxy(headers: Sequence[tuple[bytes, bytes]], rules: AccessRules) -> Person | Refusal:
+def person_of_proxy(headers: Sequence[tuple[bytes, bytes]], rules: AccessRules) -> Person | Refusal:
     """Who a trusted proxy says somebody is; `headers` are those of one request, names in lower case."""
     names = _values(headers, rules.user_header)
     header = rules.user_header.decode()
@@ -101,7 +101,7 @@ def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
     return [value.decode("utf-8", "replace").strip() for value in found]
 
 
-def told_by_a_provider(claims: Mapping[str, Any], rules: AccessRules) -> Person | Refusal | None:
+def person_of_provider(claims: Mapping[str, Any], rules: AccessRules) -> Person | Refusal | None:
     """Who a provider says somebody is, by the claims of its ID token; None where they are no login."""
     issued = claims.get("iat")
     if isinstance(issued, bool) or not isinstance(issued, int | float):

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-_HERE = Path(__file__).parent
+_FOLDER = Path(__file__).parent
 _KEPT_NOWHERE = {"cache-control": "no-store"}
 
 
@@ -49,9 +49,11 @@ def _answer(
 
 @cache
 def _template() -> Template:
-    return Template((_HERE / "login_page.html").read_text())
+    return Template((_FOLDER / "login_page.html").read_text())
 
 
 @cache
 def _icon() -> str:
-    return "data:image/png;base64," + b64encode((_HERE.parent / "static" / "icon.png").read_bytes()).decode()
+    return (
+        "data:image/png;base64," + b64encode((_FOLDER.parent / "static" / "icon.png").read_bytes()).decode()
+    )

@@ -16,9 +16,9 @@ from dashboard.auth.identity import (
     Reader,
     Refusal,
     judged,
+    person_of_provider,
+    person_of_proxy,
     sent_by_a_proxy,
-    told_by_a_provider,
-    told_by_a_proxy,
 )
 from dashboard.auth.policy import AccessRules
 from dashboard.auth.provider import CALLBACK, LOGIN, LOGOUT, Provider
@@ -103,16 +103,16 @@ def seen_by(
         peer: tuple[str, int] | None = scope.get("client")
         if not sent_by_a_proxy(peer[0] if peer else None, rules):
             return Refusal("This dashboard is opened through its proxy, and this is another way to it.")
-        person = told_by_a_proxy(headers, rules)
+        person = person_of_proxy(headers, rules)
     else:
-        person = told_by_a_provider(claims, rules)
+        person = person_of_provider(claims, rules)
     return judged(person, rules) if isinstance(person, Person) else person
 
 
 def _stamp(reader: Reader) -> bytes:
-    told: dict[str, Any] = {"name": reader.name, "may_triage": reader.may_triage, "until": reader.until}
+    claims: dict[str, Any] = {"name": reader.name, "may_triage": reader.may_triage, "until": reader.until}
     # ASCII, for a header has no other signs.
-    return json.dumps(told).encode("ascii")
+    return json.dumps(claims).encode("ascii")
 
 
 def _may_read_metrics(scope: Scope, rules: AccessRules) -> bool:

@@ -14,7 +14,7 @@ from configuration.tables.dashboard import DashboardSettings, Login
 #: Where a provider says what it can do (OpenID Connect Discovery 1.0, section 4).
 _METADATA = "/.well-known/openid-configuration"
 _SECRET_CHARACTERS = 32
-_ANYBODY_TO_ASK = "whoever runs it"
+_DEFAULT_CONTACT = "whoever runs it"
 
 Network = IPv4Network | IPv6Network
 
@@ -31,7 +31,7 @@ class AccessRules:
     url: str = ""
     viewers: tuple[str, ...] = ()
     triagers: tuple[str, ...] = ()
-    ask: str = _ANYBODY_TO_ASK
+    ask: str = _DEFAULT_CONTACT
     user_claim: str = ""
     groups_claim: str = ""
     login_seconds: float = 0.0
@@ -63,7 +63,7 @@ def settled(settings: DashboardSettings) -> AccessRules:
         url=settings.url or "",
         viewers=settings.viewers,
         triagers=settings.triagers,
-        ask=settings.ask or _ANYBODY_TO_ASK,
+        ask=settings.ask or _DEFAULT_CONTACT,
         user_claim=settings.user_claim,
         groups_claim=settings.groups_claim,
         login_seconds=settings.login_hours * 3600,

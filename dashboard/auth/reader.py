@@ -67,5 +67,5 @@ def _refused(reader: Reader | None) -> str:
 def _stamped(stamp: str | None) -> Reader | None:
     if stamp is None:
         return None
-    told = cast(dict[str, Any], json.loads(stamp))
-    return Reader(told["name"], told["may_triage"], told["until"])
+    claims = cast(dict[str, Any], json.loads(stamp))
+    return Reader(claims["name"], claims["may_triage"], claims["until"])

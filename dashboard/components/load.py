@@ -22,7 +22,7 @@ from db.runs import metric_definitions as metrics
 from db.telemetry import queries as telemetry
 from records.findings import Finding, FindingGroup, TriageEntry
 from records.kinds import RunSource
-from records.outcomes import Measurement, MetricDefinition, OperatorTable, Outcome
+from records.outcomes import Measurement, MetricDefinition, OperatorTable, Outcome, OutcomeStatus
 from records.runs import Run, RunsOnly, RunSummary
 from records.series import Headline, SeriesKey
 from records.telemetry import Recording, TelemetryWindow
@@ -102,7 +102,7 @@ def sources(url: str, runs: Sequence[RunSummary]) -> dict[str, str]:
 def _sources(url: str, run_ids: tuple[str, ...]) -> dict[str, str]:
     records = [queries.run_record(opened(url), run_id) for run_id in run_ids]
     return {
-        record.id: told for record in records if record is not None and (told := run_source.source(record))
+        record.id: name for record in records if record is not None and (name := run_source.source(record))
     }
 
 
@@ -130,9 +130,9 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str)
         opened(url), states=("confirmed",), triage=("open", "acknowledged"), newest=MOST_FINDINGS
     )
     shown = [one.key for one in found if one.key.metric == judged_by(metric)]
-    here = [key.case for key in shown if key.hardware in hardware and key.preset == preset]
+    matching = [key.case for key in shown if key.hardware in hardware and key.preset == preset]
     points = coverage.case_points(opened(url), metric, hardware, preset)
-    return list(dict.fromkeys([*here, *sorted(points, key=lambda case: (-points[case], case))]))
+    return list(dict.fromkeys([*matching, *sorted(points, key=lambda case: (-points[case], case))]))
 
 
 @_kept
@@ -172,9 +172,9 @@ def failures(url: str, runs: Sequence[RunSummary]) -> list[tuple[RunSummary, Out
     return [
         (summary, outcome)
         for summary in runs
-        if set(summary.counts) - {"ok"}
+        if set(summary.counts) - {OutcomeStatus.OK}
         for outcome in outcomes(url, summary.id)
-        if outcome.status != "ok"
+        if outcome.status != OutcomeStatus.OK
     ]
 
 
@@ -255,8 +255,8 @@ def metric_definitions(url: str) -> dict[str, MetricDefinition]:
 @_kept
 def findings(url: str, chosen: filters.Findings) -> list[Finding]:
     """What the nights found of a kind, the newest first; one more than are listed where there are more."""
-    asked = chosen.asked(datetime.now(UTC))
-    return findings_store.findings(opened(url), **asked, newest=MOST_FINDINGS + 1)
+    narrowed = chosen.filters(datetime.now(UTC))
+    return findings_store.findings(opened(url), **narrowed, newest=MOST_FINDINGS + 1)
 
 
 @_kept

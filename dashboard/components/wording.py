@@ -14,7 +14,7 @@ from analysis.speedups import Gain
 from common.text import plural as plural
 from common.text import printable
 from configuration.suggestions import nearest
-from records.outcomes import MetricDefinition
+from records.outcomes import MetricDefinition, OutcomeStatus
 from records.series import SeriesPoint
 
 Tone = Literal["good", "bad", "odd", "quiet"]
@@ -32,17 +32,17 @@ _FEW_ZEROS, _MANY_DIGITS = 1e-6, 1e12
 _NOTHING, _MOST_DIGITS = 1e-9, 10
 
 _STATUSES: Mapping[str, tuple[str, Tone]] = {
-    "ok": ("✓", "good"),
-    "skipped": ("–", "quiet"),
-    "unsupported": ("–", "quiet"),
-    "oom": ("×", "bad"),
-    "timeout": ("×", "bad"),
-    "crashed": ("×", "bad"),
-    "wrong": ("×", "bad"),
-    "lost": ("×", "bad"),
-    "not_compiled": ("!", "odd"),
-    "contended": ("!", "odd"),
-    "throttled": ("!", "odd"),
+    OutcomeStatus.OK: ("✓", "good"),
+    OutcomeStatus.SKIPPED: ("–", "quiet"),
+    OutcomeStatus.UNSUPPORTED: ("–", "quiet"),
+    OutcomeStatus.OOM: ("×", "bad"),
+    OutcomeStatus.TIMEOUT: ("×", "bad"),
+    OutcomeStatus.CRASHED: ("×", "bad"),
+    OutcomeStatus.WRONG: ("×", "bad"),
+    OutcomeStatus.LOST: ("×", "bad"),
+    OutcomeStatus.NOT_COMPILED: ("!", "odd"),
+    OutcomeStatus.CONTENDED: ("!", "odd"),
+    OutcomeStatus.THROTTLED: ("!", "odd"),
     "complete": ("✓", "good"),
     "running": ("…", "quiet"),
     "interrupted": ("!", "odd"),
@@ -341,12 +341,12 @@ def no_such_run(wanted: str, known: Sequence[str]) -> str:
     return f"There is no run {wanted!r} in this database" + (f"; did you mean {near!r}?" if near else ".")
 
 
-def about_samples(told: str, many: int, drawn: int, cut: int, tainted: int = 0) -> str:
+def about_samples(summary: str, many: int, drawn: int, cut: int, tainted: int = 0) -> str:
     """The caption of the two charts of samples: `told`, and what they leave out.
 
     Of `tainted` blocks nothing counts.
     """
-    parts = [f"{told}.", "Dashed: a new block."]
+    parts = [f"{summary}.", "Dashed: a new block."]
     if tainted:
         parts.append(
             f"Crosses: {plural(tainted, 'block')} that others disturbed, in no median and no distribution."

@@ -137,8 +137,10 @@ def _why(case: str, column: HardwareColumn, reference: HardwareColumn) -> str:
 
 def noise(columns: Sequence[HardwareColumn]) -> tuple[float, int] | None:
     """How far runs of one version lie apart on one hardware: the median over the series that tell, and n."""
-    told = [cell.apart for column in columns for cell in column.cells.values() if cell.apart is not None]
-    return (median(told), len(told)) if told else None
+    differences = [
+        cell.apart for column in columns for cell in column.cells.values() if cell.apart is not None
+    ]
+    return (median(differences), len(differences)) if differences else None
 
 
 def threshold(columns: Sequence[HardwareColumn], metric: str) -> float:
@@ -147,8 +149,8 @@ def threshold(columns: Sequence[HardwareColumn], metric: str) -> float:
     The noise of these `columns`, or what is taken for it where none tells; never less than the change of the
     metric that nights take for one.
     """
-    told = noise(columns)
-    return max(UNKNOWN_NOISE if told is None else told[0], rules_of(metric).floor)
+    differences = noise(columns)
+    return max(UNKNOWN_NOISE if differences is None else differences[0], rules_of(metric).floor)
 
 
 def beyond(ratio: float, threshold: float) -> bool:

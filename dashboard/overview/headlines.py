@@ -40,13 +40,13 @@ def sparkline(values: Sequence[float], unit: str, what: str, tone: wording.Tone 
     if len(values) < 2:
         return f'<span class="py-quiet">{wording.NONE}</span>'
     low, high = min(values), max(values)
-    told = f"{wording.number(low, unit)} to {wording.quantity(high, unit)}"
-    alt = f"{len(values)} {what}, {told}, the last {wording.quantity(values[-1], unit)}"
+    span = f"{wording.number(low, unit)} to {wording.quantity(high, unit)}"
+    alt = f"{len(values)} {what}, {span}, the last {wording.quantity(values[-1], unit)}"
     # A picture of its own: the page keeps no drawing that stands in its HTML.
     source = f"data:image/svg+xml,{quote(_svg(values, low, high, _TONES[tone]))}"
     return (
         f'<img class="py-sparkline" src="{source}" width="{_WIDTH}" height="{_HEIGHT}" alt="{escape(alt)}">'
-        f"<small>{escape(told)}</small>"
+        f"<small>{escape(span)}</small>"
     )
 
 
@@ -130,7 +130,7 @@ def followed(parts: Iterable[TrackStatus]) -> list[TrackStatus]:
 
     Not the pinned ones, which stand beside, unless all are.
     """
-    able = [(one.measured.due_at, one) for one in parts if one.asked_for and one.measured]
+    able = [(one.measured.due_at, one) for one in parts if one.scheduled and one.measured]
     moving = [each for each in able if each[1].newest.track != each[1].newest.baseline]
     richest = sorted(moving or able, key=lambda each: (-_nights(each[1]), -each[0].timestamp(), each[1].name))
     return [one for _, one in richest[:TRACKS]]
@@ -258,8 +258,8 @@ def _latest(one: CaseNight) -> str:
 def _change(one: CaseNight) -> str:
     tonight = percent(one.against.change) if one.against else ""
     if one.finding is not None:
-        told = f"confirmed {one.finding.direction} since {one.finding.at:%Y-%m-%d}"
-        small = f"{told}; last night {tonight}" if tonight else told
+        state = f"confirmed {one.finding.direction} since {one.finding.at:%Y-%m-%d}"
+        small = f"{state}; last night {tonight}" if tonight else state
         return (
             f'<span class="py-{one.tone}">{escape(percent(one.finding.change))}</span><small>{small}</small>'
         )
@@ -277,13 +277,13 @@ def _level(one: CaseNight) -> str:
 
 
 def _further(one: CaseNight) -> str:
-    told = [
+    links_html = [
         markup.link(links.trends(one.key.metric, one.key.hardware, one.key.preset, one.key.case), "Trend →")
     ]
     for finding in filter(None, (one.finding, one.candidate)):
         word = "Candidate" if finding is one.candidate else "Finding"
-        told.append(markup.link(links.finding(finding.id), f"{word}\u00a0{finding.id}\u00a0→"))
-    return "<br>".join(told)
+        links_html.append(markup.link(links.finding(finding.id), f"{word}\u00a0{finding.id}\u00a0→"))
+    return "<br>".join(links_html)
 
 
 def pictures(shown: Collection[CaseNight], found: Lines) -> dict[SeriesKey, str]:

@@ -24,7 +24,7 @@ from analysis.staleness import (
 )
 from dashboard.components import wording
 from dashboard.overview.schedule_heartbeat import Served
-from records.outcomes import OutcomeCount
+from records.outcomes import OutcomeCount, OutcomeStatus
 from records.runs import RunSummary
 from records.tasks import SchedulerSeen, Task
 from workflows.fleet_status import Patience, measures
@@ -59,7 +59,7 @@ class TrackStatus:
     nights: tuple[Night, ...]
     late: Outage | None = None
     waits: WaitCause | None = None
-    asked_for: bool = True
+    scheduled: bool = True
     summary: RunSummary | None = None
     coverage: Coverage | None = None
     spent: tuple[float, int] | None = None
@@ -79,31 +79,31 @@ class TrackStatus:
     @property
     def state(self) -> str:
         """In a word how it stands: late, what became of its newest night, or not asked for."""
-        if not self.asked_for:
+        if not self.scheduled:
             return "not asked for"
         return "late" if self.late else self.nights[0][1]
 
     @property
-    def forsaken(self) -> bool:
+    def unschedulable(self) -> bool:
         """Whether its newest night waits, not for long yet, and nobody is there who could take it up."""
-        return self.asked_for and not self.late and self.waits in ("unscheduled", "no such label")
+        return self.scheduled and not self.late and self.waits in ("unscheduled", "no such label")
 
     @property
     def fell(self) -> int:
         """How many cases used to be measured and were not in the newest night."""
-        return len(self.coverage.fell) if self.coverage and self.asked_for else 0
+        return len(self.coverage.fell) if self.coverage and self.scheduled else 0
 
     @property
     def blank(self) -> bool:
         """Whether its newest night is done and has no number: whatever it measured ended some other way."""
         counts = self.summary.counts if self.summary and self.summary.id == self.newest.run_id else {}
-        return self.state == "done" and any(counts.values()) and not counts.get("ok")
+        return self.state == "done" and any(counts.values()) and not counts.get(OutcomeStatus.OK)
 
     @property
     def tone(self) -> wording.Tone:
         """How good that is: the worst of its task, of how its cases ended, and of what disturbed them."""
-        tone = "bad" if self.fell or self.forsaken or self.blank else wording.status(self.state).tone
-        spoiled = self.asked_for and (self.failed > 0 or self.disturbed is not None)
+        tone = "bad" if self.fell or self.unschedulable or self.blank else wording.status(self.state).tone
+        spoiled = self.scheduled and (self.failed > 0 or self.disturbed is not None)
         return "odd" if spoiled and tone != "bad" else tone
 
     @property
@@ -171,11 +171,11 @@ def standings(
         # One that is switched off fires only by hand, and nothing of it is missing.
         silent_since = own[0].due_at if schedule in off else since
         gone = silent_since is not None and now - silent_since > GONE_FOR_GOOD
-        asked_for = (served is None or schedule in served) and not dropped and not gone
+        scheduled = (served is None or schedule in served) and not dropped and not gone
         without = _missed_of(own, missed.get(schedule, ()), fires[schedule])
         nights = sorted(_nights(own, without), reverse=True)[:NIGHTS]
         waits = waiting(own[0], able, busy, now).why if own[0].state == "waiting" else None
-        found.append(TrackStatus(tuple(own), tuple(nights), late if asked_for else None, waits, asked_for))
+        found.append(TrackStatus(tuple(own), tuple(nights), late if scheduled else None, waits, scheduled))
     return sorted(found, key=lambda one: one.seriousness)
 
 
@@ -192,13 +192,13 @@ def with_results(
     """
     run = next((task.run_id for task in one.tasks if task.run_id), None)
     over, before = one.measured, one.runs_before
-    told = coverage(over, before, endings, whole=over.state == "done") if over and before else None
+    cover = coverage(over, before, endings, whole=over.state == "done") if over and before else None
     ended = endings.get(over.run_id or "", ()) if over else ()
     spoiled = disturbed(over.machine if over else "", [{each.status: each.count} for each in ended])
     return replace(
         one,
         summary=summaries.get(run or ""),
-        coverage=told,
+        coverage=cover,
         spent=spent.get(one.newest.id),
         failed=sum(each.count for each in ended if wording.status(each.status).tone == "bad"),
         disturbed=spoiled if spoiled.reported(disturbed_share) else None,

@@ -33,8 +33,8 @@ def section(url: str, one: Finding) -> None:
     if refused := load.triage_refused(url):
         st.caption(parts.plain(f"Nobody can triage from here. {refused}"))
         return
-    somebody = reader.current()
-    name = somebody.name if somebody else ""
+    person = reader.current()
+    name = person.name if person else ""
     # Outside of the form: what is asked for depends on it.
     action = st.selectbox(
         "What", list(_ACTIONS), format_func=lambda name: _ACTIONS[name], key="triage-action"

@@ -26,9 +26,9 @@ def section(run: Run) -> None:
     if run.source == RunSource.MEASURED or run.source == RunSource.IMPORTED:
         parts.code(run.command)
     parts.html(panels(run))
-    if told := capabilities.tables(run):
+    if tables_html := capabilities.tables(run):
         with st.expander("What this machine could tell of GPUs and CPUs, and what not"):
-            parts.html(told)
+            parts.html(tables_html)
 
 
 def panels(run: Run) -> str:
@@ -38,14 +38,14 @@ def panels(run: Run) -> str:
 
 def frame(run: Run) -> pd.DataFrame:
     """Every fact in a row, what the machine could tell among them, for CSV."""
-    told: list[tuple[str, str, str, object]] = [
+    rows: list[tuple[str, str, str, object]] = [
         (of.lower(), called, name, _whole(value))
         for of, called, facts in _about(run)
         for name, value in markup.named(facts)
     ]
-    told += [("capability", *each) for each in capabilities.listed(run)]
+    rows += [("capability", *each) for each in capabilities.listed(run)]
     # As they are: a column of another kind would round a number, or make one of a missing one.
-    return pd.DataFrame(told, columns=["of", "called", "fact", "value"], dtype=object)
+    return pd.DataFrame(rows, columns=["of", "called", "fact", "value"], dtype=object)
 
 
 def _whole(value: object) -> object:

@@ -179,7 +179,7 @@ def _by_version(line: TrendLine, places: Mapping[str, int]) -> list[Row]:
         newest = row(line, group[-1])
         if len(group) > 1:
             # The interval of one point is none of all of them.
-            newest |= {"interval": wording.NONE, "run": _told(group)}
+            newest |= {"interval": wording.NONE, "run": _run_names(group)}
         rows.append(
             {
                 **newest,
@@ -193,7 +193,7 @@ def _by_version(line: TrendLine, places: Mapping[str, int]) -> list[Row]:
     return rows
 
 
-def _told(group: Sequence[SeriesPoint]) -> str:
+def _run_names(group: Sequence[SeriesPoint]) -> str:
     """Which runs have the points of a version, oldest first; one may have several, an environment each."""
     many, newest = len({point.run for point in group}), group[-1].run
     if many == 1:

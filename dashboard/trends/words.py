@@ -62,8 +62,8 @@ def how_to_read(known: Metric, axis: Axis, teller: str = "", *, rules: bool = Tr
             + meaning
         )
     dashed = "Dashed upright: the PyTorch version changes." if rules else ""
-    told = "Point: median of one run's replicates. Bar and band: smallest to largest replicate."
-    return " ".join(part for part in (told, dashed) if part) + meaning
+    reading = "Point: median of one run's replicates. Bar and band: smallest to largest replicate."
+    return " ".join(part for part in (reading, dashed) if part) + meaning
 
 
 def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[TrendLine], *, run: bool) -> str:
@@ -80,18 +80,18 @@ def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[TrendL
     without = [line.letter for line in missing if not lines.measured(line, baseline)]
     nothing = [line.letter for line in missing if lines.measured(line, baseline)]
     of_which = "that run's point" if run else "the median over the points of its runs"
-    told = [f"0 % is {baseline}, {of_which}: {each}."] if each else []
+    sentences = [f"0 % is {baseline}, {of_which}: {each}."] if each else []
     if without:
         verb = "has" if len(without) == 1 else "have"
-        told.append(f"{', '.join(without)} {verb} nothing measured with {baseline} and cannot be drawn.")
+        sentences.append(f"{', '.join(without)} {verb} nothing measured with {baseline} and cannot be drawn.")
     if nothing:
         what = f"What {', '.join(nothing)} measured with {baseline}"
-        told.append(f"{what} is not above 0: there is no share of it to draw.")
-    told.append(
+        sentences.append(f"{what} is not above 0: there is no share of it to draw.")
+    sentences.append(
         "Points of different runs are set against each other, and machines drift between runs: a hint, not a "
         "verdict."
     )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 def _build(line: TrendLine, baseline: str) -> str:

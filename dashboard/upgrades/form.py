@@ -74,7 +74,7 @@ def _judge(run: str, stored: Policy, metric: str, threshold: float) -> None:
     if typed.metric != metric and typed.threshold == threshold:
         # It was that of another metric, and nobody has touched it.
         typed = RuleChanges(typed.metric)
-    query = UpgradeView(run, typed.beside(stored)).query()
+    query = UpgradeView(run, typed.differing_from(stored)).query()
     weights, must = _lines(str(state[_WEIGHTS])), _lines(str(state[_MUST]))
     if weights != _weights(stored):
         query["weight"] = weights or [""]

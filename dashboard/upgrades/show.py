@@ -34,7 +34,7 @@ _UPGRADES, _SESSIONS = 50, 20
 
 def nothing_measured() -> None:
     """The page before any upgrade: what to type."""
-    with parts.lonely("No upgrade measured yet"):
+    with parts.empty_state("No upgrade measured yet"):
         st.write("This measures an old and a new PyTorch in pairs on this machine, and judges every case:")
         st.html(markup.code(_MEASURE))
         st.caption("OLD and NEW: versions, declared names or interpreters. It shows up here while it runs.")
@@ -141,7 +141,7 @@ def _other_rules(judged: JudgedUpgrade, own: JudgedUpgrade) -> list[str]:
     """That the page is judged by other rules, what the run's own say, and what of them means nothing here."""
     many = len(judged.results)
     said = report_wording.DECISIONS[own.upgrade.decision]
-    told = (
+    note = (
         "Judged by the rules in this address, not by those of pyrometer.toml when it was measured: they say "
         f"{said}. Pairs were taken until those were settled; by stricter ones more may stay unclear."
     )
@@ -150,18 +150,18 @@ def _other_rules(judged: JudgedUpgrade, own: JudgedUpgrade) -> list[str]:
         f'{rule}: "{glob}" matches none of the {many} cases.'
         for rule, glob in judged.subject.policy.unmatched(cases)
     ]
-    return [told, *unmatched]
+    return [note, *unmatched]
 
 
 def _verdict(summary: RunSummary, report: Report) -> None:
     parts.html(report.verdict)
     subject = report.judged.subject
-    told = sentences.so_far(subject)
+    progress = sentences.so_far(subject)
     if subject.resume:
-        parts.caption(f"{told} {sentences.GOES_ON}")
+        parts.caption(f"{progress} {sentences.GOES_ON}")
         parts.code(subject.resume)
-    elif told:
-        parts.caption(told)
+    elif progress:
+        parts.caption(progress)
     with st.container(horizontal=True, vertical_alignment="center", key="upgrade-files"):
         for ending, (name, mime) in _FILES.items():
             st.download_button(

@@ -13,6 +13,7 @@ from dashboard.runs import capabilities
 from dashboard.utilisation import panels, window_charts
 from db.errors import DamagedTelemetry, SchemaTooNew
 from records.kinds import RunKind, RunSource
+from records.outcomes import OutcomeStatus
 from records.runs import Run
 from records.telemetry import Recording, TelemetryWindow
 
@@ -28,7 +29,7 @@ def nothing_recorded(url: str) -> None:
         return
     latest = load.latest_run_id(url)
     found = load.run(url, latest) if latest else None
-    with parts.lonely("No telemetry yet"):
+    with parts.empty_state("No telemetry yet"):
         st.write(f"{wording.plural(runs, 'run')} stored, none with telemetry. {wording.WITHOUT_TELEMETRY}")
         st.html(markup.code("pyrometer run --suite smoke"))
         if found:
@@ -57,7 +58,7 @@ def without_window(url: str, wanted: str | None, newest: Sequence[TelemetryWindo
     run, _ = found
     which = "The newest run" if wanted in (None, "latest") else "Run"
     parts.caption(parts.plain(f"{which} {run_id} has no telemetry: {why_none(run)}."))
-    case = next((each.case for each in load.outcomes(url, run_id) if each.status == "ok"), "")
+    case = next((each.case for each in load.outcomes(url, run_id) if each.status == OutcomeStatus.OK), "")
     if case and run.source == RunSource.MEASURED:
         suite = "gpu" if run.machine.hardware.facts.get("gpus") else "cpu"
         parts.caption("This measures a case of it with telemetry:")
@@ -82,12 +83,12 @@ def opening_run(newest: Sequence[TelemetryWindow]) -> str:
 
     A single run elsewhere, or one whose devices told nothing, is not what people come for.
     """
-    telling = {window.run: window.machine for window in newest if window.utilisation is not None}
-    if not telling:
+    with_utilisation = {window.run: window.machine for window in newest if window.utilisation is not None}
+    if not with_utilisation:
         return newest[0].run
     # The first of several machines with as many is the one that was measured last.
-    (machine, _), *_ = Counter(telling.values()).most_common(1)
-    return next(run for run, where in telling.items() if where == machine)
+    (machine, _), *_ = Counter(with_utilisation.values()).most_common(1)
+    return next(run for run, where in with_utilisation.items() if where == machine)
 
 
 def choose_run(url: str, wanted: str | None, newest: Sequence[TelemetryWindow]) -> tuple[str, list[str]]:
@@ -153,7 +154,7 @@ def _device(window: TelemetryWindow, recording: Recording | str, origin: int, se
             rows=rows,
         )
     notes = [*recording.notes]
-    if missing := panels.untold(recording):
+    if missing := panels.without_values(recording):
         notes.append(f"No number in any row: {', '.join(missing)}.")
     if notes:
         parts.html(markup.notes(notes))

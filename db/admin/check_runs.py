@@ -183,7 +183,7 @@ def _read_rows(row: AnyRow) -> str:
     return ""
 
 
-def _beside_outcomes(
+def _stored_by_replicate(
     table: type[tables.SamplesRow] | type[tables.TelemetryRow], *more: InstrumentedAttribute[Any]
 ) -> Select[*tuple[Any, ...]]:
     case = tables.BenchmarkCaseRow
@@ -194,7 +194,7 @@ def _beside_outcomes(
     )
 
 
-_SAMPLES = _beside_outcomes(tables.SamplesRow)
-_RECORDINGS = _beside_outcomes(
+_SAMPLES = _stored_by_replicate(tables.SamplesRow)
+_RECORDINGS = _stored_by_replicate(
     tables.TelemetryRow, tables.TelemetryRow.device, tables.TelemetryRow.rows, tables.TelemetryRow.seconds
 )

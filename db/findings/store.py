@@ -315,8 +315,8 @@ def findings_of_series(database: Database, keys: Collection[SeriesKey]) -> list[
     )
     with database.reading() as connection:
         found = [_finding(row) for row in connection.execute(query)]
-    here = [one for one in found if identity(one.key) in wanted]
-    return sorted(here, key=lambda one: (one.at, one.id))
+    matching = [one for one in found if identity(one.key) in wanted]
+    return sorted(matching, key=lambda one: (one.at, one.id))
 
 
 def finding(database: Database, finding_id: int) -> Finding | None:

@@ -45,7 +45,7 @@ def changes_along(database: Database, runs: Sequence[str]) -> dict[str, list[Run
     return {after: _differences(facts[before], facts[after]) for before, after in pairwise(runs)}
 
 
-def changes_beside(
+def changes_around(
     database: Database, histories: Sequence[Sequence[tuple[str, str]]]
 ) -> list[list[list[RunChange]]]:
     """For each history, what differs of each of its places from the one before; of the first, nothing.

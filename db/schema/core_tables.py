@@ -13,6 +13,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from records.kinds import EnvironmentKind, RunKind, RunSource
+from records.outcomes import OutcomeStatus
 
 # With these the metadata of the base is whole, for whoever makes, checks or grants all tables.
 from . import finding_tables as finding_tables
@@ -21,21 +22,6 @@ from .types import Base, Facts, one_of
 from .types import Json as Json
 from .types import PlainText as PlainText
 from .types import UtcTime as UtcTime
-
-#: What may be written in `outcome.status`; a test holds it equal to the worker's own list.
-STATUSES = (
-    "ok",
-    "skipped",
-    "unsupported",
-    "oom",
-    "timeout",
-    "crashed",
-    "wrong",
-    "not_compiled",
-    "contended",
-    "throttled",
-    "lost",
-)
 
 STATES = ("running", "complete", "interrupted")
 
@@ -198,7 +184,7 @@ class OutcomeRow(Base):
     case_id: Mapped[int] = mapped_column(ForeignKey("benchmark_case.id"), primary_key=True)
     environment_id: Mapped[int] = mapped_column(ForeignKey("environment.id"), primary_key=True)
     replicate: Mapped[int] = mapped_column(primary_key=True)
-    status: Mapped[str]
+    status: Mapped[OutcomeStatus]
     reason: Mapped[str]
     phase: Mapped[str]
     started_at: Mapped[datetime]
@@ -207,7 +193,7 @@ class OutcomeRow(Base):
     facts: Mapped[Facts]
     log_tail: Mapped[str]
 
-    __table_args__ = (CheckConstraint(one_of("status", STATUSES), name="status"),)
+    __table_args__ = (CheckConstraint(one_of("status", OutcomeStatus), name="status"),)
 
 
 def _of_an_outcome(name: str) -> ForeignKeyConstraint:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.metrics import Better
+from records.outcomes import OutcomeStatus
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key, plain
@@ -177,7 +178,7 @@ def _failures(found: _Found, accumulator: RunAccumulator) -> list[Failure]:
             continue
         said = list(dict.fromkeys(value.text() for _, value in texts))
         reason = said[0] if len(said) == 1 else "; ".join(f"{name}: {value.text()}" for name, value in texts)
-        failures.append(Failure(case, status_of(said[0]) or "crashed", reason))
+        failures.append(Failure(case, status_of(said[0]) or OutcomeStatus.CRASHED, reason))
     return failures
 
 

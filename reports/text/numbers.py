@@ -39,7 +39,7 @@ def share(value: float) -> str:
     return f"{100 * value:.6g} %"
 
 
-def share_beside(value: float, limit: float) -> str:
+def share_near(value: float, limit: float) -> str:
     """A share in whole per cent, with more digits where it reads as the limit, as none or as all, and is not.
 
     The limit is what `share` tells. So the text lies on the side of the limit on which the share lies.
@@ -55,7 +55,7 @@ def ends(low: float, high: float) -> tuple[str, str]:
     return first, last
 
 
-def change_beside(
+def change_near(
     change: float | None, low: float | None, high: float | None, limit: float | None = None
 ) -> tuple[str, str]:
     """A change with its interval, `+3.1 % [+2.8 %, +3.4 %]`, and the limit that it is held against.
@@ -89,14 +89,16 @@ def _sign(value: float) -> int:
     return 0 if abs(value) <= _NOTHING else 1 if value > 0 else -1
 
 
-def _apart(tell: Callable[[int], _Rendered], value: float, bars: Iterable[tuple[float, float]]) -> str | None:
+def _apart(
+    render: Callable[[int], _Rendered], value: float, bars: Iterable[tuple[float, float]]
+) -> str | None:
     """The shortest text that lies on the side of each bar, as that is told, on which the value lies.
 
     `bars` are pairs of a number and of what its own text says. None where no text does.
     """
     listed: Sequence[tuple[float, float]] = list(bars)
     for more in range(_MOST_DIGITS):
-        text, said = tell(more)
+        text, said = render(more)
         if all(_sign(said - read) == _sign(value - bar) for bar, read in listed):
             return text
     return None

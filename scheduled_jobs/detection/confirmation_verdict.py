@@ -7,6 +7,7 @@ from analysis.comparison.comparison import Comparison
 from analysis.comparison.verdict import Verdict
 from analysis.detection.default_watched_metrics import rules_of
 from records.findings import Finding
+from records.outcomes import OutcomeStatus
 from workflows.run_header import Header
 from workflows.session_queue import without_again
 
@@ -32,7 +33,7 @@ def judge_finding(one: Finding, result: CaseResult | None, *, rebuilt: bool) -> 
     if result is None:
         return FindingVerdict(one, "unclear", "the session did not measure the case")
     if not result.works:
-        side, name = (result.old, "old") if result.old.status != "ok" else (result.new, "new")
+        side, name = (result.old, "old") if result.old.status != OutcomeStatus.OK else (result.new, "new")
         why = f"{side.status} ({side.reason})" if side.reason else side.status
         return FindingVerdict(one, "unclear", f"in the {name} environment the case ended {why}")
     verdict = result.verdicts.get(one.key.metric)

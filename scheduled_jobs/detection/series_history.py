@@ -101,8 +101,8 @@ def control_of(series: MachineSeries, control: MachineSeries | None) -> list[Nig
     found: list[NightValue | None] = []
     for point in series.points:
         place = bisect_left(moments, point.started_at)
-        beside = control.points[max(0, place - 1) : place + 1]
-        nearest = min(beside, key=lambda one: abs(one.started_at - point.started_at))
+        adjacent = control.points[max(0, place - 1) : place + 1]
+        nearest = min(adjacent, key=lambda one: abs(one.started_at - point.started_at))
         near = abs(nearest.started_at - point.started_at) <= _SAME_NIGHT
         found.append(NightValue(nearest.point) if near else None)
     return found if any(found) else None

@@ -25,7 +25,7 @@ from .context import JobContext, JobResult
 SILENCE, RETURN = "silence", "return"
 
 #: How long a notice is news: what lies further back is not sent to anybody any more.
-_NEWS = {DIGEST: timedelta(days=3), SILENCE: timedelta(hours=6), RETURN: timedelta(hours=6)}
+_SENT_FOR = {DIGEST: timedelta(days=3), SILENCE: timedelta(hours=6), RETURN: timedelta(hours=6)}
 _NOTICES = 100
 
 
@@ -46,16 +46,16 @@ def health_check(task: Task, context: JobContext) -> JobResult:
         silent = outages(database, context.settings, now)
         newest = notices(database, _NOTICES)
         made = [*new_silences(silent, newest, now), *returns(database, silent, newest, now)]
-        told = [one for one in made if save_notice(database, one)]
+        stored = [one for one in made if save_notice(database, one)]
         # Oldest first: that something is back is not told before that it was away.
-        news = [*reversed([one for one in newest if _is_news(one, now)]), *told]
-        result = _sent(database, context, news)
+        pending = [*reversed([one for one in newest if _is_recent(one, now)]), *stored]
+        result = _sent(database, context, pending)
     sentences = [*map(silence, silent)]
-    return JobResult(result={"silent": sentences, "told": [one.title for one in told], **result})
+    return JobResult(result={"silent": sentences, "told": [one.title for one in stored], **result})
 
 
-def _is_news(one: Notice, now: datetime) -> bool:
-    return one.kind in _NEWS and now - one.made_at <= _NEWS[one.kind]
+def _is_recent(one: Notice, now: datetime) -> bool:
+    return one.kind in _SENT_FOR and now - one.made_at <= _SENT_FOR[one.kind]
 
 
 def save_digest(
@@ -98,7 +98,7 @@ def as_notice(one: Digest, settings: Settings, now: datetime, key: str = "", due
 
 def new_silences(silent: Iterable[Outage], newest: Iterable[Notice], now: datetime) -> list[Notice]:
     """Notices of what is silent and was not told yet, `newest` being the notices that there are."""
-    told = {one.key for one in newest if one.kind == SILENCE}
+    reported = {one.key for one in newest if one.kind == SILENCE}
     return [
         _note(
             SILENCE,
@@ -109,7 +109,7 @@ def new_silences(silent: Iterable[Outage], newest: Iterable[Notice], now: dateti
             {"of": one.kind, "name": one.name, "since": one.since.isoformat()},
         )
         for one in silent
-        if one.key not in told
+        if one.key not in reported
     ]
 
 
@@ -117,9 +117,9 @@ def returns(
     database: Database, silent: Collection[Outage], newest: Iterable[Notice], now: datetime
 ) -> list[Notice]:
     """Notices of what was told as silent and is heard of again; of one that is forgotten there is none."""
-    told = [one for one in newest if one.kind in (SILENCE, RETURN)]
+    notices = [one for one in newest if one.kind in (SILENCE, RETURN)]
     last: dict[tuple[str, str], Notice] = {}
-    for one in told:
+    for one in notices:
         last.setdefault((one.facts["of"], one.facts["name"]), one)
     still = {(one.kind, one.name) for one in silent}
     seen, measuring = schedulers(database), measuring_tasks(database)
@@ -147,11 +147,11 @@ def _note(kind: str, key: str, now: datetime, sentence: str, loud: str, about: M
     return Notice(kind, key, now, f"Pyrometer: {plain}", markdown.text(sentence), facts)
 
 
-def _sent(database: Database, context: JobContext, news: Iterable[Notice]) -> dict[str, Any]:
+def _sent(database: Database, context: JobContext, pending: Iterable[Notice]) -> dict[str, Any]:
     """Send notices and say of each target what became of it, as part of a job's result."""
     to: tuple[Target, ...] = targets(context.settings.alerts)
     tried: list[tuple[str, Delivery]] = []
-    for one in news:
+    for one in pending:
         context.check_stopped()
         if not one.facts["skipped"]:
             tried += deliver(database, one, to, context.now)

@@ -23,7 +23,7 @@ from db.runs.queries import endings, run_summary
 from db.runs.run_changes import run_changes
 from records.deliveries import DeliveryState
 from records.findings import Finding, Notice
-from records.outcomes import OutcomeCount
+from records.outcomes import OutcomeCount, OutcomeStatus
 from records.tasks import ScheduledRun, Task
 from workflows import fleet_status
 from workflows.fleet_status import Patience
@@ -55,7 +55,7 @@ class EarlierDigests:
     """
 
     until: datetime | None
-    told: frozenset[int]
+    reported: frozenset[int]
     as_machines: frozenset[int]
     coverage: frozenset[str]
     known_since: datetime
@@ -93,8 +93,8 @@ def collect_digest_data(
     database: Database, settings: Settings, night: date, since: datetime | None, until: datetime
 ) -> DigestData:
     """What is known of the time after `since` (None: the digest before) and up to `until`, both aware."""
-    told = notices(database, _NOTICES)
-    earlier = before(told, until)
+    notices_made = notices(database, _NOTICES)
+    earlier = before(notices_made, until)
     since = since or earlier.until or until - timedelta(days=1)
     due = {
         name: _of_window(scheduled_runs(database, name, _FIRES), since, until)
@@ -108,7 +108,7 @@ def collect_digest_data(
     by_run: dict[str, list[OutcomeCount]] = defaultdict(list)
     for ending in ended:
         by_run[ending.run].append(ending)
-    here = [ending for task in _runs(own) for ending in by_run[task.run_id or ""]]
+    own_endings = [ending for task in _runs(own) for ending in by_run[task.run_id or ""]]
     over = [task for task in _others(database) if _within(task.ended_at, since, until)]
     return DigestData(
         night=night,
@@ -116,17 +116,17 @@ def collect_digest_data(
         since=since,
         until=until,
         ran=[*(_ran(task, by_run) for _, task in own), *_missed(due.values())],
-        cases=len({ending.case for ending in here}),
-        not_ok=len({ending.case for ending in here if ending.status != "ok"}),
-        findings=_to_tell(database, still, since, max(until - _BACK, earlier.known_since)),
+        cases=len({ending.case for ending in own_endings}),
+        not_ok=len({ending.case for ending in own_endings if ending.status != OutcomeStatus.OK}),
+        findings=_to_report(database, still, since, max(until - _BACK, earlier.known_since)),
         still=still,
         open=open_regressions(database, until),
-        told=earlier.told,
-        told_as_machines=earlier.as_machines,
+        reported=earlier.reported,
+        reported_as_machines=earlier.as_machines,
         upgrades=[
             _upgraded(database, task) for task in over if (task.job, task.state) == ("upgrade", "done")
         ],
-        news=_news(told, since, until),
+        notices=_notices(notices_made, since, until),
         changed=_changed(database, history, own),
         crossed=_crossed(database, since, until),
         outages=outages(database, settings, until),
@@ -135,7 +135,7 @@ def collect_digest_data(
         disturbed=_disturbed(own, by_run),
         disturbed_share=settings.alerts.disturbed_share,
         failed=_failed(over),
-        undelivered=_undelivered(told, since, until),
+        undelivered=_undelivered(notices_made, since, until),
     )
 
 
@@ -145,11 +145,13 @@ def before(newest: Sequence[Notice], until: datetime) -> EarlierDigests:
         one for one in newest if one.kind == DIGEST and datetime.fromisoformat(one.facts["until"]) < until
     ]
     as_machines = [_as_machines(one) for one in made]
-    told = [frozenset(map(int, one.facts["ids"])) - own for one, own in zip(made, as_machines, strict=True)]
+    reported = [
+        frozenset(map(int, one.facts["ids"])) - own for one, own in zip(made, as_machines, strict=True)
+    ]
     last = made[0] if made else None
     return EarlierDigests(
         until=datetime.fromisoformat(last.facts["until"]) if last else None,
-        told=frozenset().union(*told),
+        reported=frozenset().union(*reported),
         as_machines=frozenset().union(*as_machines),
         coverage=frozenset(last.facts["coverage"]) if last else frozenset(),
         known_since=newest[-1].made_at if len(newest) == _NOTICES else until - _BACK,
@@ -166,8 +168,8 @@ def _as_machines(made: Notice) -> frozenset[int]:
 
 def _measuring(database: Database, settings: Settings) -> list[str]:
     """The schedules that measure: those of these settings and those that other machines have."""
-    here = {name for name, schedule in settings.schedules.items() if schedule.job == "measure"}
-    return sorted(here | {task.schedule for task in measuring_tasks(database)})
+    configured = {name for name, schedule in settings.schedules.items() if schedule.job == "measure"}
+    return sorted(configured | {task.schedule for task in measuring_tasks(database)})
 
 
 def _of_window(newest: Iterable[ScheduledRun], since: datetime, until: datetime) -> list[ScheduledRun]:
@@ -207,7 +209,7 @@ def _histories(database: Database, own: Sequence[Task]) -> dict[tuple[str, str],
 def _ran(task: Task, by_run: dict[str, list[OutcomeCount]]) -> PartResult:
     cases: dict[str, bool] = {}
     for ending in by_run.get(task.run_id or "", ()):
-        cases[ending.case] = cases.get(ending.case, True) and ending.status == "ok"
+        cases[ending.case] = cases.get(ending.case, True) and ending.status == OutcomeStatus.OK
     return PartResult(
         schedule=task.schedule,
         part=task.part,
@@ -245,9 +247,9 @@ def _changed(
         before = next((run for run in runs[place:] if _machine_of(database, run) == _machine(task)), None)
         if before is None or task.run_id is None or _machine(task) in found:
             continue
-        if told := border(run_changes(database, before, task.run_id)):
-            found[_machine(task)] = told
-    return [f"machine {machine}: {told}" for machine, told in sorted(found.items())]
+        if changes := border(run_changes(database, before, task.run_id)):
+            found[_machine(task)] = changes
+    return [f"machine {machine}: {changes}" for machine, changes in sorted(found.items())]
 
 
 def _crossed(database: Database, since: datetime, until: datetime) -> list[BorderChange]:
@@ -288,20 +290,20 @@ def _lost_cases(
 def _disturbed(
     own: Sequence[tuple[ScheduledRun, Task]], by_run: dict[str, list[OutcomeCount]]
 ) -> list[Disturbed]:
-    machines: dict[str, list[dict[str, int]]] = defaultdict(list)
+    machines: dict[str, list[dict[OutcomeStatus, int]]] = defaultdict(list)
     for task in _runs(own):
         counts = [{ending.status: ending.count} for ending in by_run[task.run_id or ""]]
         machines[_machine(task)] += counts
     return [disturbed(machine, counts) for machine, counts in sorted(machines.items())]
 
 
-def _to_tell(
+def _to_report(
     database: Database, still: Iterable[Finding], since: datetime, known_since: datetime
 ) -> list[Finding]:
     """The findings of the time of which all digests are known, and open ones whose silence ended tonight."""
     recent = findings(database, states=(*REPORTED, *WAITING, *COUNTED), since=known_since, newest=_FINDINGS)
-    heard = [one for one in still if one.muted_until is not None and one.muted_until > since]
-    return list({one.id: one for one in (*heard, *recent)}.values())
+    unmuted = [one for one in still if one.muted_until is not None and one.muted_until > since]
+    return list({one.id: one for one in (*unmuted, *recent)}.values())
 
 
 def _others(database: Database) -> list[Task]:
@@ -340,7 +342,7 @@ def _failed(over: Iterable[Task]) -> list[DigestProblem]:
     return found
 
 
-def _news(newest: Iterable[Notice], since: datetime, until: datetime) -> list[str]:
+def _notices(newest: Iterable[Notice], since: datetime, until: datetime) -> list[str]:
     return [one.title for one in newest if one.kind == RELEASE and _within(one.made_at, since, until)]
 
 

@@ -91,10 +91,10 @@ class DigestData:
     findings: Sequence[Finding] = ()
     still: Sequence[Finding] = ()
     open: int = 0
-    told: Collection[int] = frozenset()
-    told_as_machines: Collection[int] = frozenset()
+    reported: Collection[int] = frozenset()
+    reported_as_machines: Collection[int] = frozenset()
     upgrades: Sequence[UpgradeDecision] = ()
-    news: Sequence[str] = ()
+    notices: Sequence[str] = ()
     changed: Sequence[str] = ()
     crossed: Sequence[BorderChange] = ()
     outages: Sequence[Outage] = ()
@@ -176,7 +176,7 @@ class Digest:
     open: int
     silenced: int
     upgrades: tuple[UpgradeDecision, ...]
-    news: tuple[str, ...]
+    notices: tuple[str, ...]
     changed: tuple[str, ...]
     crossed: tuple[BorderChange, ...]
     problems: tuple[DigestProblem, ...]
@@ -187,19 +187,19 @@ class Digest:
     @property
     def quiet(self) -> bool:
         """Whether there is nothing to tell but that all is as before."""
-        told = (
+        contents = (
             self.regressions,
             self.improvements,
             self.machine,
             self.going_on,
             self.upgrades,
-            self.news,
+            self.notices,
             self.changed,
             self.crossed,
             self.problems,
             self.waiting,
         )
-        return not any(told) and all(ran.state == "done" for ran in self.ran)
+        return not any(contents) and all(ran.state == "done" for ran in self.ran)
 
 
 def digest(night: DigestData) -> Digest:
@@ -208,7 +208,7 @@ def digest(night: DigestData) -> Digest:
     new = [
         one
         for one in night.findings
-        if one.state in REPORTED and not _was_told(one, night) and not one.silenced(night.until)
+        if one.state in REPORTED and not _was_reported(one, night) and not one.silenced(night.until)
     ]
     confirmed = [one for one in new if one.state == "confirmed" and not _is_part(one, new)]
     ended = [one for one in night.findings if _within(one.decided_at, night)]
@@ -228,9 +228,9 @@ def digest(night: DigestData) -> Digest:
         refuted=sum(one.state == "refuted" for one in ended),
         unclear=sum(one.state == "unclear" for one in ended),
         open=night.open,
-        silenced=sum(one.id not in night.told for one in known),
+        silenced=sum(one.id not in night.reported for one in known),
         upgrades=tuple(night.upgrades),
-        news=tuple(night.news),
+        notices=tuple(night.notices),
         changed=tuple(night.changed),
         crossed=tuple(night.crossed),
         problems=_problems(night),
@@ -240,9 +240,9 @@ def digest(night: DigestData) -> Digest:
     )
 
 
-def _was_told(one: Finding, night: DigestData) -> bool:
+def _was_reported(one: Finding, night: DigestData) -> bool:
     """Whether an earlier digest told of it as what it is: as the machine's, a regression was not told."""
-    return one.id in night.told or (one.state == "machine" and one.id in night.told_as_machines)
+    return one.id in night.reported or (one.state == "machine" and one.id in night.reported_as_machines)
 
 
 def _is_part(one: Finding, new: Iterable[Finding]) -> bool:
@@ -258,10 +258,10 @@ def _is_part(one: Finding, new: Iterable[Finding]) -> bool:
 
 def groups(findings: Iterable[Finding]) -> tuple[ChangeGroup, ...]:
     """Findings by night, machine and pair of environments, the group with the largest change first."""
-    together: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
+    by_cause: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
     for one in findings:
-        together[one.at_run, one.machine, one.old_environment, one.new_environment].append(one)
-    made = [_group(own) for own in together.values()]
+        by_cause[one.at_run, one.machine, one.old_environment, one.new_environment].append(one)
+    made = [_group(own) for own in by_cause.values()]
     return tuple(sorted(made, key=lambda group: -abs(group.largest.change)))
 
 

@@ -19,7 +19,7 @@ class ContinuedChange:
     metric: str
     machine: str
     direction: str
-    told: float
+    reported: float
     change: float
     since: datetime
     now: datetime
@@ -52,7 +52,7 @@ def _goes_on(one: Finding) -> ContinuedChange:
         metric=one.key.metric,
         machine=one.machine,
         direction=one.direction,
-        told=one.change,
+        reported=one.change,
         change=noted.change,
         since=one.at,
         now=datetime.fromisoformat(noted.night),

@@ -56,8 +56,8 @@ def test_a_forgotten_run_goes_and_its_journal_stays_and_is_not_stored_again(fold
         assert path.read_bytes() == content
     again = typed("forget", "run-1", "--yes")
     assert again.stdout == "run run-1 is not in the database; its journal is marked and stays\n"
-    told = CliRunner().invoke(app, ["report", "run-1"])
-    assert told.exit_code == 2 and "nothing was measured yet" in told.stderr
+    report = CliRunner().invoke(app, ["report", "run-1"])
+    assert report.exit_code == 2 and "nothing was measured yet" in report.stderr
     resumed = CliRunner().invoke(app, ["run", "--resume", "run-1"])
     assert resumed.exit_code == 4 and "run run-1 was forgotten: remove " in resumed.stderr
     path.with_name("forgotten").unlink()
@@ -103,6 +103,6 @@ def test_a_metric_from_outside_is_corrected_and_no_number_changes(folder: Path) 
 def test_what_is_not_to_be_corrected_is_refused(folder: Path) -> None:
     own = typed("metric", "latency", "--unit", "s")
     assert own.exit_code == 2 and "metric latency is Pyrometer's own, in ms" in own.stderr
-    nobody = typed("metric", "tool.speed", "--unit", "s")
-    assert nobody.exit_code == 2 and "there is no metric tool.speed" in nobody.stderr
+    unknown = typed("metric", "tool.speed", "--unit", "s")
+    assert unknown.exit_code == 2 and "there is no metric tool.speed" in unknown.stderr
     assert typed("metric", "tool.speed", "--title", " ").exit_code == 2

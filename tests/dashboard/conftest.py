@@ -284,6 +284,6 @@ def browsers(chromium: Browser) -> Browsers:
 @pytest.fixture
 def visitor(chromium: Browser, home: str, browsers: Browsers) -> Iterator[Visitor]:
     """Somebody who opens pages; at the end nothing may have gone wrong in the browser."""
-    somebody = Visitor(chromium, home, browsers)
-    yield somebody
-    assert somebody.leave() == []
+    reader = Visitor(chromium, home, browsers)
+    yield reader
+    assert reader.leave() == []

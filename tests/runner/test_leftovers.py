@@ -22,7 +22,7 @@ from support.measuring import (
     start,
     wait_until,
 )
-from support.site import carriers, wait_for_nobody
+from support.site import carriers, wait_until_gone
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 
@@ -72,8 +72,8 @@ def test_the_strays_are_named(happened: Happened) -> None:
     assert happened.of("prints_protocol").facts["exit"]["strays"] == []
 
 
-def test_nobody_at_all_is_left(happened: Happened, module_scratch: Scratch) -> None:
-    module_scratch.nobody_left(happened.run)
+def test_no_process_is_left(happened: Happened, module_scratch: Scratch) -> None:
+    module_scratch.assert_no_process_left(happened.run)
 
 
 @pytest.mark.parametrize("name", PRINTING)
@@ -102,14 +102,14 @@ def test_a_worker_starts_under_its_preset_and_sees_nothing_of_ours(
     happened: Happened, module_scratch: Scratch
 ) -> None:
     assert happened.of("tells_its_conditions").status == "ok"
-    told = json.loads((module_scratch.folder / "conditions.json").read_text())
+    conditions = json.loads((module_scratch.folder / "conditions.json").read_text())
     quiet = preset.make("quiet", "quiet", variables={"OF_THE_TEST": "1"})
-    assert told["cpus"] == sorted(quiet.cpus or os.sched_getaffinity(0))
-    assert {name: told["variables"][name] for name in quiet.variables} == dict(quiet.variables)
-    assert [name for name in told["variables"] if name.startswith("PYROMETER_")] == ["PYROMETER_TOKEN"]
-    assert told["stdin"] == ""
-    assert told["modules"] == []
-    assert told["flag"] is False
+    assert conditions["cpus"] == sorted(quiet.cpus or os.sched_getaffinity(0))
+    assert {name: conditions["variables"][name] for name in quiet.variables} == dict(quiet.variables)
+    assert [name for name in conditions["variables"] if name.startswith("PYROMETER_")] == ["PYROMETER_TOKEN"]
+    assert conditions["stdin"] == ""
+    assert conditions["modules"] == []
+    assert conditions["flag"] is False
 
 
 def test_a_killed_controller_takes_everything_with_it(scratch: Scratch) -> None:
@@ -125,7 +125,7 @@ def test_a_killed_controller_takes_everything_with_it(scratch: Scratch) -> None:
         controller.kill()
         controller.wait()
     run = (scratch.folder / "run.name").read_text()
-    wait_for_nobody(run)
+    wait_until_gone(run)
     wait_until(lambda: not any(alive(pid) for pid in left), "worker and child are gone")
 
 
@@ -143,7 +143,7 @@ def test_a_cancelled_attempt_has_no_outcome_and_the_next_is_measured(scratch: Sc
     assert [ended.kind for ended in happened.ended] == ["done"]
     assert happened.of("prints_protocol").status == "ok"
     assert not any(alive(pid) for pid in scratch.pids())
-    scratch.nobody_left(shared.run)
+    scratch.assert_no_process_left(shared.run)
 
 
 def test_closing_cancels_what_runs(scratch: Scratch) -> None:
@@ -152,7 +152,7 @@ def test_closing_cancels_what_runs(scratch: Scratch) -> None:
     wait_until(lambda: len(scratch.pids()) == 2, "the case sleeps beside its child")
     assert carriers(shared.run)
     session.close()
-    scratch.nobody_left(shared.run)
+    scratch.assert_no_process_left(shared.run)
     assert not any(alive(pid) for pid in scratch.pids())
     happened = follow(session, shared)
     assert [ended.kind for ended in happened.ended] == ["cancelled"]

@@ -295,7 +295,7 @@ def of_the_plan(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if not row.case.startswith("canary_")]
 
 
-def wait_for_nobody(run: str) -> None:
+def wait_until_gone(run: str) -> None:
     """Return when no process carries the token of the run any more."""
     give_up = time.monotonic() + PATIENCE_SECONDS
     while left := carriers(run):

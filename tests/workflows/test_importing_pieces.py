@@ -65,7 +65,7 @@ def kept(database: Database | None, parts: Iterable[Imported], *, dry_run: bool 
     return keep("tool", parts, PLACE, database, lambda stored: None, dry_run=dry_run)
 
 
-def told_of(database: Database, run: str) -> list[object]:
+def facts_of(database: Database, run: str) -> list[object]:
     parts = (queries.run_record, queries.run_summary, queries.outcomes_of_run, queries.measurements_of_run)
     return [part(database, run) for part in parts]
 
@@ -93,7 +93,7 @@ def test_others_write_while_the_next_piece_is_read(
     assert queries.run_record(database, id) == whole.run
     with open_database(f"sqlite:///{tmp_path}/at-once.db") as at_once:
         kept(at_once, [Imported("tool", (whole,))])
-        assert told_of(database, id) == told_of(at_once, id)
+        assert facts_of(database, id) == facts_of(at_once, id)
 
 
 @pytest.mark.parametrize("id", [OURS, FOREIGN])
@@ -184,7 +184,7 @@ def interrupted(pieces: Sequence[Imported], error: BaseException) -> Iterator[Im
     raise error
 
 
-def test_of_a_run_that_was_here_before_a_bad_piece_leaves_a_part_and_says_so(sqlite: Database) -> None:
+def test_of_a_run_that_was_stored_before_a_bad_piece_leaves_a_part_and_says_so(sqlite: Database) -> None:
     whole = a_large_run()
     begun = replace(whole.run, state="interrupted")
     first = ImportedRun(begun, whole.outcomes[:1], tuple(numbers_of(whole.outcomes[:1])))
@@ -265,7 +265,7 @@ def test_a_file_in_pieces_comes_in_as_the_file_at_once(
     assert faults(sqlite, tmp_path / "data") == []
 
 
-def test_a_journal_is_read_before_anybody_has_to_wait(
+def test_a_journal_is_read_before_the_database_is_locked(
     url: str, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_journal(tmp_path / "data", "20260901-020000-1f3a")

@@ -84,16 +84,16 @@ def test_what_a_newer_version_wrote_waits_for_it(
     assert run is not None and (run.state, run.notes) == ("complete", ())
 
 
-def test_which_version_this_is_is_asked_only_for_marks_that_name_one(
+def test_the_version_is_looked_up_only_for_marks_that_name_one(
     tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(ingesting, "version", lambda name: asked.append(name) or "9.9")
+    looked_up: list[str] = []
+    monkeypatch.setattr(ingesting, "version", lambda name: looked_up.append(name) or "9.9")
     marks = [write_journal(tmp_path, f"run-{number}").with_name("stored") for number in range(5)]
     assert len(stored(tmp_path, database)) == 5
-    assert pending(tmp_path, stored_outcomes(database)) == [] and asked == []
+    assert pending(tmp_path, stored_outcomes(database)) == [] and looked_up == []
     marks[0].write_text(f"{marks[0].read_text()} 9.9")
-    assert pending(tmp_path, stored_outcomes(database)) == [] and asked == ["pyrometer"]
+    assert pending(tmp_path, stored_outcomes(database)) == [] and looked_up == ["pyrometer"]
 
 
 @pytest.mark.parametrize("mark", ["", "12", "yes no", "1 2 3 4", "\xff"])

@@ -190,13 +190,13 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
     return CliRunner()
 
 
-def test_the_command_only_tells_unless_told_otherwise(typed: CliRunner, database: Database) -> None:
+def test_the_command_is_a_dry_run_unless_confirmed(typed: CliRunner, database: Database) -> None:
     for days in (1, 31, 100):
         an_old_run(database, f"{days} days", days)
     for arguments in ([], ["--dry-run"]):
-        told = typed.invoke(app, ["prune", *arguments])
-        assert told.exit_code == 0 and told.stdout.startswith("would delete 2 recordings (")
-        assert "more than 30 days ago" in told.stdout and told.stdout.endswith("--yes does it\n")
+        dry_run = typed.invoke(app, ["prune", *arguments])
+        assert dry_run.exit_code == 0 and dry_run.stdout.startswith("would delete 2 recordings (")
+        assert "more than 30 days ago" in dry_run.stdout and dry_run.stdout.endswith("--yes does it\n")
     assert len(observed_runs(database)) == 3
     assert typed.invoke(app, ["prune", "--telemetry-days", "99", "--yes"]).stdout.startswith(
         "deleted 1 recording ("

@@ -68,7 +68,7 @@ def numbers(database: Database) -> list[tuple[float, int]]:
         ([1.0, 2.5, 3.0], [1.0, 2.0, 3.0, 4.0, 5.0]),
     ],
 )
-def test_more_processes_count_only_where_the_first_are_told_alike(
+def test_more_processes_count_only_where_the_first_are_reported_alike(
     database: Database, first: list[float], second: list[float]
 ) -> None:
     kept(database, *processes(*first))
@@ -103,7 +103,7 @@ def test_a_piece_that_tells_only_numbers_is_held_against_the_processes_as_well(s
     assert numbers(sqlite) == [(4.9, 1)]
 
 
-def test_a_number_is_not_stored_beside_a_process_that_says_another(sqlite: Database) -> None:
+def test_a_number_is_not_stored_with_a_process_that_says_another(sqlite: Database) -> None:
     # As after an import that was killed before it came to the numbers.
     run = a_run(RUN, planned=1)
     store.save_run(sqlite, run)

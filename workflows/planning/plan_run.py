@@ -66,7 +66,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProbedMachine:
     """The environments of a run as they describe themselves, and what NVML told meanwhile, for the header."""
 
     environments: tuple[MeasuredEnvironment, ...]
@@ -85,15 +85,15 @@ class RunPlan:
     kind: RunKind = RunKind.RUN
 
 
-def ask(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> Asked:
+def ask(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> ProbedMachine:
     """Have every environment describe itself; raises BrokenEnvironment, NothingToMeasure for broken cases."""
     # A sick driver takes as long to be asked as torch to be imported, or longer.
-    with ThreadPoolExecutor(1) as beside:
-        asked = beside.submit(probe.examine)
+    with ThreadPoolExecutor(1) as executor:
+        probing = executor.submit(probe.examine)
         described = _described(chosen, ready)
     for module, reason in described[0].broken_cases.items():
         raise NothingToMeasure(f"{module}.py cannot be loaded: {reason}")
-    return Asked(described, telemetry_body(asked.result(), host_capabilities()))
+    return ProbedMachine(described, telemetry_body(probing.result(), host_capabilities()))
 
 
 def _described(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> tuple[MeasuredEnvironment, ...]:
@@ -117,7 +117,7 @@ def timing_of(suite: Suite, deadline: float | None, settings: Settings) -> Timin
 def prepare(
     app: AppContext,
     chosen: Chosen,
-    asked: Asked,
+    probed: ProbedMachine,
     plan: RunPlan,
     run: str | None = None,
     nodes: tuple[Node, ...] = (),
@@ -132,7 +132,7 @@ def prepare(
     begun = app.runs / run / journal.FILE if run is not None else None
     if begun is not None and begun.exists() and begun.stat().st_size:
         raise UsageError(f"run {run} began already: go on with it by --resume {run}")
-    preset, harness, described = chosen.preset, chosen.harness, asked.environments
+    preset, harness, described = chosen.preset, chosen.harness, probed.environments
     check_alike(described, plan.device)
     gpus = gpus_in_use(described[0], plan.device)
     if plan.device == "cuda" and not gpus:
@@ -161,7 +161,7 @@ def prepare(
         notes=app.places.notes + preset.notes + machine.limits(described[0].gpus),
         version=version("pyrometer"),
         canary=None if traced else canary_runner.canary_of(preset).environment(),
-        telemetry=asked.telemetry,
+        telemetry=probed.telemetry,
         comparison=plan.comparison.to_body() if plan.comparison else None,
         kind=RunKind.TRACE if traced else plan.kind,
     )

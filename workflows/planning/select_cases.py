@@ -75,10 +75,10 @@ def suite_named(settings: Settings, name: str, above: tuple[str, ...] = ()) -> S
     try:
         return compose(name, table, known)
     except BadSuite as error:
-        raise UsageError(f"{_place(settings, name, error.path)}: {_told(error)}") from None
+        raise UsageError(f"{_place(settings, name, error.path)}: {_error_text(error)}") from None
 
 
-def _told(error: BadSuite) -> str:
+def _error_text(error: BadSuite) -> str:
     """What is wrong with a suite, and what was meant instead, as far as a word is like another."""
     if error.kind:
         return unknown(error.kind, error.word, error.valid)

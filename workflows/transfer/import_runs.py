@@ -329,12 +329,12 @@ def submit(
 
 def machine_of(gpus: Sequence[Gpu], name: str | None = None, hardware: str | None = None) -> Machine:
     """This machine with these GPUs, as runs of ours describe it; or one of another name or other hardware."""
-    here = machine.describe(list(gpus))
+    facts = machine.describe(list(gpus))
     if hardware is not None:
-        return machine_called(name or here.name, hardware)
-    made = Hardware(here.hardware_fingerprint, here.hardware_label, here.hardware)
+        return machine_called(name or facts.name, hardware)
+    made = Hardware(facts.hardware_fingerprint, facts.hardware_label, facts.hardware)
     if name is None:
-        return Machine(here.fingerprint, here.name, made)
+        return Machine(facts.fingerprint, facts.name, made)
     return Machine(digest("machine", name, made.fingerprint), name, made)
 
 

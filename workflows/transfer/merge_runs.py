@@ -12,7 +12,7 @@ from db.runs import queries, store
 from db.runs.queries import replicates_of_run
 from interchange.runs import ImportedRun
 from records.kinds import EnvironmentKind, RunSource
-from records.outcomes import Measurement, Outcome
+from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
 
 from ..ingest import measured
@@ -238,7 +238,7 @@ def _values(outcomes: Iterable[Outcome]) -> Mapping[Name, list[float]]:
     """By measurement the numbers of the processes that went well."""
     values: dict[Name, list[float]] = defaultdict(list)
     for each in outcomes:
-        for metric, value in each.metrics.items() if each.status == "ok" else ():
+        for metric, value in each.metrics.items() if each.status == OutcomeStatus.OK else ():
             values[each.case, each.environment, metric].append(value)
     return values
 

@@ -82,7 +82,7 @@ class GpuDevice:
             self._ask("ECC errors", N.nvmlDeviceGetTotalEccErrors, self._whole, 1, N.NVML_VOLATILE_ECC),
             self._ask("PCIe replays", N.nvmlDeviceGetPcieReplayCounter, self._whole),
             xids,
-            None if running is None else self._pids.told(running),
+            None if running is None else self._pids.visible(running),
         )
 
     def begin(self, hz: float, log: SampleLog) -> float:
@@ -114,7 +114,7 @@ class GpuDevice:
         self._started_ns = ended
         if time.monotonic() >= self._next_fetch:
             self.fetch(log)
-        self.tell(log)
+        self.log_notes(log)
 
     def fetch(self, log: SampleLog) -> None:
         """Take over what the driver has buffered since the last time."""
@@ -130,7 +130,7 @@ class GpuDevice:
             for span in spans:
                 log.sample(self.uuid, "gpu_busy", span.started_ns, span.ended_ns, span.value)
 
-    def tell(self, log: SampleLog) -> None:
+    def log_notes(self, log: SampleLog) -> None:
         """What is missing and why; the end of a device is all there is to say about it."""
         for what, reason in self._notes.items():
             if not self.lost:

@@ -165,12 +165,12 @@ def throttled_ns(handle: Any) -> dict[str, int] | Absent:
     values = ask(N.nvmlDeviceGetFieldValues, handle, list(THROTTLE_FIELDS.values()))
     if isinstance(values, Absent):
         return values
-    told = {
+    times = {
         reason: int(value.value.ullVal)
         for reason, value in zip(THROTTLE_FIELDS, values, strict=True)
         if value.nvmlReturn == N.NVML_SUCCESS
     }
-    return told or Absent(_REASONS[N.NVML_ERROR_NOT_SUPPORTED], N.NVML_ERROR_NOT_SUPPORTED)
+    return times or Absent(_REASONS[N.NVML_ERROR_NOT_SUPPORTED], N.NVML_ERROR_NOT_SUPPORTED)
 
 
 def processes(handle: Any) -> dict[int, int | None] | Absent:
@@ -218,8 +218,10 @@ class Gpm:
         self._first, self._last = self._last, self._first
         if isinstance(got, Absent):
             return got
-        told = {name: answer.metrics[slot] for slot, name in enumerate(GPM_METRICS)}
-        means = {name: float(each.value) for name, each in told.items() if each.nvmlReturn == N.NVML_SUCCESS}
+        values = {name: answer.metrics[slot] for slot, name in enumerate(GPM_METRICS)}
+        means = {
+            name: float(each.value) for name, each in values.items() if each.nvmlReturn == N.NVML_SUCCESS
+        }
         return {name: mean for name, mean in means.items() if math.isfinite(mean)}
 
     def close(self) -> None:

@@ -63,7 +63,7 @@ class GpuSource:
         for device in self._devices:
             device.fetch(log)
         for device in self._devices:
-            device.tell(log)
+            device.log_notes(log)
 
     def _listen(self, boards: set[str], known: dict[str, tuple[Any, Any]]) -> None:
         """Have Xids of these GPUs kept for us; what does not offer that is silent."""

@@ -58,12 +58,12 @@ class Tree:
         root = processes.get(self._root)
         reaped = sum(processes[pid].reaped_ticks for pid in pids) + (root.reaped_ticks if root else 0)
         own = (_process_ns(pid, processes[pid].ticks) for pid in pids)
-        told = self._count(pids)
+        counted = self._count(pids)
         return TreeCounts(
             pids,
             sum(own) + reaped * _TICK_NS,
-            self._waited_ns if told else None,
-            self._slices if told else None,
+            self._waited_ns if counted else None,
+            self._slices if counted else None,
         )
 
     def _processes(self) -> Iterator[tuple[int, _Process]]:

@@ -45,7 +45,7 @@ class Rank(SingleProcess):
         self, key: CaseKey, device: str, seed: int, rank: int, world: int, store_port: int | None
     ) -> None:
         if key.axis("compile") != "none":
-            compiling.keep_headers_beside_the_cache()
+            compiling.keep_headers_next_to_the_cache()
         self._key = part_key(key)
         self._device = device
         self._seed = seed

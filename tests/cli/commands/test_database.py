@@ -45,8 +45,10 @@ def test_a_sound_database_has_a_line_for_each_check(typed: CliRunner, data_dir: 
     found = lines(said)
     assert found["counts"].split() == ["counts", "1", "runs", "sound"]
     assert found["samples"].split() == ["samples", "8", "outcomes", "sound"]
-    told = [json.loads(line) for line in typed.invoke(app, ["check", "--json", "--all"]).stdout.splitlines()]
-    *checks, last = told
+    printed = [
+        json.loads(line) for line in typed.invoke(app, ["check", "--json", "--all"]).stdout.splitlines()
+    ]
+    *checks, last = printed
     assert last == {"sound": True} and all(each["problems"] == [] for each in checks)
     assert [each["name"] for each in checks] == list(found)[: len(checks)]
 

@@ -63,7 +63,7 @@ def silent(typed: Typed) -> Typed:
     return typed
 
 
-def test_it_prints_what_would_be_told_and_stores_and_sends_nothing(silent: Typed) -> None:
+def test_it_prints_what_would_be_reported_and_stores_and_sends_nothing(silent: Typed) -> None:
     said = silent("digest")
     assert (said.exit_code, said.stderr) == (0, "")
     sentence = "machine a‹10› is silent: no scheduler was seen there for 2 hours"
@@ -96,10 +96,10 @@ def test_a_target_that_was_given_up_has_no_digest(silent: Typed) -> None:
     silent.web.status = 403
     silent("digest", "--send")
     with open_database(silent.database) as database:
-        (told,) = notices.notices(database)
-        ((name, was),) = told.deliveries.items()
+        (notice,) = notices.notices(database)
+        ((name, was),) = notice.deliveries.items()
         last = replace(was, tries=MOST_TRIES)
-        assert replace_delivery(database, told.kind, told.key, name, was, last)
+        assert replace_delivery(database, notice.kind, notice.key, name, was, last)
     said = silent("digest", "--send")
     assert said.exit_code == 1
     assert said.stderr == f"{name}: given up after 4 tries: {was.why}\n"
@@ -114,11 +114,11 @@ def test_markdown_goes_to_a_file_whole(silent: Typed) -> None:
     assert [file.name for file in silent.folder.glob("night*")] == ["night.md"]
 
 
-def test_an_earlier_night_is_told_as_it_was(typed: Typed) -> None:
+def test_an_earlier_night_is_printed_as_it_was(typed: Typed) -> None:
     with open_database(typed.database) as database:
         until = datetime(2026, 1, 2, 8, tzinfo=UTC)
-        told = {"text": "then\n", "night": "2026-01-02", "until": until.isoformat()}
-        facts = {**told, "ids": [], "coverage": []}
+        about = {"text": "then\n", "night": "2026-01-02", "until": until.isoformat()}
+        facts = {**about, "ids": [], "coverage": []}
         stored = Notice("digest", "2026-01-02", until, "as it was", "b", facts)
         notices.save_notice(database, stored)
     assert typed("digest", "--date", "2026-01-02").stdout == "as it was\n\nthen\n"
@@ -144,7 +144,7 @@ def test_what_makes_no_sense_is_one_sentence(typed: Typed, arguments: tuple[str,
     assert said.stderr.count("\n") == 1
 
 
-def test_the_first_night_is_told_of(typed: Typed) -> None:
+def test_the_first_night_is_reported(typed: Typed) -> None:
     said = typed("digest", "--date", "1970-01-01")
     assert said.exit_code == 0 and said.stdout.startswith("Pyrometer 1970-01-01: nothing was due")
 
@@ -168,7 +168,7 @@ def test_a_test_message_reaches_each_target_and_says_which_it_did_not(typed: Typ
     assert "hunter2" not in said.output and "T0PSECRET" not in said.output
 
 
-def test_nobody_to_tell_is_said_with_the_way_out(typed: Typed) -> None:
+def test_missing_targets_are_reported_with_the_remedy(typed: Typed) -> None:
     typed.settings()
     for arguments in (("alerts", "test"), ("digest", "--send")):
         said = typed(*arguments)

@@ -41,7 +41,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return type_it
 
 
-def test_on_this_machine_nobody_is_asked_and_nothing_is_said(typed: Any) -> None:
+def test_on_this_machine_there_is_no_login_and_no_note(typed: Any) -> None:
     said, served = typed("")
     assert said.exit_code == 0 and "logs in" not in said.stderr
     assert served == [("127.0.0.1", 8501, (), settled(DashboardSettings()))]
@@ -49,7 +49,7 @@ def test_on_this_machine_nobody_is_asked_and_nothing_is_said(typed: Any) -> None
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.9", "perf.example.com"])
-def test_beyond_this_machine_it_is_said_that_nobody_logs_in(typed: Any, host: str) -> None:
+def test_beyond_this_machine_serving_without_a_login_is_said(typed: Any, host: str) -> None:
     said, _ = typed("", "--host", host)
     (line,) = [line for line in said.stderr.splitlines() if "logs in" in line]
     assert line == f"note: nobody logs in, so whoever reaches {host} looks and triages; see docs/dashboard.md"

@@ -151,7 +151,7 @@ def test_a_place_that_comes_measures_what_is_for_its_labels(fleet: Fleet) -> Non
     assert fleet.there() == []
 
 
-def test_a_place_measures_one_thing_at_a_time_and_places_beside_each_other(fleet: Fleet) -> None:
+def test_a_place_measures_one_task_at_a_time_and_places_run_in_parallel(fleet: Fleet) -> None:
     fleet.come("a", "gpu")
     fleet.come("b", "gpu")
     enqueued = fleet.fire("patient", *["gpu"] * 4)
@@ -264,8 +264,8 @@ def test_what_a_killed_head_had_done_is_gone_on_with_on_the_same_places_by_the_n
         assert {each["task"] for each in lost} == {each.id for each in before.values()}
         assert all("its scheduler died" in each["text"] for each in lost)
         until(lambda: fleet.there() == ["a", "b", "here"], "each is known once")
-        told = {each.owner.partition("/")[2] for each in schedulers(fleet.database)}
-        assert told == {alive.events("started")[0]["owner"].partition("/")[2]}
+        workers = {each.owner.partition("/")[2] for each in schedulers(fleet.database)}
+        assert workers == {alive.events("started")[0]["owner"].partition("/")[2]}
 
 
 def test_a_place_that_vanished_with_the_head_is_missed_by_the_next(fleet: Fleet) -> None:

@@ -181,7 +181,7 @@ def test_a_timetable_that_changes_while_it_is_kept(database: Database, tmp_path:
 
 
 @pytest.mark.parametrize("off", ['timezone = "Europe/Berlin"', TOML + "enabled = false"])
-def test_what_is_switched_on_while_nobody_looks_misses_nothing(
+def test_a_schedule_enabled_during_an_outage_has_no_missed_fires(
     sqlite: Database, tmp_path: Path, off: str
 ) -> None:
     on, without, memory = settled(TOML, tmp_path), settled(off, tmp_path), tmp_path / "data" / "off"
@@ -226,7 +226,7 @@ def test_what_is_switched_off_misses_nothing(database: Database, tmp_path: Path,
     assert len(nightly(database)) == 3
 
 
-def test_fired_by_hand_is_beside_the_timetable(database: Database, settings: Settings) -> None:
+def test_a_manual_trigger_leaves_the_timetable_alone(database: Database, settings: Settings) -> None:
     planner = Planner()
     planner.plan(database, settings, utc("01 12:00:00"))
     now = utc("03 08:00:00")
@@ -238,7 +238,7 @@ def test_fired_by_hand_is_beside_the_timetable(database: Database, settings: Set
     assert trigger_schedule(database, settings, "detect:nightly", now) == now
 
 
-def test_of_tasks_that_nobody_began_only_the_newest_wait(database: Database, settings: Settings) -> None:
+def test_of_tasks_that_did_not_begin_only_the_newest_wait(database: Database, settings: Settings) -> None:
     planner = Planner()
     planner.plan(database, settings, utc("01 12:00:00"))
     trigger_schedule(database, settings, "nightly", utc("01 13:00:00"))

@@ -130,9 +130,9 @@ def test_a_task_is_measured_and_its_history_looked_at(sqlite_place: Place) -> No
         assert look.how == "follow-up"
         sqlite_place.over(look.tasks[0])
         assert sqlite_place.now(look.tasks[0]).spec == {"schedule": "night", "track": "quick", "label": ""}
-        (here,) = schedulers(sqlite_place.database)
-        assert here.machine == "here" and here.facts["measures"] is True
-        assert {"night", "tidy"} <= {each["schedule"] for each in here.facts["schedules"]}
+        (worker,) = schedulers(sqlite_place.database)
+        assert worker.machine == "here" and worker.facts["measures"] is True
+        assert {"night", "tidy"} <= {each["schedule"] for each in worker.facts["schedules"]}
         assert alive.end() == 0
     assert schedulers(sqlite_place.database) == []
     assert [e["event"] for e in alive.said if e.get("task") == enqueued.id] == ["claimed", "began", "ended"]
@@ -326,8 +326,8 @@ def test_what_a_newer_program_has_upgraded_is_left_to_newer_schedulers(sqlite_pl
             with other:
                 other.execute("UPDATE pyrometer_schema SET version_num = '9999'")
             enqueued = sqlite_place.fire()
-            told = process.wait_for("database away")
-            assert "written by a newer Pyrometer" in str(told["text"])
+            event = process.wait_for("database away")
+            assert "written by a newer Pyrometer" in str(event["text"])
             assert (sqlite_place.now(enqueued).state, sqlite_place.ends(enqueued)) == ("waiting", [])
             with other:
                 other.execute("UPDATE pyrometer_schema SET version_num = ?", (ours,))

@@ -177,9 +177,9 @@ class Child:
         self._journal(run, cases or [MLP], (arguments[1], arguments[2]))
         return ChildExit(0, None, "")
 
-    def _journal(self, run: str, cases: Sequence[str], asked: tuple[str, str]) -> None:
+    def _journal(self, run: str, cases: Sequence[str], specs: tuple[str, str]) -> None:
         old, new = self.environments
-        comparison = Comparison(old.fingerprint, new.fingerprint, Plan(), Policy(), asked)
+        comparison = Comparison(old.fingerprint, new.fingerprint, Plan(), Policy(), specs)
         planned = pairs_planned(comparison, cases)
         header = a_session(run, comparison, self.environments, self.machine)
         header = replace(header, planned=tuple((one.case, one.environment, one.replicate) for one in planned))

@@ -11,7 +11,7 @@ from records.environments import Environment
 from records.kinds import EnvironmentKind
 from records.machines import Hardware, Machine
 from records.old_runs import source_of_old_run
-from records.outcomes import Measurement, Outcome
+from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run, RunPreset
 from records.telemetry import Recording
 
@@ -96,7 +96,7 @@ def an_outcome(
     *,
     environment: Environment | None = None,
     replicate: int = 0,
-    status: str = "ok",
+    status: str = OutcomeStatus.OK,
     reason: str = "",
     phase: str = "",
     latency: float = 2.0,
@@ -108,7 +108,7 @@ def an_outcome(
     telemetry: Sequence[Recording] = (),
 ) -> Outcome:
     """How one replicate ended; an `ok` one has metrics (latency in ms, memory in MiB) and samples."""
-    ok = status == "ok"
+    ok = status == OutcomeStatus.OK
     if metrics is None:
         metrics = {"latency": latency, "throughput": 8000 / latency, "rss_peak": 512.0} if ok else {}
     if blocks is None:

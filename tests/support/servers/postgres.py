@@ -25,11 +25,11 @@ class PostgresServer:
 
     def __init__(self, binaries: Path, folder: Path, *, durable: bool = False) -> None:
         self.binaries, self.folder, self._durable = binaries, folder, durable
-        self._as_nobody_special: dict[str, Any] = {}
+        self._unprivileged: dict[str, Any] = {}
         if os.geteuid() == 0:  # Postgres refuses to run as root.
             user = pwd.getpwnam("postgres")
             os.chown(folder, user.pw_uid, user.pw_gid)
-            self._as_nobody_special = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+            self._unprivileged = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
         self._run("initdb", "-D", "data", "-U", "pyrometer", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
         self.start()
 
@@ -49,7 +49,7 @@ class PostgresServer:
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
-                **self._as_nobody_special,
+                **self._unprivileged,
             )
         deadline = time.monotonic() + 60
         while subprocess.run([self.binaries / "pg_isready", "-q", "-h", self.folder]).returncode:
@@ -86,5 +86,5 @@ class PostgresServer:
             cwd=self.folder,
             check=True,
             stdout=subprocess.DEVNULL,
-            **self._as_nobody_special,
+            **self._unprivileged,
         )

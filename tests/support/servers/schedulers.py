@@ -38,7 +38,7 @@ _SUPPORT = Path(__file__).resolve().parents[1]
 _PATIENCE_SECONDS = 120.0
 _ERRORS = "stderr"
 #: What stands for `pyrometer`.
-NOBODY = (sys.executable, str(_SUPPORT / "fakes/pyrometer_run.py"))
+NO_COMMAND = (sys.executable, str(_SUPPORT / "fakes/pyrometer_run.py"))
 
 
 def settled(toml: str, folder: Path) -> Settings:
@@ -77,7 +77,7 @@ def a_service(
         log=log,
         now=now,
         version="test",
-        command=(*NOBODY, str(data_dir)),
+        command=(*NO_COMMAND, str(data_dir)),
     )
     return Service(around, [WorkerSlot("measuring", MEASURING), WorkerSlot("thinking", CONTROL_JOBS)], hosts)
 
@@ -180,7 +180,7 @@ def executions(data_dir: Path) -> list[str]:
 
 def main(url: str, folder: str, machine: str, *arguments: Sequence[str]) -> None:
     """Be a scheduler until SIGTERM; with a folder `nodes` in DATA_DIR the head of those places."""
-    asked = threading.Event()
+    stop_requested = threading.Event()
     data_dir = Path(folder)
     nodes = data_dir / "nodes"
     # Tests do not have all night.
@@ -191,12 +191,12 @@ def main(url: str, folder: str, machine: str, *arguments: Sequence[str]) -> None
         settled((data_dir / "pyrometer.toml").read_text(), data_dir),
         Log("json", lambda: datetime.now(UTC)),
         machine=machine,
-        hosts=FolderPlaces(nodes, data_dir, NOBODY) if nodes.is_dir() else None,
+        hosts=FolderPlaces(nodes, data_dir, NO_COMMAND) if nodes.is_dir() else None,
     )
 
     def ask(*_: object) -> None:
-        asked.set()
+        stop_requested.set()
         service.wake()
 
     signal.signal(signal.SIGTERM, ask)
-    service.run(asked.is_set, once="once" in arguments)
+    service.run(stop_requested.is_set, once="once" in arguments)
