@@ -15,7 +15,7 @@ from .replicates import summarise
 
 NO_BASELINE = "the baseline was not measured"
 NOT_ONE_SESSION = "not comparable: the two were not measured in one session"
-#: Why there is no ratio of what was measured without its baseline beside it.
+#: Why there is no ratio for a case that was measured without its baseline.
 ALONE = (NO_BASELINE, NOT_ONE_SESSION)
 
 

@@ -24,7 +24,7 @@ from db.connection.engine import Database
 from db.queue import queries
 from records.tasks import SchedulerSeen, Task
 
-#: The jobs that hold a machine for themselves; the others run beside anything.
+#: The jobs that hold a machine for themselves; the others run in parallel with any job.
 MEASURING = frozenset({"measure", "upgrade", "confirm"})
 #: Why a task is open, in the order in which tasks are listed: first those that need an action.
 URGENCY = ("no such label", "unscheduled", "running", "busy", "not yet", "next")

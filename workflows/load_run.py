@@ -1,4 +1,4 @@
-"""A run as it was left, told again: from its journal, or from the database where the journal is gone."""
+"""Load a run as it was left: from its journal, or from the database where the journal is gone."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -65,8 +65,8 @@ class LoadedRun:
 def load_run(data_dir: Path, run: str, open_database: OpenDatabase) -> LoadedRun:
     """The run of that id, or the newest for `latest`; raises NoSuchRun.
 
-    A journal whose database cannot be had is told all the same. Raises DatabaseError where only the database
-    could know, and JournalError for a journal that cannot be read.
+    A journal whose database cannot be opened is loaded all the same. Raises DatabaseError where only the
+    database could know, and JournalError for a journal that cannot be read.
     """
     journals = {path.parent.name: path for path in (data_dir / "runs").glob(f"*/{journal.FILE}")}
     # An empty journal is a run that was killed before it began.
@@ -139,7 +139,7 @@ def judge_run(header: Header, result: RunResult) -> JudgedUpgrade:
     """The verdict on what was measured so far."""
     comparison = header.compared
     assert comparison is not None
-    # Of a run that was told of later its end is not known here.
+    # The end of a run that was imported later is not known.
     ended_at = datetime.now(UTC).isoformat() if result.seconds is not None else None
     return judged(header.run_record(result.state, ended_at), comparison, result.outcomes)
 

@@ -206,7 +206,7 @@ def measured(app: AppContext, prepared: Prepared, interrupts: Interrupts, conclu
         # The workers die with their session, or with this process.
         raise Interrupted(f"stopped at once; the journal keeps what is measured, {go_on(header)}") from None
     except BrokenPipeError:
-        app.reporter.progress(f"nobody reads the output any more: stopped; {go_on(header)}")
+        app.reporter.progress(f"the output is closed: stopped; {go_on(header)}")
         raise
 
 

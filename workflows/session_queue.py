@@ -1,4 +1,4 @@
-"""What is measured next: a plan's sessions in order, or pairs for as long as they tell something."""
+"""What is measured next: a plan's sessions in order, or pairs for as long as they can change the verdict."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
 
-#: A case that broke in so many pairs is not going to tell anything in the next ones.
+#: A case that broke in so many pairs gets no more.
 _BROKEN_ENOUGH = 2
 #: What infrastructure or others did says nothing about the case.
 _SAYS_NOTHING = (OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED, OutcomeStatus.LOST, OutcomeStatus.SKIPPED)
@@ -84,7 +84,7 @@ class _Case:
 
     @property
     def measured_pairs(self) -> int:
-        """How many of its pairs have told something, as far as their outcomes say."""
+        """How many of its pairs have a result."""
         silent = {one.replicate for one in self.outcomes if one.status in _SAYS_NOTHING}
         return len({one.replicate for one in self.outcomes} - silent)
 
@@ -192,9 +192,9 @@ class Pairs:
 
 
 def _broken(outcomes: Sequence[Outcome]) -> str:
-    """Why a case has no more to tell: it is unsupported, or broke in every pair so far and more than once.
+    """Why a case needs no more pairs: it is unsupported, or broke in every pair so far and more than once.
 
-    As long as one side has told nothing, it is not known whether the case broke or never worked.
+    As long as one side has no result, it is not known whether the case broke or never worked.
     """
     if len({one.environment for one in outcomes if one.status not in _SAYS_NOTHING}) < 2:
         return ""
@@ -254,7 +254,7 @@ def enough_pairs(comparison: Comparison, cases: int) -> Enough:
     def _enough(outcomes: Sequence[Outcome]) -> str:
         decides, advice = _judged(policy.metric, outcomes)
         others = _known_of_the_newest(outcomes) & varying
-        # Of an exact metric two pairs are enough, and nobody who judges by one asked for more.
+        # For an exact metric two pairs are enough.
         if advice.go_on or (decides.n >= plan.smallest and any(_lacks(one, outcomes) for one in others)):
             return ""
         return f"not needed: {advice.reason}"
@@ -263,7 +263,7 @@ def enough_pairs(comparison: Comparison, cases: int) -> Enough:
 
 
 def _varying(comparison: Comparison) -> set[str]:
-    """The metrics beside the one that decides for which there may have to be more pairs."""
+    """The metrics that may need more pairs, besides the one that decides."""
     metrics = {
         *comparison.also,
         *comparison.policy.worst,

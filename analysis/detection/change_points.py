@@ -1,7 +1,7 @@
 """Judges a series night by night: what may have changed, what did, and what could not have been seen.
 
 What is answered is a candidate and no alarm: an interleaved comparison has to confirm it. So the question is
-whether a comparison is worth its minutes, and not whether anybody should be woken.
+whether a comparison is worth its minutes, and not whether it is an alarm.
 """
 
 import math
@@ -88,7 +88,7 @@ def _control(nights: Sequence[NightValue], control: Sequence[NightValue | None] 
     if control is None:
         return {}
     if len(control) != len(nights):
-        raise ValueError(f"{len(control)} nights of a control do not stand beside {len(nights)} nights")
+        raise ValueError(f"{len(control)} nights of a control do not match {len(nights)} nights")
     return known_of(control)
 
 

@@ -34,9 +34,12 @@ def dashboard(
         app_context = context(reading=True)
         rules = settled(app_context.settings.dashboard)
         if rules.login == "none" and not server.is_loopback(host):
-            say(f"note: nobody logs in, so whoever reaches {host} looks and triages; see docs/dashboard.md")
+            say(
+                f"note: there is no login: anyone who reaches {host} can read and triage; "
+                "see docs/dashboard.md"
+            )
         store_then_read(app_context)
-        # What it named is settled; beside the URL itself it would be a contradiction.
+        # The file is resolved already; given with the URL itself it would be a contradiction.
         os.environ.pop("PYROMETER_DATABASE_URL_FILE", None)
         os.environ["PYROMETER_DATABASE_URL"] = app_context.places.database_url
         os.environ["PYROMETER_DATA_DIR"] = str(app_context.places.data_dir)

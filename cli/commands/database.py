@@ -148,7 +148,7 @@ def prune(
 ) -> None:
     """Delete the telemetry rows and the samples of old runs; every outcome and every metric stays.
 
-    Unless told otherwise, telemetry is kept for 90 days and samples for ever; tasks of schedules that made no
+    By default, telemetry is kept for 90 days and samples for ever; tasks of schedules that made no
     run for 400 days. A run does the same at its end. An SQLite file keeps its size and fills the room again.
     """
     with in_one_sentence():
@@ -166,7 +166,7 @@ def prune(
 
 _FORGET_HELP = """Take RUN out of the database for good: outcomes, measurements, samples, telemetry.
 
-Says what would go; --yes does it. The run's journal stays on the disk with a file `forgotten` beside it: no
+Says what would go; --yes does it. The run's journal stays on the disk with a file `forgotten` next to it: no
 command stores it again while that file is there. Where the journal lies on another machine, type the same
 command there too.
 
@@ -222,7 +222,7 @@ def metric(
 ) -> None:
     """Show or correct what a metric is that came from outside; no number changes.
 
-    Files that tell it as it was stored before are set aside from then on.
+    Files that contain the old value are set aside from then on.
     """
     with in_one_sentence():
         if known := METRICS.get(name):

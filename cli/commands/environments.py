@@ -38,9 +38,7 @@ Index = Annotated[str | None, typer.Option(help="package index to use instead of
 FindLinks = Annotated[
     list[str] | None, typer.Option("--find-links", help="a folder or page of wheels (repeatable)")
 ]
-Packages = Annotated[
-    list[str] | None, typer.Option("--package", help="install this beside torch (repeatable)")
-]
+Packages = Annotated[list[str] | None, typer.Option("--package", help="install this with torch (repeatable)")]
 Bare = Annotated[bool, typer.Option("--bare", help="without numpy, setuptools and ONNX's packages")]
 BasePython = Annotated[Path | None, typer.Option(help="the interpreter that makes the virtual environment")]
 WantedDevice = Annotated[Device, typer.Option(help="cuda: refuse a PyTorch that sees no GPU")]
@@ -173,7 +171,7 @@ def list_available(
             f"no nightly is offered here: `--index {package_index.NIGHTLIES}/cpu` has those for the CPU"
         )
     if fresh is None:
-        typer.echo("asked for the first time: what is new is told from the next time on")
+        typer.echo("this is the first query: new versions are reported from the next time on")
     else:
         typer.echo(f"new since last time: {', '.join(fresh) or 'nothing'}")
 

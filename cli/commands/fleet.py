@@ -69,7 +69,7 @@ def because(task: Task, why: WaitReason) -> str:
 
 def examined_table(found: FleetReport) -> Table:
     """What each machine's doctor said."""
-    listed = table("machine", "hardware", "GPUs", "environments", "can tell", "cannot")
+    listed = table("machine", "hardware", "GPUs", "environments", "telemetry", "missing")
     for node in found.nodes:
         facts = node.facts
         if not facts.get("hardware"):
@@ -106,7 +106,7 @@ _NO_FLEET = (
 )
 #: What Ray says once it stands.
 _STANDS = "Ray runtime started."
-#: Of a GPU's name what nobody asks by.
+#: Parts of a GPU's name that are no label.
 _BRANDS = frozenset({"nvidia", "tesla", "geforce", "quadro"})
 _KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 Ports = Annotated[
@@ -125,8 +125,8 @@ _HEAD_HELP = f"""Be the head of a fleet, which machines join, until Ctrl-C or SI
 engine = "ray"
 address = "10.0.0.5:{PORT}"       an address of this machine that all others reach
 
-The first time it makes the fleet's token. Whoever has that may run anything on every machine of the fleet.
-Beside it runs `pyrometer scheduler`, which gives the machines their tasks. docs/fleet.md tells the rest.
+The first time it makes the fleet's token. A process with that token may run anything on every machine of the
+fleet. `pyrometer scheduler` runs on the same machine and gives the machines their tasks. See docs/fleet.md.
 """
 
 
@@ -338,7 +338,7 @@ def _alone(app_context: AppContext, role: str) -> Generator[Path]:
 def _stand(
     app_context: AppContext, role: str, command: list[str], variables: Mapping[str, str], sentence: str
 ) -> int:
-    """Stand until somebody asks for the end; says why where that cannot be."""
+    """Run until a stop is requested; prints the reason where it cannot run."""
     log = app_context.places.data_dir / "fleet" / f"ray-{role}.log"
     foreground = Foreground(command, variables, log, ray.RAYS)
     stood: list[bool] = []
@@ -357,7 +357,7 @@ def _stand(
     return USAGE if code else 0
 
 
-#: What Ray's log has, and what that means to whoever reads it.
+#: What Ray's log has, and what it means.
 _KNOWN: tuple[tuple[str, str], ...] = (
     (ray.WRONG_TOKEN, "the head refuses this machine's token: copy it from the head again"),
     ("Version mismatch", "head and node need the same Ray and the same Python, to the minor version"),

@@ -45,7 +45,7 @@ _MOST = 100_000
 Number = Annotated[
     int, typer.Argument(metavar="ID", max=LARGEST, help="the number of a finding, as `list` shows it")
 ]
-Text = Annotated[str, typer.Argument(help="a sentence for whoever reads it later")]
+Text = Annotated[str, typer.Argument(help="a sentence for later readers")]
 By = Annotated[str | None, typer.Option("--by", help="who says so [default: you]")]
 
 
@@ -116,7 +116,7 @@ def _print(found: Sequence[Finding], now: datetime, app_context: AppContext) -> 
             _triage(one, now),
         )
     report_console().print(listed)
-    typer.echo("`pyrometer regressions show ID` tells everything about one")
+    typer.echo("`pyrometer regressions show ID` shows everything about one")
 
 
 def _versions(one: Finding) -> str:
@@ -190,13 +190,13 @@ def mute(
     number: Number,
     until: Annotated[
         str | None,
-        typer.Option(help="a date such as 2026-12-01, or a date and a time: told again from then on"),
+        typer.Option(help="a date such as 2026-12-01, or a date and a time: reported again from then on"),
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="speak of it again at once")] = False,
-    text: Annotated[str, typer.Option("--because", help="a sentence for whoever reads it later")] = "",
+    text: Annotated[str, typer.Option("--because", help="a sentence for later readers")] = "",
     by: By = None,
 ) -> None:
-    """Tell nothing of it, nor of what is found in its series, until a moment; what is known stays known."""
+    """Do not report it, nor other findings in its series, before a moment; the finding itself stays."""
     with in_one_sentence():
         if (until is None) != off:
             raise UsageError("a finding is muted --until DATE, or not any more: --off")
@@ -210,7 +210,7 @@ def _act(number: int, action: str, text: str, by: str | None, until: datetime | 
     with in_one_sentence():
         who = printable(by or _me()).strip()
         if not who:
-            raise UsageError("--by names somebody")
+            raise UsageError("--by needs a name")
         app_context = context()
         with app_context.open_database() as database:
             _found(database, number)
@@ -228,7 +228,7 @@ def _me() -> str:
         return getpass.getuser()
     except (OSError, KeyError):
         # A user without a name, as in a container.
-        return "somebody"
+        return "unknown"
 
 
 def _found(database: Database, number: int) -> Finding:

@@ -49,6 +49,6 @@ def report(
     watcher = JsonWatcher(console)
     for outcome in loaded.result.outcomes:
         watcher.measured(outcome)
-    # Of what others measured nobody knows what was alive together: there are no gains.
+    # Which processes of an imported run were alive at once is unknown: there are no gains.
     foreign = loaded.source != RunSource.MEASURED
     watcher.finished(replace(loaded.result, outcomes=()) if foreign else loaded.result)

@@ -57,8 +57,8 @@ pyrometer scheduler                  until Ctrl-C or SIGTERM
 pyrometer scheduler --once           what is due now, and no longer
 pyrometer scheduler --no-measuring   only plan and think: what is measured is left to other machines
 
-Several may share a database: what is due is done once, whoever comes first, each machine for the labels it
-has (machine_labels, and its own name). What is measured runs as a child of its own; stopped, it keeps what
+Several may share a database: what is due is done once, by the first to claim it, each machine for the labels
+it has (machine_labels, and its own name). What is measured runs as a child of its own; stopped, it keeps what
 it has, and the next scheduler of this machine goes on with it. `pyrometer schedule list` shows what comes.
 """
 
@@ -105,7 +105,7 @@ def serving_of(
 
     Raises UsageError for a schedule that cannot be done, JobError for a fleet, and DatabaseError.
     """
-    # What tells of nights knows some hundred services; no other command should wait for that.
+    # The notification library knows some hundred services; no other command should wait for its import.
     from scheduled_jobs.jobs.registry import JOBS
 
     check_schedules(app_context.settings)
@@ -352,7 +352,7 @@ def list_tasks(
     place = zone(app_context.settings.timezone)
     listed = table("task", "schedule", "part", "job", "due", "state", "took", "run", "what came of it")
     for task in found:
-        # What a child said last may be anybody's text.
+        # The last output of a child may be any text.
         text = printable(task.error or said.get(task.id) or str(task.result.get("summary", "")))
         due = f"{task.due_at.astimezone(place):%Y-%m-%d %H:%M}"
         what = (str(task.id), task.schedule, task.part, task.job, due, task.state)
@@ -399,7 +399,7 @@ def _described(
         if value not in (None, "", []):
             yield f"  {key:10} {value if isinstance(value, str) else json.dumps(value)}"
     if task.run_id:
-        known = f": `pyrometer report {task.run_id}` tells it" if begun else ", which has not begun"
+        known = f": `pyrometer report {task.run_id}` shows it" if begun else ", which has not begun"
         yield f"  run        {task.run_id}{known}"
     if summary := task.result.get("summary"):
         yield f"  result     {summary}"

@@ -190,14 +190,14 @@ def show_suite(name: str, cases_files: CaseFiles = None, as_json: Json = False) 
 
 
 def _offered(app_context: AppContext, files: list[Path] | None, suite: Suite | None = None) -> list[str]:
-    """Keys that globs stand for; checks a suite's cases on the way. Empty where nobody can be asked."""
+    """Keys that globs stand for; checks a suite's cases on the way. Empty where no environment can be run."""
     if suite and suite.name not in app_context.settings.suites:
         # Built in: without globs, and its cases are there.
         return []
     try:
         workloads = workloads_of(app_context, files)
     except BrokenEnvironment as error:
-        say(f"note: {error}; globs are not expanded, and nobody has checked that the cases exist")
+        say(f"note: {error}; globs are not expanded, and the cases are not checked")
         return []
     if suite:
         refuse_unknown(suite, workloads, app_context.settings)
@@ -292,7 +292,7 @@ def _rows(block: SuiteBlock, suite: Suite) -> Iterable[str]:
 def _claims() -> str:
     lines = [
         "## Claims\n",
-        "What the field says, and who says it. Pyrometer prints what it measures beside it.\n",
+        "Published claims and their sources. Pyrometer prints its own measurements next to them.\n",
         "| no. | claim | compared | hardware | source |",
         "|---|---|---|---|---|",
     ]

@@ -204,9 +204,9 @@ def _export_summary(file: str, done: Exported, form: Format, table: str) -> str:
 IMPORT_FILES_HELP = f"""Import files of other tools and machines; importing them again changes nothing.
 
 \b
-pyrometer import metrics-20240603.json              the format is told by the file
+pyrometer import metrics-20240603.json              the format is detected
 pyrometer import results/ gh-pages/dev/bench/data.js
-pyrometer import --format dynamo-csv inductor.csv   where it cannot be told
+pyrometer import --format dynamo-csv inductor.csv   where it cannot be detected
 pyrometer import --dry-run results/                 what would come in, and what would be left out
 pyrometer import --date 2026-03-01 --hardware "RTX 4090" timm.csv    what a file does not say
 pyrometer import machine-b/.pyrometer/runs/         journals of a machine that reaches no database
@@ -228,7 +228,7 @@ def import_files(
     ],
     name: Annotated[
         str | None,
-        typer.Option("--format", metavar="FORMAT", help="the files' format [default: told by them]"),
+        typer.Option("--format", metavar="FORMAT", help="the files' format [default: detected]"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="store nothing")] = False,
     verbose: Annotated[
@@ -304,7 +304,7 @@ def _import(
                 try:
                     arrived = import_path(path, name, database, bar(path), dry_run=dry_run, restate=read_file)
                 except ExchangeError as error:
-                    # What lies beside the results in a folder was never meant.
+                    # Other files in a folder of results were not meant.
                     if isinstance(error, UnknownFormat) and path != given:
                         done.unknown.append(path)
                         continue

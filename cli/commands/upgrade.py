@@ -131,8 +131,8 @@ pyrometer bisect --resume latest                go on with what was interrupted
 GOOD and BAD: as in `upgrade`. Between two versions lie the releases that the package index offers, between
 two nightlies the nightlies, between anything else what --candidates lists in order. The ends are compared
 first, then the middle with GOOD, and at last the two that remain with each other. What cannot be built or
-imported is skipped. Each comparison is an upgrade of its own, with a run that `pyrometer report` tells.
-Exit code: 0 the pair is found, 3 it is not (the ends do not differ, or those between cannot be told), 2 the
+imported is skipped. Each comparison is an upgrade of its own, with a run that `pyrometer report` shows.
+Exit code: 0 the pair is found, 3 it is not (the ends do not differ, or those between cannot be judged), 2 the
 call makes no sense, 130 interrupted.
 """
 
@@ -204,7 +204,7 @@ def _run_bisection(
     store_pending(app_context)
     reporter = JsonBisection(report_console()) if as_json else TerminalBisection(report_console())
     with shelf(app_context).held(bisection.id):
-        # Whoever held it until now may have got further.
+        # The process that held it until now may have got further.
         bisection = shelf(app_context).load(bisection.id) if resumed else bisection
         bisector = Bisector(app_context, bisection, reporter, interrupts)
         end = None

@@ -23,7 +23,7 @@ from .upgrade_report import UpgradeConclusion
 
 SCHEMA = "pyrometer.bisection/1"
 
-_SIDES = {"good": "good", "bad": "bad", "unclear": "not told", "skip": "skipped"}
+_SIDES = {"good": "good", "bad": "bad", "unclear": "unclear", "skip": "skipped"}
 _STYLES = {"good": "green", "bad": "red", "unclear": "yellow", "skip": "yellow"}
 
 
@@ -46,7 +46,7 @@ def headline(bisection: Bisection, end: BisectionEnd) -> str:
     between = wording.plural(len(end.between), "candidate")
     return (
         f"the change came after {good} and not after {bad}: {direct.message}; "
-        f"{between} between cannot be told"
+        f"{between} between cannot be judged"
     )
 
 
@@ -163,7 +163,7 @@ class TerminalBisection:
 
 
 class JsonBisection:
-    """Reports a bisection as one JSON object per line, beside those of its upgrades."""
+    """Reports a bisection as one JSON object per line, in addition to those of its upgrades."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -48,7 +48,7 @@ class StatedOrigin:
 
 @dataclass(slots=True)
 class ReadFile:
-    """What is to be known of one file, beside what of it is stored."""
+    """What is known of one file, besides what of it is stored."""
 
     stated: StatedOrigin
     runs: int = 0
@@ -66,7 +66,7 @@ class ReadFile:
 
 @contextmanager
 def import_progress() -> Generator[Callable[[Path], Progress]]:
-    """Something that hears how many runs of a file are stored: a live line where somebody looks on."""
+    """A callback for the number of stored runs of a file: a live line on a terminal."""
     columns = (SpinnerColumn(), TextColumn("{task.description}: {task.completed} runs"))
     watched = sys.stdout.isatty() and sys.stderr.isatty()
     with Bar(*columns, console=Console(stderr=True), transient=True, disable=not watched) as bar:
@@ -80,7 +80,7 @@ def import_progress() -> Generator[Callable[[Path], Progress]]:
 
 
 class ImportReport(Protocol):
-    """Tells what comes of the files."""
+    """Reports the result of each file."""
 
     def read(self, path: Path, arrived: ImportSummary, read_file: ReadFile) -> None:
         """A file is in."""
@@ -128,7 +128,7 @@ class PlainImportReport:
         _echo(f"refused: {where}{error}")
 
     def ended(self, done: ImportCounts) -> None:
-        """The sum, and the files that nobody knows."""
+        """The sum, and the files of unknown format."""
         if done.unknown:
             shown = done.unknown if self._verbose else done.unknown[:_SHOWN]
             more = len(done.unknown) - len(shown)

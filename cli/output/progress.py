@@ -80,7 +80,7 @@ class PlainWatcher:
             self._line(f"not here: {note}")
 
     def entered(self, planned: Planned, phase: str, seconds_left: float) -> None:
-        """Compiling takes long enough to be worth a line; the rest is told by its outcome."""
+        """Compiling takes long enough to be worth a line; the rest is reported with its outcome."""
         self._left = seconds_left
         if phase == "first_call" and "compile=" in planned.case:
             self._line(f"       compiling {planned.case}, replicate {planned.replicate}")

@@ -43,7 +43,7 @@ _COLUMNS = (
 #: Below this many columns the table shows what speed-ups are made of, or median latency and throughput; the
 #: dashboard has the rest.
 _WIDE = 120
-#: Below this many it shows no more than three metrics beside speed-ups with their intervals.
+#: Below this many it shows no more than three metrics next to speed-ups with their intervals.
 _WIDEST = 160
 #: What a case key may claim of a narrow terminal before it is folded, and what it must leave to the others.
 _CASE_WIDTH = _OTHERS_WIDTH = 40
@@ -207,7 +207,7 @@ _HOW_SCALING = (
 #: Gains that the table of scaling shows, and what each is called.
 _SCALING = {"efficiency": "efficiency", "one process": "comparison with one process"}
 
-#: Kinds of claims that are told in per cent.
+#: Kinds of claims that are printed in per cent.
 _PERCENTAGES = ("saved", "efficiency")
 
 

@@ -233,7 +233,7 @@ class UpgradeConclusion:
         found = judge_run(header, result)
         self.decision = found.upgrade.decision
         report_upgrade(console, found, as_json=self._as_json)
-        # Where one cannot be written the verdict stands all the same, and `pyrometer report` tells it again.
+        # Where one cannot be written the verdict stands all the same, and `pyrometer report` prints it again.
         write_reports(found, self._files)
 
 

@@ -16,7 +16,7 @@ if not places:
     parts.no_match(
         pages.count_runs(url),
         "Nothing to compare yet",
-        "that Pyrometer measured itself: of what others measured nobody knows the preset. This measures one "
+        "that Pyrometer measured itself: imported runs have no known preset. This measures one "
         "on this machine:",
         pages.suite_of_device(url),
     )

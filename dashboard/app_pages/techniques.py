@@ -53,10 +53,10 @@ else:
     sections.not_read(chosen, newest)
 if not any(reading.has_ratio for reading in readings):
     chosen_place = view.Where(chosen.hardware, chosen.preset, chosen.version)
-    # Beside runs that were picked, the newest ones of the same place are others.
+    # With picked runs, the newest ones of the same place are other runs.
     if other_place := load.with_ratios(url, chosen_place, elsewhere=not chosen.runs):
         where = view.elsewhere(chosen_place, other_place, places)
-        words = f"These runs tell no speed-up; other runs do, {where} →"
+        words = f"These runs have no speed-up; other runs do, {where} →"
         parts.html(f"<p>{markup.link(links.techniques(*other_place, view.NEWEST), words)}</p>")
 if not any(reading.brought for reading in readings):
     parts.caption(f"Of torch {parts.plain(chosen.version)} no technique was measured in what is chosen.")

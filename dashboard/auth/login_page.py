@@ -14,19 +14,19 @@ _KEPT_NOWHERE = {"cache-control": "no-store"}
 
 
 def log_in(address: str, *, page: bool) -> Response:
-    """Asks somebody whom nobody vouched for to log in, and to go on to `address` from there."""
+    """The page that asks for a login, and goes on to `address` from there."""
     sentence = "This dashboard is for those who log in."
     way = ("Log in", f"/login?to={quote(address, safe='')}")
     return _answer("Log in", sentence, way, page=page)
 
 
 def refuse(sentence: str, logout: str, *, page: bool) -> Response:
-    """Says to somebody why not; with the address `logout` another account can be tried."""
+    """The page that says why access is refused; with the address `logout` another account can be tried."""
     return _answer("Not open to you", sentence, ("Log out", logout) if logout else None, page=page)
 
 
 def unanswered(ask: str, *, page: bool) -> Response:
-    """Says to somebody that no login is to be had just now."""
+    """The page that says that the login is not available just now."""
     sentence = f"The provider of logins does not answer. If that lasts, ask {ask}."
     return _answer("No login just now", sentence, ("Try again", "/login"), page=page, status=503)
 

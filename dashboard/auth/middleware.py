@@ -1,4 +1,4 @@
-"""The door: every request and every WebSocket passes it, and behind it everybody has been judged."""
+"""The middleware of the login: every request and every WebSocket is checked here."""
 
 import hmac
 import json
@@ -35,7 +35,7 @@ _KEPT_NOWHERE = {"cache-control": "no-store"}
 
 
 class AccessGate:
-    """Lets through whoever may look, and answers everybody else itself."""
+    """Passes the requests of readers with access, and answers all others itself."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app = app
@@ -81,7 +81,7 @@ class AccessGate:
         return self._going_on(scope) if self._provider and path == "/" else None
 
     def _going_on(self, scope: Scope) -> Response | None:
-        """After a login: to where somebody wanted to go before it."""
+        """After a login: to the page that was requested before it."""
         wanted = cookies.wanted(cookies.sent(scope["headers"]))
         if wanted is None:
             return None
@@ -93,7 +93,7 @@ class AccessGate:
 def seen_by(
     scope: Scope, headers: cookies.Headers, rules: AccessRules, claims: Mapping[str, Any]
 ) -> Reader | Refusal | None:
-    """Who sends this, and may they look, or might until a login ended; None for whom nobody vouched.
+    """Who sends this, and may they look, or might until a login ended; None without a proven identity.
 
     `claims` are those of a login at a provider.
     """

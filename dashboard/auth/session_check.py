@@ -9,7 +9,7 @@ from dashboard.components import parts
 
 
 def admit() -> None:
-    """Say who reads, and stop a page that nobody reads who may. Does nothing where nobody logs in."""
+    """Show who reads, and stop the page for a reader without access. Does nothing where there is no login."""
     rules = reader.held()
     if rules.login == "none":
         return

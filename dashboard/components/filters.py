@@ -1,7 +1,7 @@
 """What a view shows: read from the URL, written back to it, one frozen record per page.
 
 The URL is the only place a selection lives. Names in it are slugs that stay: metric names, case keys, the
-first characters of fingerprints. What the URL has and nobody knows becomes a complaint (one sentence) and
+first characters of fingerprints. An unknown value in the URL becomes a complaint (one sentence) and
 the view falls back to what it can show.
 """
 
@@ -29,7 +29,7 @@ from records.runs import Run
 from records.telemetry import TelemetryWindow
 from reports.text.finding_text import STATES
 
-#: Devices side by side on the utilisation page; a machine may have more GPUs than anybody compares.
+#: Devices side by side on the utilisation page; a machine may have more GPUs than one compares.
 MAX_DEVICES = 4
 #: Neither triaged nor muted.
 OPEN = "open"

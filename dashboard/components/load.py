@@ -38,10 +38,10 @@ MOST_FINDINGS = 2000
 #: Points of one series at most, which is nights of more than two years; and of all on one chart, which has
 #: no room for more.
 NEWEST_POINTS, CHART_POINTS = 1000, 2000
-#: Unless somebody asks for those, the nights of some months: a page has them much sooner.
+#: By default the nights of some months: a page has them much sooner.
 RECENT_POINTS, RECENT_ON_CHART = 120, 360
 
-# All readers share one answer, and nobody changes it: to copy thousands of records takes as long as to ask.
+# All readers share one answer, which is never changed: copying thousands of records takes as long as a query.
 _kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
 _kept_for_good = st.cache_data(show_spinner=False, max_entries=64)
 #: Runs among which own ones are looked for, so many at a time: years of imports may lie above them.
@@ -280,12 +280,12 @@ def finding(url: str, number: int) -> tuple[Finding, list[TriageEntry]] | None:
 
 @_kept
 def triage_refused(url: str) -> str:
-    """Why this database lets nobody triage from here; empty where it does."""
+    """Why this database is read-only for the pages; empty where it is not."""
     return findings_store.triage_refusal(opened(url))
 
 
 def triage(url: str, number: int, action: str, who: str, text: str, until: datetime | None) -> None:
-    """Note what somebody did with a finding, and ask anew from then on.
+    """Record an action of a person on a finding, and query anew from then on.
 
     Where people log in it is noted under that name, whatever `who` says. Raises NotAllowed for those who may
     not, or not any more.

@@ -83,7 +83,7 @@ def frame_page() -> None:
 
 
 def title(text: str) -> None:
-    """The page's own heading, for those who hear it; the navigation shows it to everybody else."""
+    """The page's own heading, for screen readers; the navigation shows it to all others."""
     kept.note("title", text)
     st.html(f'<h1 class="py-heard">{escape(text)}</h1>')
 
@@ -172,7 +172,7 @@ def pinned(address: str) -> None:
 
 
 def plain(text: str) -> str:
-    """Anybody's text, as an address or a device's name is, for where Streamlit expects Markdown."""
+    """Text from any source, such as an address or a device's name, for where Streamlit expects Markdown."""
     # Addresses become links even where their signs are escaped: a sign of no width keeps them apart.
     unlinked = re.sub(r"(?i)www(?=\.)|:(?=//)|@", "\\g<0>\u2060", printable(text))
     return re.sub(r"([\\`*_\[\]$:~<>#&|])", r"\\\1", unlinked)
@@ -323,7 +323,7 @@ def nothing_to_draw(runs: int) -> None:
 
 
 def no_match(runs: int, heading: str, words: str, suite: str) -> None:
-    """The page of a database whose `runs` tell it nothing; `words` say why, and what running `suite` does."""
+    """The page of a database whose `runs` have no results for it; `words` say why, `suite` is to run."""
     if runs == 0:
         nothing_measured()
         return

@@ -159,7 +159,7 @@ def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
     columns = [("Outcome", False), ("Case", False), ("Why", False), ("Replicates", True), ("Run", False)]
     place = {run: number for number, run in enumerate(dict.fromkeys(summary.id for summary, _ in items))}
     ordered = sorted(items, key=lambda i: (place[i[0].id], wording.status(i[1].status).tone != "bad"))
-    # Replicates of different cases take turns in a run: those alike do not stand beside each other.
+    # Replicates of different cases take turns in a run: those alike are not adjacent.
     by_kind: dict[tuple[str, ...], list[tuple[RunSummary, Outcome]]] = {}
     for item in ordered:
         by_kind.setdefault(alike(item), []).append(item)
@@ -198,7 +198,7 @@ def measurements(run: Run, items: Sequence[Measurement], defined: wording.Defini
     ]
     rows: list[tuple[str, ...]] = []
     # What a word means to another tool our catalogue cannot say.
-    meaning = f"as {teller} tells it" if (teller := run_source.teller(run)) else ""
+    meaning = f"as {teller} reports it" if (teller := run_source.teller(run)) else ""
     ordered = sorted(items, key=lambda m: (m.case, m.environment, wording.metric_place(m.metric)))
     for (key, environment), group in groupby(ordered, key=lambda m: (m.case, m.environment)):
         name = case(run, key, environment)

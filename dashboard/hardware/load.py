@@ -105,13 +105,13 @@ def _columns(
     ]
 
 
-#: The metric that every case of ours has, and that tells where something was measured.
+#: The metric that every case of ours has: where it has points, something was measured.
 _METRIC = "latency_floor"
 #: Releases, and nightlies, that are on offer at most, the newest ones; an address may name an older one.
 _NEWEST_VERSIONS = 60
 
 _kept = st.cache_data(ttl=load.FRESH_SECONDS, show_spinner=False)
-#: For answers of a thousand records, which nobody changes and which take longer to copy than to use.
+#: For answers of a thousand records, which are never changed and take longer to copy than to use.
 _shared = st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=32, show_spinner=False)
 
 

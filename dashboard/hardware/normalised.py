@@ -136,7 +136,7 @@ def _why(case: str, column: HardwareColumn, reference: HardwareColumn) -> str:
 
 
 def noise(columns: Sequence[HardwareColumn]) -> tuple[float, int] | None:
-    """How far runs of one version lie apart on one hardware: the median over the series that tell, and n."""
+    """The spread of runs of one version on one hardware: its median over series with several runs, and n."""
     differences = [
         cell.apart for column in columns for cell in column.cells.values() if cell.apart is not None
     ]
@@ -146,7 +146,7 @@ def noise(columns: Sequence[HardwareColumn]) -> tuple[float, int] | None:
 def threshold(columns: Sequence[HardwareColumn], metric: str) -> float:
     """From what share on a difference is more than noise between runs, which were not interleaved.
 
-    The noise of these `columns`, or what is taken for it where none tells; never less than the change of the
+    The noise of these `columns`, or a default where it is unknown; never less than the change of the
     metric that nights take for one.
     """
     differences = noise(columns)

@@ -200,7 +200,7 @@ def _warnings(
     for label, differs in offer.refused:
         found.append(f"Left out: {label}, whose preset of that name has other settings ({differs}).")
     if offer.beyond:
-        found.append(f"{offer.beyond:,} more stand beside these: choose one as the reference to see it.")
+        found.append(f"{offer.beyond:,} more are not shown: choose one as the reference to see it.")
     return found
 
 

@@ -17,7 +17,7 @@ from records.tasks import SchedulerSeen, Task
 from reports.text.staleness_text import in_words
 from workflows.fleet_status import MEASURING, fleet_status, measures, thinks
 
-#: Those that need somebody first; one whose scheduler was not seen for weeks is not waited for any more.
+#: Those with a problem first; one whose scheduler was not seen for weeks is not waited for any more.
 _ORDER = ("silent", "alive", "gone", "by hand")
 
 
@@ -99,7 +99,9 @@ def cards(items: Sequence[MachineStatus], tasks: OpenTasks, following: datetime 
     sign = {"bad": "×", "good": "✓", "quiet": "–"}[tone]
     counts = f"{living} alive" + (f", {silent} silent" if silent else "")
     coming = f"{following:%H:%M} UTC" if following else wording.NONE
-    when = f"in {in_words(following - now)}, {following:%Y-%m-%d}" if following else "no scheduler told one"
+    when = (
+        f"in {in_words(following - now)}, {following:%Y-%m-%d}" if following else "no scheduler reported one"
+    )
     return markup.panels(
         markup.card("Machines", f"{len(items):,}", "that have a scheduler or a run"),
         markup.card(
@@ -155,8 +157,8 @@ def frame(items: Iterable[MachineStatus]) -> pd.DataFrame:
 
 
 def abilities(items: Iterable[tuple[MachineStatus, Able]]) -> str:
-    """What machines can tell of GPUs and CPUs while they measure, and what not and why."""
-    columns = [("Machine", False), ("Can tell", False), ("Cannot, and why", False)]
+    """The telemetry of machines while they measure, and what is absent and why."""
+    columns = [("Machine", False), ("Telemetry available", False), ("Missing, and why", False)]
     rows = (
         (
             markup.link(links.fleet(one.name), one.name),

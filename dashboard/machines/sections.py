@@ -15,8 +15,8 @@ from dashboard.machines.machines import MachineStatus
 from dashboard.overview.load import OverviewData
 from dashboard.runs import capabilities
 
-#: Rows of a list at most; what is left is counted. Environments, and machines of which it is told what they
-#: can measure.
+#: Rows of a list at most; what is left is counted. Environments, and machines of which the list says what
+#: they can measure.
 ROWS, ENVIRONMENTS, ABLE = 40, 12, 8
 
 
@@ -119,7 +119,7 @@ def _abilities(url: str, found: Sequence[MachineStatus]) -> None:
         "capabilities.csv",
     )
     parts.caption("As their newest runs found it of GPUs and CPUs; open a machine to see how each is read.")
-    parts.html(machines.abilities(shown) + _rest(ran, "machine", looked, "all that told anything"))
+    parts.html(machines.abilities(shown) + _rest(ran, "machine", looked, "all with telemetry"))
 
 
 def _able(url: str, ran: Iterable[MachineStatus]) -> Iterator[tuple[MachineStatus, Able]]:

@@ -18,7 +18,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """A schedule: as it is `served`, None where nobody does, and its newest `fire`, None before the first."""
+    """A schedule: as `served`, None without a scheduler, and its newest `fire`, None before the first."""
 
     schedule: str
     served: Served | None
@@ -42,7 +42,7 @@ def rows(plan: Iterable[Served], fires: Iterable[LastScheduledRun]) -> list[Sche
 
 
 def following(plan: Iterable[Served], now: datetime) -> datetime | None:
-    """The next moment at which anything fires that somebody who lives looks after."""
+    """The next moment at which a schedule of a live scheduler fires."""
     return min((moment for each in plan if each.alive for moment in each.next if moment > now), default=None)
 
 

@@ -95,7 +95,7 @@ def _where(one: TrackStatus) -> str:
 
 
 def _late(one: TrackStatus) -> str:
-    reason = silence(one.late) if one.late else "nobody is there for it" if one.unschedulable else ""
+    reason = silence(one.late) if one.late else "no scheduler can run it" if one.unschedulable else ""
     return f'<small class="py-reason">{escape(reason)}</small>' if reason else ""
 
 

@@ -17,7 +17,7 @@ from workflows.fleet_status import MEASURING, URGENCY, fleet_status, machine_of
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A task that runs or waits. `why`: running, or what `analysis.staleness` says; `told` is for people."""
+    """A task that runs or waits. `why`: running, or what `analysis.staleness` says; `text` is for people."""
 
     task: Task
     why: str
@@ -25,14 +25,14 @@ class Open:
 
     @property
     def seriousness(self) -> tuple[int, datetime, int]:
-        """What sorts tasks: those that nobody can do first, the oldest first."""
+        """The order of tasks: unschedulable ones first, the oldest first."""
         return URGENCY.index(self.why), self.task.due_at, self.task.id
 
 
 def opened(
     tasks: Iterable[Task], morning: OverviewData, said: Mapping[int, str], now: datetime
 ) -> list[Open]:
-    """Every task with why it waits, those first that nobody can do.
+    """Every task with why it waits, unschedulable ones first.
 
     `said` is what some that run wait for before they measure, by task.
     """

@@ -97,7 +97,7 @@ def _when(one: TrackStatus, now: datetime) -> str:
         due += f", took {wording.duration(seconds)}" + (f" in {times} attempts" if times > 1 else "")
     elif task.started_at and task.state == "running":
         due += f", runs for {in_words(now - task.started_at)}"
-    unserved = f"nobody is there for {task.label or 'it'}"
+    unserved = f"no scheduler can run {task.label or 'it'}"
     return escape(f"{due}; {unserved}" if one.unschedulable else due)
 
 

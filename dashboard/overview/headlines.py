@@ -23,7 +23,7 @@ from reports.text.numbers import percent
 
 #: Size in CSS pixels, and what stays free around the line for its last point.
 _WIDTH, _HEIGHT, _EDGE = 132, 30, 4
-#: Colours of the last point that are told apart on a light and on a dark page alike.
+#: Colours of the last point that are distinct on a light and on a dark page alike.
 _TONES: dict[wording.Tone, str] = {
     "good": "#1f9d77",
     "bad": "#e0483e",
@@ -33,7 +33,7 @@ _TONES: dict[wording.Tone, str] = {
 
 
 def sparkline(values: Sequence[float], unit: str, what: str, tone: wording.Tone = "quiet") -> str:
-    """Values oldest first as a line, with their range beside it; a dash where there is no line to draw.
+    """Values oldest first as a line, with their range; a dash where there is no line to draw.
 
     `what` says what one value is of, such as `nights`. `tone` is that of the last one.
     """
@@ -69,9 +69,9 @@ def _svg(values: Sequence[float], low: float, high: float, colour: str) -> str:
     )
 
 
-#: What a headline is about, the steadier first: a case that lacks it is told by the next.
+#: The metrics of a headline, the steadier first: a case without one uses the next.
 METRICS = ("latency_floor", "latency")
-#: Tracks whose cases are told, rows of each at least and of all together, nights of a picture.
+#: Tracks whose cases are listed, rows of each at least and of all together, nights of a picture.
 TRACKS, _LEAST, _ROWS, COURSE = 4, 3, 12, 60
 #: Less of a confirmed change than this share is not there any more.
 _LEFT = 0.5
@@ -126,9 +126,9 @@ class TrackHeadlines:
 
 
 def followed(parts: Iterable[TrackStatus]) -> list[TrackStatus]:
-    """The tracks whose cases are told: those with the most nights, of as many those measured last.
+    """The tracks whose cases are listed: those with the most nights, of as many those measured last.
 
-    Not the pinned ones, which stand beside, unless all are.
+    Without the pinned ones, which are the baseline, unless all are pinned.
     """
     able = [(one.measured.due_at, one) for one in parts if one.scheduled and one.measured]
     moving = [each for each in able if each[1].newest.track != each[1].newest.baseline]
@@ -186,7 +186,7 @@ def _headline(
 
 
 def _stands(one: Finding, before: Sequence[SeriesPoint]) -> bool:
-    """Whether a confirmed change is still told: a regression until it is triaged, else for some nights."""
+    """Whether a confirmed change is still listed: a regression until it is triaged, else for some nights."""
     if one.triage in ("expected", "fixed"):
         return False
     recent = before[-NIGHTS:]

@@ -33,7 +33,7 @@ def show(url: str, runs: Sequence[RunSummary], now: datetime) -> None:
 def _failures(
     url: str, runs: Sequence[RunSummary], own: Sequence[RunSummary], now: datetime, *, mixed: bool
 ) -> None:
-    # What a comparison leaves out tells nothing of the cases: its own page tells of it.
+    # Pairs that a comparison leaves out say nothing of the cases: its own page shows them.
     comparing = overview_load.compared(url, tuple(run.id for run in own))
     alone = [run for run in own if run.id not in comparing]
     searched = alone if own else run_source.to_search(runs, ())

@@ -48,7 +48,7 @@ def _tracks(looked: Sequence[TrackStatus], every: Sequence[TrackStatus], now: da
     parts.html(cards.cards(shown, now))
     rest = [f"{wording.plural(len(tracks) - len(shown), 'track')} more"] if len(tracks) > len(shown) else []
     if tracks and len(every) > len(tracks):
-        rest.append(f"{wording.plural(len(every) - len(tracks), 'track')} that nobody asks for any more")
+        rest.append(f"{wording.plural(len(every) - len(tracks), 'track')} that no schedule has any more")
     if rest:
         more = f"and {' and '.join(rest)}: Fleet →"
         parts.html(f"<p>{markup.link(links.fleet(), more)}</p>")
@@ -65,7 +65,7 @@ def _findings(found: verdict.NewFindings, chosen: Overview, now: datetime) -> No
     if not shown:
         many = wording.plural(found.known, "finding")
         parts.caption(
-            f"Nothing new that nobody knows of: {many} of which people know, or that they muted."
+            f"Nothing new without a triage: {many} that are triaged or muted."
             if found.known
             else f"Nothing was confirmed within {DAYS[chosen.days]}, and no candidate waits."
         )

@@ -40,7 +40,7 @@ class CaseProblem:
 
 
 def needed(outcome: Outcome) -> bool:
-    """Whether an outcome says anything: spare pairs of a comparison are skipped, and nobody misses them."""
+    """Whether an outcome says anything: spare pairs of a comparison are skipped on purpose."""
     return _needed(outcome.status, outcome.reason)
 
 

@@ -48,11 +48,12 @@ class TrackStatus:
     """A part of a schedule. `tasks` and `nights` are the newest first, and there is at least one of each.
 
     `late` says in a sentence what should have happened and did not, if anything. `waits` is why its newest
-    night waits, None where it does not. `asked_for`: some scheduler still does, as far as anybody can tell.
-    `summary` is the run of the newest task that has one. `coverage` is that of the newest night that is over,
-    None where there is nothing to hold it against. `failed` of its outcomes crashed, were wrong or the like;
-    `disturbed` says how many the machine spoiled, where that is worth a word. `spent` are the seconds of all
-    attempts at the newest task that are over, and how many those are; None before there are any.
+    night waits, None where it does not. `scheduled`: some scheduler still has it in its timetable, as far as
+    is known. `summary` is the run of the newest task that has one. `coverage` is that of the newest night
+    that is over, None where there is nothing to hold it against. `failed` of its outcomes crashed, were
+    wrong or the like; `disturbed` says how many the machine spoiled, where that is worth a word. `spent` are
+    the seconds of all attempts at the newest task that are over, and how many those are; None before there
+    are any.
     """
 
     tasks: tuple[Task, ...]
@@ -73,7 +74,7 @@ class TrackStatus:
 
     @property
     def name(self) -> tuple[str, str]:
-        """Schedule and part: what tells it from every other."""
+        """Schedule and target: the identity of the track."""
         return self.newest.schedule, self.newest.part
 
     @property
@@ -85,7 +86,7 @@ class TrackStatus:
 
     @property
     def unschedulable(self) -> bool:
-        """Whether its newest night waits, not for long yet, and nobody is there who could take it up."""
+        """Whether its newest night waits, not for long yet, and no live scheduler could claim it."""
         return self.scheduled and not self.late and self.waits in ("unscheduled", "no such label")
 
     @property
@@ -133,7 +134,7 @@ class TrackStatus:
     def seriousness(self) -> tuple[int, int, tuple[str, str]]:
         """What sorts parts, the worst first."""
         place = _ORDER.index(self.state) if self.state in _ORDER else 0
-        # What fell, or has nobody, weighs as much as a night that failed.
+        # Lost coverage and an unschedulable night weigh as much as a night that failed.
         return (min(place, 1) if self.tone == "bad" else place, -self.fell, self.name)
 
 
@@ -148,7 +149,7 @@ def standings(
 ) -> list[TrackStatus]:
     """Every part of which there is a task, the worst first; `tasks` and moments come newest first.
 
-    `overdue` are the nights that nobody began, by name.
+    `overdue` are the nights that did not begin, by name.
     """
     tasks = list(tasks)
     parts: dict[tuple[str, str], list[Task]] = defaultdict(list)
@@ -223,7 +224,7 @@ def _nights(own: Iterable[Task], missed: Iterable[datetime]) -> list[Night]:
 def _missed_of(
     own: Sequence[Task], missed: Iterable[datetime], fires: Collection[datetime]
 ) -> list[datetime]:
-    """The missed fires of a schedule that would have had a task for a part, as far as anybody can tell.
+    """The missed fires of a schedule that would have had a task for a target, as far as is known.
 
     None before its first task where an earlier one of `fires` had none for it, and none after its newest
     where a later one had none: it joined the schedule meanwhile, or left it.
@@ -248,7 +249,7 @@ def _unplanned(
             living |= {each.schedule} if each.alive else set()
     found: dict[str, datetime] = {}
     for schedule, own in _by_schedule(tasks).items():
-        # Where somebody looks at the clock nothing is missing: what is due is planned within seconds.
+        # Where a scheduler runs nothing is missing: what is due is planned within seconds.
         if schedule in living or schedule in off:
             continue
         due = sorted({task.due_at for task in own} | set(missed.get(schedule, ())), reverse=True)
@@ -259,7 +260,7 @@ def _unplanned(
 
 
 def _served(plan: Sequence[Served]) -> frozenset[str] | None:
-    """The schedules that somebody serves; None where nobody lives who could say so."""
+    """The schedules with a scheduler; None where no scheduler is alive to report them."""
     if not any(each.alive for each in plan):
         return None
     return frozenset(each.schedule for each in plan)

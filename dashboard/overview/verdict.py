@@ -17,7 +17,7 @@ _SENTENCES = 6
 
 @dataclass(frozen=True, slots=True)
 class NewFindings:
-    """What detection found lately and nobody has said anything of, each list with the largest change first.
+    """Recent findings that are neither triaged nor muted, each list with the largest change first.
 
     `waiting` are candidates that are yet to be measured again, however old. `known` counts what is new
     or waits and was triaged or muted, `older` the regressions from before that are open still and not muted.
@@ -94,7 +94,7 @@ def verdict(
         _many(len(found.regressions), "confirmed regression"),
         _many(len(silent), "machine", "silent"),
         _many(states.count("late"), "track", "late"),
-        _many(sum(one.unschedulable for one in tracks), "track", "that nobody is there for"),
+        _many(sum(one.unschedulable for one in tracks), "track", "that no scheduler can run"),
         _many(sum(states.count(state) for state in ("failed", "lost")), "night", "failed"),
         _many(states.count("missed"), "night", "missed"),
         _many(fell, "case", "no longer measured"),
@@ -163,7 +163,7 @@ def _many(many: int, word: str, after: str = "") -> str:
 
 
 def _unsilenced(items: Iterable[Finding], now: datetime) -> tuple[Finding, ...]:
-    """Those that nobody said anything of, the largest change first."""
+    """Those that are neither triaged nor muted, the largest change first."""
     return tuple(sorted((one for one in items if not one.silenced(now)), key=_largest_first))
 
 

@@ -198,7 +198,7 @@ def verdict(one: Finding) -> str:
     if pair is None:
         return ""
     sides = [f"{each.name} (torch {each.torch})" for each in session.compared]
-    rebuilt = "yes: other packages may lie beside its PyTorch" if session.rebuilt else "no"
+    rebuilt = "yes: its other packages may differ" if session.rebuilt else "no"
     old, new = (_quantity(value, pair.unit) for value in (pair.old, pair.new))
     pairs = {
         "old": ", ".join(each for each in (old, *sides[:1]) if each),
@@ -312,7 +312,7 @@ def _change(one: Finding) -> str:
 
 def _shape(one: Finding) -> str:
     detected = one.evidence.detected
-    relative = "seen beside the baseline's own move" if detected and detected.relative else ""
+    relative = "relative to the baseline, which moved as well" if detected and detected.relative else ""
     return "; ".join(part for part in (f"a {one.shape}", relative, stricter(detected)) if part)
 
 

@@ -1,4 +1,4 @@
-"""What a machine could tell when a run was made, and what not and why: a run's facts as tables."""
+"""The telemetry of a machine when a run was made, and what was absent and why: a run's facts as tables."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -45,7 +45,7 @@ def listed(run: Run) -> list[tuple[str, str, str]]:
 
 
 def absent(run: Run) -> list[str]:
-    """What the machine of a run cannot tell, each as one line with its reason."""
+    """The absent telemetry of a run's machine, each as one line with its reason."""
     facts = _facts(run)
     lines: list[str] = []
     probe = _probe(facts)
@@ -63,7 +63,7 @@ def absent(run: Run) -> list[str]:
 
 
 def present(run: Run) -> list[str]:
-    """What the machine of a run can tell, by name; GPUs of one kind say it once."""
+    """The telemetry of a run's machine, by name; GPUs of one kind are listed once."""
     facts = _facts(run)
     probe = _probe(facts)
     gpus = [each for gpu in probe.gpus for each in gpu.capabilities] if probe is not None else []

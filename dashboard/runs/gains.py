@@ -1,4 +1,4 @@
-"""What the techniques of a run bring: tables beside the absolute numbers, and the frame of the CSV file."""
+"""The gains of a run's techniques: tables next to the absolute numbers, and the frame of the CSV file."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -103,7 +103,7 @@ def scaling(run: Run, measured: Sequence[Measurement], found: Gains) -> str:
 
 
 def claims(claimed: Claimed, named: Callable[[str, str], str]) -> str:
-    """What the field claims beside what was measured; `named` is the HTML of a case and environment."""
+    """Published claims next to measurements; `named` is the HTML of a case and environment."""
     rows: list[tuple[str, ...]] = []
     for claim, measured in claimed.items():
         # As in the table of measurements, what rows have in common stands in the first of them.

@@ -13,7 +13,7 @@ from dashboard.runs import capabilities
 from records.kinds import RunSource
 from records.runs import Run
 
-#: What has a place of its own: what the machine could tell, and what an upgrade is judged by.
+#: Facts that are shown elsewhere: the telemetry of the machine, and what an upgrade is judged by.
 _ELSEWHERE = (capabilities.FACT, COMPARED, DECIDED)
 
 _LARGEST = 2**63 - 1
@@ -22,12 +22,12 @@ _LARGEST = 2**63 - 1
 def section(run: Run) -> None:
     """The command that made a run, and all it knows of itself."""
     parts.heading("Facts", lambda: frame(run), f"facts-{run.id}.csv")
-    # Of what a script submitted the command tells nothing that anybody could type again.
+    # The command of a submitted run cannot be typed again.
     if run.source == RunSource.MEASURED or run.source == RunSource.IMPORTED:
         parts.code(run.command)
     parts.html(panels(run))
     if tables_html := capabilities.tables(run):
-        with st.expander("What this machine could tell of GPUs and CPUs, and what not"):
+        with st.expander("Telemetry of GPUs and CPUs: available and missing"):
             parts.html(tables_html)
 
 
@@ -37,7 +37,7 @@ def panels(run: Run) -> str:
 
 
 def frame(run: Run) -> pd.DataFrame:
-    """Every fact in a row, what the machine could tell among them, for CSV."""
+    """Every fact in a row, the telemetry of the machine among them, for CSV."""
     rows: list[tuple[str, str, str, object]] = [
         (of.lower(), called, name, _whole(value))
         for of, called, facts in _about(run)

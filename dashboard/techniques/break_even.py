@@ -86,7 +86,7 @@ def advice(cases: Sequence[TechniqueResult]) -> list[str]:
 
 
 def _advice(cases: Sequence[TechniqueResult]) -> str:
-    """What the pairs that nobody disturbed say, and which modes have others."""
+    """The result of the undisturbed pairs, and which modes have disturbed ones."""
     quiet, noisy = ([case for case in cases if _disturbed(case) == which] for which in (False, True))
     sentences = [_settled(quiet)] if quiet else []
     if noisy:
@@ -142,7 +142,7 @@ def _and_the_best(soonest: TechniqueResult, best: TechniqueResult) -> str:
     """What the fastest adds to the one that pays first."""
     name = categories.technique(best.key)
     if _low(best) <= _high(soonest):
-        return f" {name} ({_interval(best)}) cannot be told apart from it by these pairs."
+        return f" {name} ({_interval(best)}) cannot be distinguished from it by these pairs."
     if COLD not in best.own:
         return f" {_named(best)} is faster; how long it compiles is not known."
     steps = overtakes(soonest, best)

@@ -19,7 +19,7 @@ from records.kinds import RunSource
 from records.runs import Run
 from records.series import MeasurementConditions, SeriesPoint
 
-#: The metric that every case of ours has, and that tells where techniques were measured.
+#: The metric that every case of ours has: where it has points, techniques were measured.
 METRIC = "latency_floor"
 #: Of each case so many points are looked at: the newest runs may have measured it without its baseline, as
 #: an upgrade does.
@@ -110,7 +110,7 @@ def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> Newes
 def newest_with_ratios(
     url: str, hardware: str = "", preset: str = "", version: str = "", but: Where | None = None
 ) -> Where | None:
-    """Where the newest run was made that tells a ratio; None if a few looks find none.
+    """Where the newest run with a ratio was made; None if a few looks find none.
 
     Of all places and versions, or of a hardware, a preset (fingerprints) and a PyTorch version; empty leaves
     nothing out. With `but` another place or version than that.
@@ -131,7 +131,7 @@ def newest_with_ratios(
 
 
 def _place_with_ratios(url: str, run_id: str, version: str, but: Where | None) -> Where | None:
-    """Where a run was made if it tells a ratio under a version, or any of its own, the candidate first."""
+    """Where a run was made if it has a ratio under a version, or any of its own, the candidate first."""
     record = load.run(url, run_id)
     if record is None:
         return None
@@ -148,7 +148,7 @@ def _place_with_ratios(url: str, run_id: str, version: str, but: Where | None) -
 
 
 def with_ratios(url: str, place: Where, *, elsewhere: bool) -> Where | None:
-    """Where runs tell ratios, `here` too unless it is to be `elsewhere`; None if a few looks find none.
+    """Where runs have ratios, `place` too unless it is to be `elsewhere`; None if a few looks find none.
 
     The same hardware and preset come first, then the same hardware; of what is as near, the newest run.
     """

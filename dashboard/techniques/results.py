@@ -1,4 +1,4 @@
-"""What one run says of techniques: each case beside its baseline, with its gains and what it cost."""
+"""The techniques in one run: each case with its baseline, its gains and its cost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -75,9 +75,9 @@ class TechniqueRun:
     """What a run says of techniques in one of its environments.
 
     `metrics` are those of every case, under a technique or not; `on_cpu` says that it measured a CPU, which
-    only what ended well tells. `spoilt` are the cases that nothing may be compared with, for a replicate was
-    wrong or ran something else (see `analysis.speedups.refused`). `unreached` are the replicates that a run
-    planned and has not come to, which one that is complete never will.
+    only cases that ended well count. `spoilt` are the cases that nothing may be compared with, for a
+    replicate was wrong or ran something else (see `analysis.speedups.refused`). `unreached` are the
+    replicates that a run planned and has not come to, which one that is complete never will.
     """
 
     run: str

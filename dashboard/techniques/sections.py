@@ -76,7 +76,7 @@ _PLAIN = (columns.CASE, _FLOOR, _RATE, metric("latency_p99"), columns.RUN)
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """One section: which cases are in it, and what is told of each; `name` is part of the CSV file's name."""
+    """One section: which cases are in it, and the columns of each; `name` is part of the CSV file's name."""
 
     name: str
     title: str
@@ -181,7 +181,7 @@ _SECTIONS = (
     _Section(
         "together",
         "Techniques together",
-        "Each against eager fp32: what one of them adds to the other, this does not tell.",
+        "Each against eager fp32: what one of them adds to the other is not measured here.",
         _on("together"),
         (*_FIRST, metric("compile_cold"), _MEMORY, _SIZE, metric("error"), columns.RUN),
     ),
@@ -248,7 +248,7 @@ def not_read(chosen: Techniques, newest: Newest) -> None:
         return
     parts.caption(
         f"The newest {MOST_RUNS} runs are read. {wording.plural(len(newest.runs), 'older run')} measured "
-        f"{wording.plural(len(newest.cases), 'case')} of which these tell no ratio."
+        f"{wording.plural(len(newest.cases), 'case')} without a ratio in these runs."
     )
     parts.html(f"<p>{markup.link(chosen.of_runs(newest.runs), 'The next older runs →')}</p>")
 

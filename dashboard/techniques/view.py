@@ -109,7 +109,7 @@ def techniques(
 ) -> tuple[Techniques, TechniqueChoices, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
 
-    What `query` leaves open is as in the run that it names, or as in the newest one that tells a ratio.
+    What `query` leaves open is as in the run that it names, or as in the newest one with a ratio.
     """
     complaints: list[str] = []
     wanted = last(query, "run") or NEWEST
@@ -172,7 +172,7 @@ def elsewhere(chosen_place: Where, other_place: Where, places: Sequence[Measurem
 
 
 def _opening_place(query: Query, places: Sequence[MeasurementConditions], ask: Sources) -> Where | None:
-    """Where the newest run was made that tells a ratio under all that an address names of that."""
+    """Where the newest run was made that has a ratio under all that an address names of it."""
     hardware = named(last(query, "hardware") or "", {each.hardware: each.hardware_label for each in places})
     own = [each for each in places if hardware in (None, each.hardware)]
     preset = named(last(query, "preset") or "", {each.preset: each.preset_name for each in own})
@@ -182,7 +182,7 @@ def _opening_place(query: Query, places: Sequence[MeasurementConditions], ask: S
 def _home(
     first: Run | None, opening_place: Where | None, places: Sequence[MeasurementConditions]
 ) -> MeasurementConditions:
-    """Where a view opens: where the run that is named was made, or one that tells a ratio, or the newest."""
+    """Where a view opens: where the run that is named was made, or one with a ratio, or the newest."""
     made = opening_place[:2] if opening_place is not None else ()
     if first is not None:
         made = first.machine.hardware.fingerprint, first.preset.fingerprint

@@ -61,7 +61,7 @@ def of_view(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> History:
 
 
 def settle(known: History, chosen: Trends) -> tuple[Trends, list[str]]:
-    """The view with what only its points can tell, and complaints: see `view.settled`."""
+    """The view with the values that depend on its points, and complaints: see `view.settled`."""
     tracks = lines.in_order((track for line in known.lines for track in line.tracks), known.tracks_of_place)
     return settled(
         chosen,
@@ -72,7 +72,7 @@ def settle(known: History, chosen: Trends) -> tuple[Trends, list[str]]:
     )
 
 
-# Shared and not copied, as the history: nobody changes it.
+# Shared and not copied, as the history: it is never changed.
 @st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=64, show_spinner=False)
 def drawing(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Better) -> ChartData:
     """What a settled view draws, whichever point is opened; the lines must have a point."""
@@ -146,7 +146,7 @@ def _opening(known: History, axis: Axis, every: Sequence[str]) -> set[str]:
     for line in known.lines:
         for point, track in zip(line.points, line.tracks, strict=True):
             newest[track] = max(newest.get(track, point.started_at), point.started_at)
-    # No more than can be told apart.
+    # No more than can be distinguished.
     return set(sorted(scheduled, key=lambda track: newest[track], reverse=True)[:MAX_TRACKS])
 
 

@@ -12,7 +12,7 @@ from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
 from records.series import MeasuredFor, SeriesKey, SeriesPoint
 
-#: The track of what no schedule measured and nobody measured again: one environment after the other.
+#: The track of manual runs of environments that were measured once: one environment after the other.
 OTHER = "other"
 #: After the name of an environment that a schedule's track has too: sessions and single runs of it.
 SINGLE = ", single runs"
@@ -76,14 +76,14 @@ def tracks_of(points: Iterable[SeriesPoint], tracks_of_place: PlaceTracks) -> di
     """The tracks of what was measured on one hardware: points of one track hang together along dates.
 
     A schedule says itself which track it measures. Of what was measured by hand an environment is a track of
-    its own where another one was measured in between, or beside it as its candidate: otherwise the line would
-    go to and fro between the two. All others follow one after the other and are one track.
+    its own where another one was measured in between, or in one session as its candidate: otherwise the line
+    would go to and fro between the two. All others follow one after the other and are one track.
     """
     places = {place_of(point): point for point in sorted(points, key=lambda point: point.started_at)}
     by_hand = [
         tracks_of_place[place]
         for place, point in places.items()
-        # What has no PyTorch, as the canary, is the same beside whichever environment.
+        # What has no PyTorch, as the canary, is the same with every environment.
         if place in tracks_of_place and not tracks_of_place[place].track and point.torch_version
     ]
     apart = _apart(by_hand)
@@ -114,7 +114,7 @@ def scheduled(drawn: Iterable[TrendLine], tracks_of_place: PlaceTracks) -> set[s
 
 
 def _apart(by_hand: Sequence[MeasuredFor]) -> set[str]:
-    """The environments, by name, that come back after another one or were measured beside their candidate."""
+    """The environments, by name, that return after another one or share a session with their candidate."""
     ends: dict[str, tuple[int, int]] = {}
     for number, each in enumerate(by_hand):
         ends[each.name] = (ends.get(each.name, (number, 0))[0], number)
@@ -180,7 +180,7 @@ def runs(drawn: Iterable[TrendLine]) -> list[str]:
 
 
 def pinned(drawn: Sequence[TrendLine], tracks_of_place: PlaceTracks) -> str:
-    """What lines are set against unless somebody says otherwise; empty where there are no points.
+    """The default baseline of lines; empty where there are no points.
 
     The version of the schedule's pinned baseline that was measured last, else the oldest version shown, else
     the oldest run. Versions are named as in `baselines`.

@@ -1,4 +1,4 @@
-"""What the Trends page knows: the points of its lines and what is told of them, kept for a few seconds.
+"""The data of the Trends page: the points of its lines and the facts of their runs, kept for a few seconds.
 
 All of it raises `db.errors.DatabaseError`, which `app.py` turns into one sentence.
 """
@@ -48,10 +48,10 @@ class History:
         return {point for point, changes in self.of_line.items() if border(changes)}
 
 
-# Shared and not copied: nobody changes it, and copying two thousand points takes as long as reading them.
+# Shared and not copied: it is never changed, and copying two thousand points takes as long as reading them.
 @st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=64, show_spinner=False)
 def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
-    """The newest points of some series, up to so many of each, with what is told of them."""
+    """The newest points of some series, up to so many of each, with the facts of their runs."""
     database = opened(url)
     by_hardware: dict[str, list[SeriesKey]] = defaultdict(list)
     for key in keys:
@@ -109,7 +109,7 @@ def _along(drawn: Sequence[TrendLine]) -> list[_Along]:
     found: dict[tuple[str, str, str, bool], dict[Place, SeriesPoint]] = defaultdict(dict)
     for line in drawn:
         for point, track in zip(line.points, line.tracks, strict=True):
-            # The canary has an environment of its own beside that of each run.
+            # The canary has an environment of its own in each run.
             apart = line.key.hardware, track, point.machine, point.environment_kind == EnvironmentKind.CANARY
             found[apart][place_of(point)] = point
     return [

@@ -19,9 +19,9 @@ from records.series import SeriesPoint
 from reports.text.finding_text import interval
 from reports.text.numbers import percent
 
-#: What changes with PyTorch itself, which the rules of versions tell.
+#: Changes that come with PyTorch itself, which the version rules show.
 _PYTORCH = ("torch", "torch_git", "build_digest")
-#: So many changes before one point are told in a tooltip.
+#: So many changes before one point are listed in a tooltip.
 _LISTED = 4
 #: The sign of a move that is not settled.
 _SIGNS: Mapping[str, str] = {"candidate": "?", "confirming": "?", "unclear": "?", "machine": "!"}

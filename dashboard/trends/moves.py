@@ -1,4 +1,4 @@
-"""Where lines moved: what the nights found, and what a line looks like that nobody watches."""
+"""Where lines moved: the findings of the nights, and level shifts of lines that are not watched."""
 
 import math
 from collections import defaultdict
@@ -126,7 +126,7 @@ def seen(
 ) -> list[Move]:
     """The steps and drifts of lines that no schedule watches, machine by machine; none is confirmed.
 
-    What a finding of the metric behind a line tells is not told again.
+    A move that a finding of the line's metric covers is not listed again.
     """
     watched = {(*_series(one), one.track) for one in findings}
     moves: list[Move] = []
@@ -161,7 +161,7 @@ def _found_there(move: Move, points: Sequence[SeriesPoint], judged: Sequence[Fin
 class LevelShift:
     """A line whose level moved by `change` (a log ratio) across a border before `point`, by so many `nights`.
 
-    Nothing judges it: no pinned baseline was measured beside it that would tell the machine's part.
+    Nothing judges it: no pinned baseline was measured that would show the machine's part.
     """
 
     line: TrendLine

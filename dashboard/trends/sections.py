@@ -266,12 +266,10 @@ def every_point(chosen: Trends, metric: Metric, drawn: ChartData) -> None:
 
 
 def canary(chosen: Trends, offer: TrendChoices) -> None:
-    """A link that sets the machine's own series beside the lines, where there is one and room for it."""
+    """A link that adds the machine's own series to the lines, where there is one and room for it."""
     own = [case for case in offer.cases if is_canary(case) and case not in chosen.cases]
     room = MAX_LINES // len(chosen.hardware) - len(chosen.cases)
     if not own or room < 1 or any(map(is_canary, chosen.cases)):
         return
     with_canary = chosen.after("cases", (*chosen.cases, *own[:room]))
-    parts.html(
-        f"<p>{markup.link(with_canary.address, 'What did the machine itself do? Its canary beside it →')}</p>"
-    )
+    parts.html(f"<p>{markup.link(with_canary.address, 'Add the canary of the machine →')}</p>")

@@ -17,7 +17,7 @@ from reports.text.numbers import percent
 
 #: Points and steps in sight; the CSV files have all. A hundred points take a tenth of a second to show.
 MOST_POINTS, MOST_STEPS = 50, 40
-#: So many changes of one step are told.
+#: So many changes of one step are listed.
 _LISTED = 6
 
 #: One point, the line and the track that it is of.
@@ -25,7 +25,7 @@ Own = tuple[SeriesPoint, TrendLine, str]
 
 
 def legend(drawn: Sequence[TrendLine], tracks: Mapping[str, str]) -> str:
-    """What the letters and the dashes stand for; it wraps, and never cuts what tells two lines apart."""
+    """What the letters and the dashes stand for; it wraps, and never cuts what distinguishes two lines."""
     several = len({line.key.hardware for line in drawn}) > 1
     entries = "".join(f"<li>{_key(line)}{_named(line, several)}</li>" for line in drawn)
     found = f'<ul class="py-legend">{entries}</ul>'
@@ -144,7 +144,7 @@ def point_facts(line: TrendLine, point: SeriesPoint, known: Metric, track: str, 
 
 
 def change(point: SeriesPoint, before: SeriesPoint, known: Metric) -> str:
-    """A card: a point against the one before it in its track, as far as their ranges tell."""
+    """A card: a point against the one before it in its track, with their ranges."""
     found = wording.change(point, before, known.better)
     text = f"{wording.quantity(before.point, known.unit)} (n {before.n}) → "
     text += f"{wording.quantity(point.point, known.unit)} (n {point.n}): {found.note}"

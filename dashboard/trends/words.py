@@ -37,7 +37,7 @@ def about_moves(metric: str) -> str:
 
 ABOUT_STEPS = (
     "Grey ticks on the axis: something else than PyTorch's version differs from the run before on the same "
-    "machine and track. What changed together cannot be told apart by the line."
+    "machine and track. Changes at the same point cannot be separated by the line."
 )
 
 
@@ -54,7 +54,7 @@ def title(known: Metric, *, stacked: bool, baseline: str = "") -> str:
 
 def how_to_read(known: Metric, axis: Axis, teller: str = "", *, rules: bool = True) -> str:
     """The caption of a trend chart; what others measured is what their tool, the `teller`, says it is."""
-    said = f"as {teller} tells it" if teller else known.meaning
+    said = f"as {teller} reports it" if teller else known.meaning
     meaning = f" {known.title}: {said}." if said else ""
     if axis == "version":
         return (

@@ -75,7 +75,7 @@ def _drawn(
     tone: str,
     summary: str,
 ) -> dict[str, object]:
-    """One line of the chart: what lies beyond its axis is drawn at the edge, and told as it is."""
+    """One line of the chart: what lies beyond its axis is drawn at the edge, with its true value as text."""
     change, low, high = ends
     inside = [None if end is None else max(-axis.limit, min(axis.limit, end)) for end in ends]
     interval = wording.interval(low, high)
@@ -102,7 +102,7 @@ def _numbered(rows: Sequence[dict[str, object]]) -> pd.DataFrame:
 
 AnyRow = TypeVar("AnyRow")
 
-#: Lines of a chart at most, beside that of the whole, and techniques or workloads of the grid.
+#: Lines of a chart at most, besides that of the whole, and techniques or workloads of the grid.
 _DRAWN, _WIDEST_GRID = 15, 60
 
 
@@ -234,7 +234,7 @@ def _order_of_cases(ordered: Sequence[Row]) -> str:
             "change) before smaller ones."
         )
     if "unclear" in standings:
-        return f"No case moved; the largest changes that nobody could tell from noise come {first}."
+        return f"No case moved; the largest changes within the noise come {first}."
     return "No case moved." if "same" in standings else "Of no case is it known whether it moved."
 
 

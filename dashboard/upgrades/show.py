@@ -75,7 +75,7 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
     own = load.judged_by(url, run.id, many, summary.state, RuleChanges()) if rules.changed else report
     parts.complain(_other_rules(report.judged, own.judged) if rules.changed else [])
     if run.kind == RunKind.CONFIRMATION:
-        parts.caption("A session about what the nights had found: a few cases, and nobody's upgrade.")
+        parts.caption("A session that confirmed findings: a few cases, and no upgrade.")
     _verdict(summary, report)
     form.rules(chosen, stored, report.judged)
     form.to_keep(chosen, report.judged)
@@ -130,7 +130,7 @@ def _unjudged(run: Run, why: str) -> None:
     if COMPARED not in run.facts and run.kind in (RunKind.UPGRADE, RunKind.CONFIRMATION):
         why = (
             "Measured before Pyrometer stored what was compared. The run's journal knows it, and where that "
-            "lies this tells the verdict:"
+            "lies this gives the verdict:"
         )
     parts.complain([why])
     parts.code(f"pyrometer report {run.id}")

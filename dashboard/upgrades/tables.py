@@ -31,7 +31,7 @@ _WIDE = 8
 
 
 def text(plain: str) -> str:
-    """Anybody's text as HTML, without characters that steer a page."""
+    """Text from any source as HTML, without control characters."""
     return _escape(printable(plain))
 
 

@@ -61,7 +61,7 @@ class Listed:
 
     @property
     def label(self) -> str:
-        """What tells it apart in a choice."""
+        """What identifies it in a choice."""
         sides = f"{version(self.old)} → {version(self.new)}"
         return f"{sides} · {self.run.hardware_label} · {wording.utc(self.run.started_at)}"
 
@@ -132,7 +132,7 @@ def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> Upg
     """The run that an address names, by id or by its versions and hardware; else the newest that can answer.
 
     `older`: there are upgrades that are older than those of `items`. Those that confirm a finding are
-    nobody's upgrade, and are shown only by their id.
+    no upgrades, and are shown only by their id.
     """
     run = last(query, "run")
     if run and run != LATEST:
@@ -175,7 +175,7 @@ def _is(environment: NamedEnvironment, spec: str, text: str) -> bool:
 def _missing(old: str, new: str, where: str, among: int) -> UpgradeAddress:
     """Nothing that was measured between these; with `among`, nothing of so many that are the newest."""
     if among:
-        where += f", as far as the newest {among:,} upgrades tell"
+        where += f", among the newest {among:,} upgrades"
     if not (old and new):
         ends = f"from {old}" if old else f"to {new}"
         return UpgradeAddress(None, (f"No upgrade {ends} was measured{where}; shown is what there is.",))

@@ -17,7 +17,7 @@ from runner.telemetry.columns import COLUMNS
 MAX_POINTS = 2000
 #: Rows above which nothing answers to the pointer: each row is a mark of its own in every panel.
 MAX_HOVERED = 250
-#: CPUs above which lines can no longer be told apart, and a map of colours shows them.
+#: CPUs above which lines can no longer be distinguished, and a map of colours shows them.
 MAX_LINES = 6
 #: Rows that lie further apart than this share of the row before are not joined.
 _APART = 0.5
@@ -75,7 +75,7 @@ _HOST: Sequence[tuple[str, PanelScale, Mapping[str, str]]] = (
     ("Context switches", "zero", {"switches": "switches"}),
     ("Pages on the local NUMA node", "percent", {"pages_local": "local pages"}),
 )
-#: Drawn for nobody: it is power times a row's length, and stands in the CSV.
+#: Not drawn: it is power times a row's length, and stands in the CSV.
 _UNDRAWN = frozenset({"energy"})
 
 
@@ -159,7 +159,7 @@ def heat(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> pd.Dat
 
 def hovered(recording: Recording, origin_ns: int) -> pd.DataFrame:
     """What the pointer says of each row: began, ended (seconds), and every column in words."""
-    # Answers to nobody: its words would be put together for nothing.
+    # Without a pointer: its texts would be made for nothing.
     if len(recording.started_ns) > MAX_HOVERED:
         return pd.DataFrame(columns=["began", "ended", *recording.values], dtype="float64")
     words = {

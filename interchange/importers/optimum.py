@@ -22,7 +22,7 @@ TITLE = "optimum-benchmark reports"
 _BENCHMARK, _REPORT, _CONFIG = "benchmark.json", "benchmark_report.json", "benchmark_config.json"
 _HYDRA = "hydra_config.yaml"
 _RESULTS = ("inference_results.csv", "training_results.csv")
-#: All rows of a tree of folders with their settings beside them, as its authors wrote them for their charts.
+#: All rows of a tree of folders with their settings, as its authors wrote them for their charts.
 _SUMMARIES = ("full_report.csv", "inference_report.csv", "training_report.csv")
 _SHORT = "short_report.csv"
 _NO_SETTINGS = "holds no settings, which make the case: only a full_report.csv can be read"
@@ -313,7 +313,7 @@ def of_row(accumulator: RunAccumulator, case: str, row: Mapping[str, Value]) -> 
             continue
         target, quantity, unit = match[1], match[2], _SPELLED.get(match[3], match[3])
         if unit not in ("s", "MB") and quantity != "throughput":
-            # Such as the speed-up in % that tables for charts have beside what was measured.
+            # Such as the speed-up in % that tables for charts have in addition to what was measured.
             accumulator.aside(
                 cell.place, f"is in {unit}: what these tables measure is in s, MB or per second"
             )

@@ -135,7 +135,7 @@ def _slower(one: SlowerShare) -> str:
     text += f", {proved} by weight" if one.slower else ""
     if one.doubtful:
         text += f". {one.doubtful} {'is' if one.doubtful == 1 else 'are'} not yet measured precisely enough"
-        # Of equal weights everybody can count.
+        # With equal weights the reader can count.
         text += "" if one.equal and not one.slower else f", {possible} by weight in all"
     return f"{text} (policy: at most {share(one.allowed)} may be {worse})"
 
@@ -143,7 +143,7 @@ def _slower(one: SlowerShare) -> str:
 def _mean(one: MeanChange) -> str:
     mean, held = one.mean, one.mean.unreduced
     little = _reduced(mean)
-    # What decides is always told as it is held against its limit.
+    # The deciding number is always printed next to its limit.
     full = held if little or one.with_pairs else mean
     whole, limit = change_near(full.change, full.low, full.high, one.limit)
     if little:

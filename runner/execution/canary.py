@@ -48,7 +48,7 @@ def bandwidth() -> list[int]:
 
 
 def main() -> None:
-    """Pin, work, tell."""
+    """Pin the process, run the canary, print the result."""
     parser = argparse.ArgumentParser(prog="canary", description=__doc__)
     parser.add_argument("--cpus", default="", help="CPU numbers with commas; none: not pinned")
     cpus = {int(part) for part in parser.parse_args().cpus.split(",") if part}

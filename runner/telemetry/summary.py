@@ -8,7 +8,7 @@ from records.telemetry import HOST, Recording
 from ..worker.messages import Window
 from .columns import COLUMNS, Summary
 
-#: Fewer rows make no metric; a maximum needs but one of them to tell, for some things are read seldom.
+#: Fewer rows make no metric; a maximum needs only one row with a value, for some columns are read seldom.
 _LEAST_ROWS = 3
 #: What the driver averages over up to a second still holds what was before the window (NVML's utilisation
 #: counters; nvml.h: 1 s down to 1/6 s), and so did rows of a DCGM host engine: by its interval of

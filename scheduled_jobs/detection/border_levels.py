@@ -1,4 +1,4 @@
-"""Levels across a border that no baseline stands beside: reported with their size, and not judged."""
+"""Levels across a border without a baseline: reported with their size, and not judged."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What speaks for a finding beside its number: what else changed, what moved too, where time went."""
+"""Evidence of a finding besides its number: what else changed, what moved too, where time went."""
 
 import math
 import shlex
@@ -86,8 +86,8 @@ def operator_difference(
 ) -> OperatorDifference | None:
     """The newest operator tables of a case under two versions of PyTorch, subtracted; None where one lacks.
 
-    Microseconds a step; above zero, the new one spends more. Of two versions that are spelled alike nobody
-    can tell which table is whose.
+    Microseconds a step; above zero, the new one spends more. Of two versions that are spelled alike
+    the tables cannot be assigned.
     """
     if old_torch == new_torch:
         return None

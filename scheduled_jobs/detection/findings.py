@@ -17,7 +17,7 @@ _WOBBLE = 3
 #: So many confirmed steps in a row the same way, each of at most that log ratio, are one drift. Seldom does a
 #: second commit cost as little as the first, and a third as well.
 _STEPS_OF_A_DRIFT, _SMALL = 3, 0.06
-#: How much of a fingerprint tells two environments of one night apart.
+#: So many characters of a fingerprint distinguish two environments of one night.
 _FINGERPRINT = 12
 
 

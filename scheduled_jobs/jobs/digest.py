@@ -21,16 +21,16 @@ from ..notifications.digest import Digest, digest
 from ..notifications.render import digest_json, digest_markdown, digest_text, escape_mentions, subject, tone
 from .context import JobContext, JobResult
 
-#: Kinds of notices beside digests: what fell silent, and what is heard of again.
+#: Kinds of notices besides digests: outages, and their ends.
 SILENCE, RETURN = "silence", "return"
 
-#: How long a notice is news: what lies further back is not sent to anybody any more.
+#: How long a notice is sent: an older one is not sent any more.
 _SENT_FOR = {DIGEST: timedelta(days=3), SILENCE: timedelta(hours=6), RETURN: timedelta(hours=6)}
 _NOTICES = 100
 
 
 def send_digest(task: Task, context: JobContext) -> JobResult:
-    """Make the digest of this night, where this task has not yet, and have it sent to whoever lacks it."""
+    """Make the digest of this night, unless this task already did; send it to each target that lacks it."""
     now = context.now()
     night = night_of(now, context.settings.timezone)
     with context.open_database() as database:
@@ -40,14 +40,14 @@ def send_digest(task: Task, context: JobContext) -> JobResult:
 
 
 def health_check(task: Task, context: JobContext) -> JobResult:
-    """Tell at once what fell silent and what is heard of again; send again what did not arrive."""
+    """Report outages and their ends at once; send again what did not arrive."""
     now = context.now()
     with context.open_database() as database:
         silent = outages(database, context.settings, now)
         newest = notices(database, _NOTICES)
         made = [*new_silences(silent, newest, now), *returns(database, silent, newest, now)]
         stored = [one for one in made if save_notice(database, one)]
-        # Oldest first: that something is back is not told before that it was away.
+        # Oldest first: the end of an outage is not reported before the outage.
         pending = [*reversed([one for one in newest if _is_recent(one, now)]), *stored]
         result = _sent(database, context, pending)
     sentences = [*map(silence, silent)]
@@ -63,7 +63,7 @@ def save_digest(
 ) -> Notice:
     """The stored digest of a night that was due then; made of what is known now where there is none yet.
 
-    A second one that is due on the same date tells what came after the first. Without `due_at` whichever
+    A second one that is due on the same date reports what came after the first. Without `due_at` whichever
     was first is meant.
     """
     due = due_at.isoformat() if due_at else ""
@@ -97,7 +97,7 @@ def as_notice(one: Digest, settings: Settings, now: datetime, key: str = "", due
 
 
 def new_silences(silent: Iterable[Outage], newest: Iterable[Notice], now: datetime) -> list[Notice]:
-    """Notices of what is silent and was not told yet, `newest` being the notices that there are."""
+    """Notices of outages that were not reported yet, `newest` being the existing notices."""
     reported = {one.key for one in newest if one.kind == SILENCE}
     return [
         _note(
@@ -116,7 +116,7 @@ def new_silences(silent: Iterable[Outage], newest: Iterable[Notice], now: dateti
 def returns(
     database: Database, silent: Collection[Outage], newest: Iterable[Notice], now: datetime
 ) -> list[Notice]:
-    """Notices of what was told as silent and is heard of again; of one that is forgotten there is none."""
+    """Notices of outages that are over; of a forgotten machine there is none."""
     notices = [one for one in newest if one.kind in (SILENCE, RETURN)]
     last: dict[tuple[str, str], Notice] = {}
     for one in notices:
@@ -157,9 +157,9 @@ def _sent(database: Database, context: JobContext, pending: Iterable[Notice]) ->
             tried += deliver(database, one, to, context.now)
     for target, after in tried:
         if after.state == DeliveryState.FAILED:
-            context.say(f"{target} was not told: {after.why}")
+            context.say(f"{target} was not notified: {after.why}")
     if not to:
-        return {"summary": "nobody to tell: [alerts] names no targets on this machine", "targets": {}}
+        return {"summary": "no targets: [alerts] names none on this machine", "targets": {}}
     return {"summary": _summary(tried), "targets": {target: _became(after) for target, after in tried}}
 
 

@@ -55,7 +55,7 @@ class _NewRelease:
 def discover(task: Task, context: JobContext) -> JobResult:
     """Ask the package index; a release newer than a schedule's baseline is set against it, each once.
 
-    At the first time only the newest release is: what a team passed over years ago is no news. Of nightlies
+    At the first time only the newest release is: older releases were passed over before. Of nightlies
     only the newest is reported: their schedules measure them anyway. Raises IndexFailed, DatabaseUnavailable.
     """
     base = look_at("")

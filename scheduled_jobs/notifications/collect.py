@@ -37,7 +37,7 @@ from .digest import COUNTED, REPORTED, WAITING, DigestData, DigestProblem, PartR
 DIGEST = "digest"
 RELEASE = "release"
 
-#: How far back a finding may lie that was never told of, and how many digests and other notices are read.
+#: How old an unreported finding may be, and how many digests and other notices are read.
 _BACK = timedelta(days=60)
 _NOTICES = 500
 #: More than these of a night are not looked at one by one.
@@ -48,9 +48,9 @@ _OVER = ("done", "failed", "lost", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class EarlierDigests:
-    """What earlier digests said: until when, of which findings, and which coverage the last one told of.
+    """What earlier digests reported: until when, which findings, and the coverage in the last one.
 
-    Of the findings, `as_machines` are those that were told as the machine's and as nothing else.
+    Of the findings, `as_machines` are those that were reported as the machine's and as nothing else.
     `known_since` is from when on all digests were read.
     """
 
@@ -73,7 +73,7 @@ def usual_span(night: date, timezone: str) -> tuple[datetime, datetime]:
 
 
 def stored_digest(database: Database, night: date) -> Notice | None:
-    """The digest that was made last of a night; None where none was, or so long ago that nobody knows."""
+    """The digest that was made last of a night; None where there is none, or none recent enough."""
     made = (one for one in notices(database, _NOTICES) if one.kind == DIGEST)
     return next((one for one in made if one.facts["night"] == night.isoformat()), None)
 
@@ -140,7 +140,7 @@ def collect_digest_data(
 
 
 def before(newest: Sequence[Notice], until: datetime) -> EarlierDigests:
-    """What earlier digests told, of the `newest` notices, which are sorted newest first."""
+    """What earlier digests reported, of the `newest` notices, which are sorted newest first."""
     made = [
         one for one in newest if one.kind == DIGEST and datetime.fromisoformat(one.facts["until"]) < until
     ]
@@ -159,7 +159,7 @@ def before(newest: Sequence[Notice], until: datetime) -> EarlierDigests:
 
 
 def _as_machines(made: Notice) -> frozenset[int]:
-    """The findings that a digest told as the machine's; of an earlier Pyrometer's, those that it named."""
+    """The findings that a digest reported as the machine's; of an earlier Pyrometer, those that it named."""
     ids = made.facts.get("machine_ids")
     if ids is None:
         ids = [moved["finding"] for group in made.facts.get("machine", ()) for moved in group["top"]]

@@ -18,7 +18,7 @@ from ..detection.border_levels import BorderChange
 from .digest import CaseChange, ChangeGroup, Digest, DigestProblem, PartResult, UpgradeDecision
 from .drift_followup import ContinuedChange
 
-#: A sign that chats take for the beginning of somebody's name.
+#: A sign that chats take for the beginning of a person's name.
 _MENTION = re.compile(r"(?<!\w)@|@(?=everyone|here|channel|all|team)", re.IGNORECASE)
 
 #: Mail programs and chats show about so much of a subject.
@@ -52,7 +52,7 @@ class Link:
     url: str
 
 
-#: Text is anybody's, and nothing but text in every form.
+#: Text comes from any source and stays plain text in every format.
 Piece = str | Code | Link
 Line = Sequence[Piece]
 
@@ -87,7 +87,7 @@ def subject(digest: Digest) -> str:
 
 
 def quiet_line(digest: Digest) -> str:
-    """The one line of a night with nothing to tell."""
+    """The one line of a night with nothing to report."""
     machines = len({ran.machine for ran in digest.ran if ran.cases})
     if not machines:
         return "nothing was measured" if digest.ran else "nothing was due"
@@ -108,7 +108,7 @@ def tone(digest: Digest) -> str:
 
 
 def digest_text(digest: Digest, dashboard_url: str | None = None) -> str:
-    """The digest as plain text; whatever text comes from a case mentions nobody and links nowhere."""
+    """The digest as plain text; text from a case makes no mention and no link."""
     lines = [_plain(_head(digest))]
     for section in sections(digest, dashboard_url):
         lines += ["", section.title.upper()]
@@ -147,7 +147,7 @@ def sections(digest: Digest, dashboard_url: str | None) -> list[Section]:
     place = _Place(zone(digest.timezone), (dashboard_url or "").rstrip("/"))
     found = [
         Section("Regressions", _groups(digest.regressions, place)),
-        Section("Going on since they were told", [(0, _goes_on(one, place)) for one in digest.going_on]),
+        Section("Continued since they were reported", [(0, _goes_on(one, place)) for one in digest.going_on]),
         Section("Not as it should be", [(0, (one.sentence,)) for one in _loudest(digest.problems)]),
         Section("Upgrades", [line for one in digest.upgrades for line in _upgrade(one, place)]),
         Section("Moved with the machine, not with PyTorch", _groups(digest.machine, place)),
@@ -156,7 +156,7 @@ def sections(digest: Digest, dashboard_url: str | None) -> list[Section]:
         Section("Improvements", _groups(digest.improvements, place)),
         Section("On offer", [(0, (one,)) for one in digest.notices]),
         Section("What ran", [(0, _ran(one, place)) for one in digest.ran]),
-        Section("Beside that", [(0, (line,)) for line in _further(digest)]),
+        Section("Also", [(0, (line,)) for line in _further(digest)]),
     ]
     return [section for section in found if section.lines]
 
@@ -181,7 +181,7 @@ class _Place:
 def _head(digest: Digest) -> Line:
     place = _Place(zone(digest.timezone), "")
     quiet = f"{quiet_line(digest)}. " if digest.quiet else ""
-    return (f"{quiet}Told of: {place.time(digest.since)} to {place.time(digest.until)}, {digest.timezone}.",)
+    return (f"{quiet}Period: {place.time(digest.since)} to {place.time(digest.until)}, {digest.timezone}.",)
 
 
 def _groups(groups: Iterable[ChangeGroup], place: _Place) -> list[tuple[int, Line]]:
@@ -216,7 +216,7 @@ def _moved(one: CaseChange, place: _Place) -> Line:
 def _goes_on(one: ContinuedChange, place: _Place) -> Line:
     """What nights say of a change since it was measured in pairs is about right, and no measurement."""
     since, now = place.day(one.since), place.day(one.now)
-    since_text = f"since the night of {since}, told as {numbers.percent(one.reported)}"
+    since_text = f"since the night of {since}, reported as {numbers.percent(one.reported)}"
     head = f"now about {numbers.percent(one.change)} (night of {now}) {_title(one.metric)}: "
     return (head, Code(one.case), f" on {one.machine}, {since_text}, ", _finding(one.finding, place))
 
@@ -268,7 +268,7 @@ def _further(digest: Digest) -> list[str]:
     counted = (
         (digest.refuted, "measured again and refuted"),
         (digest.unclear, "measured again and still unclear"),
-        (digest.silenced, "confirmed and not told: people know of it, or it is muted"),
+        (digest.silenced, "confirmed and not reported: triaged or muted"),
     )
     lines = [f"{plural(count, 'change', 'changes')} {what}" for count, what in counted if count]
     if digest.coverage:
@@ -346,7 +346,7 @@ def _joined(
 
 
 def escape_mentions(anything: str) -> str:
-    """Text that no chat takes for more: nobody is mentioned, nothing is a link, and it stays in its line."""
+    """Text that stays plain text in a chat: no mention, no link, and one line."""
     plain = printable(anything).translate({ord("<"): "‹", ord(">"): "›", ord("`"): "'"})
     # A space without width keeps what stands behind a sign from being a name; `nightly@h200` is none.
     quiet = _MENTION.sub("@\N{ZERO WIDTH SPACE}", plain)

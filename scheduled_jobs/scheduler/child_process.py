@@ -143,7 +143,7 @@ class Lines:
         self._torn = b""
 
     def read(self) -> None:
-        """Tell what is new."""
+        """Report what is new."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._at)
@@ -167,7 +167,7 @@ def _size(path: Path) -> int:
 
 
 def make_room(folder: Path) -> None:
-    """Make the folder, and remove the oldest beside it that are not in use where there are too many."""
+    """Make the folder, and remove the oldest other folders that are not in use where there are too many."""
     folder.mkdir(parents=True, exist_ok=True)
     others = [each for each in folder.parent.iterdir() if each.is_dir() and each != folder]
     since = time.time() - _KEPT_SECONDS

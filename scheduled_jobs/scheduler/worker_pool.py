@@ -19,7 +19,7 @@ from .log import Log
 from .process_identity import Owner, dead_process
 from .worker_slot import Lost, RunningTask, WorkerSlot
 
-#: Of a place of which nothing is new one in so many beats tells: there may be a thousand of them.
+#: A host without changes is reported at one heartbeat in so many: there may be a thousand hosts.
 _REPORT_EVERY = 6
 #: A place that lost a task takes no other for so long, after the next one twice that, and so on, but never
 #: longer than that: one that loses everything would else use up all attempts at all that waits.

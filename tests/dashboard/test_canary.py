@@ -97,6 +97,6 @@ def test_the_canary_next_to_a_model_is_no_change_of_pytorch(url: str) -> None:
 def test_a_link_adds_the_canary_to_the_cases(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(url, "trends", monkeypatch, metric="latency", case=MLP)
     assert page.multiselect(key="choose-cases").value == [MLP]
-    (address,) = re.findall(r'href="([^"]+)"[^>]*>What did the machine itself do', shown(page))
+    (address,) = re.findall(r'href="([^"]+)"[^>]*>Add the canary', shown(page))
     cases = parse_qs(urlsplit(unescape(address)).query)["case"]
     assert cases == [MLP, COMPUTE]

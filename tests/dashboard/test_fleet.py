@@ -104,7 +104,7 @@ def test_a_scheduler_that_died_is_silent_and_what_it_announced_was_due(
     page = open_page(url, PAGE)
     silent, gone = rows(page, "Machines")
     assert silent.startswith("one × silent seen 2 days ago") and gone.startswith("old – gone")
-    assert "× 0 alive, 1 silent" in cards(page) and "no scheduler told one" in cards(page)
+    assert "× 0 alive, 1 silent" in cards(page) and "no scheduler reported one" in cards(page)
     (nightly,) = (each for each in rows(page, "Schedules") if each.startswith("nightly "))
     assert " and who serves it is silent never × silent one" in nightly and "× 20" in nightly
 
@@ -291,7 +291,7 @@ def test_what_few_machines_can_measure_is_shown_and_the_file_has_all(
     shown = rows(page, "What machines can measure")
     assert [each[:3] for each in shown] == [f"m{number:02}" for number in range(1, 9)]
     below = html(page).partition('aria-label="What machines can measure"')[2].partition("</table>")[2]
-    assert "and 4 machines more; the CSV has all that told anything" in below
+    assert "and 4 machines more; the CSV has all with telemetry" in below
     frame = made["What machines can measure"]()
     assert list(frame["machine"].unique()) == [f"m{number:02}" for number in range(1, 13)]
 

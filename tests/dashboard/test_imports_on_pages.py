@@ -100,7 +100,7 @@ def test_trends_open_on_the_newest_own_series(open_page: Open, mixed: tuple[str,
         foreign = next(k for k in series_queries.series_keys(database) if k.preset_name == "torchbench")
     at = open_page(mixed[0], TRENDS, hardware=foreign.hardware)
     captions = [each.value for each in at.caption]
-    assert any("as TorchBench user benchmark tells it" in each for each in captions)
+    assert any("as TorchBench user benchmark reports it" in each for each in captions)
     assert not any("median of all timed iterations" in each for each in captions)
 
 
@@ -110,7 +110,7 @@ def test_an_imported_run_took_a_dash_and_says_what_it_was(open_page: Open, mixed
     assert re.search(r"<dt>took</dt><dd>–</dd>", shown) and "0 s" not in shown
     assert "model.csv" in shown and "imported from TorchBench user benchmark" in shown
     assert "<dt>imported from</dt>" not in shown
-    assert "as TorchBench user benchmark tells it" in shown
+    assert "as TorchBench user benchmark reports it" in shown
     assert METRICS["latency"].meaning not in shown
 
 

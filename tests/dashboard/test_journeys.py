@@ -179,7 +179,7 @@ def test_a_finding_is_muted_until_a_day(visitor: Visitor) -> None:
     march = f"{datetime.now(UTC).year + 1}-03-01"
     expect(page.get_by_role("button", name="Save")).to_be_visible()
     expect(until).to_have_count(0)
-    choose(page, "What", "Mute: tell nothing of it until a day")
+    choose(page, "What", "Mute: do not report it before a day")
     until.get_by_role("spinbutton", name="year").click()
     page.keyboard.type(march.replace("-", ""))
     page.keyboard.press("Tab")
@@ -189,7 +189,7 @@ def test_a_finding_is_muted_until_a_day(visitor: Visitor) -> None:
     log = page.get_by_role("region", name="Triage")
     entry = f"until {march} 00:00 UTC; a driver to come mends it"
     expect(log.get_by_text(entry)).to_be_visible(timeout=30_000)
-    expect(page.get_by_text(f"nobody has looked at it; muted until {march}")).to_be_visible()
+    expect(page.get_by_text(f"not triaged yet; muted until {march}")).to_be_visible()
 
 
 def test_a_phone_gets_everywhere(visitor: Visitor) -> None:

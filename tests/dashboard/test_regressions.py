@@ -267,7 +267,7 @@ def test_a_read_only_page_says_so(open_page: Open, url: str, monkeypatch: pytest
 
     monkeypatch.setattr("db.findings.store.triage_refusal", refused)
     page = open_page(url, PAGE, finding="1")
-    assert "Nobody can triage from here. It may only be read." in text(page) and not page.button
+    assert "Triage is not possible from this page. It may only be read." in text(page) and not page.button
 
 
 def test_an_empty_database_says_what_finds_something(open_page: Open, empty_url: str) -> None:

@@ -289,12 +289,12 @@ def test_where_nothing_tells_a_ratio_a_link_leads_to_what_does(open_page: Open, 
     later = run("run-2", hardware=GPU, started_at=FIRST_NIGHT + timedelta(days=1))
     save(url, later, outcomes(ON_CPU[:2], apart=True))
     at = open_page(url, PAGE, hardware=GPU)
-    assert "There is no ratio" in text(at) and "These runs tell no speed-up" in text(at)
+    assert "There is no ratio" in text(at) and "These runs have no speed-up" in text(at)
     address = next(each for each in Links(html(at)).addresses if each.startswith("/techniques?"))
     query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
     assert query["version"] == VERSION and query["run"] == "newest"
     there = open_page(url, PAGE, **query)
-    assert "There is no ratio" not in text(there) and "These runs tell no speed-up" not in text(there)
+    assert "There is no ratio" not in text(there) and "These runs have no speed-up" not in text(there)
 
 
 def test_it_opens_on_the_newest_run_that_tells_a_ratio(open_page: Open, tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_runs_that_are_not_read_are_counted_and_led_to(open_page: Open, tmp_path
         made = run(f"run-{number}", started_at=FIRST_NIGHT + timedelta(days=number))
         save(url, made, outcomes(pair))
     at = open_page(url, PAGE)
-    assert "of 16" in html(at) and "4 older runs measured 4 cases of which these tell no ratio" in text(at)
+    assert "of 16" in html(at) and "4 older runs measured 4 cases without a ratio in these runs" in text(at)
     (address,) = [each for each in Links(html(at)).addresses if each.endswith("%2Crun-0")]
     there = open_page(url, PAGE, **parse_qs(urlsplit(address).query))
     assert "of 4" in html(there) and not there.warning and "older run" not in text(there)

@@ -335,7 +335,7 @@ def test_the_caption_of_a_relative_scale_says_what_zero_is_and_what_is_left_out(
 
 def test_the_meaning_of_a_metric_is_its_tellers() -> None:
     latency = metric("latency", {"latency": MetricDefinition("latency", "x", "s", "higher")})
-    assert "Latency: as the script tells it." in words.how_to_read(latency, "date", "the script")
+    assert "Latency: as the script reports it." in words.how_to_read(latency, "date", "the script")
     assert "as " not in words.how_to_read(latency, "date").partition("Latency:")[2]
 
 

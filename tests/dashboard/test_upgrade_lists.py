@@ -44,7 +44,7 @@ def test_never_is_not_said_where_older_upgrades_were_not_looked_at(
     for query, said in (
         (
             {"from": "2.13.0", "to": "2.15.0"},
-            "2.13.0 and 2.15.0 were not measured together, as far as the newest 1 upgrades tell, and numbers",
+            "2.13.0 and 2.15.0 were not measured together, among the newest 1 upgrades, and numbers",
         ),
         ({"from": "2.13.0"}, "No upgrade from 2.13.0 was measured, as far as the newest 1 upgrades tell"),
     ):

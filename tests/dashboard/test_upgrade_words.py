@@ -37,11 +37,11 @@ def section(found: Report, title: str) -> str:
         ([a_result("a/infer/-/eager", **NOISE)], "No case moved. Latency floor"),
         (
             [a_result("a/infer/-/eager", 0.9)],
-            "No case moved; the largest changes that nobody could tell from",
+            "No case moved; the largest changes within the noise",
         ),
         (
             [a_result("a/infer/-/eager", 0.9), GONE],
-            "No case moved; the largest changes that nobody could tell from noise come after what broke.",
+            "No case moved; the largest changes within the noise come after what broke.",
         ),
         ([a_result("a/infer/-/eager", verdicts={})], "Of no case is it known whether it moved."),
     ],

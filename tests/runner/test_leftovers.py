@@ -39,7 +39,7 @@ LEAVING = {
     "leaves_spawned_processes": ["spawned0", "spawned1"],
 }
 PRINTING = ["floods_stdout", "floods_while_measured", "prints_protocol"]
-CONDITIONS = "tells_its_conditions/infer/flag=False/eager"
+CONDITIONS = "writes_its_conditions/infer/flag=False/eager"
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_what_looks_like_the_protocol_is_only_printed(happened: Happened, module
 def test_a_worker_starts_under_its_preset_and_sees_nothing_of_ours(
     happened: Happened, module_scratch: Scratch
 ) -> None:
-    assert happened.of("tells_its_conditions").status == "ok"
+    assert happened.of("writes_its_conditions").status == "ok"
     conditions = json.loads((module_scratch.folder / "conditions.json").read_text())
     quiet = preset.make("quiet", "quiet", variables={"OF_THE_TEST": "1"})
     assert conditions["cpus"] == sorted(quiet.cpus or os.sched_getaffinity(0))
@@ -115,7 +115,7 @@ def test_a_worker_starts_under_its_preset_and_sees_nothing_of_ours(
 def test_a_killed_controller_takes_everything_with_it(scratch: Scratch) -> None:
     environ = {**os.environ, "PYTHONPATH": str(CONTROLLER.parents[2])}
     controller = subprocess.Popen(
-        [sys.executable, str(CONTROLLER), str(scratch.folder), "sleeps_beside_a_child"], env=environ
+        [sys.executable, str(CONTROLLER), str(scratch.folder), "sleeps_with_a_child"], env=environ
     )
     try:
         wait_until(lambda: len(scratch.pids()) == 2, "the case sleeps beside its child")
@@ -136,7 +136,7 @@ def test_a_cancelled_attempt_has_no_outcome_and_the_next_is_measured(scratch: Sc
         if isinstance(event, Entered) and event.phase == "first_call":
             slow.cancel()
 
-    with start(shared, "sleeps_beside_a_child") as slow:
+    with start(shared, "sleeps_with_a_child") as slow:
         happened = follow(slow, shared, cancel)
     assert ([ended.kind for ended in happened.ended], happened.outcomes) == (["cancelled"], ())
     happened = measure(shared, [["prints_protocol"]])
@@ -148,7 +148,7 @@ def test_a_cancelled_attempt_has_no_outcome_and_the_next_is_measured(scratch: Sc
 
 def test_closing_cancels_what_runs(scratch: Scratch) -> None:
     shared = conditions(scratch.folder, FILE)
-    session = start(shared, "sleeps_beside_a_child")
+    session = start(shared, "sleeps_with_a_child")
     wait_until(lambda: len(scratch.pids()) == 2, "the case sleeps beside its child")
     assert carriers(shared.run)
     session.close()

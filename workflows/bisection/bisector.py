@@ -119,7 +119,7 @@ def _end(settings: Settings, spec: str) -> _End:
     one = None if spec in declared(settings) else wanted(settings, spec)
     if one is None or one.recipe is None or one.recipe != _as_those_between(settings, one.recipe.torch):
         raise UsageError(
-            f"{spec} is no version that the package index could have others beside: {_LIST_THEM}"
+            f"{spec} is no version that the package index could have neighbours of: {_LIST_THEM}"
         )
     torch = one.recipe.torch
     text = f"0.dev{torch.split()[1].replace('-', '')}" if torch.startswith(NIGHTLY) else torch
@@ -212,7 +212,7 @@ def _cold_pairs(policy: Policy, plan: Plan) -> int | None:
 
 
 def _options(request: BisectRequest, cold: int | None) -> tuple[str, ...]:
-    """What an upgrade needs beside environments, case and pairs to measure the same."""
+    """The options an upgrade needs to measure the same, without environments, case and pairs."""
     named = {
         "--suite": request.suite,
         "--preset": request.preset,
@@ -278,7 +278,7 @@ class Bisector:
         return bool(self.bisection.steps or self.bisection.current)
 
     def to_its_end(self) -> BisectionEnd | None:
-        """Compare until the walk ends; None where somebody interrupted it.
+        """Compare until the walk ends; None where it was interrupted.
 
         Raises UsageError, RunnerError or JobError for what only people can mend.
         """

@@ -165,7 +165,7 @@ class Shelf:
 
     @contextmanager
     def held(self, name: str) -> Generator[None]:
-        """Nobody else goes on with it meanwhile; raises CannotResume where somebody does."""
+        """Hold the lock of the bisection; raises CannotResume where another process holds it."""
         lock = self._folder / f"{name}.lock"
         with lock_file(lock) as locked:
             if not locked:

@@ -40,7 +40,7 @@ from .resolve_environment import ReadyEnvironment
 
 #: Noted where telemetry cannot know which of NVML's devices are measured.
 _UNKNOWN_GPUS = (
-    "the measured PyTorch tells no UUIDs of its devices, as old ones do not: GPUs are not watched, neither "
+    "the measured PyTorch reports no UUIDs of its devices, as old ones do not: GPUs are not watched, neither "
     "for others on them nor for power, clocks and utilisation"
 )
 
@@ -67,7 +67,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class ProbedMachine:
-    """The environments of a run as they describe themselves, and what NVML told meanwhile, for the header."""
+    """The environments of a run as they describe themselves, and what NVML reports, for the header."""
 
     environments: tuple[MeasuredEnvironment, ...]
     telemetry: Mapping[str, Any]
@@ -201,7 +201,7 @@ def machine_of(local: MachineFacts, others: NodeMachines) -> dict[str, Any]:
 def gpus_in_use(environment: MeasuredEnvironment, device: str) -> list[Mapping[str, Any]]:
     """The GPUs that a run on `device` (`auto`, `cpu` or a CUDA device) is compared by.
 
-    A run on the CPU is compared with others on such a CPU: were the GPUs beside it part of its hardware, its
+    A run on the CPU is compared with others on such a CPU: were the idle GPUs part of its hardware, its
     numbers would join the series of those that were measured on them.
     """
     return [] if device == "cpu" else environment.gpus
@@ -210,9 +210,9 @@ def gpus_in_use(environment: MeasuredEnvironment, device: str) -> list[Mapping[s
 def check_alike(described: Sequence[MeasuredEnvironment], device: str) -> None:
     """Raise UsageError where environments that are compared on `device` see other GPUs.
 
-    A build without CUDA, or one that is too new for the driver, sees none: beside another one, either both
-    would be measured on the CPU, or this one on a device that it does not have. By name, in order: what else
-    could tell devices apart, an old PyTorch does not say.
+    A build without CUDA, or one that is too new for the driver, sees none: compared with another one, either
+    both would be measured on the CPU, or this one on a device that it does not have. By name, in order: what
+    else could distinguish devices, an old PyTorch does not say.
     """
     first = described[0]
     for other in described[1:]:
@@ -334,7 +334,7 @@ def _latest(runs: Path, known: Sequence[str]) -> Path:
         try:
             header = Header.from_body(journal.read_header(runs / name / journal.FILE))
         except JournalError:
-            # Whose it is nobody knows: whoever reads all of it says what is wrong with it.
+            # Its run is unknown: the code that reads all of it reports what is wrong with it.
             return runs / name
         if not _is_elsewhere(header, facts):
             return runs / name

@@ -101,7 +101,7 @@ def prepare_upgrade(
 
 
 def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ...]:
-    """What a command needs beside the two environments and a case to measure and judge the same."""
+    """The options a command needs to measure and judge the same, without the two environments and a case."""
     given = {"--preset": request.preset, "--policy": request.policy, "--device": request.device}
     given["--suite"] = suite.name if suite.name != CHOSEN else None
     given["--deadline"] = f"{request.deadline:g}" if request.deadline else None

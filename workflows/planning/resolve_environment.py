@@ -86,7 +86,7 @@ def choose_environment(
 ) -> tuple[str, Path]:
     """Name and interpreter of one environment, built if need be: who calls it must hold the machine.
 
-    Raises UsageError for what means none, for a name beside an interpreter, and for what would have to be
+    Raises UsageError for what means none, for a name given with an interpreter, and for what would have to be
     built first where `may_build` is not.
     """
     refuse_two(name, python)

@@ -155,7 +155,7 @@ def refuse_too_many(cases: int, replicates: int) -> None:
 
 
 def refuse_long(patterns: Sequence[str], planned: Sequence[Planned], timing: Timing) -> None:
-    """Raise UsageError for cases chosen by patterns that take long without anybody having said so.
+    """Raise UsageError for cases chosen by patterns that take long, unless that was confirmed.
 
     Whole keys, and a file of cases without a pattern, name what is measured one by one.
     """

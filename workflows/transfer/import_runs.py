@@ -33,7 +33,7 @@ from .metric_definitions import Definitions
 #: Facts nested deeper than this are refused: they would exceed the recursion limit of a reader.
 _DEEPEST = 32
 _REST = "importing the file again stores the rest"
-#: Bytes of a file that tell a journal.
+#: The bytes of a file by which a journal is recognised.
 _SNIFFED = 64
 
 #: Called with how many runs of a file are stored.
@@ -174,7 +174,7 @@ class _Keeping:
         self._defined = 0
 
     def taken(self, parts: Iterable[Imported]) -> Iterator[_Taken]:
-        """The runs, while what stands beside them is taken note of: it may be the next run's already."""
+        """The runs; notes of the reader are collected meanwhile, also those of the next run."""
         for part in parts:
             self.problems += part.set_aside
             self._definitions.add(part.metrics)

@@ -1,7 +1,7 @@
 """NVML under one rule: a call answers a value, or `Absent` with the reason; nothing raises.
 
-NVML counts devices in PCI order and knows nothing of CUDA_VISIBLE_DEVICES, so devices are told apart by
-UUID. No setter is ever called. Every call may hang in a sick driver: whoever cannot afford that runs this
+NVML counts devices in PCI order and knows nothing of CUDA_VISIBLE_DEVICES, so devices are identified by
+UUID. No setter is ever called. Every call may hang in a broken driver: code that must not hang runs this
 module in a process of its own (see probe.py).
 """
 
@@ -161,7 +161,7 @@ def memory(handle: Any) -> dict[str, float] | Absent:
 
 
 def throttled_ns(handle: Any) -> dict[str, int] | Absent:
-    """Nanoseconds each reason has held the clock down since the driver was loaded, as far as it is told."""
+    """Nanoseconds each reason has held the clock down since the driver was loaded, where reported."""
     values = ask(N.nvmlDeviceGetFieldValues, handle, list(THROTTLE_FIELDS.values()))
     if isinstance(values, Absent):
         return values

@@ -308,7 +308,7 @@ class RankGroup:
 def merge_metrics(reports: Sequence[Mapping[str, float]], *, one_gpu: bool) -> dict[str, float]:
     """Metrics of all members merged into one set; `one_gpu`: the members share a GPU.
 
-    Of what not all could tell, the worst is that of those who did, a sum is none; the rest is the first's.
+    Where some members have no value, the worst is that of the others, a sum is none; the rest is the first's.
     """
     known = dict(reports[0])
     for name in dict.fromkeys(name for one in reports for name in one):

@@ -38,7 +38,7 @@ _REDUCES = 3
 class Rank(SingleProcess):
     """One rank; `rank` of `world` on `device`. It joins the process group as `barrier` describes.
 
-    Where a loss or an output is only on some ranks, `speaks` tells whether it is on this one.
+    Where a loss or an output is only on some ranks, `speaks` says whether it is on this one.
     """
 
     def __init__(

@@ -237,7 +237,7 @@ def test_what_has_no_logarithm_is_refused(value: float) -> None:
 
 def test_a_control_of_another_length_is_refused() -> None:
     nights = nights_of(noise(1, 10))
-    with pytest.raises(ValueError, match="9 nights of a control do not stand beside 10 nights"):
+    with pytest.raises(ValueError, match="9 nights of a control do not match 10 nights"):
         judge(nights, "lower", None, nights[:9])
 
 

@@ -203,7 +203,7 @@ def test_a_change_in_small_steps_is_no_pair(world: World) -> None:
     [
         (("./v0", "./v1"), "has two ends and a case"),
         (("./v0", "./v0", "--case", CASE), "a bisection has two ends, and both are ./v0"),
-        (("./v0", "./v1", "--case", CASE), "is no version that the package index could have others beside"),
+        (("./v0", "./v1", "--case", CASE), "is no version that the package index could have neighbours of"),
         (("./v0", "./v1", "--case", CASE, "--candidates", "./v2,./v2"), "v2 twice"),
         (("./v0", "./v1", "--case", CASE, "--candidates", "defualt"), 'did you mean "default"?'),
         (

@@ -76,7 +76,7 @@ def test_it_prints_what_would_be_reported_and_stores_and_sends_nothing(silent: T
 def test_send_tells_each_target_once_and_says_so(silent: Typed) -> None:
     name = f"json://127.0.0.1:{silent.web.server_port}"
     said = silent("digest", "--send")
-    assert (said.exit_code, said.stderr) == (0, f"{name}: told\n")
+    assert (said.exit_code, said.stderr) == (0, f"{name}: sent\n")
     said = silent("digest", "--send", "--json")
     assert said.stderr == f"{name}: had it already\n" and len(silent.web.posts) == 1
     body = json.loads(said.stdout)
@@ -86,7 +86,7 @@ def test_send_tells_each_target_once_and_says_so(silent: Typed) -> None:
 def test_a_target_that_refuses_is_exit_code_1(silent: Typed) -> None:
     silent.web.status = 403
     said = silent("digest", "--send")
-    assert said.exit_code == 1 and ": not told: " in said.stderr
+    assert said.exit_code == 1 and ": not sent: " in said.stderr
     assert "hunter" not in said.output and "T0PSECRET" not in said.output
     said = silent("digest", "--send")
     assert said.exit_code == 1 and said.stderr.endswith(": not yet tried again\n")
@@ -124,7 +124,7 @@ def test_an_earlier_night_is_printed_as_it_was(typed: Typed) -> None:
     assert typed("digest", "--date", "2026-01-02").stdout == "as it was\n\nthen\n"
     said = typed("digest", "--date", "2026-01-03")
     assert said.stdout.splitlines()[0] == "Pyrometer 2026-01-03: nothing was due"
-    assert "Told of: Fri 2026-01-02 12:00 to Sat 2026-01-03 12:00, UTC" in said.stdout
+    assert "Period: Fri 2026-01-02 12:00 to Sat 2026-01-03 12:00, UTC" in said.stdout
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_an_earlier_night_is_printed_as_it_was(typed: Typed) -> None:
     [
         (("--date", ""), "nothing is no date; a date is written like "),
         (("--date", "yesterday"), "yesterday is no date; a date is written like "),
-        (("--date", "0001-01-01"), "of 0001-01-01 there is nothing to tell; the first night"),
-        (("--date", "1969-12-31"), "of 1969-12-31 there is nothing to tell; the first night"),
-        (("--date", "2999-01-01"), "of 2999-01-01 there is nothing to tell yet"),
+        (("--date", "0001-01-01"), "there is no digest of 0001-01-01; the first night"),
+        (("--date", "1969-12-31"), "there is no digest of 1969-12-31; the first night"),
+        (("--date", "2999-01-01"), "there is no digest of 2999-01-01 yet"),
         (("--date", "2026-01-01", "--send"), "no digest of 2026-01-01 was made then"),
     ],
 )
@@ -158,13 +158,13 @@ def test_without_a_database_there_is_nothing_to_tell_of(typed: Typed) -> None:
 
 def test_a_test_message_reaches_each_target_and_says_which_it_did_not(typed: Typed) -> None:
     said = typed("alerts", "test")
-    assert (said.exit_code, said.stdout) == (0, f"json://127.0.0.1:{typed.web.server_port}: told\n")
+    assert (said.exit_code, said.stdout) == (0, f"json://127.0.0.1:{typed.web.server_port}: sent\n")
     assert typed.web.posts[0]["title"] == "Pyrometer: test of alerts"
     typed.settings(typed.web.url, "json://user:hunter2@127.0.0.1:1/T0PSECRET", "bogus://hunter2")
     said = typed("alerts", "test")
     assert said.exit_code == 1 and len(typed.web.posts) == 2
-    assert "bogus: unusable: not told: this is no URL that Apprise understands\n" in said.stdout
-    assert "json://127.0.0.1:1: not told: " in said.stdout
+    assert "bogus: unusable: not sent: this is no URL that Apprise understands\n" in said.stdout
+    assert "json://127.0.0.1:1: not sent: " in said.stdout
     assert "hunter2" not in said.output and "T0PSECRET" not in said.output
 
 
@@ -172,4 +172,7 @@ def test_missing_targets_are_reported_with_the_remedy(typed: Typed) -> None:
     typed.settings()
     for arguments in (("alerts", "test"), ("digest", "--send")):
         said = typed(*arguments)
-        assert said.exit_code == 2 and "nobody to tell: write targets = [...] or targets_file" in said.stderr
+        assert (
+            said.exit_code == 2
+            and "no notification targets: write targets = [...] or targets_file" in said.stderr
+        )

@@ -80,7 +80,7 @@ def test_a_change_relative_to_the_baseline_is_labelled_so(database: Database, re
     one = a_finding(database)
     evidence = replace(one.evidence, detected=replace(one.evidence.detected, relative=relative))
     lines = finding_lines(replace(one, evidence=evidence), (), UTC, one.found_at)
-    assert any("beside the baseline of the same nights" in line for line in lines) == relative
+    assert any("relative to the baseline of the same nights" in line for line in lines) == relative
 
 
 @pytest.mark.parametrize(("metric", "word"), [("rss_peak", "worse"), ("latency_floor", "slower")])

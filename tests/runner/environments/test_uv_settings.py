@@ -37,7 +37,7 @@ def test_variables_of_uv_become_those_of_pip() -> None:
         "PIP_EXTRA_INDEX_URL": "https://more/simple https://third/simple?a=b",
         "PIP_FIND_LINKS": "/wheels https://pages/",
     }
-    assert sentence == "pip is told no package index: those of uv's variables are taken"
+    assert sentence == "pip has no package index configured: those of uv's variables are taken"
 
 
 @pytest.mark.parametrize(

@@ -282,5 +282,5 @@ def test_without_two_products_that_agree_there_is_no_ceiling_but_a_note(
 ) -> None:
     found = results["ceilings"][when]
     assert found["told"] == {}
-    note = f"no ceiling: of {products} products the two fastest do not agree, as beside others on the machine"
+    note = f"no ceiling: of {products} products the two fastest do not agree, as beside other programs"
     assert found["facts"] == {"ceiling_note": note}

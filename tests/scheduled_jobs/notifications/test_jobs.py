@@ -181,7 +181,9 @@ def test_a_run_that_came_to_nothing_is_no_night_to_compare_with(place: Place) ->
 def test_what_was_missed_and_not_made_up_for_is_a_missing_night(place: Place) -> None:
     place.due(how="missed", tasks=False)
     place.run_digest()
-    assert place.subjects() == ["Pyrometer 2026-11-22: nightly was due and nobody was there to begin it"]
+    assert place.subjects() == [
+        "Pyrometer 2026-11-22: nightly was due and no scheduler was there to begin it"
+    ]
 
 
 def test_what_a_later_moment_of_the_night_made_up_for_is_not_missing(place: Place) -> None:

@@ -132,8 +132,10 @@ def test_a_regression_that_goes_on_is_reported_with_its_size_now() -> None:
     assert subject(one).endswith(f"1 regression goes on, largest now about +22.1 % {RESNET} on h200")
     assert tone(one) == "failure"
     text = digest_text(one)
-    assert "GOING ON SINCE THEY WERE TOLD\n  now about +22.1 % (night of 2026-11-22) Latency: " in text
-    assert f"{RESNET} on h200, since the night of 2026-11-21, told as +10.5 %, pyrometer regressions" in text
+    assert "CONTINUED SINCE THEY WERE REPORTED\n  now about +22.1 % (night of 2026-11-22) Latency: " in text
+    assert (
+        f"{RESNET} on h200, since the night of 2026-11-21, reported as +10.5 %, pyrometer regressions" in text
+    )
     assert "now about -25.9 %" in text
     assert tone(digest(a_night(still=[better], reported=[2]))) == "success"
 
