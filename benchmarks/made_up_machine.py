@@ -217,13 +217,13 @@ def main() -> None:
     arguments = sys.argv[1:]
     clock, data_dir = Path(os.environ["MADE_UP_CLOCK"]), Path(os.environ["MADE_UP_DATA"])
     now = datetime.fromisoformat(clock.read_text()).astimezone(UTC)
-    here = MadeUp(data_dir, now, os.environ["MADE_UP_MACHINE"])
+    machine = MadeUp(data_dir, now, os.environ["MADE_UP_MACHINE"])
     given = dict(pairwise(arguments))
     if arguments[0] == "run":
-        here.run(given["--environment"], given["--run-id"])
+        machine.run(given["--environment"], given["--run-id"])
     elif arguments[0] == "upgrade":
         cases = [value for name, value in pairwise(arguments) if name == "--case"]
-        here.upgrade(arguments[1], arguments[2], cases, given["--run-id"])
+        machine.upgrade(arguments[1], arguments[2], cases, given["--run-id"])
     else:
         sys.exit(f"a made-up machine cannot {arguments[0]}")
 

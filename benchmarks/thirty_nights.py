@@ -156,7 +156,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._printed: set[tuple[str, str]] = set()
         self._set(START)
         self._database = open_database(load_settings(cwd=folder, environ={}).database_url)
 
@@ -204,8 +204,8 @@ class World:
 
     def _print(self, night: int, moment: datetime) -> None:
         for one in reversed(notices(self._database, 50)):
-            if (one.kind, one.key) not in self._told:
-                self._told.add((one.kind, one.key))
+            if (one.kind, one.key) not in self._printed:
+                self._printed.add((one.kind, one.key))
                 print(f"night {night:2d} {moment:%H:%M}  {one.title}")
                 for line in str(one.facts["text"]).splitlines():
                     if line.strip() and one.kind == "digest" and not one.facts.get("quiet"):
@@ -266,15 +266,18 @@ def _report(database: Database) -> None:
     """What became of what was planted, and whatever else was found."""
     found = sorted(findings(database, newest=1000), key=lambda one: one.id)
     digests = [one for one in reversed(notices(database, 500)) if one.kind == "digest"]
-    told_at = {number: one.key for one in reversed(digests) for number in one.facts["ids"]}
+    reported_at = {number: one.key for one in reversed(digests) for number in one.facts["ids"]}
     explained: set[int] = set()
     print("\nwhat became of it:")
     for planted in PLANTED:
         first = (START + timedelta(days=planted.night - 1)).date()
         last = first + timedelta(days=planted.nights)
         if planted.word:
-            told = [one.key for one in digests if one.key >= str(first) and planted.word in one.body]
-            print(f"night {planted.night:2d} {planted.what}: {f'told on {told[0]}' if told else 'NOT TOLD'}")
+            mentioned = [one.key for one in digests if one.key >= str(first) and planted.word in one.body]
+            print(
+                f"night {planted.night:2d} {planted.what}: "
+                + (f"reported on {mentioned[0]}" if mentioned else "NOT REPORTED")
+            )
             continue
         # The place of a change is estimated, and may be a night early.
         begin = first - timedelta(days=1)
@@ -283,19 +286,19 @@ def _report(database: Database) -> None:
         explained |= {one.id for one in own}
         print(f"night {planted.night:2d} {planted.what}:{'' if own else ' no finding'}")
         for one in own:
-            print(f"          {_fate(one, told_at.get(one.id))}")
+            print(f"          {_fate(one, reported_at.get(one.id))}")
     print("\nfound and not planted:")
     for one in found:
         if one.id not in explained:
-            print(f"          {one.key.case} {_fate(one, told_at.get(one.id))}")
+            print(f"          {one.key.case} {_fate(one, reported_at.get(one.id))}")
 
 
-def _fate(one: Finding, told: str | None) -> str:
+def _fate(one: Finding, night: str | None) -> str:
     why = because(one.state, one.evidence)
     people = "" if one.triage == "open" and one.muted_until is None else f", {one.triage}"
     muted = ", muted" if one.muted_until else ""
     change = f"{100 * math.expm1(one.change):+.1f} % {one.shape}"
-    reported = f"told on {told}" if told else "not told"
+    reported = f"reported on {night}" if night else "not reported"
     return (
         f"finding {one.id} of {one.schedule}, {one.track}: {change} from {one.at:%m-%d}, "
         f"found {one.found_at:%m-%d}, {one.state}{people}{muted}{f' ({why})' if why else ''}: {reported}"

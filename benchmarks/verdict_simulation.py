@@ -214,9 +214,9 @@ def _agrees_with_judge() -> None:
     x = pairs("wild", 0.01, 150, plan.largest, seed=1) + 0.02
     word, measured, p = words(x, plan)
     names = {-1: "faster", 0: "unclear", 1: "slower", 2: "same"}
-    for row, told, n, p_value in zip(x, word, measured, p, strict=True):
+    for row, expected, n, p_value in zip(x, word, measured, p, strict=True):
         verdict = judge(METRIC, [Pair(1.0, float(np.exp(d))) for d in row[:n]], threshold, plan)
-        assert verdict.word == names[int(told)], (verdict, told)
+        assert verdict.word == names[int(expected)], (verdict, expected)
         assert verdict.p is not None and abs(verdict.p - p_value) < 1e-9
     print("The simulation and analysis.comparison.verdict.judge agree on 150 cases.")
 
@@ -332,8 +332,8 @@ def suite() -> None:
             cells: list[str] = []
             means: list[float] = []
             for controlled, among in ((False, 1), (True, 1), (True, cases)):
-                told = words(flat, plan, cases=among)
-                word, measured, p = (part.reshape(suites, cases) for part in told)
+                judged = words(flat, plan, cases=among)
+                word, measured, p = (part.reshape(suites, cases) for part in judged)
                 called = np.isin(word, (-1, 1))
                 if controlled:
                     called &= np.array([adjusted(row.tolist()) for row in p]) <= RATE

@@ -72,7 +72,7 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
         "without_blockers": upgrade.without_blockers,
         "waived": [asdict(one) for one in upgrade.waived],
         "suite": _suite(upgrade.suite) if upgrade.suite else None,
-        "plan": {**asdict(subject.plan), "smallest": subject.plan.smallest},
+        "plan": asdict(subject.plan),
         "policy": asdict(subject.policy),
     }
     return _plain(body)

@@ -1,4 +1,4 @@
-"""What is measured next: a plan's sessions in order, or pairs for as long as they tell something."""
+"""What is measured next: a plan's sessions in order, or pairs for as long as they can change the verdict."""
 
 import itertools
 from collections import defaultdict, deque
@@ -19,7 +19,7 @@ from runner.suites import plan
 
 #: So many pairs of a case a suite usually takes until it is decided.
 _USUAL_PAIRS = 6
-#: A case that broke in so many pairs is not going to tell anything in the next ones.
+#: A case that broke in so many pairs gets no more.
 _BROKEN_ENOUGH = 2
 #: What infrastructure or others did says nothing about the case.
 _SAYS_NOTHING = (OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED, OutcomeStatus.LOST, OutcomeStatus.SKIPPED)
@@ -149,7 +149,7 @@ class Pairs:
         for one in planned:
             numbers[one.case].add(one.replicate)
         self._cases = {case: _Case(deque(sorted(each))) for case, each in numbers.items()}
-        self._told: set[Planned] = set()
+        self._reported: set[Planned] = set()
 
     def next(self, fits: Fits) -> SessionPlan | None:
         """The pair with the lowest number, of the first case that has one to come."""
@@ -231,8 +231,8 @@ class Pairs:
             for number, reason in needless.items():
                 for environment in (self._old, self._new):
                     planned = Planned(case, environment, number)
-                    if planned not in done and planned not in self._told:
-                        self._told.add(planned)
+                    if planned not in done and planned not in self._reported:
+                        self._reported.add(planned)
                         yield planned, reason
 
     def _open(self, case: _Case) -> bool:
@@ -254,9 +254,9 @@ def _new_first(number: int) -> bool:
 
 
 def _broken(outcomes: Sequence[Outcome]) -> str:
-    """Why a case has no more to tell: it is unsupported, or broke in every pair so far and more than once.
+    """Why a case needs no more pairs: it is unsupported, or broke in every pair so far and more than once.
 
-    As long as one side has told nothing, it is not known whether the case broke or never worked.
+    As long as one side has no result, it is not known whether the case broke or never worked.
     """
     if len({one.environment for one in outcomes if one.status not in _SAYS_NOTHING}) < 2:
         return ""
@@ -301,7 +301,7 @@ def enough_pairs(comparison: Comparison, cases: int) -> Enough:
 
     def _enough(outcomes: Sequence[Outcome]) -> str:
         decides, advice = _judged(comparison, policy.metric, outcomes, cases)
-        # Of an exact metric two pairs are enough, and nobody who judges by one asked for more.
+        # Of an exact metric two pairs are enough.
         if advice.go_on or (decides.n >= plan.smallest and lacks_others(comparison, outcomes, cases)):
             return ""
         return f"not needed: {advice.reason}"
@@ -334,9 +334,13 @@ def _lacks(comparison: Comparison, metric: str, outcomes: Sequence[Outcome], cas
 
 
 def _varying(comparison: Comparison) -> set[str]:
-    """The metrics beside the one that decides for which there may have to be more pairs."""
-    asked = {*comparison.also, *comparison.policy.worst, *(one for table in TABLES.values() for one in table)}
-    return {one for one in asked if not threshold_of(one, comparison.policy.thresholds).exact}
+    """The metrics that may need more pairs, besides the one that decides."""
+    metrics = {
+        *comparison.also,
+        *comparison.policy.worst,
+        *(one for table in TABLES.values() for one in table),
+    }
+    return {one for one in metrics if not threshold_of(one, comparison.policy.thresholds).exact}
 
 
 def _known_of_the_newest(outcomes: Sequence[Outcome]) -> set[str]:

@@ -41,6 +41,6 @@ def _foot(record: page_recorder.PageRecord) -> None:
             on_click="ignore",
             help="The page as it is now, for an issue",
         )
-        here = st.toggle("Show Markdown", key=f"show-markdown-{name}", help="To copy it from here")
-    if here:
+        inline = st.toggle("Show Markdown", key=f"show-markdown-{name}", help="To copy it from here")
+    if inline:
         st.html(markup.code(page.of_page(record, where, moment)))

@@ -30,7 +30,7 @@ AXES = ("date", "version")
 SCALES = ("absolute", "relative")
 POINTS = ("recent", "all")
 
-#: As many lines as there are colours that can be told apart, and as many tracks as there are dashes.
+#: As many lines as there are colours that can be distinguished, and as many tracks as there are dashes.
 MAX_LINES, MAX_TRACKS = charts.MAX_CASES, 6
 #: How many cases a view starts with when the URL names none.
 _FIRST_CASES = 3

@@ -135,7 +135,7 @@ def _window(run: AnyRow, row: AnyRow) -> TelemetryWindow:
 
 
 def _windows() -> AnySelect:
-    """What the records of a list hold beside their run, without a look at any blob; newest outcome first."""
+    """The records of a list without their run, without a look at any blob; newest outcome first."""
     table, outcome = tables.TelemetryRow, tables.OutcomeRow
     case, environment = tables.BenchmarkCaseRow, tables.EnvironmentRow
     return (

@@ -29,7 +29,7 @@ from analysis.metrics import METRICS
 from common.text import plural
 from records.outcomes import OutcomeStatus
 
-from .numbers import called, change_beside, of_cases, percent, share, share_beside, word
+from .numbers import called, change_near, of_cases, percent, share, share_near, word
 
 #: So many cases are named in a sentence.
 _NAMED = 4
@@ -106,7 +106,7 @@ def exclusion(one: Exclusion) -> str:
 
 def _about(case: str, verdict: Verdict, limit: float | None = None) -> tuple[str, str]:
     """What the pairs of a case say of a metric, and the limit (a logarithm) that they are held against."""
-    change, allowed = change_beside(verdict.change, verdict.low, verdict.high, limit)
+    change, allowed = change_near(verdict.change, verdict.low, verdict.high, limit)
     return f"{case}: {METRICS[verdict.metric].title} {word(verdict)}, {change}, n = {verdict.n}", allowed
 
 
@@ -166,7 +166,7 @@ def _slower(one: SlowerShare, cases: Sequence[str]) -> str:
 
 def _mean(one: MeanChange) -> str:
     mean = one.mean
-    whole, limit = change_beside(mean.change, mean.low, mean.high, one.limit)
+    whole, limit = change_near(mean.change, mean.low, mean.high, one.limit)
     over = plural(mean.cases, "case") + (f" and {plural(mean.pairs, 'pair')}" if one.with_pairs else "")
     text = f"{METRICS[one.metric].title} over {over}: {whole}"
     text += f": at most {limit} is allowed" if one.exceeded else ""
@@ -177,12 +177,12 @@ def _worse(one: Worse) -> str:
     text = f"{METRICS[one.metric].title}: {of_cases(one.cases, one.total)} {called('slower', one.metric)}"
     if one.largest:
         case, verdict = one.largest
-        change = change_beside(verdict.change, verdict.low, verdict.high)[0]
+        change = change_near(verdict.change, verdict.low, verdict.high)[0]
         text += f"; {'next' if one.named else 'largest'}: {case} {change}, n = {verdict.n}"
     if one.material:
         text += f"; {one.material} of them by {share(one.limit)} or more"
     if one.too_many is not None:
-        text += f", {share_beside(one.too_many, one.allowed)} by weight for certain (policy: at "
+        text += f", {share_near(one.too_many, one.allowed)} by weight for certain (policy: at "
         text += f"most {share(one.allowed)} may be)"
     return text
 
@@ -197,6 +197,6 @@ def _doubtful(one: Doubtful) -> str:
 
 
 def _unmeasured(one: Unmeasured) -> str:
-    missing = share_beside(one.share, one.allowed)
+    missing = share_near(one.share, one.allowed)
     text = f"{of_cases(one.cases, one.total, 'have')} no interval, {missing} by weight"
     return f"{text}: at most {share(one.allowed)} may have none"

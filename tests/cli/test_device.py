@@ -103,7 +103,7 @@ def headers(world: World) -> list[Header]:
 
 def unwatched(header: Header) -> bool:
     """Whether a run notes that its GPUs are not watched."""
-    return any(note.startswith("the measured PyTorch tells no UUIDs") for note in header.notes)
+    return any(note.startswith("the measured PyTorch reports no UUIDs") for note in header.notes)
 
 
 def test_the_cpu_suite_is_about_the_cpu_of_any_machine() -> None:

@@ -89,7 +89,7 @@ def test_a_database_that_goes_away_is_missed_and_welcomed_back(
     assert "Traceback" not in its_dashboard.log
 
 
-def test_a_database_of_a_newer_pyrometer_says_what_to_do_and_one_that_somebody_holds_is_said_to_be_locked(
+def test_a_newer_database_says_what_to_do_and_a_locked_one_is_called_locked(
     serve: Any, file: Path, visit: Callable[[Any], Visitor]
 ) -> None:
     set_version = f"UPDATE {schema.VERSION_TABLE} SET version_num = ?"

@@ -263,7 +263,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         history.measured_for(database, ["night-0", "night-2"]),
         key=lambda one: (one.run, one.environment),
     ),
-    run_changes.changes_beside: lambda database: run_changes.changes_beside(
+    run_changes.changes_around: lambda database: run_changes.changes_around(
         database, [[("night-0", OLD.fingerprint), ("night-1", NEW.fingerprint)]]
     ),
     run_changes.run_changes: lambda database: run_changes.run_changes(database, "night-0", "night-1"),

@@ -109,9 +109,9 @@ def test_what_fits_nowhere_waits_in_memory_and_then_goes_elsewhere(
     assert done.code == 0, done
     assert len([e for e in done.events if e["event"] == "outcome" and e["status"] == "ok"]) == 4
     assert WAITS in notes(done)
-    told = re.search(r"did not fit on the disk: they are kept in (\S+); append them to (\S+)", done.out)
-    assert told, notes(done)
-    rescued, target = Path(told[1]), Path(told[2].rstrip('"}'))
+    note = re.search(r"did not fit on the disk: they are kept in (\S+); append them to (\S+)", done.out)
+    assert note, notes(done)
+    rescued, target = Path(note[1]), Path(note[2].rstrip('"}'))
     assert 1 <= len(journal.read(target).outcomes) < 4
     if not database_too:
         as_if_nothing_had_happened(url, done)
@@ -148,7 +148,7 @@ def test_a_full_disk_that_gets_room_again_takes_what_waited(site: Site, small_di
     assert stored(site.url, done.run) == 4
 
 
-def test_what_is_told_on_the_disk_that_fills_ends_no_run(site: Site, small_disk: Path) -> None:
+def test_output_to_a_full_disk_ends_no_run(site: Site, small_disk: Path) -> None:
     out, err = small_disk / "out.jsonl", small_disk / "err.log"
     places = {"PYROMETER_DATA_DIR": str(small_disk / "data")}
     options = ["--suite", "quick", "--cases", "cases.py", *site.narrowed("quick"), "--json"]
@@ -194,10 +194,10 @@ def test_a_reader_that_goes_away_while_outcomes_wait_in_memory_loses_none(
         assert running.process.stdout is not None
         running.process.stdout.close()
         code = running.process.wait(PATIENCE_SECONDS)
-    assert code == 1 and "nobody reads the output any more: stopped" in running.said()
-    told = re.search(r"note: \d+ lines did not fit .* kept in (\S+); append them to (\S+)", running.said())
-    assert told, running.said()
-    rescued, target = Path(told[1]), Path(told[2])
+    assert code == 1 and "the output is closed: stopped" in running.said()
+    note = re.search(r"note: \d+ lines did not fit .* kept in (\S+); append them to (\S+)", running.said())
+    assert note, running.said()
+    rescued, target = Path(note[1]), Path(note[2])
     before = len(journal.read(target).outcomes)
     with target.open("ab") as file:
         file.write(rescued.read_bytes())

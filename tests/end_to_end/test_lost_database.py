@@ -63,7 +63,6 @@ def the_next_command_stores(site: Site, run: str, **places: str) -> None:
 
 
 def test_locked_for_the_whole_run(site: Site) -> None:
-    open_database(site.url).close()
     with locked(site.folder / "pyrometer.db"):
         done = site.run("quick", "--json")
     went_on(done, stored=False)

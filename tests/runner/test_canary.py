@@ -49,8 +49,8 @@ def test_it_works_on_the_measured_cpus() -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     status = Path(f"/proc/{process.pid}/status")
     wait_until(lambda: f"Cpus_allowed_list:\t{CPU}\n" in status.read_text(), "pinned")
-    told, _ = process.communicate()
-    assert process.returncode == 0 and b"canary_compute" in told
+    output, _ = process.communicate()
+    assert process.returncode == 0 and b"canary_compute" in output
 
 
 def test_it_is_known_by_script_interpreter_and_cpus_and_by_no_pytorch() -> None:

@@ -131,6 +131,7 @@ def test_a_run_killed_in_mid_step_leaves_nothing_on_the_other_node(stopping: tup
     wait_until(lambda: carriers(run) == [], "everything of the run is ended")
 
 
+@pytest.mark.torch
 def test_a_node_that_is_not_reached_ends_the_run_before_it_begins(
     nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

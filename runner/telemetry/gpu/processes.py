@@ -23,7 +23,7 @@ class Pids:
         """Whether it is one of the measured processes."""
         return pid in self._members()
 
-    def told(self, listed: Collection[int]) -> tuple[int, ...] | None:
+    def visible(self, listed: Collection[int]) -> tuple[int, ...] | None:
         """The ids in order; None where ours must be among them and is not: they are another namespace's."""
         if listed and not _in_the_first_namespace():
             ours = {self._controller, *(pid for pid, _ in descendants(self._controller))} - {os.getpid()}

@@ -51,7 +51,7 @@ def test_what_may_break_may() -> None:
     ("old", "new", "decision"),
     [("ok", "crashed", "no-go"), ("lost", "crashed", "unclear"), ("ok", "lost", "unclear")],
 )
-def test_what_must_not_regress_may_not_break_whatever_glob_it_matches_besides(
+def test_must_not_regress_forbids_failures_whatever_other_glob_matches(
     old: str, new: str, decision: str
 ) -> None:
     policy = Policy(must_not_regress=("resnet50",), may_break=("*compile=*",))
@@ -167,7 +167,7 @@ def test_cases_that_are_slower_by_less_than_what_is_material_are_allowed() -> No
         (0, 1, 1.0, "go", "at most 1 of 1 case can be", "1 of 1 case has no interval, 100 %"),
     ],
 )
-def test_a_share_beside_its_limit_reads_as_it_was_judged(
+def test_a_share_close_to_its_limit_reads_as_it_was_judged(
     alikes: int, slower: int, limit: float, decision: str, text: str, missing: str
 ) -> None:
     named = [f"slow{number}" for number in range(slower)]

@@ -144,10 +144,10 @@ def test_noisy_years_with_changes_raise_the_same_every_night() -> None:
 @settings(max_examples=150, deadline=None)
 @given(histories)
 def test_turned_round_it_raises_the_same_the_other_way(values: list[float]) -> None:
-    here = scan(values, (), RULES).raised
-    there = scan([-value for value in values], (), RULES).raised
-    assert [(one.raised, one.index, one.sign, one.state) for one in here] == [
-        (one.raised, one.index, -one.sign, one.state) for one in there
+    original = scan(values, (), RULES).raised
+    mirrored = scan([-value for value in values], (), RULES).raised
+    assert [(one.raised, one.index, one.sign, one.state) for one in original] == [
+        (one.raised, one.index, -one.sign, one.state) for one in mirrored
     ]
 
 

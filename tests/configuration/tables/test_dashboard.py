@@ -57,7 +57,7 @@ def test_a_proxy_is_read_whole(tmp_path: Path) -> None:
     assert (settings.viewers, settings.triagers, settings.metrics) == ((), (), None)
 
 
-def test_variables_go_over_it_and_their_paths_count_from_here(tmp_path: Path) -> None:
+def test_variables_override_it_and_their_paths_count_from_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/p.toml").write_text(PROVIDER)
     environ = {

@@ -39,9 +39,9 @@ print(json.dumps([[t.note, t.trace, len(t.operators)] for t in told]))
 def happened(module_scratch: Scratch) -> Happened:
     """One run that traces: an eager and a compiled case together, a closure, one that breaks."""
     shared = conditions(module_scratch.folder, FILE, timing=replace(QUICK, trace_steps=STEPS))
-    told = measure(shared, [[EAGER, COMPILED], ["closure"], ["breaks_under_the_profiler"]])
-    module_scratch.nobody_left(told.run)
-    return told
+    measured = measure(shared, [[EAGER, COMPILED], ["closure"], ["breaks_under_the_profiler"]])
+    module_scratch.assert_no_process_left(measured.run)
+    return measured
 
 
 def rows(happened: Happened, case: str) -> dict[str, float]:

@@ -74,7 +74,7 @@ def test_others_on_a_cpu_that_it_does_not_want_do_not_matter() -> None:
     assert judged((1,), busy={0: 100, 1: 100}, tree=100, delay=0) is None
 
 
-def test_where_nobody_counts_delay_only_what_cannot_be_an_error_is_believed() -> None:
+def test_without_delay_counters_only_a_share_beyond_error_counts() -> None:
     assert judged(busy={1: 100}, tree=80, delay=None) is None
     assert judged(busy={1: 100}, tree=60, delay=None) is not None
     # Over sixteen CPUs the errors of counting add up.

@@ -129,8 +129,8 @@ def test_against_another_baseline_a_known_release_is_set_once_more(
     assert discovery.look().result["upgrades"] == ["2.12.1 -> 2.13.0"]
     both = [*once, ("2.12.1", "2.13.0", "a10"), ("2.12.1", "2.13.0", "h200")]
     assert discovery.look().result["upgrades"] == [] and planted(sqlite) == both
-    told = {one.key: one.body for one in notices.notices(sqlite) if one.kind == RELEASE}
-    assert told["nightly/2.12.1/2.13.0"].endswith("pinned to 2.12.1. It is set against it.")
+    notes = {one.key: one.body for one in notices.notices(sqlite) if one.kind == RELEASE}
+    assert notes["nightly/2.12.1/2.13.0"].endswith("pinned to 2.12.1. It is set against it.")
     # Who goes back is told nothing anew.
     discovery.toml = TOML
     assert discovery.look().result["new"] == [] and planted(sqlite) == both
@@ -148,7 +148,7 @@ def test_what_an_earlier_pyrometer_planted_counts_for_its_baseline(
     assert discovery.look().result["upgrades"] == ["2.12.1 -> 2.13.0"]
 
 
-def test_where_nightlies_are_followed_the_newest_is_told(
+def test_where_nightlies_are_followed_the_newest_is_reported(
     sqlite: Database, tmp_path: Path, wheels: Path
 ) -> None:
     discovery = Discovery(sqlite, tmp_path)
@@ -202,7 +202,7 @@ def test_an_upgrade_is_decided(sqlite: Database, tmp_path: Path) -> None:
     )
 
 
-def test_of_an_upgrade_on_another_machine_no_file_is_asked_for(sqlite: Database, tmp_path: Path) -> None:
+def test_of_an_upgrade_on_another_machine_no_file_is_required(sqlite: Database, tmp_path: Path) -> None:
     child = Child(tmp_path / "data", (nightly(1), nightly(2)), {"resnet50/infer/-/eager": 0.8})
     done = upgrade(an_upgrade(sqlite), replace(job_context(tmp_path, a_night(1), child), away=True))
     (command,) = child.commands

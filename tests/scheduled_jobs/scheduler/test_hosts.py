@@ -20,7 +20,9 @@ from records.tasks import NewTask, Task, TaskAttempt, machine_of
 from support.builders.journals import a_header
 from support.fakes import folder_hosts
 from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
+from support.servers.databases import on_both
 from support.servers.schedulers import Process, executions, scheduler, settled, until
+from support.sqlite_files import sqlite_with_tables
 
 AN_ENVIRONMENT = {
     "name": "an environment",
@@ -110,7 +112,7 @@ class Fleet:
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
     """Where it does not depend on the database."""
-    url = f"sqlite:///{tmp_path}/pyrometer.db"
+    url = sqlite_with_tables(tmp_path / "pyrometer.db")
     with open_database(url, timeout=30) as database:
         yield Fleet(tmp_path, url, database)
 
@@ -150,7 +152,7 @@ def test_a_place_that_comes_measures_what_is_for_its_labels(fleet: Fleet) -> Non
     assert fleet.there() == []
 
 
-def test_a_place_measures_one_thing_at_a_time_and_places_beside_each_other(fleet: Fleet) -> None:
+def test_a_place_measures_one_task_at_a_time_and_places_run_in_parallel(fleet: Fleet) -> None:
     fleet.come("a", "gpu")
     fleet.come("b", "gpu")
     enqueued = fleet.fire("patient", *["gpu"] * 4)
@@ -234,6 +236,7 @@ def test_a_drained_place_finishes_what_it_has_takes_nothing_new_and_leaves(fleet
     assert (fleet.where(first), fleet.where(second)) == ([("a", "done")], [("b", "done")])
 
 
+@on_both
 def test_what_a_killed_head_had_done_is_gone_on_with_on_the_same_places_by_the_next(
     fleet_on_both: Fleet,
 ) -> None:
@@ -263,8 +266,8 @@ def test_what_a_killed_head_had_done_is_gone_on_with_on_the_same_places_by_the_n
         assert {each["task"] for each in lost} == {each.id for each in before.values()}
         assert all("its scheduler died" in each["text"] for each in lost)
         until(lambda: fleet.there() == ["a", "b", "here"], "each is known once")
-        told = {each.owner.partition("/")[2] for each in schedulers(fleet.database)}
-        assert told == {alive.events("started")[0]["owner"].partition("/")[2]}
+        workers = {each.owner.partition("/")[2] for each in schedulers(fleet.database)}
+        assert workers == {alive.events("started")[0]["owner"].partition("/")[2]}
 
 
 def test_a_place_that_vanished_with_the_head_is_missed_by_the_next(fleet: Fleet) -> None:

@@ -146,8 +146,8 @@ class AtOnce:
         self.world.before_pair(len(self.world.pairs))
         self.world.pairs.append(tuple(names))
         for second, (planned, name) in enumerate(zip(contenders, names, strict=True)):
-            told = self.world.outcome(planned, name, bool(second))
-            self._events.append(Measured(told))
+            outcome = self.world.outcome(planned, name, bool(second))
+            self._events.append(Measured(outcome))
         self._events.append(SessionEnded("done"))
 
     def __enter__(self) -> "AtOnce":
@@ -161,8 +161,8 @@ class AtOnce:
 
     def events(self, timeout: float) -> Iterator[Event]:
         """All of them."""
-        told, self._events = self._events, []
-        yield from told
+        pending, self._events = self._events, []
+        yield from pending
 
 
 def one_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:

@@ -113,7 +113,7 @@ class Place:
     def confirmed(self, one: Finding, at: datetime = DUE) -> None:
         findings.decide(self.database, one.id, "confirmed", 0.1, 0.08, 0.12, Confirmation(), at)
 
-    def told(self, now: datetime = MORNING, due_at: datetime | None = None) -> JobResult:
+    def run_digest(self, now: datetime = MORNING, due_at: datetime | None = None) -> JobResult:
         """The digest that is due at eight that day, or when said, is told."""
         due_at = due_at or now.replace(hour=8, minute=0)
         return send_digest(replace(a_job("digest"), due_at=due_at), self.job_context(now))

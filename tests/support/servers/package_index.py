@@ -15,7 +15,7 @@ class GatedIndex:
     `open`; `address` is what pip is told."""
 
     def __init__(self, wheels: Path) -> None:
-        self.asked, self.open = threading.Event(), threading.Event()
+        self.requested, self.open = threading.Event(), threading.Event()
         index = self
 
         class Handler(SimpleHTTPRequestHandler):
@@ -23,7 +23,7 @@ class GatedIndex:
                 super().__init__(*arguments, directory=str(wheels))
 
             def do_GET(self) -> None:
-                index.asked.set()
+                index.requested.set()
                 index.open.wait(PATIENCE_SECONDS)
                 if not self.path.startswith("/simple/"):
                     super().do_GET()

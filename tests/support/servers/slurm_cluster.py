@@ -109,8 +109,8 @@ class SlurmCluster:
 
     def states(self) -> dict[str, str]:
         """The nodes' states."""
-        told = self.call("sinfo", "--noheader", "--Node", "--partition=main", "--format=%N %T")
-        return dict(line.split() for line in told.splitlines())
+        output = self.call("sinfo", "--noheader", "--Node", "--partition=main", "--format=%N %T")
+        return dict(line.split() for line in output.splitlines())
 
     def set_node(self, node: str, state: str, reason: str = "by a test") -> None:
         """Have an operator change a node."""
@@ -118,8 +118,8 @@ class SlurmCluster:
 
     def jobs(self, *options: str) -> list[list[str]]:
         """Number, state, name and node of the jobs that wait or run; with options of others as well."""
-        told = self.call("squeue", "--noheader", "--format=%i|%T|%j|%N", *options)
-        return [line.split("|") for line in told.splitlines()]
+        output = self.call("squeue", "--noheader", "--format=%i|%T|%j|%N", *options)
+        return [line.split("|") for line in output.splitlines()]
 
     def clear(self) -> None:
         """No jobs, and all nodes as at the start."""
