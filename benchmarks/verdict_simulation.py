@@ -226,15 +226,13 @@ def rules() -> None:
     print("\n| looks | a call needs | pairs | false % | 1 % | 2 % | 3 % | pairs at 2 % |")
     print("|---|---|---|---|---|---|---|---|")
     plans = {
-        "6, 8, 10, 12": (Plan(), "point"),
-        "6, 8, 10, 12 ": (Plan(), "half"),
-        "6, 8, 10, 12  ": (Plan(), "near end"),
-        "4, 6, 8, 10, 12": (Plan(smallest=4), "point"),
-        "every pair from 4": (Plan(smallest=4, step=1), "point"),
-        "12 only": (Plan(smallest=12), "point"),
-        "6, 8, 10": (Plan(largest=10), "point"),
-        "6, 8": (Plan(largest=8), "point"),
-        "8 only": (Plan(smallest=8, largest=8), "point"),
+        "4 to 12": (Plan(), "point"),
+        "4 to 12 ": (Plan(), "half"),
+        "4 to 12  ": (Plan(), "near end"),
+        "4 to 8": (Plan(8), "point"),
+        "4 to 10": (Plan(10), "point"),
+        "4 to 16": (Plan(16), "point"),
+        "4 to 32": (Plan(32), "point"),
     }
     for looks, (plan, call) in plans.items():
         for kind in ("normal", "wild", "modes"):

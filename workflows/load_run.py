@@ -149,7 +149,9 @@ def judge_run(header: Header, result: RunResult, waived: tuple[Waiver, ...] = ()
 def judge_loaded(loaded: LoadedRun, waived: tuple[Waiver, ...] = ()) -> JudgedUpgrade | None:
     """The verdict of a run of pairs as it was left, None for any other; raises UsageError, JournalError."""
     if loaded.header is not None:
-        return judge_run(loaded.header, loaded.result, waived) if loaded.header.comparison is not None else None
+        return (
+            judge_run(loaded.header, loaded.result, waived) if loaded.header.comparison is not None else None
+        )
     if loaded.stored is None:
         return None
     try:

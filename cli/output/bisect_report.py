@@ -104,17 +104,17 @@ class TerminalBisection:
         for step in bisection.steps:
             self._line(f"known: {_says(bisection, step)}")
 
-    def asks(self, bisection: Bisection, asked: Question) -> None:
+    def asks(self, bisection: Bisection, question: Question) -> None:
         """Which two are compared next, and about how many steps are left."""
-        old, new = bisection.candidates[asked.old], bisection.candidates[asked.new]
+        old, new = bisection.candidates[question.old], bisection.candidates[question.new]
         between, steps = left(len(bisection.candidates), bisection.answers)
-        again = ", again with more pairs" if asked.again else ""
+        again = ", again with more pairs" if question.again else ""
         if not bisection.steps:
             ahead = f"first the two ends, then about {wording.plural(steps, 'step')}"
         elif between:
             ahead = f"{wording.plural(between, 'candidate')} left, about {wording.plural(steps, 'step')}"
         else:
-            ahead = "the pair itself" if asked.old else "the two ends"
+            ahead = "the pair itself" if question.old else "the two ends"
         self._line(f"{ahead}: {new} against {old}{again}")
 
     def compared(self, header: Header, result: RunResult) -> None:
@@ -173,11 +173,11 @@ class JsonBisection:
         known = {"id": bisection.id, "candidates": list(bisection.candidates), "case": bisection.case}
         self._event("bisection", {**known, "steps": len(bisection.steps)})
 
-    def asks(self, bisection: Bisection, asked: Question) -> None:
+    def asks(self, bisection: Bisection, question: Question) -> None:
         """Which two are compared next, and about how many steps are left."""
-        names = [bisection.candidates[asked.old], bisection.candidates[asked.new]]
+        names = [bisection.candidates[question.old], bisection.candidates[question.new]]
         between, steps = left(len(bisection.candidates), bisection.answers)
-        self._event("comparing", {**asdict(asked), "names": names, "open": between, "steps": steps})
+        self._event("comparing", {**asdict(question), "names": names, "open": between, "steps": steps})
 
     def compared(self, header: Header, result: RunResult) -> None:
         """The verdict of one comparison, as that of any upgrade."""
