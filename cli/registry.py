@@ -46,6 +46,9 @@ _PLACES = {
     "profile": _Place(
         "profile:app", "Where the time of one case goes: `profile CASE` traces, `profile diff A B` subtracts."
     ),
+    "fingerprint": _Place(
+        "fingerprint:app", "What PyTorch chooses for one step of a case, and what differs between two."
+    ),
     "doctor": _Place("doctor:doctor", "What this machine can measure, what it cannot, and why."),
     "cases": _Place("suites:cases", "The cases on offer."),
     "suites": _Place("suites:app", "The suites: curated lists of cases with a time budget."),

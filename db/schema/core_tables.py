@@ -16,6 +16,7 @@ from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.outcomes import OutcomeStatus
 
 # With these the metadata of the base is whole, for whoever makes, checks or grants all tables.
+from . import dispatch_tables as dispatch_tables
 from . import finding_tables as finding_tables
 from . import queue_tables as queue_tables
 from .types import Base, Facts, one_of
