@@ -1,4 +1,4 @@
-"""What is not as fresh as it should be: silent machines, missing nights, cases no longer measured.
+"""Staleness: silent machines, missing nights, cases no longer measured.
 
 Digest and pages both judge a night by these functions, so they agree.
 """

@@ -1,4 +1,4 @@
-"""What a report is about: everything around the numbers."""
+"""The context of a report: run, environments, preset and commands around the numbers."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""From journals to the database: as often as one likes, the same thing once."""
+"""Store journals in the database; storing one again changes nothing."""
 
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence

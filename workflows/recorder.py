@@ -1,4 +1,4 @@
-"""Keeps what a run learns: first the journal, then the database, which may come and go."""
+"""Records the outcomes of a run: first in the journal, then in the database, which may be unavailable."""
 
 import tempfile
 import time

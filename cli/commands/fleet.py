@@ -1,4 +1,4 @@
-"""How a fleet stands, as tables for people."""
+"""`pyrometer fleet`: start and join a fleet, and its status as tables."""
 
 import json
 import re

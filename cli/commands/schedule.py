@@ -1,4 +1,4 @@
-"""`pyrometer scheduler`: the service that does by itself what the timetable says."""
+"""`pyrometer scheduler`, the service that runs the timetable; `schedule` and `tasks` show it."""
 
 import json
 import signal

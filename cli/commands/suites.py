@@ -1,4 +1,4 @@
-"""`pyrometer cases`: what there is to measure."""
+"""`pyrometer cases` and `pyrometer suites`: list what can be measured."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What the nights found: a list with filters, and one finding opened with everything that speaks for it."""
+"""What the nights found: a list with filters, and one finding opened with its evidence."""
 
 from datetime import UTC, datetime
 from functools import partial

@@ -1,4 +1,4 @@
-"""What those see who are not let in, before anything of Streamlit's: one page, one sentence, one way on."""
+"""The pages for readers without access, served before Streamlit: one page, one sentence, one link."""
 
 from base64 import b64encode
 from functools import cache

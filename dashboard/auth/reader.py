@@ -1,4 +1,4 @@
-"""Who reads the page that a script makes, and whether that person may say something of a finding."""
+"""The reader of the page that a script renders, and whether that person may triage findings."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""The machines of a fleet: who lives, who is silent, what each does and what it can measure."""
+"""The machines of a fleet: which are alive or silent, what each does and what it can measure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

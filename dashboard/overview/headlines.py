@@ -1,4 +1,4 @@
-"""What the newest night of a track measured: in which cases a change is confirmed, and what is noise."""
+"""The biggest changes of a track's newest night: which are confirmed, and which are noise."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What the overview asks, kept for a few seconds; the questions raise `db.errors.DatabaseError`."""
+"""The queries of the overview, cached for a few seconds; they raise `db.errors.DatabaseError`."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What schedulers say that they serve: their timetables, read from the facts that they leave."""
+"""The timetables of the schedulers, read from the facts that they store."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

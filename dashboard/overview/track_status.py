@@ -1,4 +1,4 @@
-"""How each part of a schedule stands this morning: its newest night, those before, whether it is late."""
+"""The status of each track: its newest night, those before, and whether it is late."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

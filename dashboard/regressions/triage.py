@@ -1,4 +1,4 @@
-"""What people say of a finding, and a form to say it in."""
+"""The triage log of a finding, and the form for a new entry."""
 
 from datetime import UTC, datetime, time, timedelta
 from urllib.parse import urlsplit

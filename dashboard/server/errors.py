@@ -1,4 +1,4 @@
-"""What can go wrong with the dashboard's server.
+"""The errors of the dashboard's server.
 
 * DashboardError
   * PortBusy            something else listens there already

@@ -1,4 +1,4 @@
-"""What stands on and around the lines of a trend, as DataFrames for the chart and for CSV files."""
+"""The marks on and around the lines of a trend, as DataFrames for the chart and for CSV files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the Trends page shows: read from its address, written back to it."""
+"""The view of the Trends page: read from its address, written back to it."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

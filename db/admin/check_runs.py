@@ -1,4 +1,4 @@
-"""Is what a database holds of single runs sound? Measurements, samples and recordings, run by run."""
+"""The integrity check of single runs: measurements, samples and recordings, run by run."""
 
 import math
 import time

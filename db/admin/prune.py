@@ -1,4 +1,4 @@
-"""What does not stay for ever: recordings and samples of old runs, and what the queue did long ago."""
+"""Delete what is older than its limit: recordings and samples of old runs, and old tasks of the queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

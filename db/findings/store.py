@@ -1,4 +1,4 @@
-"""Findings: what detection saw, what became of it when it was measured again, and what people did with it."""
+"""Findings: what detection saw, the decision of the confirming session, and the triage by people."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

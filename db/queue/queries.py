@@ -1,4 +1,4 @@
-"""Reads of the queue: what runs, what waits, what became of it, and which schedulers there are."""
+"""Reads of the queue: running and waiting tasks, their results, and the schedulers."""
 
 import json
 from collections import defaultdict

@@ -150,7 +150,7 @@ def _in_one(database: Database) -> int:
 
 _OUTCOME = ("night-2", MLP, NEW.fingerprint, 0)
 
-#: How each function is called; the last ones delete. An answer that is not empty tells more.
+#: How each function is called; the last ones delete. An answer that is not empty is a better test.
 CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     store.save_run: lambda database: store.save_run(database, a_run("more", started_at=a_night(4))),
     store.save_outcomes: lambda database: store.save_outcomes(database, "more", [an_outcome(), an_outcome()]),

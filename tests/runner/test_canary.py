@@ -20,7 +20,7 @@ CPU = max(os.sched_getaffinity(0))
 
 
 def test_its_work_is_frozen() -> None:
-    # Whoever changes the script measures another thing: new names in drift.CASES, then this hash.
+    # A changed script measures another thing: it needs new names in drift.CASES, then this hash.
     assert hashlib.sha256(SCRIPT.read_bytes()).hexdigest()[:16] == "d0cc8fb4488fddb2"
     assert [str(CaseKey.parse(case)) for case in CASES] == [
         "canary_compute/infer/-/eager",

@@ -1,4 +1,4 @@
-"""From files of other machines and other tools to the database: as often as one likes, and once."""
+"""Import files of other machines and other tools into the database; importing one again changes nothing."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""Whose the process ids are that a driver lists: it knows those of the host, a container has its own."""
+"""Process ids that a driver lists: they are those of the host, and a container has its own."""
 
 import os
 from collections.abc import Callable, Collection, Iterator
