@@ -1,4 +1,4 @@
-"""A hundred `kill -9` of the process that stores journals, at random moments; invariants are checked after each.
+"""A hundred `kill -9` of the process that stores journals, at random moments, with invariants checked each time.
 
     python benchmarks/ingest_kills.py [URL of an empty database; default: SQLite in a temporary folder]
 
