@@ -31,6 +31,7 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
+from support.servers.databases import on_both
 from workflows.database_upkeep import check
 from workflows.ingest import measured
 from workflows.transfer.import_runs import Amount, ImportSummary, import_path, keep
@@ -74,6 +75,7 @@ def faults(database: Database, folder: Path) -> list[str]:
     return [problem.sentence for each in check(database, folder) for problem in each.problems]
 
 
+@on_both
 @pytest.mark.parametrize("id", [OURS, FOREIGN])
 def test_others_write_while_the_next_piece_is_read(
     url: str, database: Database, tmp_path: Path, id: str
@@ -96,6 +98,7 @@ def test_others_write_while_the_next_piece_is_read(
         assert facts_of(database, id) == facts_of(at_once, id)
 
 
+@on_both
 @pytest.mark.parametrize("id", [OURS, FOREIGN])
 def test_what_is_half_in_says_so_and_the_next_import_ends_it(
     database: Database, tmp_path: Path, id: str
@@ -150,6 +153,7 @@ with open_database(sys.argv[1]) as database:
 """
 
 
+@on_both
 def test_an_import_that_is_killed_is_ended_by_the_next(url: str, database: Database, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     whole = a_large_run()
@@ -214,6 +218,7 @@ def test_an_error_in_its_midst_says_how_the_run_is_left(sqlite: Database, error:
         assert run and run.notes == (UNFINISHED,)
 
 
+@on_both
 def test_two_imports_of_pieces_do_not_wait_for_each_other_in_a_circle(url: str, database: Database) -> None:
     """Each first contains a case that the other has later, and both are in the midst of their runs."""
     both = threading.Barrier(2, timeout=20)
@@ -265,6 +270,7 @@ def test_a_file_in_pieces_comes_in_as_the_file_at_once(
     assert faults(sqlite, tmp_path / "data") == []
 
 
+@on_both
 def test_a_journal_is_read_before_the_database_is_locked(
     url: str, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from interchange.foreign_runs import machine_called
 from interchange.runs import Imported, ImportedRun
 from records.outcomes import Outcome
 from support.builders.run_records import MLP, a_run, an_outcome, measurements_for
+from support.servers.databases import on_both
 from workflows.database_upkeep import check
 from workflows.transfer.import_runs import Amount, ImportSummary, keep, machine_of
 
@@ -28,6 +29,7 @@ def an_end(status: str = "ok", **metrics: float) -> Outcome:
     return an_outcome(status=status, metrics=metrics, blocks=())
 
 
+@on_both
 def test_an_outcome_gains_the_metrics_that_it_has_not(database: Database, tmp_path: Path) -> None:
     kept(database, an_end(latency=2.0))
     arrived = kept(database, an_end(latency=2.0, throughput=50.0, rss_peak=9.0))

@@ -33,6 +33,7 @@ from support.builders.upgrade_journals import (
     store_upgrades,
     write_upgrade,
 )
+from support.servers.databases import on_both
 from support.site import COMMAND
 from workflows.ingest import ingest
 from workflows.load_run import judge_loaded, load_run
@@ -78,6 +79,7 @@ def as_json(found: JudgedUpgrade) -> dict[str, Any]:
     return body
 
 
+@on_both
 @pytest.mark.parametrize("name", STORIES)
 def test_the_database_judges_as_the_journal_does(name: str, tmp_path: Path, database: Database) -> None:
     path = write_upgrade(tmp_path / "data", STORIES[name])

@@ -25,6 +25,7 @@ from scheduled_jobs.notifications.delivery import (
     targets,
 )
 from support.builders.notifications import MORNING
+from support.servers.databases import on_both
 from support.servers.notification_servers import MailSink, WebSink
 from workflows.errors import TargetsUnreadable
 
@@ -135,6 +136,7 @@ def test_a_failure_is_a_sentence_without_secrets_and_is_written_nowhere_else(
     assert not [secret for secret in SECRETS if secret in written]
 
 
+@on_both
 def test_each_target_has_a_notice_once(database: Database, mail: MailSink, web: WebSink) -> None:
     to = [only(mail.url), only(web.url)]
     first = deliver(database, a_notice(database), to, at(MORNING))
@@ -186,6 +188,7 @@ def test_a_delivery_that_was_claimed_and_dropped_is_tried_again() -> None:
     assert not due(Delivery(DeliveryState.TRYING, MORNING, MOST_TRIES), MORNING + timedelta(days=1))
 
 
+@on_both
 def test_of_many_senders_at_once_one_sends(url: str, web: WebSink) -> None:
     to = [only(web.url)]
     with open_database(url, timeout=30) as database:

@@ -18,6 +18,7 @@ from scheduled_jobs.jobs.context import JobResult, Stopped
 from scheduled_jobs.notifications.collect import stored_digest
 from support.builders.notifications import DUE, MORNING, a_scheduler
 from support.builders.run_records import MLP, RESNET
+from support.servers.databases import on_both
 from support.servers.notification_servers import WebSink
 from support.servers.notified_site import DAY, MINUTE, Place
 
@@ -97,6 +98,7 @@ def test_a_digest_by_hand_takes_nothing_from_the_one_in_the_morning(place: Place
     assert stored is not None and stored.facts["since"] == early.isoformat()
 
 
+@on_both
 def test_a_regression_is_reported_once_and_a_triaged_one_is_not(place: Place) -> None:
     place.measured(DUE - DAY, "run-1")
     place.measured()
@@ -148,6 +150,7 @@ def test_a_missed_digest_loses_nothing(place: Place) -> None:
     assert len(place.digest("2026-11-23").facts["ran"]) == 2
 
 
+@on_both
 def test_coverage_that_fell_is_reported_once_with_how_it_ended(place: Place) -> None:
     for night in range(4):
         place.measured(DUE - (4 - night) * DAY, f"run-{night}")
@@ -174,6 +177,7 @@ def test_a_run_that_came_to_nothing_is_no_night_to_compare_with(place: Place) ->
     assert "used to be measured" not in message and "580.65" not in message
 
 
+@on_both
 def test_what_was_missed_and_not_made_up_for_is_a_missing_night(place: Place) -> None:
     place.due(how="missed", tasks=False)
     place.run_digest()
@@ -197,6 +201,7 @@ def test_throttling_is_reported(place: Place) -> None:
     assert "machine h200: 1 throttled of 2 outcomes (50 %)" in place.web.posts[0]["message"]
 
 
+@on_both
 def test_an_outage_is_reported_at_once_and_once_and_so_is_its_end(place: Place) -> None:
     place.seen("a10", MORNING - 31 * MINUTE)
     place.checked()
@@ -306,6 +311,7 @@ def test_levels_across_a_border_are_reported_once_however_often_the_track_is_loo
     assert place.digest("2026-11-23").facts["crossed"] == []
 
 
+@on_both
 def test_failed_jobs_and_judged_upgrades_are_reported(place: Place) -> None:
     place.measured()
     levels = BorderChange(

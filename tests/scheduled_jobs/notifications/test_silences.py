@@ -14,6 +14,7 @@ from records.tasks import NewTask
 from reports.text.staleness_text import silence
 from scheduled_jobs.notifications.collect import outages
 from support.builders.notifications import DUE
+from support.servers.databases import on_both
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 
@@ -42,6 +43,7 @@ def test_a_cancelled_night_is_no_missing_night_a_day_later(database: Database, s
     assert [one.since for one in found] == [DUE + DAY]
 
 
+@on_both
 def test_an_outage_is_the_same_over_the_nights_however_many_other_tasks_there_are(
     database: Database, settings: Settings
 ) -> None:

@@ -20,6 +20,7 @@ from records.tasks import NewTask, Task, TaskAttempt, machine_of
 from support.builders.journals import a_header
 from support.fakes import folder_hosts
 from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
+from support.servers.databases import on_both
 from support.servers.schedulers import Process, executions, scheduler, settled, until
 from support.sqlite_files import sqlite_with_tables
 
@@ -235,6 +236,7 @@ def test_a_drained_place_finishes_what_it_has_takes_nothing_new_and_leaves(fleet
     assert (fleet.where(first), fleet.where(second)) == ([("a", "done")], [("b", "done")])
 
 
+@on_both
 def test_what_a_killed_head_had_done_is_gone_on_with_on_the_same_places_by_the_next(
     fleet_on_both: Fleet,
 ) -> None:

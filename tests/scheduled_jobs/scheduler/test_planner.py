@@ -10,6 +10,7 @@ from db.connection.engine import Database
 from db.queue.commands import claim, finish, release, set_run
 from db.queue.queries import scheduled_runs, tasks
 from scheduled_jobs.scheduler.planner import Planner, tasks_of, trigger_schedule
+from support.servers.databases import on_both
 from support.servers.schedulers import settled
 from workflows.errors import NoSuchSchedule
 
@@ -93,6 +94,7 @@ def test_what_each_job_has_to_do(tmp_path: Path) -> None:
             tasks_of(settings, name)
 
 
+@on_both
 def test_what_is_due_is_planted_once_by_however_many(database: Database, settings: Settings) -> None:
     one, other = Planner(), Planner()
     for planner in (one, other):
@@ -122,6 +124,7 @@ def test_a_scheduler_that_was_away_catches_up_once(database: Database, settings:
     ]
 
 
+@on_both
 def test_a_clock_set_forward_is_caught_up_once_and_set_back_fires_nothing_twice(
     database: Database, settings: Settings
 ) -> None:

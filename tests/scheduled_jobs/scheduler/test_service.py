@@ -28,6 +28,7 @@ from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.planner import trigger_schedule
 from support.builders.journals import a_header
 from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
+from support.servers.databases import on_both
 from support.servers.schedulers import a_service, executions, scheduler, settled, until
 from support.sqlite_files import sqlite_with_tables
 
@@ -171,6 +172,7 @@ def test_a_task_that_waits_for_another_run_says_so_until_it_goes_on(sqlite_place
     assert (over.ended, over.detail) == ("done", "")
 
 
+@on_both
 def test_a_scheduler_that_is_killed_takes_its_child_along_and_the_next_one_goes_on(place: Place) -> None:
     enqueued = place.fire("patient")
     with scheduler(place.url, place.data_dir) as killed:
@@ -269,6 +271,7 @@ def test_a_zombie_that_comes_back_changes_nothing(sqlite_place: Place) -> None:
     assert sqlite_place.ends(enqueued) == ["stale", "done"]
 
 
+@on_both
 def test_two_schedulers_share_what_is_to_be_done(place: Place) -> None:
     enqueued = [place.fire() for _ in range(4)]
     with scheduler(place.url, place.data_dir) as one, scheduler(place.url, place.data_dir) as other:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psycopg
+
 
 def postgres_binaries() -> Path | None:
     """The folder of the newest server installed, None where there is none."""
@@ -67,7 +69,9 @@ class PostgresServer:
 
     def execute(self, statement: str) -> None:
         """One statement as the superuser, outside a transaction."""
-        self._run("psql", "-q", "-h", str(self.folder), "-U", "pyrometer", "-d", "postgres", "-c", statement)
+        # Not connected to `postgres`, which new databases are copied from.
+        with psycopg.connect(self.url("template1"), autocommit=True) as connection:
+            connection.execute(statement.encode())
 
     def new_database(self, template: str = "template0") -> str:
         """The URL of an unused database."""

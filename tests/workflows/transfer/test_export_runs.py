@@ -26,6 +26,7 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
+from support.servers.databases import on_both
 from support.sqlite_files import sqlite_with_tables
 from workflows.errors import NoSuchRun
 from workflows.transfer import export_runs
@@ -81,6 +82,7 @@ def exported(
     return sink.getvalue(), done, notes
 
 
+@on_both
 def test_what_was_exported_and_stored_elsewhere_gives_the_same_lines(
     filled: Database, database: Database, tmp_path: Path
 ) -> None:
@@ -103,6 +105,7 @@ def test_what_was_exported_and_stored_elsewhere_gives_the_same_lines(
         assert queries.run_summary(database, name) == queries.run_summary(filled, name)
 
 
+@on_both
 @pytest.mark.parametrize("form", ["csv", "parquet", "oss-v3"])
 def test_both_databases_give_the_same_files(filled: Database, database: Database, form: Format) -> None:
     fill(database)

@@ -28,6 +28,7 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
+from support.servers.databases import on_both
 from support.sqlite_files import sqlite_with_tables
 from workflows.database_upkeep import check
 from workflows.transfer import export_runs
@@ -89,6 +90,7 @@ def test_a_dry_run_tells_the_same_and_keeps_nothing(tmp_path: Path, sqlite: Data
     assert read(path, sqlite, dry_run=True).new == NOTHING
 
 
+@on_both
 def test_a_run_that_does_not_fit_is_left_out_whole_and_the_others_go_in(database: Database) -> None:
     good, other = a_foreign_run(), a_foreign_run("20260902-020000-tool-0123abcd", cases=(MLP, BERT))
     stranger = replace(other.outcomes[1], environment="of-no-run")
@@ -115,6 +117,7 @@ def test_a_run_in_several_parts_is_one_and_left_out_whole_as_well(database: Data
     assert len(queries.measurements_of_run(database, whole.run.id)) == 2
 
 
+@on_both
 def test_a_metric_that_is_stored_in_another_unit_is_set_aside_and_its_points_left_out(
     database: Database,
 ) -> None:
