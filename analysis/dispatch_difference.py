@@ -268,7 +268,7 @@ def _fusions_lost(changes: list[DispatchChange]) -> list[DispatchChange]:
 
 
 def _words(kernel: str) -> frozenset[str]:
-    """The operators in the name of a fused kernel, as far as underscores tell them apart."""
+    """The operators in the name of a fused kernel, as far as underscores separate them."""
     return frozenset(kernel.partition("fused")[2].split("_")) - {""}
 
 

@@ -18,7 +18,7 @@ FORMAT = 1
 
 
 class DispatchPart(StrEnum):
-    """The parts of a fingerprint, most telling first."""
+    """The parts of a fingerprint, the most informative first."""
 
     ONEDNN = "onednn"
     MKL = "mkl"

@@ -82,7 +82,7 @@ def _launch(key: CaseKey, settings: FingerprintSettings, folder: Path) -> Launch
     start = start_of(key, preset, read(allowed_cpus(preset)), usable_numactl)
     variables = dict(start.variables)
     if compiles(key) or key.axis("export") == "aot-inductor":
-        # Always an empty cache: from a warm one no code is generated. Beside it Inductor keeps its headers.
+        # Always an empty cache: from a warm one no code is generated. Inductor keeps its headers next to it.
         cache = folder.parent / "cache" / folder.name
         variables |= {
             "TORCHINDUCTOR_CACHE_DIR": str(cache),

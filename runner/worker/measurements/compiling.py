@@ -15,7 +15,7 @@ from typing import Any
 
 from ..prepared_case import Shapes
 
-#: The folder of the precompiled headers, beside the cache folders of one environment.
+#: The folder of the precompiled headers, next to the cache folders of one environment.
 HEADERS = "precompiled_headers"
 
 #: Compilations whose metrics Dynamo keeps.
@@ -76,11 +76,11 @@ class CompileReport:
         return ""
 
 
-def keep_headers_beside_the_cache() -> None:
-    """Have Inductor keep its precompiled C++ headers beside the cache folder of this process.
+def keep_headers_next_to_the_cache() -> None:
+    """Have Inductor keep its precompiled C++ headers next to the cache folder of this process.
 
     Its own place for them is shared by all processes of a user, so that a cold compile would be several
-    seconds cheaper once any other has run. Beside, not inside: they take 150 MB, and the cases of one run
+    seconds cheaper once any other has run. Next to it, not inside: they take 150 MB, and the cases of one run
     can share them, because a cold compile empties the folder first.
     """
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
