@@ -277,7 +277,7 @@ def outcomes(
 
 
 def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | None = None) -> str:
-    """The facts of one outcome: how it ended, what it measured, what the case said about itself."""
+    """The facts of one outcome: how it ended, what it measured, the facts of its case."""
     names = frames.environment_names(run)
     how = {
         "environment": names.get(outcome.environment, outcome.environment),
