@@ -113,7 +113,7 @@ class SeriesRow(Base):
 
 
 class MetricRow(Base):
-    """What a metric is that came from outside; ours are in the catalogue and have no row."""
+    """The definition of an imported metric; ours are in the catalogue and have no row."""
 
     __tablename__ = "metric"
 
