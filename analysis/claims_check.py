@@ -1,4 +1,4 @@
-"""What was measured here of what the field claims for a case."""
+"""Claims checked: this machine's measurement of what the field claims for a case."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

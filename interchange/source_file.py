@@ -30,7 +30,7 @@ _FIRST_YEAR = 2000
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value out of a JSON document with its place; asked for what it is not, it raises BadFile."""
+    """A value of a JSON document with its place; reading it as another type raises BadFile."""
 
     value: Any
     place: SourcePlace
@@ -43,7 +43,7 @@ class Value:
         return {name: Value(value, self.place.at(name)) for name, value in members.items()}
 
     def list(self) -> "Sequence[Value]":
-        """The elements of a list, each made when it is asked for: a small file holds millions."""
+        """The elements of a list, each made when it is read: a small file holds millions."""
         if not isinstance(self.value, list):
             raise self.wrong("a list")
         elements = cast("list[Any]", self.value)

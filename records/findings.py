@@ -68,7 +68,7 @@ def group_of(state: str, direction: str, *, silenced: bool) -> FindingGroup:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A finding as it stands; what NewFinding has means the same here.
+    """A finding with its present state; fields of NewFinding mean the same here.
 
     `state`: candidate, confirming, confirmed, refuted, unclear, no longer, machine. `triage`: open,
     acknowledged, expected, fixed. `at` and `before` are when the two runs started. `muted_until` silences
@@ -105,7 +105,7 @@ class Finding:
     returns_of: int | None = None
 
     def silenced(self, now: datetime) -> bool:
-        """Whether people know it already, or want to hear nothing of it for now."""
+        """Whether it is triaged, or muted at present."""
         return self.triage != "open" or (self.muted_until is not None and self.muted_until > now)
 
     def group(self, now: datetime) -> FindingGroup:

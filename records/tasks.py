@@ -28,7 +28,7 @@ class NewTask:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task as it stands. `state`: waiting, running, done, failed, lost, cancelled.
+    """A task with its present state. `state`: waiting, running, done, failed, lost, cancelled.
 
     `attempts` counts those that were not given back unfinished. `token` is the fence of the attempt that is
     running, None when none is. `started_at` is when the newest attempt began, `ended_at` when the task was
@@ -56,7 +56,7 @@ class Task:
 
     @property
     def superseded(self) -> bool:
-        """Whether a later one stands for it: it is cancelled, but not by people."""
+        """Whether a later task replaced it: it is cancelled, but not by people."""
         return self.state == "cancelled" and self.error == SUPERSEDED
 
     @property

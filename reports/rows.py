@@ -76,7 +76,7 @@ class Row:
 
     @property
     def summary(self) -> str:
-        """The verdict in words, or how the case ended; why it did stands among the exclusions."""
+        """The verdict in words, or how the case ended; the reason is in the exclusions."""
         if self.standing == "waived":
             return self.standing
         if self.result.works:
@@ -86,7 +86,7 @@ class Row:
 
     @property
     def word(self) -> str:
-        """Where it stands in a word: `faster` for a time, `better` for what is none."""
+        """Its standing in a word: `faster` for a time, `better` for other metrics."""
         judged = self.result.works and self.verdict and self.standing != "waived"
         return numbers.word(self.verdict) if judged and self.verdict else self.standing
 
@@ -171,7 +171,7 @@ def _ends(result: CaseResult) -> str:
 
 
 def standings(each: Sequence[Row]) -> list[str]:
-    """How many cases stand where, worst first: `2 broken`, `1 slower`, `7 same`."""
+    """How many cases have which standing, worst first: `2 broken`, `1 slower`, `7 same`."""
     order = ["broken", "slower", "unclear", "same", "faster", "repaired"]
     found = Counter(row.standing for row in each)
     words = {row.standing: row.word for row in each}

@@ -147,7 +147,7 @@ def _capital(text: str) -> str:
 
 
 def speaks(reason: Reason) -> str:
-    """For what a reason speaks: a decision, or a warning."""
+    """What a reason supports: a decision, or a warning."""
     return "warning" if reason.warning else reason.speaks
 
 

@@ -1,4 +1,4 @@
-"""The schedules: when each fires next, what came of it last, and who serves it."""
+"""The schedules: when each fires next, how the last fire ended, and which scheduler serves it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

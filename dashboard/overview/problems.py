@@ -1,4 +1,4 @@
-"""What did not end ok in the newest nights: what is new first, and what is as the nights before counted."""
+"""Failures of the newest nights: new ones first, and a count of those that failed before."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

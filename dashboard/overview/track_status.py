@@ -1,4 +1,4 @@
-"""How each part of a schedule stands this morning: its newest night, those before, whether it is late."""
+"""The status of each track: its newest night, those before, and whether it is late."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ _OVER = ("done", "failed", "lost", "cancelled")
 _ORDER = ("late", "failed", "lost", "missed", "cancelled", "waiting", "running", "done", "not asked for")
 _MISSING = ("failed", "lost", "missed", "cancelled")
 
-#: When a night was due, and what became of it.
+#: When a night was due, and its result.
 Night = tuple[datetime, str]
 
 
@@ -79,7 +79,7 @@ class TrackStatus:
 
     @property
     def state(self) -> str:
-        """In a word how it stands: late, what became of its newest night, or not asked for."""
+        """Its status in a word: late, the state of its newest night, or not scheduled any more."""
         if not self.scheduled:
             return "not asked for"
         return "late" if self.late else self.nights[0][1]

@@ -1,4 +1,4 @@
-"""What the nights found, as HTML tables and panels; every text from the database is escaped."""
+"""Findings as HTML tables and panels; every text from the database is escaped."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""What a Prometheus server may ask: what succeeded when, what waits, what failed, who is there."""
+"""Metrics for Prometheus: last successes, waiting tasks, failures, and live schedulers."""
 
 import math
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What stands on and around the lines of a trend, as DataFrames for the chart and for CSV files."""
+"""The marks on and around the lines of a trend, as DataFrames for the chart and for CSV files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ def sign(move: Move) -> str:
 
 
 def tone(move: Move) -> wording.Tone:
-    """Only what was measured again is good or bad news."""
+    """Good or bad only for moves that were measured again."""
     if move.state == "confirmed":
         return "bad" if move.direction == "worse" else "good"
     return "quiet" if move.state == MOVED else "odd"

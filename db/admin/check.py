@@ -1,4 +1,4 @@
-"""Is what a database holds sound? Everything is looked at and nothing written."""
+"""The integrity check of a database: everything is read and nothing written."""
 
 import sqlite3
 from collections import defaultdict

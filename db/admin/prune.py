@@ -1,4 +1,4 @@
-"""What does not stay for ever: recordings and samples of old runs, and what the queue did long ago."""
+"""Delete what is older than its limit: recordings and samples of old runs, and old tasks of the queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ def prune_queue(database: Database, before: datetime, *, dry_run: bool = False) 
 
 
 def _forgettable(before: datetime) -> ColumnElement[bool]:
-    """Whether a fire is old, over, without a run, and not where its timetable stands."""
+    """Whether a fire is old, over, without a run, and not the newest of its timetable."""
     later = aliased(FireRow)
     unsettled = or_(TaskRow.state.in_(("waiting", "running")), TaskRow.run_id.is_not(None))
     newer = and_(

@@ -1,4 +1,4 @@
-"""How a finding reads, on a terminal and on a page alike: what it is, by how much, and what that means."""
+"""A finding as text, on a terminal and on a page alike: its kind, its size, and what that means."""
 
 from collections.abc import Mapping
 

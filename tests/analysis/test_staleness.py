@@ -84,7 +84,7 @@ def test_superseded_nights_are_silent_since_the_first_not_started() -> None:
     done = a_task(1, due_at=DUE - 3 * day)
     (silence,) = overdue(newest, *superseded, done)
     assert silence.since == DUE - 2 * day
-    # What somebody cancelled is not waited for, and what was begun and given back has begun.
+    # A cancelled task is not waited for, and what was begun and given back has begun.
     assert overdue(*superseded, done) == []
     assert overdue(replace(newest, attempts=1), *superseded, done) == []
 

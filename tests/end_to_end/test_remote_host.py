@@ -20,7 +20,7 @@ from support.servers.schedulers import until
 from support.site import ADD, ROOT, Site, of_the_plan
 from workflows.ingest import ingest_pending
 
-#: Writes large lines when it is told to, a small one before.
+#: Writes large lines on request, a small one before.
 LARGE = """
 import sys, time
 from pathlib import Path

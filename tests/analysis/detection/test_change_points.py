@@ -34,7 +34,7 @@ def step(nights: int, at: int, share: float) -> Values:
 
 
 def as_seen(logs: Values, better: Better = "lower", control: Values | None = None) -> list[Change]:
-    """Every candidate in the order in which somebody who asks every night hears of it, each once."""
+    """Every candidate in the order in which nightly scans raise it, each once."""
     seen: dict[tuple[int, str], Change] = {}
     for number in range(len(logs)):
         known_control = None if control is None else control[: number + 1]
@@ -62,7 +62,7 @@ def test_a_candidate_keeps_index_direction_and_night_as_nights_are_added(
         then = {one.raised: one for one in judged(logs[: number + 2]).candidates}
         for night in now.keys() & then.keys():
             assert (now[night].index, now[night].direction) == (then[night].index, then[night].direction)
-        # Nobody hears tomorrow of what was there today.
+        # A candidate of today is not raised again tomorrow.
         assert all(night > number for night in then.keys() - now.keys())
 
 

@@ -1,4 +1,4 @@
-"""A head at a real Slurm cluster, whose jobs are measured by nobody."""
+"""A head at a real Slurm cluster, whose jobs measure nothing."""
 
 import json
 import shlex
@@ -20,7 +20,7 @@ WELL = ChildExit(0, None, "")
 
 
 class Site(Head):
-    """A head at the cluster; what its jobs do is measured by nobody."""
+    """A head at the cluster; its jobs measure nothing."""
 
     def __init__(self, folder: Path, cluster: SlurmCluster, settings: SlurmSettings) -> None:
         self.shared = folder / "shared"
