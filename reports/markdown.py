@@ -53,7 +53,7 @@ def _head(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
     return "\n\n".join(
         [
             f"## {sign} {wording.DECISIONS[upgrade.decision]}: {_text(sentences.title(subject))}",
-            f"**{wording.decided(upgrade)}.** {_text(wording.because(upgrade))}",
+            f"**{wording.decided(upgrade)}:** {_text(wording.because(upgrade))}",
             *([_text(risk)] if (risk := sentences.risk(upgrade)) else ()),
             *(_text(line) for line in sentences.waived(upgrade)),
             *([f"**{so_far}**{resume}"] if so_far else ()),

@@ -111,21 +111,15 @@ def confidence(found: Geomean) -> str:
 
 
 def decided(upgrade: Upgrade) -> str:
-    """The decision in a few words: `Go, with 2 warnings`, `No-go: 1 blocker; without it: go`."""
+    """The decision in a word: `No-go`; with how many warnings it goes: `Go, with 2 warnings`."""
     text = DECISIONS[upgrade.decision]
-    if upgrade.decision == "go" and upgrade.warnings:
-        return f"{text}, with {plural(len(upgrade.warnings), 'warning')}"
-    if upgrade.blockers:
-        many = len(upgrade.blockers)
-        text += f": {plural(many, 'blocker')}"
-        if upgrade.without_blockers is not None:
-            text += f"; without {'it' if many == 1 else 'them'}: {upgrade.without_blockers}"
-    return text
+    many = len(upgrade.warnings)
+    return f"{text}, with {plural(many, 'warning')}" if many and upgrade.decision == "go" else text
 
 
 def headline(upgrade: Upgrade) -> str:
-    """The decision and what weighs most for it: `No-go: 1 blocker; without it: go. mlp broke: crashed`."""
-    return f"{decided(upgrade)}. {_capital(because(upgrade))}"
+    """The decision and what weighs most for it: `No-go: mlp/infer/-/eager broke: crashed`."""
+    return f"{decided(upgrade)}: {because(upgrade)}"
 
 
 def because(upgrade: Upgrade) -> str:
@@ -134,16 +128,19 @@ def because(upgrade: Upgrade) -> str:
     if upgrade.decision == "go":
         text = "; ".join(printable(sentence(reason)) for reason in upgrade.grounds)
     else:
-        text = first + (f"; and {plural(more, 'more reason')}" if more else "")
+        text = _blockers(upgrade) + first + (f"; and {plural(more, 'more reason')}" if more else "")
     if not upgrade.warnings:
         return text
     warned = printable(sentence(upgrade.warnings[0]))
     return f"{text.removesuffix('.')}. {plural(len(upgrade.warnings), 'warning')}: {warned}"
 
 
-def _capital(text: str) -> str:
-    # A case key begins as it is spelled.
-    return text if "/" in text.split(" ", 1)[0] else text[:1].upper() + text[1:]
+def _blockers(upgrade: Upgrade) -> str:
+    """How many cases block by themselves and what is decided without them; empty where none does."""
+    many = len(upgrade.blockers)
+    if not many:
+        return ""
+    return f"{plural(many, 'blocker')}; without {'it' if many == 1 else 'them'}: {upgrade.without_blockers}. "
 
 
 def speaks(reason: Reason) -> str:

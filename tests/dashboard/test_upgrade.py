@@ -134,8 +134,9 @@ def test_a_threshold_in_the_address_judges_anew(open_page: Open, filled: Filled)
     assert before.verdicts[RESNET].word == "slower" and before.decision == "no-go"
     page = open_page(url, PAGE, threshold="8")
     after = judged(url, RuleChanges(threshold=8.0)).upgrade
-    assert after.verdicts[RESNET].word == "same" and after.decision == "go"
-    assert "Go</p>" in html(page) and "No-go</p>" not in html(page)
+    # The word of a case changes; from what on a case is materially slower is another rule.
+    assert after.verdicts[RESNET].word == "same" and after.decision == "no-go"
+    assert "same within ±8 %" in html(page)
     (said,) = [each.value for each in page.warning]
     assert said.startswith("Judged by the rules in this address, not by those of pyrometer.toml")
     assert "they say No-go." in said
@@ -314,7 +315,7 @@ def test_one_that_lacks_an_environment_is_one_sentence(open_page: Open, filled: 
 
 def test_half_an_upgrade_is_shown_as_far_as_it_has_come(open_page: Open, filled: Filled) -> None:
     page = open_page(filled(Story(unfinished=True)), PAGE)
-    assert "Unclear</p>" in html(page) and "3 of at least 6 pairs" in html(page)
+    assert "Unclear</p>" in html(page) and "3 of at least 4 pairs" in html(page)
     assert typed(page)[0] == f"pyrometer upgrade --resume {RUN}"
     assert "What would settle it" in [each.value for each in page.header]
 

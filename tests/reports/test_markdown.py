@@ -72,7 +72,7 @@ def test_every_case_exclusion_and_command_is_in_it(which: str) -> None:
 
 def test_the_decision_comes_first_then_reasons_then_correctness_then_speed() -> None:
     text = upgrade_markdown(*UPGRADES["mixed"])
-    assert text.startswith("## ✗ No-go: 2.13.0 to 2.15.0\n\n**No-go:** gpt2_small/train/")
+    assert text.startswith("## ✗ No-go: 2.13.0 to 2.15.0\n\n**No-go:** 3 blockers; without them: ")
     headings = re.findall(r"^### (.+)$", text, re.MULTILINE)
     assert headings[:4] == [
         "Reasons, in order of weight",

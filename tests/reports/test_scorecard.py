@@ -67,7 +67,7 @@ def test_every_form_names_memory_and_compile_time_with_their_numbers(form: Calla
 
 def test_the_strip_and_the_warning_come_before_the_reasons() -> None:
     text = printed(grown())
-    assert "Go: nothing that the policy forbids is left possible." in text
+    assert "Go, with 2 warnings: no case of" in text
     assert "warnings: Peak allocated: 1 of 11 cases is worse" in text
     assert text.index("Peak memory ") < text.index("1. warning") < text.index("4. go")
 

@@ -160,11 +160,14 @@ def test_what_would_settle_it() -> None:
 def test_the_headline_says_the_decision_and_what_weighs_most() -> None:
     go = reported([a_result(f"case{number}/infer/-/eager", -3.0) for number in range(4)])[2]
     assert wording.headline(go) == (
-        "Go: nothing that the policy forbids is left possible. No case of 4 is slower by 10 % or more"
+        "Go: no case of 4 is slower by 10 % or more; no case can be slower by 5 % or more; "
+        "Latency floor over 4 cases and 24 pairs: -3.0 % [-3.1 %, -2.9 %]"
     )
     assert wording.headline(reported([])[2]).startswith("Unclear: no case has enough pairs")
     headline = wording.headline(reported(every_kind())[2])
-    assert headline.startswith("No-go: gpt2_small/train/batch=2,tokens=128/compile=default broke: crashed")
+    assert headline.startswith(
+        "No-go: 3 blockers; without them: unclear. gpt2_small/train/batch=2,tokens=128/compile=default broke"
+    )
     assert headline.isprintable()
 
 

@@ -253,7 +253,9 @@ def a_session(
 
 def job_context(folder: Path, now: datetime, child: Any = None, toml: str = TOML) -> JobContext:
     """What a job works with, in a folder that holds the fixture `sqlite` as well."""
-    url = sqlite_with_tables(folder / "database/pyrometer.db")
+    file = folder / "database/pyrometer.db"
+    # The fixture's own file is open, and is not to be written anew.
+    url = f"sqlite:///{file}" if file.exists() else sqlite_with_tables(file)
     (folder / "pyrometer.toml").write_text(toml)
     settings = load_settings(cwd=folder, environ={})
     runs: list[str] = []

@@ -14,8 +14,8 @@ COLD = Policy(worst={"compile_cold": 0.1, "latency_floor": 0.1, "rss_peak": 0.1}
     ("policy", "cold_pairs", "cases", "warned"),
     [
         (COLD, 1, (EAGER, COMPILED), True),
-        (COLD, 5, (COMPILED,), True),
-        (COLD, 6, (COMPILED,), False),
+        (COLD, 3, (COMPILED,), True),
+        (COLD, 4, (COMPILED,), False),
         (COLD, 1, (EAGER,), False),
         (Policy(), 1, (COMPILED,), False),
         # What hardly varies is not feared where the one pair that knows it shows no difference.
@@ -30,5 +30,5 @@ def test_limits_that_too_few_pairs_can_decide_are_reported_beforehand(
     if warned:
         assert sentence == (
             f"the policy limits compile_cold: of what is compiled {cold_pairs} of the pairs will know that, "
-            "fewer than the 6 it takes. --cold-pairs 24 has all of them compile anew"
+            "fewer than the 4 it takes. --cold-pairs 24 has all of them compile anew"
         )
