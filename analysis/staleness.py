@@ -12,7 +12,7 @@ from itertools import pairwise, takewhile
 from typing import Literal
 
 from records.outcomes import OutcomeCount, OutcomeStatus
-from records.tasks import SchedulerSeen, Task
+from records.tasks import SchedulerSeen, Task, TaskState
 
 #: A machine that was not seen for so long is not waited for any more.
 GONE_FOR_GOOD = timedelta(days=14)
@@ -133,12 +133,12 @@ def overdue_nights(
     parts: dict[str, list[Task]] = defaultdict(list)
     for task in sorted(measuring, key=lambda task: task.due_at, reverse=True):
         # What people cancelled before it began nobody waits for.
-        if _has_begun(task) or task.state == "waiting" or task.superseded:
+        if _has_begun(task) or task.state == TaskState.WAITING or task.superseded:
             parts[part_label(task.schedule, task.part)].append(task)
     found: list[Outage] = []
     for name, own in sorted(parts.items()):
         unbegun = list(takewhile(lambda task: not _has_begun(task), own))
-        if not any(task.state == "waiting" for task in unbegun):
+        if not any(task.state == TaskState.WAITING for task in unbegun):
             continue
         first = unbegun[-1]
         if now - max(first.due_at, first.not_before or first.due_at) > timedelta(hours=hours):
@@ -161,7 +161,7 @@ def recovered(
 
 
 def _has_begun(task: Task) -> bool:
-    return task.state not in ("waiting", "cancelled") or task.attempts > 0
+    return task.state not in (TaskState.WAITING, TaskState.CANCELLED) or task.attempts > 0
 
 
 def alive(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[SchedulerSeen]:

@@ -17,7 +17,7 @@ from db.findings import store as findings
 from db.queue import queries as queue_queries
 from db.runs import queries, series_queries
 from db.runs.series_queries import Lines
-from records.findings import Finding
+from records.findings import Finding, FindingState
 from records.outcomes import OutcomeCount
 from records.runs import RunSummary
 from records.series import SeriesKey, SeriesPoint
@@ -111,8 +111,12 @@ def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], 
     database, now = opened(url), datetime.now(UTC)
     since = now - timedelta(days=days)
     return (
-        findings.findings(database, states=("confirmed", "machine"), since=since, newest=_FINDINGS),
-        findings.findings(database, states=("candidate", "confirming"), newest=_FINDINGS),
+        findings.findings(
+            database, states=(FindingState.CONFIRMED, FindingState.MACHINE), since=since, newest=_FINDINGS
+        ),
+        findings.findings(
+            database, states=(FindingState.CANDIDATE, FindingState.CONFIRMING), newest=_FINDINGS
+        ),
         findings.open_regressions(database, now),
     )
 

@@ -26,7 +26,7 @@ from dashboard.components import wording
 from dashboard.overview.schedule_heartbeat import Served
 from records.outcomes import OutcomeCount, OutcomeStatus
 from records.runs import RunSummary
-from records.tasks import SchedulerSeen, Task
+from records.tasks import SchedulerSeen, Task, TaskState
 from workflows.fleet_status import Patience, measures
 
 #: Nights of a part that are shown one by one.
@@ -34,10 +34,20 @@ NIGHTS = 14
 
 #: A part is asked for no more that so many fires in a row had no task for.
 _WITHOUT = 2
-_OVER = ("done", "failed", "lost", "cancelled")
+_OVER = (TaskState.DONE, TaskState.FAILED, TaskState.LOST, TaskState.CANCELLED)
 #: The worst first; what is not asked for any more comes last.
-_ORDER = ("late", "failed", "lost", "missed", "cancelled", "waiting", "running", "done", "not asked for")
-_MISSING = ("failed", "lost", "missed", "cancelled")
+_ORDER = (
+    "late",
+    TaskState.FAILED,
+    TaskState.LOST,
+    "missed",
+    TaskState.CANCELLED,
+    TaskState.WAITING,
+    TaskState.RUNNING,
+    TaskState.DONE,
+    "not asked for",
+)
+_MISSING = (TaskState.FAILED, TaskState.LOST, "missed", TaskState.CANCELLED)
 
 #: When a night was due, and what became of it.
 Night = tuple[datetime, str]
@@ -97,7 +107,7 @@ class TrackStatus:
     def blank(self) -> bool:
         """Whether its newest night is done and has no number: whatever it measured ended some other way."""
         counts = self.summary.counts if self.summary and self.summary.id == self.newest.run_id else {}
-        return self.state == "done" and any(counts.values()) and not counts.get(OutcomeStatus.OK)
+        return self.state == TaskState.DONE and any(counts.values()) and not counts.get(OutcomeStatus.OK)
 
     @property
     def tone(self) -> wording.Tone:
@@ -119,13 +129,13 @@ class TrackStatus:
     @property
     def last_done(self) -> Task | None:
         """The newest night that is done."""
-        return next((task for task in self.tasks if task.state == "done"), None)
+        return next((task for task in self.tasks if task.state == TaskState.DONE), None)
 
     @property
     def runs_before(self) -> tuple[str, ...]:
         """The runs of the nights before `measured` that its coverage is held against, newest first."""
         over = self.measured
-        done = [task for task in self.tasks if task.run_id and task.state == "done"]
+        done = [task for task in self.tasks if task.run_id and task.state == TaskState.DONE]
         earlier = [task.run_id or "" for task in done if over and task.due_at < over.due_at]
         return tuple(earlier[:RUNS_BEFORE])
 
@@ -156,7 +166,7 @@ def standings(
         parts[task.schedule, task.part].append(task)
     hours, minutes = patience.overdue_hours, patience.silent_minutes
     able = eligible_machines(one for one in present(alive(seen, now, minutes)) if measures(one))
-    busy = {task.machine for task in tasks if task.state == "running"}
+    busy = {task.machine for task in tasks if task.state == TaskState.RUNNING}
     fires = {name: {task.due_at for task in own} for name, own in _by_schedule(tasks).items()}
     off = {each.schedule for each in plan} - {each.schedule for each in plan if each.enabled}
     unplanned_ones = _unplanned(tasks, missed, plan, off, now)
@@ -174,7 +184,7 @@ def standings(
         asked_for = (served is None or schedule in served) and not dropped and not gone
         without = _missed_of(own, missed.get(schedule, ()), fires[schedule])
         nights = sorted(_nights(own, without), reverse=True)[:NIGHTS]
-        waits = waiting(own[0], able, busy, now).why if own[0].state == "waiting" else None
+        waits = waiting(own[0], able, busy, now).why if own[0].state == TaskState.WAITING else None
         found.append(TrackStatus(tuple(own), tuple(nights), late if asked_for else None, waits, asked_for))
     return sorted(found, key=lambda one: one.seriousness)
 
@@ -192,7 +202,7 @@ def with_results(
     """
     run = next((task.run_id for task in one.tasks if task.run_id), None)
     over, before = one.measured, one.runs_before
-    told = coverage(over, before, endings, whole=over.state == "done") if over and before else None
+    told = coverage(over, before, endings, whole=over.state == TaskState.DONE) if over and before else None
     ended = endings.get(over.run_id or "", ()) if over else ()
     spoiled = disturbed(over.machine if over else "", [{each.status: each.count} for each in ended])
     return replace(

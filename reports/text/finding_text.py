@@ -4,42 +4,43 @@ from collections.abc import Mapping
 
 from analysis.metrics import METRICS
 from records.evidence import Continuation, Detection, Evidence, PairVerdict
+from records.findings import FindingState, FindingTriage
 
 from .numbers import called, percent
 
 #: What each state of a finding means, for somebody who meets the word for the first time.
-STATES: Mapping[str, str] = {
-    "candidate": "seen from night to night and not measured again yet: it may be noise",
-    "confirming": "old and new are being measured against each other now",
-    "confirmed": "measured again, old and new in turns on the same machine: the change is there",
-    "refuted": "measured again, old and new in turns on the same machine: the change is not there",
-    "unclear": "measured again, and the pairs could not settle it",
-    "no longer": "later nights took it back before it was measured again",
-    "machine": (
+STATES: Mapping[FindingState, str] = {
+    FindingState.CANDIDATE: "seen from night to night and not measured again yet: it may be noise",
+    FindingState.CONFIRMING: "old and new are being measured against each other now",
+    FindingState.CONFIRMED: "measured again, old and new in turns on the same machine: the change is there",
+    FindingState.REFUTED: "measured again, old and new in turns on the same machine: the change is not there",
+    FindingState.UNCLEAR: "measured again, and the pairs could not settle it",
+    FindingState.NO_LONGER: "later nights took it back before it was measured again",
+    FindingState.MACHINE: (
         "the change came with the machine: PyTorch's environment is the same before and after, or the pinned "
         "baseline moved likewise"
     ),
 }
 #: What each triage means.
-TRIAGES: Mapping[str, str] = {
-    "open": "nobody has looked at it",
-    "acknowledged": "somebody looks after it",
-    "expected": "known and accepted",
-    "fixed": "called fixed: should it come back, it opens again",
+TRIAGES: Mapping[FindingTriage, str] = {
+    FindingTriage.OPEN: "nobody has looked at it",
+    FindingTriage.ACKNOWLEDGED: "somebody looks after it",
+    FindingTriage.EXPECTED: "known and accepted",
+    FindingTriage.FIXED: "called fixed: should it come back, it opens again",
 }
 
 
 def kind(state: str, direction: str) -> str:
     """What a finding is called: a regression or an improvement once it is confirmed, else by its state."""
-    if state != "confirmed":
+    if state != FindingState.CONFIRMED:
         return state
     return "regression" if direction == "worse" else "improvement"
 
 
-def because(state: str, evidence: Evidence) -> str:
+def because(state: FindingState, evidence: Evidence) -> str:
     """Why a finding is in its state; empty where nothing beyond the state says so."""
     # What a candidate waited for stays in its evidence, and says nothing of a later state.
-    return evidence.confirmation.reason or (evidence.waits if state == "candidate" else "")
+    return evidence.confirmation.reason or (evidence.waits if state == FindingState.CANDIDATE else "")
 
 
 def verdict_word(verdict: PairVerdict) -> str:

@@ -6,7 +6,7 @@ from analysis.comparison.case_results import CaseResult
 from analysis.comparison.comparison import Comparison
 from analysis.comparison.verdict import Verdict
 from analysis.detection.default_watched_metrics import rules_of
-from records.findings import Finding
+from records.findings import Finding, FindingState
 from records.outcomes import OutcomeStatus
 from workflows.run_header import Header
 from workflows.session_queue import without_again
@@ -19,7 +19,7 @@ class FindingVerdict:
     """What a session says of a finding: `confirmed`, `refuted` or `unclear`, and why in a few words."""
 
     finding: Finding
-    state: str
+    state: FindingState
     reason: str
     verdict: Verdict | None = None
 
@@ -31,28 +31,30 @@ def judge_finding(one: Finding, result: CaseResult | None, *, rebuilt: bool) -> 
     show is not refuted, for it may have been theirs.
     """
     if result is None:
-        return FindingVerdict(one, "unclear", "the session did not measure the case")
+        return FindingVerdict(one, FindingState.UNCLEAR, "the session did not measure the case")
     if not result.works:
         side, name = (result.old, "old") if result.old.status != OutcomeStatus.OK else (result.new, "new")
         why = f"{side.status} ({side.reason})" if side.reason else side.status
-        return FindingVerdict(one, "unclear", f"in the {name} environment the case ended {why}")
+        return FindingVerdict(one, FindingState.UNCLEAR, f"in the {name} environment the case ended {why}")
     verdict = result.verdicts.get(one.key.metric)
     if verdict is None:
-        return FindingVerdict(one, "unclear", f"no pair of the session has {one.key.metric}")
+        return FindingVerdict(one, FindingState.UNCLEAR, f"no pair of the session has {one.key.metric}")
     if verdict.word in ("faster", "slower"):
         if (verdict.word == "slower") != (one.direction == "worse"):
             against = "the session shows the opposite"
         elif _goes_beyond(one, verdict):
-            return FindingVerdict(one, "confirmed", "the session shows it too", verdict)
+            return FindingVerdict(one, FindingState.CONFIRMED, "the session shows it too", verdict)
         else:
             against = "the session shows no more than what was confirmed before"
     elif verdict.word == "same":
         against = "the session shows no difference that matters"
     else:
-        return FindingVerdict(one, "unclear", verdict.reason or verdict.word, verdict)
+        return FindingVerdict(one, FindingState.UNCLEAR, verdict.reason or verdict.word, verdict)
     if rebuilt:
-        return FindingVerdict(one, "unclear", f"{against}, but a side had to be built anew", verdict)
-    return FindingVerdict(one, "refuted", against, verdict)
+        return FindingVerdict(
+            one, FindingState.UNCLEAR, f"{against}, but a side had to be built anew", verdict
+        )
+    return FindingVerdict(one, FindingState.REFUTED, against, verdict)
 
 
 def _goes_beyond(one: Finding, verdict: Verdict) -> bool:

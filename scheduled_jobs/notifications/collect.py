@@ -22,9 +22,9 @@ from db.queue.queries import scheduled_runs, schedulers, tasks
 from db.runs.queries import endings, run_summary
 from db.runs.run_changes import run_changes
 from records.deliveries import DeliveryState
-from records.findings import Finding, Notice
+from records.findings import Finding, FindingState, FindingTriage, Notice
 from records.outcomes import OutcomeCount, OutcomeStatus
-from records.tasks import ScheduledRun, Task
+from records.tasks import ScheduledRun, Task, TaskState
 from workflows import fleet_status
 from workflows.fleet_status import Patience
 
@@ -43,7 +43,7 @@ _NOTICES = 500
 #: More than these of a night are not looked at one by one.
 _FIRES, _TASKS, _FINDINGS = 300, 500, 10_000
 
-_OVER = ("done", "failed", "lost", "cancelled")
+_OVER = (TaskState.DONE, TaskState.FAILED, TaskState.LOST, TaskState.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,9 @@ def collect_digest_data(
     }
     own = [(fire, task) for each in due.values() for fire in each for task in fire.tasks]
     history = _histories(database, [task for _, task in own])
-    still = findings(database, states=("confirmed",), triage=("open",), newest=_FINDINGS)
+    still = findings(
+        database, states=(FindingState.CONFIRMED,), triage=(FindingTriage.OPEN,), newest=_FINDINGS
+    )
     tonight = [task.run_id for _, task in own if task.run_id]
     ended = endings(database, [*tonight, *(run for runs in history.values() for run in runs)])
     by_run: dict[str, list[OutcomeCount]] = defaultdict(list)
@@ -124,7 +126,9 @@ def collect_digest_data(
         told=earlier.told,
         told_as_machines=earlier.as_machines,
         upgrades=[
-            _upgraded(database, task) for task in over if (task.job, task.state) == ("upgrade", "done")
+            _upgraded(database, task)
+            for task in over
+            if (task.job, task.state) == ("upgrade", TaskState.DONE)
         ],
         news=_news(told, since, until),
         changed=_changed(database, history, own),
@@ -179,7 +183,7 @@ def _of_window(newest: Iterable[ScheduledRun], since: datetime, until: datetime)
         own = tuple(
             task
             for task in fire.tasks
-            if fire.due_at > since or task.state == "running" or _within(task.ended_at, since, until)
+            if fire.due_at > since or task.state == TaskState.RUNNING or _within(task.ended_at, since, until)
         )
         if own or (fire.how == "missed" and fire.due_at > since):
             found.append(ScheduledRun(fire.schedule, fire.due_at, fire.how, fire.made_at, own))
@@ -195,11 +199,15 @@ def _histories(database: Database, own: Sequence[Task]) -> dict[tuple[str, str],
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for schedule in sorted({task.schedule for task in own}):
         parts = {task.part for task in own if task.schedule == schedule}
-        for task in tasks(database, schedule=schedule, job="measure", state="done", newest=_TASKS):
+        for task in tasks(database, schedule=schedule, job="measure", state=TaskState.DONE, newest=_TASKS):
             if task.part in parts and task.run_id and len(found[schedule, task.part]) <= RUNS_BEFORE:
                 found[schedule, task.part].append(task.run_id)
     for task in own:
-        if task.state == "done" and task.run_id and task.run_id not in found[task.schedule, task.part]:
+        if (
+            task.state == TaskState.DONE
+            and task.run_id
+            and task.run_id not in found[task.schedule, task.part]
+        ):
             found[task.schedule, task.part].append(task.run_id)
     return found
 
@@ -241,7 +249,9 @@ def _changed(
     found: dict[str, str] = {}
     for _, task in own:
         runs = history.get((task.schedule, task.part), [])
-        place = runs.index(task.run_id) + 1 if task.state == "done" and task.run_id in runs else len(runs)
+        place = (
+            runs.index(task.run_id) + 1 if task.state == TaskState.DONE and task.run_id in runs else len(runs)
+        )
         before = next((run for run in runs[place:] if _machine_of(database, run) == _machine(task)), None)
         if before is None or task.run_id is None or _machine(task) in found:
             continue
@@ -256,7 +266,7 @@ def _crossed(database: Database, since: datetime, until: datetime) -> list[Borde
     A look sees all machines of its label, and more looks follow after sessions: what was said counts once.
     """
     first: dict[tuple[str, BorderChange], datetime | None] = {}
-    for task in reversed(tasks(database, job="detect", state="done", newest=_TASKS)):
+    for task in reversed(tasks(database, job="detect", state=TaskState.DONE, newest=_TASKS)):
         for body in task.result.get(BORDER_CHANGES, ()):
             first.setdefault((task.schedule, border_change_of(body)), task.ended_at)
     return [one for (_, one), ended in first.items() if _within(ended, since, until)]
@@ -275,7 +285,7 @@ def _lost_cases(
     """What fell in the newest run of each part that was done tonight."""
     newest: dict[tuple[str, str], Task] = {}
     for _, task in sorted(own, key=lambda each: each[1].due_at):
-        if task.state == "done" and task.run_id:
+        if task.state == TaskState.DONE and task.run_id:
             newest[task.schedule, task.part] = task
     found: list[LostCase] = []
     for name, task in sorted(newest.items()):
@@ -306,8 +316,12 @@ def _to_tell(
 
 def _others(database: Database) -> list[Task]:
     """What is no measuring of a night: the newest tasks of all other jobs that matter here."""
-    ended = [task for state in ("failed", "lost") for task in tasks(database, state=state, newest=_TASKS)]
-    judged = tasks(database, job="upgrade", state="done", newest=_TASKS)
+    ended = [
+        task
+        for state in (TaskState.FAILED, TaskState.LOST)
+        for task in tasks(database, state=state, newest=_TASKS)
+    ]
+    judged = tasks(database, job="upgrade", state=TaskState.DONE, newest=_TASKS)
     return [*(task for task in ended if task.job != "measure"), *judged]
 
 
@@ -328,7 +342,7 @@ def _failed(over: Iterable[Task]) -> list[DigestProblem]:
     """A trouble for each schedule and job of which tasks failed, with the newest sentence."""
     failures: dict[tuple[str, str], list[Task]] = defaultdict(list)
     for task in over:
-        if task.state in ("failed", "lost"):
+        if task.state in (TaskState.FAILED, TaskState.LOST):
             failures[task.job, task.schedule].append(task)
     found: list[DigestProblem] = []
     for (job, schedule), own in sorted(failures.items()):
