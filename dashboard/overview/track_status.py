@@ -7,15 +7,16 @@ from datetime import datetime
 
 from analysis.staleness import (
     GONE_FOR_GOOD,
-    RUNS_BEFORE,
     Coverage,
     Disturbed,
+    MeasuredNight,
     Outage,
     WaitCause,
     alive,
     coverage,
     disturbed,
     eligible_machines,
+    newest_measured,
     part_label,
     present,
     unplanned,
@@ -34,7 +35,6 @@ NIGHTS = 14
 
 #: A part is asked for no more that so many fires in a row had no task for.
 _WITHOUT = 2
-_OVER = (TaskState.DONE, TaskState.FAILED, TaskState.LOST, TaskState.CANCELLED)
 #: The worst first; what is not asked for any more comes last.
 _ORDER = (
     "late",
@@ -122,22 +122,19 @@ class TrackStatus:
         return sum(state in _MISSING for _, state in self.nights)
 
     @property
+    def night(self) -> MeasuredNight | None:
+        """The newest night that is over and has a run, with the runs that its coverage is held against."""
+        return newest_measured(self.tasks)
+
+    @property
     def measured(self) -> Task | None:
-        """The newest night that is over and has a run."""
-        return next((task for task in self.tasks if task.run_id and task.state in _OVER), None)
+        """The task of that night."""
+        return self.night and self.night.task
 
     @property
     def last_done(self) -> Task | None:
         """The newest night that is done."""
         return next((task for task in self.tasks if task.state == TaskState.DONE), None)
-
-    @property
-    def runs_before(self) -> tuple[str, ...]:
-        """The runs of the nights before `measured` that its coverage is held against, newest first."""
-        over = self.measured
-        done = [task for task in self.tasks if task.run_id and task.state == TaskState.DONE]
-        earlier = [task.run_id or "" for task in done if over and task.due_at < over.due_at]
-        return tuple(earlier[:RUNS_BEFORE])
 
     @property
     def seriousness(self) -> tuple[int, int, tuple[str, str]]:
@@ -201,14 +198,13 @@ def with_results(
     `endings` are by run, `spent` is by task; what was disturbed counts from `disturbed_share` on.
     """
     run = next((task.run_id for task in one.tasks if task.run_id), None)
-    over, before = one.measured, one.runs_before
-    told = coverage(over, before, endings, whole=over.state == TaskState.DONE) if over and before else None
-    ended = endings.get(over.run_id or "", ()) if over else ()
-    spoiled = disturbed(over.machine if over else "", [{each.status: each.count} for each in ended])
+    night = one.night
+    ended = endings.get(night.runs[0], ()) if night else ()
+    spoiled = disturbed(night.task.machine if night else "", [{each.status: each.count} for each in ended])
     return replace(
         one,
         summary=summaries.get(run or ""),
-        coverage=told,
+        coverage=coverage(night, endings) if night and night.before else None,
         spent=spent.get(one.newest.id),
         failed=sum(each.count for each in ended if wording.status(each.status).tone == "bad"),
         disturbed=spoiled if spoiled.reported(disturbed_share) else None,

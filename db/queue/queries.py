@@ -260,13 +260,13 @@ def attempt_seconds(database: Database, tasks: Collection[int]) -> dict[int, tup
     return {task: (sum(each), len(each)) for task, each in seconds.items()}
 
 
-def night_tasks(database: Database, since: datetime, newest: int) -> list[Task]:
-    """The newest tasks that measure and were due at `since` or later, newest first."""
+def night_tasks(database: Database, since: datetime, until: datetime, newest: int) -> list[Task]:
+    """The newest tasks that measure and were due from `since` to `until`, newest first."""
     query = (
         select(_TASK.id, _TASK.schedule, _TASK.due_at, _TASK.part, _TASK.job, _TASK.spec, _TASK.label)
         .add_columns(_TASK.state, _TASK.attempts, _TASK.run_id, _TASK.owner)
         .add_columns(_TASK.started_at, _TASK.ended_at, _TASK.error, _TASK.not_before)
-        .where(_TASK.job == "measure", _TASK.due_at >= since)
+        .where(_TASK.job == "measure", _TASK.due_at >= since, _TASK.due_at <= until)
         .order_by(_TASK.due_at.desc(), _TASK.id.desc())
         .limit(newest)
     )
