@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from analysis.detection.confirmation import ConfirmationCause, FindingVerdict
 from analysis.metrics import METRICS
 from records.evidence import Continuation, Detection, Evidence, PairVerdict
 from records.findings import FindingState, FindingTriage
@@ -41,6 +42,29 @@ def because(state: FindingState, evidence: Evidence) -> str:
     """Why a finding is in its state; empty where nothing beyond the state says so."""
     # What a candidate waited for stays in its evidence, and says nothing of a later state.
     return evidence.confirmation.reason or (evidence.waits if state == FindingState.CANDIDATE else "")
+
+
+_CAUSES: Mapping[ConfirmationCause, str] = {
+    ConfirmationCause.SHOWN: "the session shows it too",
+    ConfirmationCause.OPPOSITE: "the session shows the opposite",
+    ConfirmationCause.KNOWN_BEFORE: "the session shows no more than what was confirmed before",
+    ConfirmationCause.NO_DIFFERENCE: "the session shows no difference that matters",
+    ConfirmationCause.CASE_NOT_MEASURED: "the session did not measure the case",
+}
+_SIDES = {ConfirmationCause.OLD_ENDED_BADLY: "old", ConfirmationCause.NEW_ENDED_BADLY: "new"}
+
+
+def confirmation_reason(found: FindingVerdict) -> str:
+    """Why a session confirms a finding, refutes it, or leaves it unclear."""
+    if found.ended is not None:
+        why = f" ({found.ended.reason})" if found.ended.reason else ""
+        return f"in the {_SIDES[found.cause]} environment the case ended {found.ended.status}{why}"
+    if found.cause == ConfirmationCause.NO_PAIR:
+        return f"no pair of the session has {found.finding.key.metric}"
+    if found.cause == ConfirmationCause.UNSETTLED and found.verdict is not None:
+        return found.verdict.reason or found.verdict.word
+    rebuilt = found.rebuilt and found.cause != ConfirmationCause.SHOWN
+    return _CAUSES[found.cause] + (", but a side had to be built anew" if rebuilt else "")
 
 
 def verdict_word(verdict: PairVerdict) -> str:

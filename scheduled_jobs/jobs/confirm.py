@@ -10,11 +10,13 @@ from typing import Any
 
 from analysis.comparison.case_results import CaseResult
 from analysis.comparison.comparison import Comparison
+from analysis.detection.confirmation import FindingVerdict, judge_finding
 from db.connection.engine import Database
 from db.findings import store as stored
 from records.evidence import Confirmation, Evidence, NeighbourVerdict, SessionEnvironment
 from records.findings import Finding, FindingState
 from records.tasks import Task, TaskState
+from reports.text.finding_text import confirmation_reason
 from scheduled_jobs.jobs.context import JobContext, JobResult
 from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement, store_runs
 from workflows.load_run import retell
@@ -22,10 +24,9 @@ from workflows.measure import RunResult, new_run_id
 from workflows.run_header import Header
 
 from ..detection.confirmation_command import ConfirmationPlan, plan_confirmation
-from ..detection.confirmation_verdict import FindingVerdict, environment_mismatch, judge_finding
 from ..detection.evidence import bisect_offer, moved_with, operator_difference, pair_verdict
 from ..detection.findings import OPEN, compared_runs
-from ..detection.rebuild_environment import EnvironmentGone
+from ..detection.rebuild_environment import EnvironmentGone, environment_mismatch
 from ..detection.sessions import NEIGHBOURS_ONLY, detect_again, neighbours_after
 
 #: Cases that are traced on both sides once they are confirmed: those that became worse by most.
@@ -175,7 +176,7 @@ def _evidence(
     """What a session says of a finding; of one that it confirms, also where the time went."""
     one = found.finding
     evidence = Confirmation(
-        reason=found.reason,
+        reason=confirmation_reason(found),
         verdict=pair_verdict(found.verdict) if found.verdict else None,
         neighbours=_neighbours(one, results),
     )
