@@ -1,4 +1,4 @@
-"""What was measured here of what the field claims for a case."""
+"""Claims checked: this machine's measurement of what the field claims for a case."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -73,8 +73,8 @@ def findings(
     found: dict[Claim, list[tuple[str, str, ClaimMeasurement]]] = defaultdict(list)
     for (case, environment), own in groups.items():
         for claim in claims_for(case):
-            here = finding(claim.kind, claim.metric, gains.get((case, environment), ()), own)
-            found[claim].append((case, environment, here))
+            measured = finding(claim.kind, claim.metric, gains.get((case, environment), ()), own)
+            found[claim].append((case, environment, measured))
     return found
 
 

@@ -18,7 +18,7 @@ class NoGain(StrEnum):
     """Why there is no ratio; `reports.text.gain_text` says it in words."""
 
     NO_BASELINE = "no baseline"
-    NOT_TOGETHER = "not together"
+    NOT_ONE_SESSION = "not one session"
     NO_PAIR = "no pair"
     METRIC_UNKNOWN = "metric unknown"
     NOT_MEASURED = "not measured"
@@ -27,7 +27,7 @@ class NoGain(StrEnum):
 
 
 #: Why there is no ratio of what was measured without its baseline beside it.
-ALONE = (NoGain.NO_BASELINE, NoGain.NOT_TOGETHER)
+ALONE = (NoGain.NO_BASELINE, NoGain.NOT_ONE_SESSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,5 +181,5 @@ def _no_pair(
         return GainRefusal(NoGain.METRIC_UNKNOWN, metric)
     well = [{one.replicate for one in side if one.status == OutcomeStatus.OK} for side in (case, base)]
     if well[0] & well[1]:
-        return GainRefusal(NoGain.NOT_TOGETHER)
+        return GainRefusal(NoGain.NOT_ONE_SESSION)
     return GainRefusal(NoGain.NO_PAIR)

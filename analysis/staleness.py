@@ -1,6 +1,6 @@
-"""What is not as fresh as it should be: silent machines, missing nights, cases no longer measured.
+"""Staleness: silent machines, missing nights, cases no longer measured.
 
-Whoever tells people of a night and whoever shows it to them judge it here, and so alike.
+Digest and pages both judge a night by these functions, so they agree.
 """
 
 from collections import defaultdict
@@ -34,7 +34,7 @@ _KNOWN_MOMENTS = 3
 class Outage:
     """Something that should be known of and is not, aware `since` when. `kind`: machine or night.
 
-    `name` and `since` tell it from every other silence. `lasts` is how long it has lasted, `cause` whether a
+    `name` and `since` identify the outage. `lasts` is how long it has lasted, `cause` whether a
     night was not planned or not begun, where `machines` are those that could have, of that `label`.
     """
 
@@ -111,7 +111,7 @@ class Disturbed:
 def silent_machines(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[Outage]:
     """The machines whose schedulers were all last seen more than so many minutes ago, by name.
 
-    One that stopped as it was told to has said so and is not among `seen`.
+    A scheduler that stopped on request has unregistered and is not among `seen`.
     """
     last: dict[str, datetime] = {}
     for one in seen:
@@ -126,16 +126,16 @@ def silent_machines(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) 
 def overdue_nights(
     measuring: Iterable[Task], seen: Collection[SchedulerSeen], now: datetime, *, hours: int, minutes: int
 ) -> list[Outage]:
-    """The parts of schedules that should have been measured hours ago and that nobody has begun, by name.
+    """The targets of schedules that should have been measured hours ago and have not begun, by name.
 
-    `measuring` are the newest tasks that measure, in any state, or what `db.queue.queries.unbegun` tells of
-    them, which is all that counts. A part that waits for several nights, each standing for the one before, is
-    silent since the first of them.
+    `measuring` are the newest tasks that measure, in any state, or the answer of `db.queue.queries.unbegun`
+    for them, which is all that counts. A part that waits for several nights, each standing for the one
+    before, is silent since the first of them.
     """
     able = eligible_machines(present(alive(seen, now, minutes)))
     parts: dict[str, list[Task]] = defaultdict(list)
     for task in sorted(measuring, key=lambda task: task.due_at, reverse=True):
-        # What people cancelled before it began nobody waits for.
+        # A task that people cancelled before it began is not missing.
         if _has_begun(task) or task.state == TaskState.WAITING or task.superseded:
             parts[part_label(task.schedule, task.part)].append(task)
     found: list[Outage] = []
@@ -173,7 +173,7 @@ def alive(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[Sc
 
 
 def present(living: Sequence[SchedulerSeen]) -> list[SchedulerSeen]:
-    """Those who are there: what a machine told stays when it is gone, and its head tells that it is."""
+    """The schedulers that are alive: the record of a node stays when it is gone; its head reports that."""
     missing: set[tuple[str, str]] = set()
     for one in living:
         listed = one.facts.get("missing")
@@ -206,7 +206,7 @@ def eligible_machines(there: Iterable[SchedulerSeen]) -> EligibleMachines:
 
 
 def waiting(task: Task, able: EligibleMachines, busy: AbstractSet[str], now: datetime) -> WaitReason:
-    """Why a task waits that nobody has begun.
+    """Why a task waits that has not begun.
 
     `able` are those who live and do such jobs, `busy` the machines that do one at this moment.
     """
@@ -224,7 +224,7 @@ def unplanned_since(due: Sequence[datetime], announced: Iterable[datetime], now:
     `due` are the moments that are stored, newest first and each once; `announced` those that schedulers said
     would come. Where they said nothing of the time after the newest one, the longest time there usually is
     from one to the next says it: a schedule of working days rests at the weekend. None where all is well, or
-    where nobody can tell.
+    where it cannot be known.
     """
     if not due:
         return None

@@ -136,8 +136,8 @@ class Nodes:
         over = now >= child.began + child.seconds
         more = at + len(data) < known
         ended = {"code": 0, "signal": None, "sentence": ""} if over and not more else None
-        told = {"journal": b64encode(data).decode(), "more": more, "ended": ended}
-        return {**nothing, **told, "unknown": False, "last": "none"}
+        chunk = {"journal": b64encode(data).decode(), "more": more, "ended": ended}
+        return {**nothing, **chunk, "unknown": False, "last": "none"}
 
 
 def journal_line(header: Mapping[str, Any]) -> bytes:

@@ -39,7 +39,7 @@ def _run_name(value: str | None) -> str | None:
 
 #: For the scheduler, which knows the run of a task before it begins.
 RunId = Annotated[str | None, typer.Option("--run-id", hidden=True, callback=_run_name)]
-#: For the scheduler too: it measures a candidate again, and nobody asked for an upgrade.
+#: For the scheduler too: it measures a candidate again, and that is no upgrade.
 Confirms = Annotated[bool, typer.Option("--confirms", hidden=True)]
 
 Pairs = Annotated[int | None, typer.Option(help="at most so many pairs of each case [default: 12]")]

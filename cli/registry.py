@@ -41,7 +41,7 @@ _PLACES = {
         "regressions:app", "What the nights found: candidates, regressions, improvements, and their triage."
     ),
     "digest": _Place(
-        "digest:digest", "What is told of a night: what moved, what is missing, what was judged, what ran."
+        "digest:digest", "The digest of a night: what moved, what is missing, what was judged, what ran."
     ),
     "profile": _Place(
         "profile:app", "Where the time of one case goes: `profile CASE` traces, `profile diff A B` subtracts."
@@ -56,7 +56,7 @@ _PLACES = {
         "Run the schedules of pyrometer.toml ([schedules.NAME]).",
     ),
     "serve": _Place("dashboard:serve", "Scheduler and dashboard together, until Ctrl-C or SIGTERM."),
-    "alerts": _Place("digest:alerts", "Who is told, and whether it arrives."),
+    "alerts": _Place("digest:alerts", "Notification targets: list and test them."),
     "fleet": _Place("fleet:app", "Several machines that measure for one head."),
     "export": _Place(
         "transfer:export", "Write runs into a file: whole, to be imported elsewhere, or as tables."

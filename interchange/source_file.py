@@ -38,7 +38,7 @@ def refuse_streams(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
-        # Whoever opens it says why.
+        # The reader that opens it says why.
         return
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise BadFile(SourcePlace(path.name), "is a pipe or a device: write it to a file, and import that")

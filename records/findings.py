@@ -44,7 +44,7 @@ class NewFinding:
     `direction`: worse or better; `shape`: step or drift. `at_run` is the id of the first run after it,
     `before_run` of the last one before; environments are fingerprints, those of these two runs. `change`,
     `low` and `high` are log ratios of new to old (0.05 is about 5 %). `state` is candidate, or what is known
-    at once. Findings with the same `group_key` are told as one.
+    at once. Findings with the same `group_key` are reported as one.
     """
 
     key: SeriesKey
@@ -95,7 +95,7 @@ def group_of(state: FindingState, direction: str, *, silenced: bool) -> FindingG
 class Finding:
     """A finding as it stands; what NewFinding has means the same here.
 
-    `at` and `before` are when the two runs started. `muted_until` silences what is told of it and changes
+    `at` and `before` are when the two runs started. `muted_until` silences the report about it and changes
     nothing else. `returns_of` is the id of a finding that was fixed before.
     """
 
@@ -139,7 +139,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class TriageEntry:
-    """What somebody did with a finding. `action`: acknowledge, expected, fixed, mute, note, link."""
+    """An action of a person on a finding. `action`: acknowledge, expected, fixed, mute, note, link."""
 
     finding_id: int
     at: datetime
@@ -150,7 +150,7 @@ class TriageEntry:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What was told, or is to be. Of one `kind` and `key` there is one.
+    """A notice that was sent, or is to be. There is one of each `kind` and `key`.
 
     `body` is Markdown. `deliveries` stand under their targets, which are named without their secrets; a
     target that is not there was never tried.

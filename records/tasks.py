@@ -8,7 +8,7 @@ from typing import Any
 
 from .facts import Facts
 
-#: The error of a task that nobody began before the next one of its part was due. Whom people cancel has none.
+#: The error of a task that had not begun when the next one of its target was due. A cancelled task has none.
 SUPERSEDED = "a later one stands for it"
 
 
@@ -25,10 +25,10 @@ class TaskState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """One thing to be done for a fire; `part` tells it from the others of that fire.
+    """One thing to be done for a fire; `part` distinguishes it from the others of that fire.
 
     `label` is what a machine must be asked by to do it, empty for any. `spec` is the job's own to read; that
-    of a `measure` task names its `track`. Nobody takes it up before `not_before`.
+    of a `measure` task names its `track`. It is not claimed before `not_before`.
     """
 
     part: str

@@ -1,4 +1,4 @@
-"""The four metrics of an upgrade as short texts: the strip beside the verdict in every form of the report."""
+"""The four metrics of an upgrade as short texts, next to the verdict in every form of the report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -139,7 +139,7 @@ class Journal:
                 view = view[os.write(self._file, view) :]
             os.fsync(self._file)
         except BaseException:
-            # Half a line must not stay, whoever interrupted: the next one would be glued to it.
+            # Half a line must not stay after any interruption: the next one would be glued to it.
             os.ftruncate(self._file, size)
             raise
 

@@ -1,4 +1,4 @@
-"""The job everything else serves: have a planned run measured, and lose nothing on the way."""
+"""Measure a planned run, and lose no result on the way."""
 
 import shutil
 import time
@@ -33,10 +33,10 @@ from .session_queue import InOrder, Pairs, Queue, enough_pairs, first_look
 
 #: How long killed workers may take to be gone before the run ends without them.
 _INTERRUPT_PATIENCE_SECONDS = 60.0
-#: Beside sessions of a moment the canary would be most of what a run does: it rests this long between two
+#: Among short sessions the canary would be most of what a run does: it rests this long between two
 #: boundaries, the first and the last one excepted.
 _CANARY_REST_SECONDS = 3.0
-#: How often somebody's wish to end is looked for while a session runs.
+#: How often a request to stop is looked for while a session runs.
 _POLL_SECONDS = 0.25
 
 
@@ -192,7 +192,7 @@ class _Run:
         self._later = 0.0
 
     def all_sessions(self, known: tuple[Outcome, ...]) -> str:
-        """Measure until nothing is left or somebody interrupts; answers the state.
+        """Measure until nothing is left or the run is interrupted; answers the state.
 
         `known` are the outcomes of earlier parts of the same run.
         """
@@ -223,7 +223,7 @@ class _Run:
         """Close what is planned and not needed any more."""
         spared: Counter[tuple[str, str]] = Counter()
         for planned, reason in self._queue.settled():
-            self._keep(_without(planned, OutcomeStatus.SKIPPED, reason), told=False)
+            self._keep(_without(planned, OutcomeStatus.SKIPPED, reason), report=False)
             spared[planned.case, reason] += 1
         for (case, reason), many in spared.items():
             self._watcher.spared(case, many, reason)
@@ -265,7 +265,7 @@ class _Run:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Measured):
-            # `scancel` and the like end a whole tree at once: of a worker that died then nobody knows why.
+            # `scancel` and the like end a whole tree at once: why a worker died then is unknown.
             if not (event.outcome.status == OutcomeStatus.CRASHED and self._interrupted()):
                 self._keep(event.outcome)
                 self._look_ahead()
@@ -273,7 +273,7 @@ class _Run:
             self._under_way.entered(event.planned, event.phase)
             self._watcher.entered(event.planned, event.phase, self._under_way.left() + self._later)
 
-    def _keep(self, outcome: Outcome, *, told: bool = True) -> None:
+    def _keep(self, outcome: Outcome, *, report: bool = True) -> None:
         if outcome.planned in self._kept:
             return
         self._kept.add(outcome.planned)
@@ -282,7 +282,7 @@ class _Run:
         self._under_way.over(outcome.planned)
         self._durations.learn(outcome)
         self._queue.learn(outcome)
-        if told:
+        if report:
             self._watcher.measured(outcome)
 
     def _next(self, spent: float) -> SessionPlan | None:

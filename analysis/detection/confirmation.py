@@ -43,8 +43,8 @@ class FindingVerdict:
 def judge_finding(one: Finding, result: CaseResult | None, *, rebuilt: bool) -> FindingVerdict:
     """What the pairs of its case, judged by `analysis.comparison`, say of a finding.
 
-    With `rebuilt` a side was built anew and other packages may lie beside its PyTorch: what then does not
-    show is not refuted, for it may have been theirs.
+    With `rebuilt` a side was built anew and other packages may be installed with its PyTorch: what then does
+    not show is not refuted, for it may have been theirs.
     """
     if result is None:
         return FindingVerdict(one, FindingState.UNCLEAR, ConfirmationCause.CASE_NOT_MEASURED)

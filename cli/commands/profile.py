@@ -105,9 +105,9 @@ def diff(
     with in_one_sentence():
         if as_json and as_csv:
             raise UsageError("--json or --csv: stdout holds only one of them")
-        here = context()
-        store_pending(here)
-        with here.open_database() as database:
+        app_context = context()
+        store_pending(app_context)
+        with app_context.open_database() as database:
             a, b = (_table(database, wanted, case) for wanted in (run_a, run_b))
         if why := unlike(_origin(a), _origin(b)):
             raise UsageError(

@@ -80,7 +80,7 @@ class PlainWatcher:
             self._line(f"not here: {note}")
 
     def entered(self, planned: Planned, phase: str, seconds_left: float) -> None:
-        """Compiling takes long enough to be worth a line; the rest is told by its outcome."""
+        """Compiling takes long enough to be worth a line; the rest is reported with its outcome."""
         self._left = seconds_left
         if phase == "first_call" and "compile=" in planned.case:
             self._line(f"       compiling {planned.case}, replicate {planned.replicate}")
@@ -89,7 +89,7 @@ class PlainWatcher:
         """One line per outcome."""
         self._done += 1
         left = f"about {duration(self._left)} left" if self._done < self._total else "done"
-        self._line(f"{self._done:3d}/{self._total} {self._told(outcome)}  [{left}]")
+        self._line(f"{self._done:3d}/{self._total} {self._line_of(outcome)}  [{left}]")
 
     def spared(self, case: str, replicates: int, reason: str) -> None:
         """One line for all of them."""
@@ -103,7 +103,7 @@ class PlainWatcher:
     def finished(self, result: RunResult) -> None:
         """The report says the rest."""
 
-    def _told(self, outcome: Outcome) -> str:
+    def _line_of(self, outcome: Outcome) -> str:
         return outcome_line(outcome, self._names.get(outcome.environment, ""))
 
     def _line(self, text: str) -> None:

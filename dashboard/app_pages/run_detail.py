@@ -57,7 +57,7 @@ def show_run(run_id: str) -> None:
         parts.html(markup.notes(run.notes))
     if measurements:
         show_measurements(run, measurements, defined)
-    # Of what others measured nobody knows what was alive together.
+    # Which processes of an imported run were alive at once is unknown.
     if run.source == RunSource.MEASURED:
         gains.section(run, outcomes, measurements)
     if outcomes:

@@ -38,10 +38,10 @@ MOST_FINDINGS = 2000
 #: Points of one series at most, which is nights of more than two years; and of all on one chart, which has
 #: no room for more.
 NEWEST_POINTS, CHART_POINTS = 1000, 2000
-#: Unless somebody asks for those, the nights of some months: a page has them much sooner.
+#: By default the nights of some months: a page has them much sooner.
 RECENT_POINTS, RECENT_ON_CHART = 120, 360
 
-# All readers share one answer, and nobody changes it: to copy thousands of records takes as long as to ask.
+# All readers share one answer, which is never changed: copying thousands of records takes as long as a query.
 _kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
 _kept_for_good = st.cache_data(show_spinner=False, max_entries=64)
 #: Runs among which own ones are looked for, so many at a time: years of imports may lie above them.
@@ -102,7 +102,7 @@ def sources(url: str, runs: Sequence[RunSummary]) -> dict[str, str]:
 def _sources(url: str, run_ids: tuple[str, ...]) -> dict[str, str]:
     records = [queries.run_record(opened(url), run_id) for run_id in run_ids]
     return {
-        record.id: told for record in records if record is not None and (told := run_source.source(record))
+        record.id: name for record in records if record is not None and (name := run_source.source(record))
     }
 
 
@@ -133,9 +133,9 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str)
         newest=MOST_FINDINGS,
     )
     shown = [one.key for one in found if one.key.metric == judged_by(metric)]
-    here = [key.case for key in shown if key.hardware in hardware and key.preset == preset]
+    matching = [key.case for key in shown if key.hardware in hardware and key.preset == preset]
     points = coverage.case_points(opened(url), metric, hardware, preset)
-    return list(dict.fromkeys([*here, *sorted(points, key=lambda case: (-points[case], case))]))
+    return list(dict.fromkeys([*matching, *sorted(points, key=lambda case: (-points[case], case))]))
 
 
 @_kept
@@ -258,8 +258,8 @@ def metric_definitions(url: str) -> dict[str, MetricDefinition]:
 @_kept
 def findings(url: str, chosen: filters.Findings) -> list[Finding]:
     """What the nights found of a kind, the newest first; one more than are listed where there are more."""
-    asked = chosen.asked(datetime.now(UTC))
-    return findings_store.findings(opened(url), **asked, newest=MOST_FINDINGS + 1)
+    narrowed = chosen.filters(datetime.now(UTC))
+    return findings_store.findings(opened(url), **narrowed, newest=MOST_FINDINGS + 1)
 
 
 @_kept
@@ -283,12 +283,12 @@ def finding(url: str, number: int) -> tuple[Finding, list[TriageEntry]] | None:
 
 @_kept
 def triage_refused(url: str) -> str:
-    """Why this database lets nobody triage from here; empty where it does."""
+    """Why this database is read-only for the pages; empty where it is not."""
     return findings_store.triage_refusal(opened(url))
 
 
 def triage(url: str, number: int, action: str, who: str, text: str, until: datetime | None) -> None:
-    """Note what somebody did with a finding, and ask anew from then on.
+    """Record an action of a person on a finding, and query anew from then on.
 
     Where people log in it is noted under that name, whatever `who` says. Raises NotAllowed for those who may
     not, or not any more.

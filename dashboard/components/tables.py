@@ -159,11 +159,11 @@ def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
     columns = [("Outcome", False), ("Case", False), ("Why", False), ("Replicates", True), ("Run", False)]
     place = {run: number for number, run in enumerate(dict.fromkeys(summary.id for summary, _ in items))}
     ordered = sorted(items, key=lambda i: (place[i[0].id], wording.status(i[1].status).tone != "bad"))
-    # Replicates of different cases take turns in a run: those alike do not stand beside each other.
-    together: dict[tuple[str, ...], list[tuple[RunSummary, Outcome]]] = {}
+    # Replicates of different cases take turns in a run: those alike are not adjacent.
+    by_kind: dict[tuple[str, ...], list[tuple[RunSummary, Outcome]]] = {}
     for item in ordered:
-        together.setdefault(alike(item), []).append(item)
-    groups = list(together.values())
+        by_kind.setdefault(alike(item), []).append(item)
+    groups = list(by_kind.values())
     rows: list[tuple[str, ...]] = []
     for members in groups[:_FAILURES]:
         summary, outcome = members[0]
@@ -198,7 +198,7 @@ def measurements(run: Run, items: Sequence[Measurement], defined: wording.Defini
     ]
     rows: list[tuple[str, ...]] = []
     # What a word means to another tool our catalogue cannot say.
-    meaning = f"as {teller} tells it" if (teller := run_source.teller(run)) else ""
+    meaning = f"as {teller} reports it" if (teller := run_source.teller(run)) else ""
     ordered = sorted(items, key=lambda m: (m.case, m.environment, wording.metric_place(m.metric)))
     for (key, environment), group in groupby(ordered, key=lambda m: (m.case, m.environment)):
         name = case(run, key, environment)
@@ -317,8 +317,8 @@ def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
     when = f"{wording.utc(summary.started_at)}, {wording.ago(summary.started_at, now)}{_and_took(summary)}"
     torch = f"torch {' '.join(summary.torch_versions) or wording.NONE}"
     hardware = _unlike(summary.hardware, summary.machine)
-    told = (f"on {summary.machine}", hardware, torch, came_from(summary), source)
-    where = " · ".join(part for part in told if part)
+    facts = (f"on {summary.machine}", hardware, torch, came_from(summary), source)
+    where = " · ".join(part for part in facts if part)
     return (
         f"<p>{markup.link('/run', '← All runs')}</p>"
         f'<div class="py-title"><h1>{escape(summary.suite)} <small>{escape(where)}</small></h1> '
@@ -395,5 +395,5 @@ def _before(item: Headline, unit: str, now: datetime) -> str:
     # Another version says that it is another one.
     unlike = item.previous.environment != item.latest.environment and torch == item.latest.torch_version
     other = " · another environment" if unlike else ""
-    told = f"n {item.previous.n} · {torch}{other} · {wording.ago(item.previous.started_at, now)}"
-    return f"{shown}<small>{escape(told)}</small>"
+    text = f"n {item.previous.n} · {torch}{other} · {wording.ago(item.previous.started_at, now)}"
+    return f"{shown}<small>{escape(text)}</small>"

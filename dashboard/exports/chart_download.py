@@ -1,4 +1,4 @@
-"""Charts as files: what the page has beside each one, and what makes the files in the browser, and copies."""
+"""Charts as files: the links next to each chart, and the code in the browser that makes files and copies."""
 
 from functools import cache
 from html import escape

@@ -1,4 +1,4 @@
-"""What the overview asks, kept for a few seconds; the questions raise `db.errors.DatabaseError`."""
+"""The queries of the overview, cached for a few seconds; they raise `db.errors.DatabaseError`."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _FINDINGS = 300
 #: Seconds for which it is not asked again how a night ended that is over.
 _LONG_SECONDS = 600
 
-# Shared and not copied: nobody changes an answer, and copying one takes as long as asking.
+# Shared and not copied: an answer is never changed, and copying one takes as long as a query.
 _kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
 _kept_long = st.cache_resource(ttl=_LONG_SECONDS, show_spinner=False, max_entries=128)
 

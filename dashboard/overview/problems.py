@@ -1,4 +1,4 @@
-"""What did not end ok in the newest nights: what is new first, and what is as the nights before counted."""
+"""Failures of the newest nights: new ones first, and a count of those that failed before."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ class CaseProblem:
 
 
 def needed(outcome: Outcome) -> bool:
-    """Whether an outcome says anything: spare pairs of a comparison are skipped, and nobody misses them."""
+    """Whether an outcome says anything: spare pairs of a comparison are skipped on purpose."""
     return _needed(outcome.status, outcome.reason)
 
 
@@ -51,7 +51,7 @@ def problems(
     found: list[CaseProblem] = []
     for one in parts:
         night = one.night
-        if night is None or not one.asked_for:
+        if night is None or not one.scheduled:
             continue
         task, run = night.task, night.runs[0]
         name = part_label(task.schedule, task.part)
@@ -101,12 +101,12 @@ def causes(items: Iterable[CaseProblem]) -> list[Cause]:
 
     A case that was disturbed in the earlier night too is part of the same cause: the machine is.
     """
-    together: dict[tuple[str, ...], list[CaseProblem]] = defaultdict(list)
+    by_cause: dict[tuple[str, ...], list[CaseProblem]] = defaultdict(list)
     for one in items:
         # A reason of the machine's holds the share of time that each case lost.
         why = () if one.status in DISTURBED else (one.reason, one.since)
-        together[one.part, one.machine, one.run, one.status, *why].append(one)
-    found = [Cause(tuple(own)) for own in together.values() if any(one.since for one in own)]
+        by_cause[one.part, one.machine, one.run, one.status, *why].append(one)
+    found = [Cause(tuple(own)) for own in by_cause.values() if any(one.since for one in own)]
     return sorted(found, key=lambda each: min(_worst_first(one) for one in each.items))
 
 
@@ -155,8 +155,8 @@ def _where(items: Sequence[CaseProblem]) -> str:
     first = items[0]
     new = [one.since for one in items if one.since]
     since = new[0] if len(new) == len(items) else f"{len(new)} of them {new[0]}"
-    told = " · ".join(filter(None, (first.part, first.machine, since)))
-    return f"{markup.link(links.run(first.run), first.run)}<small>{escape(told)}</small>"
+    text = " · ".join(filter(None, (first.part, first.machine, since)))
+    return f"{markup.link(links.run(first.run), first.run)}<small>{escape(text)}</small>"
 
 
 def frame(items: Iterable[CaseProblem]) -> pd.DataFrame:
@@ -172,13 +172,13 @@ def frame(items: Iterable[CaseProblem]) -> pd.DataFrame:
 def _rest(title: str, items: Sequence[CaseProblem]) -> str:
     """A line for many: how they ended, and the runs whose pages list them."""
     counted = Counter(one.status for one in items)
-    told = ", ".join(f"{many:,} {wording.status(status).word}" for status, many in counted.most_common())
+    counts = ", ".join(f"{many:,} {wording.status(status).word}" for status, many in counted.most_common())
     runs: dict[str, str] = defaultdict(str)
     for one in items:
         runs[one.run] = one.part
     some = [markup.link(links.run(run), part) for run, part in list(runs.items())[:_ROWS]]
     more = f" and {len(runs) - _ROWS:,} more" if len(runs) > _ROWS else ""
-    return f'<p class="py-quiet">{escape(title)}: {escape(told)} in {", ".join(some)}{more}</p>'
+    return f'<p class="py-quiet">{escape(title)}: {escape(counts)} in {", ".join(some)}{more}</p>'
 
 
 def _since(ending: OutcomeCount, fell: Collection[str], known: Collection[tuple[str, str]] | None) -> str:

@@ -1,4 +1,4 @@
-"""How each part of a schedule stands this morning: its newest night, those before, whether it is late."""
+"""The status of each track: its newest night, those before, and whether it is late."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -58,18 +58,19 @@ class TrackStatus:
     """A part of a schedule. `tasks` and `nights` are the newest first, and there is at least one of each.
 
     `late` says in a sentence what should have happened and did not, if anything. `waits` is why its newest
-    night waits, None where it does not. `asked_for`: some scheduler still does, as far as anybody can tell.
-    `summary` is the run of the newest task that has one. `coverage` is that of the newest night that is over,
-    None where there is nothing to hold it against. `failed` of its outcomes crashed, were wrong or the like;
-    `disturbed` says how many the machine spoiled, where that is worth a word. `spent` are the seconds of all
-    attempts at the newest task that are over, and how many those are; None before there are any.
+    night waits, None where it does not. `scheduled`: some scheduler still has it in its timetable, as far as
+    is known. `summary` is the run of the newest task that has one. `coverage` is that of the newest night
+    that is over, None where there is nothing to hold it against. `failed` of its outcomes crashed, were
+    wrong or the like; `disturbed` says how many the machine spoiled, where that is worth a word. `spent` are
+    the seconds of all attempts at the newest task that are over, and how many those are; None before there
+    are any.
     """
 
     tasks: tuple[Task, ...]
     nights: tuple[Night, ...]
     late: Outage | None = None
     waits: WaitCause | None = None
-    asked_for: bool = True
+    scheduled: bool = True
     summary: RunSummary | None = None
     coverage: Coverage | None = None
     spent: tuple[float, int] | None = None
@@ -83,25 +84,25 @@ class TrackStatus:
 
     @property
     def name(self) -> tuple[str, str]:
-        """Schedule and part: what tells it from every other."""
+        """Schedule and target: the identity of the track."""
         return self.newest.schedule, self.newest.part
 
     @property
     def state(self) -> str:
         """In a word how it stands: late, what became of its newest night, or not asked for."""
-        if not self.asked_for:
+        if not self.scheduled:
             return "not asked for"
         return "late" if self.late else self.nights[0][1]
 
     @property
-    def forsaken(self) -> bool:
-        """Whether its newest night waits, not for long yet, and nobody is there who could take it up."""
-        return self.asked_for and not self.late and self.waits in ("unscheduled", "no such label")
+    def unschedulable(self) -> bool:
+        """Whether its newest night waits, not for long yet, and no live scheduler could claim it."""
+        return self.scheduled and not self.late and self.waits in ("unscheduled", "no such label")
 
     @property
     def fell(self) -> int:
         """How many cases used to be measured and were not in the newest night."""
-        return len(self.coverage.fell) if self.coverage and self.asked_for else 0
+        return len(self.coverage.fell) if self.coverage and self.scheduled else 0
 
     @property
     def blank(self) -> bool:
@@ -112,8 +113,8 @@ class TrackStatus:
     @property
     def tone(self) -> wording.Tone:
         """How good that is: the worst of its task, of how its cases ended, and of what disturbed them."""
-        tone = "bad" if self.fell or self.forsaken or self.blank else wording.status(self.state).tone
-        spoiled = self.asked_for and (self.failed > 0 or self.disturbed is not None)
+        tone = "bad" if self.fell or self.unschedulable or self.blank else wording.status(self.state).tone
+        spoiled = self.scheduled and (self.failed > 0 or self.disturbed is not None)
         return "odd" if spoiled and tone != "bad" else tone
 
     @property
@@ -140,7 +141,7 @@ class TrackStatus:
     def seriousness(self) -> tuple[int, int, tuple[str, str]]:
         """What sorts parts, the worst first."""
         place = _ORDER.index(self.state) if self.state in _ORDER else 0
-        # What fell, or has nobody, weighs as much as a night that failed.
+        # Lost coverage and an unschedulable night weigh as much as a night that failed.
         return (min(place, 1) if self.tone == "bad" else place, -self.fell, self.name)
 
 
@@ -155,7 +156,7 @@ def standings(
 ) -> list[TrackStatus]:
     """Every part of which there is a task, the worst first; `tasks` and moments come newest first.
 
-    `overdue` are the nights that nobody began, by name.
+    `overdue` are the nights that did not begin, by name.
     """
     tasks = list(tasks)
     parts: dict[tuple[str, str], list[Task]] = defaultdict(list)
@@ -178,11 +179,11 @@ def standings(
         # One that is switched off fires only by hand, and nothing of it is missing.
         silent_since = own[0].due_at if schedule in off else since
         gone = silent_since is not None and now - silent_since > GONE_FOR_GOOD
-        asked_for = (served is None or schedule in served) and not dropped and not gone
+        scheduled = (served is None or schedule in served) and not dropped and not gone
         without = _missed_of(own, missed.get(schedule, ()), fires[schedule])
         nights = sorted(_nights(own, without), reverse=True)[:NIGHTS]
         waits = waiting(own[0], able, busy, now).why if own[0].state == TaskState.WAITING else None
-        found.append(TrackStatus(tuple(own), tuple(nights), late if asked_for else None, waits, asked_for))
+        found.append(TrackStatus(tuple(own), tuple(nights), late if scheduled else None, waits, scheduled))
     return sorted(found, key=lambda one: one.seriousness)
 
 
@@ -229,7 +230,7 @@ def _nights(own: Iterable[Task], missed: Iterable[datetime]) -> list[Night]:
 def _missed_of(
     own: Sequence[Task], missed: Iterable[datetime], fires: Collection[datetime]
 ) -> list[datetime]:
-    """The missed fires of a schedule that would have had a task for a part, as far as anybody can tell.
+    """The missed fires of a schedule that would have had a task for a target, as far as is known.
 
     None before its first task where an earlier one of `fires` had none for it, and none after its newest
     where a later one had none: it joined the schedule meanwhile, or left it.
@@ -254,7 +255,7 @@ def _unplanned(
             living |= {each.schedule} if each.alive else set()
     found: dict[str, datetime] = {}
     for schedule, own in _by_schedule(tasks).items():
-        # Where somebody looks at the clock nothing is missing: what is due is planned within seconds.
+        # Where a scheduler runs nothing is missing: what is due is planned within seconds.
         if schedule in living or schedule in off:
             continue
         due = sorted({task.due_at for task in own} | set(missed.get(schedule, ())), reverse=True)
@@ -265,7 +266,7 @@ def _unplanned(
 
 
 def _served(plan: Sequence[Served]) -> frozenset[str] | None:
-    """The schedules that somebody serves; None where nobody lives who could say so."""
+    """The schedules with a scheduler; None where no scheduler is alive to report them."""
     if not any(each.alive for each in plan):
         return None
     return frozenset(each.schedule for each in plan)

@@ -1,4 +1,4 @@
-"""What a Prometheus server may ask: what succeeded when, what waits, what failed, who is there."""
+"""Metrics for Prometheus: last successes, waiting tasks, failures, and live schedulers."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from records.tasks import TaskState
 #: The text format of Prometheus, version 0.0.4.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-#: Told as 0 where there is none: a rule on a time series that is missing never fires.
+#: Exported as 0 where there is none: a rule on a time series that is missing never fires.
 
 Labels = Mapping[str, str]
 

@@ -1,4 +1,4 @@
-"""What one run says of techniques: each case beside its baseline, with its gains and what it cost."""
+"""The techniques in one run: each case with its baseline, its gains and its cost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class TechniqueResult:
         return gain if gain is not None and gain.ratio is not None else None
 
     @property
-    def tells(self) -> bool:
+    def has_ratio(self) -> bool:
         """Whether it has a ratio of any kind: what was measured without its baseline has none."""
         return any(gain.ratio is not None for gain in self.gains.values())
 
@@ -69,7 +69,7 @@ class TechniqueResult:
 
         What ended well without a partner says nothing of that, nor what was skipped, lost or contended.
         """
-        return self.tells or self.refused or (self.failed is not None and self.failed[0] in BROKEN)
+        return self.has_ratio or self.refused or (self.failed is not None and self.failed[0] in BROKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ class TechniqueRun:
     """What a run says of techniques in one of its environments.
 
     `metrics` are those of every case, under a technique or not; `on_cpu` says that it measured a CPU, which
-    only what ended well tells. `spoilt` are the cases that nothing may be compared with, for a replicate was
-    wrong or ran something else (see `analysis.speedups.refused`). `unreached` are the replicates that a run
-    planned and has not come to, which one that is complete never will.
+    only cases that ended well count. `spoilt` are the cases that nothing may be compared with, for a
+    replicate was wrong or ran something else (see `analysis.speedups.refused`). `unreached` are the
+    replicates that a run planned and has not come to, which one that is complete never will.
     """
 
     run: str
@@ -95,9 +95,9 @@ class TechniqueRun:
     unreached: int = 0
 
     @property
-    def tells(self) -> bool:
+    def has_ratio(self) -> bool:
         """Whether it has a ratio of any case."""
-        return any(one.tells for one in self.brought)
+        return any(one.has_ratio for one in self.brought)
 
 
 def environment_of(run: Run, version: str) -> str | None:
@@ -154,7 +154,7 @@ def best_of(readings: Sequence[TechniqueRun]) -> list[TechniqueResult]:
         for one in reading.brought:
             known = found.get(one.case)
             # What ended well since is not broken any more.
-            if known is None or (not known.settles and (one.tells or (known.failed and one.settles))):
+            if known is None or (not known.settles and (one.has_ratio or (known.failed and one.settles))):
                 found[one.case] = one
     return list(found.values())
 

@@ -1,4 +1,4 @@
-"""What the Trends page shows: read from its address, written back to it."""
+"""The view of the Trends page: read from its address, written back to it."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ AXES = ("date", "version")
 SCALES = ("absolute", "relative")
 POINTS = ("recent", "all")
 
-#: As many lines as there are colours that can be told apart, and as many tracks as there are dashes.
+#: As many lines as there are colours that can be distinguished, and as many tracks as there are dashes.
 MAX_LINES, MAX_TRACKS = charts.MAX_CASES, 6
 #: How many cases a view starts with when the URL names none.
 _FIRST_CASES = 3

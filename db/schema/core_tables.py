@@ -15,7 +15,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.outcomes import OutcomeStatus
 
-# With these the metadata of the base is whole, for whoever makes, checks or grants all tables.
+# With these the metadata of the base is whole, for all code that makes, checks or grants all tables.
 from . import finding_tables as finding_tables
 from . import queue_tables as queue_tables
 from .types import Base, Facts, one_of
@@ -197,7 +197,7 @@ class OutcomeRow(Base):
 
 
 def _of_an_outcome(name: str) -> ForeignKeyConstraint:
-    """That a row stands beside an outcome, under the outcome's own key."""
+    """A row that belongs to an outcome, under the outcome's own key."""
     key = ("run_number", "case_id", "environment_id", "replicate")
     return ForeignKeyConstraint(key, [f"outcome.{column}" for column in key], name=name)
 
@@ -218,7 +218,7 @@ class SamplesRow(Base):
 
 
 class TelemetryRow(Base):
-    """One device's recording beside one outcome; unlike all else it is not kept for ever.
+    """One device's recording of one outcome; unlike all else it is not kept for ever.
 
     What lists show stands in columns of their own and before the blob, so that no list ever reads that.
     """

@@ -1,4 +1,4 @@
-"""What all tables are made of: their base, and types of columns that are alike in both databases."""
+"""The base of all tables, and types of columns that are alike in both databases."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""CSV tables of PyTorch's own benchmarks: what dynamo's runner writes, and the targets kept beside it."""
+"""CSV tables of PyTorch's own benchmarks: what dynamo's runner writes, and the targets kept with it."""
 
 import csv
 import hashlib

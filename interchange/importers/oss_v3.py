@@ -263,7 +263,7 @@ def _texts(record: OssRecord) -> Sequence[Value]:
 
 
 def _failure(texts: Sequence[Value], case: str, meaning: MetricMeaning) -> Failure:
-    """The outcome of a result that is a text; a case of its own, beside that of the numbers.
+    """The outcome of a result that is a text; a case of its own, apart from that of the numbers.
 
     A check that fails would else be hidden by a speed-up of the same model.
     """

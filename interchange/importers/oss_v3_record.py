@@ -92,7 +92,7 @@ class OssRecord:
 
     @property
     def hardware_fingerprint(self) -> str:
-        """What ours says beside the label, which other hardware may share; empty for a record of others."""
+        """What our exports add to the label, which other hardware may share; empty for other tools."""
         found = [extra_text(each, "hardware_fingerprint") for each in self._runners()] if self.is_ours else []
         return "+".join(filter(None, found))
 

@@ -271,7 +271,7 @@ def _points(case: str, at: Value) -> Iterator[Point]:
         unit, better = _unit_and_direction(name, metric)
         values = _values(metric)
         for value in values:
-            # Whoever names a metric knows whether it may be 0.
+            # The script that names a metric knows whether it may be 0.
             if reason := objection(name, unit, better, value, nought=name not in METRICS):
                 raise BadFile(metric.place, reason)
         yield Point(

@@ -166,7 +166,7 @@ def _is_number(text: str) -> bool:
 
 
 def _failures(found: _Found, accumulator: RunAccumulator) -> list[Failure]:
-    """The outcomes of the cases without any number; a text beside numbers is set aside."""
+    """The outcomes of the cases without any number; a text among numbers is set aside."""
     with_numbers = {point.case for point in found.points}
     failures: list[Failure] = []
     for case, texts in found.texts.items():

@@ -1,4 +1,4 @@
-"""How a finding reads, on a terminal and on a page alike: what it is, by how much, and what that means."""
+"""A finding as text, on a terminal and on a page alike: its kind, its size, and what that means."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from records.findings import FindingState, FindingTriage
 
 from .numbers import called, percent
 
-#: What each state of a finding means, for somebody who meets the word for the first time.
+#: What each state of a finding means, for a reader who meets the word for the first time.
 STATES: Mapping[FindingState, str] = {
     FindingState.CANDIDATE: "seen from night to night and not measured again yet: it may be noise",
     FindingState.CONFIRMING: "old and new are being measured against each other now",
@@ -24,8 +24,8 @@ STATES: Mapping[FindingState, str] = {
 }
 #: What each triage means.
 TRIAGES: Mapping[FindingTriage, str] = {
-    FindingTriage.OPEN: "nobody has looked at it",
-    FindingTriage.ACKNOWLEDGED: "somebody looks after it",
+    FindingTriage.OPEN: "not triaged yet",
+    FindingTriage.ACKNOWLEDGED: "a person is working on it",
     FindingTriage.EXPECTED: "known and accepted",
     FindingTriage.FIXED: "called fixed: should it come back, it opens again",
 }

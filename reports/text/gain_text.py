@@ -7,7 +7,7 @@ from analysis.speedups import GainRefusal, NoGain
 
 _CAUSES: Mapping[NoGain, str] = {
     NoGain.NO_BASELINE: "the baseline was not measured",
-    NoGain.NOT_TOGETHER: "not comparable: the two were not measured in one session",
+    NoGain.NOT_ONE_SESSION: "not comparable: the two were not measured in one session",
     NoGain.NO_PAIR: "no replicate of both ended well",
 }
 

@@ -52,12 +52,12 @@ class Pip:
 
 
 def pip_for(recipe: Recipe, base: BasePython) -> Pip:
-    """pip as its user configured it, told of uv's indexes where it knows none, with the recipe's on top."""
+    """pip as its user configured it, with uv's indexes where it has none, and the recipe's in addition."""
     variables = {k: v for k, v in inherited_variables().items() if k not in _REDIRECTING}
     indexes, note = taken_over(os.environ, lambda: _configured(base, variables))
     variables |= indexes
     if recipe.index:
-        # By variable, not by option: an address may hold a password, and options can be seen by everybody.
+        # By variable, not by option: an address may hold a password, and options are visible to all users.
         variables["PIP_INDEX_URL"] = recipe.index
     options = [f"--find-links={link}" for link in recipe.find_links]
     if _needs_nightlies(recipe):

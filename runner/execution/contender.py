@@ -221,7 +221,7 @@ class Contender:
         self._recordings = rows_of(recorded, self._window)
 
     def _discard_disturbed(self) -> None:
-        """Tell the worker to drop a disturbed block from its own counts; it is taken again."""
+        """Have the worker drop a disturbed block from its own counts; it is taken again."""
         if self._blocks.last_is_disturbed:
             self._send(Forget())
 

@@ -42,7 +42,7 @@ class NodeMachines:
     machines: tuple[MachineFacts, ...] = ()
 
     def facts(self) -> list[dict[str, Any]]:
-        """The machines that take part beside this one, for the run's header."""
+        """The machines that take part besides this one, for the run's header."""
         return [
             {
                 "address": node.address,

@@ -12,7 +12,7 @@ from .counters import GpuCounters, HostCounters, Reading
 #: /proc/stat counts in ticks: the difference of two counts of one CPU is off by up to one of them, and by
 #: 0.4 as a standard deviation (the difference of two uniform errors). Over n CPUs that grows with sqrt(n).
 _TICK_NS = 10_000_000
-#: Below this, foreign CPU time cannot be told from counting errors: two standard deviations.
+#: Below this, foreign CPU time cannot be distinguished from counting errors: two standard deviations.
 _MIN_SIGNIFICANT_TICKS = 0.8
 #: Larger than any counting error.
 _CERTAIN_TICKS = 3.0

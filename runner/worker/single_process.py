@@ -59,7 +59,7 @@ class SingleProcess:
 
     def __init__(self, key: CaseKey, device: str, seed: int) -> None:
         if key.axis("compile") != "none":
-            compiling.keep_headers_beside_the_cache()
+            compiling.keep_headers_next_to_the_cache()
         self._device = device
         self._seed = seed
         self.prepared = build(key, device, seed)

@@ -32,7 +32,7 @@ class ConfirmationPlan:
 
     `options` are those that every command about these cases takes: the preset, the files of own cases, and
     the device where it is the CPU. `suite` says how long is measured, `cold` how many pairs compile cold,
-    `also` which metrics have to be judged beside the one that decides an upgrade.
+    `also` which metrics have to be judged besides the one that decides an upgrade.
     """
 
     findings: tuple[Finding, ...]
@@ -87,7 +87,7 @@ def plan_confirmation(
 
 
 def _also(found: Sequence[Finding]) -> tuple[str, ...]:
-    """What must be judged however soon the latency is: of metrics that vary, as two pairs tell the others.
+    """What must be judged however soon the latency is: of metrics that vary, as two pairs decide the others.
 
     One that is neither better nor worse, which schedules could watch once, must not keep others from theirs.
     """

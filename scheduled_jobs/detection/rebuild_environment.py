@@ -19,7 +19,7 @@ from workflows.session_queue import without_again
 class EnvironmentChoice:
     """One side of a session: the `text` of the command, the fingerprint that it should turn out to have.
 
-    `rebuilt` is one that is gone and that its version stands for: what lies beside its PyTorch may differ.
+    `rebuilt` is one that is gone and is built again from its version: its other packages may differ.
     """
 
     text: str

@@ -55,7 +55,7 @@ def _all_of(pattern: str) -> str:
 
 
 def case_files(names: Iterable[str], context: JobContext) -> list[str]:
-    """Files of own cases for a command line; those named by a relative path lie beside pyrometer.toml.
+    """Files of own cases for a command line; relative paths count from the folder of pyrometer.toml.
 
     A machine that is away has a pyrometer.toml of its own, in the folder in which its commands are done.
     """

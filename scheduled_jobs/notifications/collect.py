@@ -40,7 +40,7 @@ from .digest import COUNTED, REPORTED, WAITING, DigestData, DigestProblem, PartR
 DIGEST = "digest"
 RELEASE = "release"
 
-#: How far back a finding may lie that was never told of, and how many digests and other notices are read.
+#: How old an unreported finding may be, and how many digests and other notices are read.
 _BACK = timedelta(days=60)
 _NOTICES = 500
 #: More than these of a night are not looked at one by one.
@@ -49,14 +49,14 @@ _FIRES, _TASKS, _FINDINGS = 300, 500, 10_000
 
 @dataclass(frozen=True, slots=True)
 class EarlierDigests:
-    """What earlier digests said: until when, of which findings, and which coverage the last one told of.
+    """What earlier digests reported: until when, which findings, and the coverage in the last one.
 
-    Of the findings, `as_machines` are those that were told as the machine's and as nothing else.
+    Of the findings, `as_machines` are those that were reported as the machine's and as nothing else.
     `known_since` is from when on all digests were read.
     """
 
     until: datetime | None
-    told: frozenset[int]
+    reported: frozenset[int]
     as_machines: frozenset[int]
     coverage: frozenset[str]
     known_since: datetime
@@ -74,7 +74,7 @@ def usual_span(night: date, timezone: str) -> tuple[datetime, datetime]:
 
 
 def stored_digest(database: Database, night: date) -> Notice | None:
-    """The digest that was made last of a night; None where none was, or so long ago that nobody knows."""
+    """The digest that was made last of a night; None where there is none, or none recent enough."""
     made = (one for one in notices(database, _NOTICES) if one.kind == DIGEST)
     return next((one for one in made if one.facts["night"] == night.isoformat()), None)
 
@@ -94,8 +94,8 @@ def collect_digest_data(
     database: Database, settings: Settings, night: date, since: datetime | None, until: datetime
 ) -> DigestData:
     """What is known of the time after `since` (None: the digest before) and up to `until`, both aware."""
-    told = notices(database, _NOTICES)
-    earlier = before(told, until)
+    notices_made = notices(database, _NOTICES)
+    earlier = before(notices_made, until)
     since = since or earlier.until or until - timedelta(days=1)
     due = {
         name: _of_window(scheduled_runs(database, name, _FIRES), since, until)
@@ -112,7 +112,7 @@ def collect_digest_data(
     by_run: dict[str, list[OutcomeCount]] = defaultdict(list)
     for ending in ended:
         by_run[ending.run].append(ending)
-    here = [ending for task in _runs(own) for ending in by_run[task.run_id or ""]]
+    own_endings = [ending for task in _runs(own) for ending in by_run[task.run_id or ""]]
     over = [task for task in _others(database) if _within(task.ended_at, since, until)]
     return DigestData(
         night=night,
@@ -120,19 +120,19 @@ def collect_digest_data(
         since=since,
         until=until,
         ran=[*(_ran(task, by_run) for _, task in own), *_missed(due.values())],
-        cases=len({ending.case for ending in here}),
-        not_ok=len({ending.case for ending in here if ending.status != OutcomeStatus.OK}),
-        findings=_to_tell(database, still, since, max(until - _BACK, earlier.known_since)),
+        cases=len({ending.case for ending in own_endings}),
+        not_ok=len({ending.case for ending in own_endings if ending.status != OutcomeStatus.OK}),
+        findings=_to_report(database, still, since, max(until - _BACK, earlier.known_since)),
         still=still,
         open=open_regressions(database, until),
-        told=earlier.told,
-        told_as_machines=earlier.as_machines,
+        reported=earlier.reported,
+        reported_as_machines=earlier.as_machines,
         upgrades=[
             _upgraded(database, task)
             for task in over
             if (task.job, task.state) == ("upgrade", TaskState.DONE)
         ],
-        news=_news(told, since, until),
+        notices=_notices(notices_made, since, until),
         changed=_changed(database, parts, own),
         crossed=_crossed(database, since, until),
         outages=outages(database, settings, until),
@@ -141,21 +141,23 @@ def collect_digest_data(
         disturbed=_disturbed(own, by_run),
         disturbed_share=settings.alerts.disturbed_share,
         failed=_failed(over),
-        undelivered=_undelivered(told, since, until),
+        undelivered=_undelivered(notices_made, since, until),
     )
 
 
 def before(newest: Sequence[Notice], until: datetime) -> EarlierDigests:
-    """What earlier digests told, of the `newest` notices, which are sorted newest first."""
+    """What earlier digests reported, of the `newest` notices, which are sorted newest first."""
     made = [
         one for one in newest if one.kind == DIGEST and datetime.fromisoformat(one.facts["until"]) < until
     ]
     as_machines = [_as_machines(one) for one in made]
-    told = [frozenset(map(int, one.facts["ids"])) - own for one, own in zip(made, as_machines, strict=True)]
+    reported = [
+        frozenset(map(int, one.facts["ids"])) - own for one, own in zip(made, as_machines, strict=True)
+    ]
     last = made[0] if made else None
     return EarlierDigests(
         until=datetime.fromisoformat(last.facts["until"]) if last else None,
-        told=frozenset().union(*told),
+        reported=frozenset().union(*reported),
         as_machines=frozenset().union(*as_machines),
         coverage=frozenset(last.facts["coverage"]) if last else frozenset(),
         known_since=newest[-1].made_at if len(newest) == _NOTICES else until - _BACK,
@@ -163,7 +165,7 @@ def before(newest: Sequence[Notice], until: datetime) -> EarlierDigests:
 
 
 def _as_machines(made: Notice) -> frozenset[int]:
-    """The findings that a digest told as the machine's; of an earlier Pyrometer's, those that it named."""
+    """The findings that a digest reported as the machine's; of an earlier Pyrometer, those that it named."""
     ids = made.facts.get("machine_ids")
     if ids is None:
         ids = [moved["finding"] for group in made.facts.get("machine", ()) for moved in group["top"]]
@@ -172,8 +174,8 @@ def _as_machines(made: Notice) -> frozenset[int]:
 
 def _measuring(database: Database, settings: Settings) -> list[str]:
     """The schedules that measure: those of these settings and those that other machines have."""
-    here = {name for name, schedule in settings.schedules.items() if schedule.job == "measure"}
-    return sorted(here | {task.schedule for task in measuring_tasks(database)})
+    configured = {name for name, schedule in settings.schedules.items() if schedule.job == "measure"}
+    return sorted(configured | {task.schedule for task in measuring_tasks(database)})
 
 
 def _of_window(newest: Iterable[ScheduledRun], since: datetime, until: datetime) -> list[ScheduledRun]:
@@ -242,9 +244,9 @@ def _changed(
             continue
         earlier = runs_before(task, parts[task.schedule, task.part])
         before = next((run for run in earlier if _machine_of(database, run) == task.machine), None)
-        if before and (told := border(run_changes(database, before, task.run_id))):
-            found[task.machine] = told
-    return [f"machine {machine}: {told}" for machine, told in sorted(found.items())]
+        if before and (changes := border(run_changes(database, before, task.run_id))):
+            found[task.machine] = changes
+    return [f"machine {machine}: {changes}" for machine, changes in sorted(found.items())]
 
 
 def _crossed(database: Database, since: datetime, until: datetime) -> list[BorderChange]:
@@ -284,13 +286,13 @@ def _disturbed(
     return [disturbed(machine, counts) for machine, counts in sorted(machines.items())]
 
 
-def _to_tell(
+def _to_report(
     database: Database, still: Iterable[Finding], since: datetime, known_since: datetime
 ) -> list[Finding]:
     """The findings of the time of which all digests are known, and open ones whose silence ended tonight."""
     recent = findings(database, states=(*REPORTED, *WAITING, *COUNTED), since=known_since, newest=_FINDINGS)
-    heard = [one for one in still if one.muted_until is not None and one.muted_until > since]
-    return list({one.id: one for one in (*heard, *recent)}.values())
+    unmuted = [one for one in still if one.muted_until is not None and one.muted_until > since]
+    return list({one.id: one for one in (*unmuted, *recent)}.values())
 
 
 def _others(database: Database) -> list[Task]:
@@ -333,7 +335,7 @@ def _failed(over: Iterable[Task]) -> list[DigestProblem]:
     return found
 
 
-def _news(newest: Iterable[Notice], since: datetime, until: datetime) -> list[str]:
+def _notices(newest: Iterable[Notice], since: datetime, until: datetime) -> list[str]:
     return [one.title for one in newest if one.kind == RELEASE and _within(one.made_at, since, until)]
 
 

@@ -170,7 +170,8 @@ def _asset() -> "AppriseAsset":
     from apprise import AppriseAsset
 
     # No picture from elsewhere, no advertisement, and no ":bug:" of a case's text turned into a sign. Where a
-    # redirect is followed, what was posted is asked for instead, and nobody was told who seems to be.
+    # redirect is followed, the client sends GET instead of POST, and the message is lost although it seems
+    # delivered.
     return AppriseAsset(
         app_id="Pyrometer",
         app_desc="Pyrometer",

@@ -114,7 +114,7 @@ class Service:
         with suppress(BlockingIOError):
             os.write(self.waker, b".")
 
-    def run(self, asked: Callable[[], bool], *, once: bool = False) -> None:
+    def run(self, stop_requested: Callable[[], bool], *, once: bool = False) -> None:
         """Work until `asked` returns True; with `once`, until nothing is left to do.
 
         What runs then is asked to keep what it has, and given back. A database that is away is waited for;
@@ -124,7 +124,7 @@ class Service:
         self._once = once
         self._start_jobs()
         try:
-            while not asked() and not self._finished:
+            while not stop_requested() and not self._finished:
                 self._raise_failure()
                 if self._wait(TICK_SECONDS):
                     self._run_now("claim")
@@ -258,7 +258,7 @@ class Service:
     def _beat(self) -> None:
         """Write who is there and which attempts live, and stop those that are no longer ours."""
         database = self._opened()
-        self._pool.tell(database, self._facts, self._around.version)
+        self._pool.report(database, self._facts, self._around.version)
         alive = [work for work in self._pool.works() if not work.fenced and work.ending is None]
         ours = beat_all(database, [work.token for work in alive])
         for work in alive:

@@ -116,7 +116,7 @@ def _hearing(context: JobContext, on_event: OnEvent) -> OnEvent:
     """Logs what a child waits for before it measures, and forwards every event."""
     waits = False
 
-    def heard(event: Mapping[str, Any]) -> None:
+    def receive(event: Mapping[str, Any]) -> None:
         nonlocal waits
         if event.get("event") == "waiting":
             waits = True
@@ -127,7 +127,7 @@ def _hearing(context: JobContext, on_event: OnEvent) -> OnEvent:
             context.waits("")
         on_event(event)
 
-    return heard
+    return receive
 
 
 def _known_run(task: Task, context: JobContext) -> str | None:
@@ -177,15 +177,15 @@ def store_runs(context: JobContext, *runs: str) -> None:
         STORE_QUEUE.remove(runs)
         with context.open_database() as database:
             for done in ingest_pending(context.data_dir, database, runs):
-                _tell(context, done)
+                _report(context, done)
             if STORE_QUEUE:
                 return
             for done in ingest_pending(context.data_dir, database):
-                _tell(context, done)
+                _report(context, done)
                 if STORE_QUEUE:
                     return
 
 
-def _tell(context: JobContext, done: Ingested | JournalError) -> None:
+def _report(context: JobContext, done: Ingested | JournalError) -> None:
     if isinstance(done, JournalError):
         context.say(f"{done}; it is left alone")

@@ -150,7 +150,7 @@ def _in_one(database: Database) -> int:
 
 _OUTCOME = ("night-2", MLP, NEW.fingerprint, 0)
 
-#: How each function is called; the last ones delete. An answer that is not empty tells more.
+#: How each function is called; the last ones delete. An answer that is not empty is a better test.
 CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     store.save_run: lambda database: store.save_run(database, a_run("more", started_at=a_night(4))),
     store.save_outcomes: lambda database: store.save_outcomes(database, "more", [an_outcome(), an_outcome()]),
@@ -265,7 +265,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         history.measured_for(database, ["night-0", "night-2"]),
         key=lambda one: (one.run, one.environment),
     ),
-    run_changes.changes_beside: lambda database: run_changes.changes_beside(
+    run_changes.changes_around: lambda database: run_changes.changes_around(
         database, [[("night-0", OLD.fingerprint), ("night-1", NEW.fingerprint)]]
     ),
     run_changes.run_changes: lambda database: run_changes.run_changes(database, "night-0", "night-1"),

@@ -1,6 +1,6 @@
-"""Every schema there ever was becomes today's, and nobody is left with half of one.
+"""Every earlier schema is migrated to today's, and no database is left with half of one.
 
-Whoever adds a revision adds a file here too: `old_databases/REVISION.db`, made by the program as it was
+A new revision needs a file here too: `old_databases/REVISION.db`, made by the program as it was
 before, with `python tests/db/test_migrations.py FILE`.
 """
 

@@ -27,14 +27,15 @@ _OLD_OPTIONS = {"--profile": "--preset"}
 class Step:
     """A comparison that was made, or could not be: two candidates by position, and what it has said.
 
-    `told` is for people. `run` is the upgrade that measured it, empty where nothing could be measured; then
-    `evidence`, the case as a report has it, and `changes` between the environments are empty as well.
+    `message` is the result as a sentence (`told` in the file). `run` is the upgrade that measured it, empty
+    where nothing could be measured. Then `evidence`, the case as a report has it, and `changes` between the
+    environments are empty as well.
     """
 
     old: int
     new: int
     said: Said
-    told: str
+    message: str
     run: str = ""
     command: str = ""
     evidence: Mapping[str, Any] | None = None
@@ -100,6 +101,8 @@ class Bisection:
         body = asdict(self)
         for key, stored in _STORED.items():
             body[stored] = body.pop(key)
+        for step in body["steps"]:
+            step["told"] = step.pop("message")
         return {**body, "harness": {**asdict(self.harness), "path": str(self.harness.path)}}
 
     @staticmethod
@@ -131,7 +134,7 @@ class Bisection:
 
 def _step(body: Mapping[str, Any]) -> Step:
     values: dict[str, Any] = dict(body)
-    values["changes"] = tuple(body["changes"])
+    values |= {"message": values.pop("told"), "changes": tuple(body["changes"])}
     return Step(**values)
 
 
@@ -162,7 +165,7 @@ class Shelf:
 
     @contextmanager
     def held(self, name: str) -> Generator[None]:
-        """Nobody else goes on with it meanwhile; raises CannotResume where somebody does."""
+        """Hold the lock of the bisection; raises CannotResume where another process holds it."""
         lock = self._folder / f"{name}.lock"
         with lock_file(lock) as locked:
             if not locked:

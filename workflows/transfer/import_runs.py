@@ -1,4 +1,4 @@
-"""From files of other machines and other tools to the database: as often as one likes, and once."""
+"""Import files of other machines and other tools into the database; importing one again changes nothing."""
 
 import shutil
 import tempfile
@@ -33,7 +33,7 @@ from .metric_definitions import Definitions
 #: Facts nested deeper than this are refused: they would exceed the recursion limit of a reader.
 _DEEPEST = 32
 _REST = "importing the file again stores the rest"
-#: Bytes of a file that tell a journal.
+#: The bytes of a file by which a journal is recognised.
 _SNIFFED = 64
 
 #: Called with how many runs of a file are stored.
@@ -174,7 +174,7 @@ class _Keeping:
         self._defined = 0
 
     def taken(self, parts: Iterable[Imported]) -> Iterator[_Taken]:
-        """The runs, while what stands beside them is taken note of: it may be the next run's already."""
+        """The runs; notes of the reader are collected meanwhile, also those of the next run."""
         for part in parts:
             self.problems += part.set_aside
             self._definitions.add(part.metrics)
@@ -329,12 +329,12 @@ def submit(
 
 def machine_of(gpus: Sequence[Gpu], name: str | None = None, hardware: str | None = None) -> Machine:
     """This machine with these GPUs, as runs of ours describe it; or one of another name or other hardware."""
-    here = machine.describe(list(gpus))
+    facts = machine.describe(list(gpus))
     if hardware is not None:
-        return machine_called(name or here.name, hardware)
-    made = Hardware(here.hardware_fingerprint, here.hardware_label, here.hardware)
+        return machine_called(name or facts.name, hardware)
+    made = Hardware(facts.hardware_fingerprint, facts.hardware_label, facts.hardware)
     if name is None:
-        return Machine(here.fingerprint, here.name, made)
+        return Machine(facts.fingerprint, facts.name, made)
     return Machine(digest("machine", name, made.fingerprint), name, made)
 
 

@@ -118,7 +118,7 @@ def merged(one: ImportedRun, database: Database, *, more: bool = False) -> Added
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What the database holds of a run, and of the cases that a piece tells of."""
+    """What the database holds of a run, and of the cases that a piece contains."""
 
     run: Run
     outcomes: Mapping[Key, Outcome]
@@ -163,7 +163,7 @@ def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database, more: b
 
 
 def _more_of_a_foreign_run(one: ImportedRun, stored: _Stored, database: Database, more: bool) -> Added:
-    """Another file, or the same one again, of a run that only files tell of."""
+    """Another file, or the same one again, of a run that comes from files only."""
     outcomes, added = stored.outcomes, stored.added(one)
     gained = _gaining(one, outcomes)
     otherwise: list[str] = []

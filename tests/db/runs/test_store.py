@@ -275,7 +275,7 @@ def test_nothing_to_store_is_no_mistake(database: Database) -> None:
     store.save_measurements(database, "run-1", list[Measurement]())
 
 
-def test_the_parts_of_a_case_are_kept_beside_its_key(database: Database) -> None:
+def test_the_parts_of_a_case_are_stored_with_its_key(database: Database) -> None:
     store.save_run(database, a_run())
     store.save_outcomes(database, "run-1", [an_outcome(BERT), an_outcome("lstm_lm/infer/-/eager")])
     with database.reading() as connection:
@@ -362,7 +362,7 @@ def test_a_host_measured_with_other_hardware_has_series_of_its_own(database: Dat
         ({"preset": a_preset("loud"), "suite": "another"}, "suite and another preset"),
     ],
 )
-def test_two_runs_of_one_name_are_never_put_together(
+def test_two_runs_of_one_name_are_never_merged(
     database: Database, otherwise: dict[str, Any], what: str
 ) -> None:
     store.save_run(database, a_run("night"))
@@ -395,6 +395,6 @@ def test_a_fingerprint_that_stands_for_something_else_is_refused(
 
 
 def test_records_need_no_sqlalchemy() -> None:
-    """Whoever only looks at records and errors need not load the database's libraries."""
+    """Importing records and errors does not load the database's libraries."""
     code = "import sys, records.runs, db.errors; sys.exit('sqlalchemy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

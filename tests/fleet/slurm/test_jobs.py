@@ -103,7 +103,7 @@ def test_a_job_that_waits_is_taken_out_of_the_queue(at_slurm: Site, cluster: Slu
     cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
     until(lambda: cluster.jobs("--states=RUNNING"), "another one's job has the node")
     with under_way(lambda: at_slurm.measure("quick", name="alpha")) as future:
-        until(lambda: "waits in Slurm's queue" in at_slurm.all_told(), "it waits")
+        until(lambda: "waits in Slurm's queue" in at_slurm.accounting_log(), "it waits")
         at_slurm.stop.set()
     with pytest.raises(Stopped):
         future.result()

@@ -49,7 +49,7 @@ def test_a_node_that_goes_down_before_the_job_began_is_not_waited_for(
     cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
     until(lambda: cluster.jobs("--states=RUNNING"), "another one's job has the node")
     with under_way(lambda: at_slurm.measure("quick", name="alpha")) as future:
-        until(lambda: "waits in Slurm's queue" in at_slurm.all_told(), "it waits")
+        until(lambda: "waits in Slurm's queue" in at_slurm.accounting_log(), "it waits")
         cluster.set_node("alpha", "drain", "its fan is loud")
     with pytest.raises(ChildLost, match=r"in Slurm it is draining \(its fan is loud\)"):
         future.result()

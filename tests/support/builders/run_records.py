@@ -40,7 +40,7 @@ def a_machine(name: str = "bench-1", hardware: str = "Xeon 6430, 2 cores") -> Ma
 
 
 def an_environment(torch_version: str = "2.13.0+cpu", name: str | None = None) -> Environment:
-    """An environment, named after its PyTorch unless told otherwise."""
+    """An environment, named after its PyTorch by default."""
     name = name or f"torch-{torch_version}"
     return Environment(
         fingerprint=f"environment-{name}-{torch_version}",
@@ -70,7 +70,7 @@ def a_run(
     planned: int = 3,
     notes: tuple[str, ...] = (),
 ) -> Run:
-    """A run of `suite`; ended after ten minutes unless it is still running. Its `id` tells its source."""
+    """A run of `suite`; ended after ten minutes unless it is still running. Its `id` names its source."""
     source, source_format = source_of_old_run(id)
     return Run(
         id=id,

@@ -13,7 +13,7 @@ from fleet.engine import AgentRefused, EngineAway, NodeLost, NodeSeen, NodeSilen
 from runner import journal
 from support.builders.journals import a_header
 from support.fakes.pyrometer_run import ENVIRONMENT, HEADER, plan
-from support.servers.schedulers import NOBODY
+from support.servers.schedulers import NO_COMMAND
 
 AN_ENVIRONMENT = {
     "name": "an environment",
@@ -26,7 +26,7 @@ AN_ENVIRONMENT = {
 class Node:
     """A folder with a pyrometer.toml, data of its own, and an agent whose `pyrometer` measures nothing."""
 
-    def __init__(self, folder: Path, name: str, *labels: str, command: Sequence[str] = NOBODY) -> None:
+    def __init__(self, folder: Path, name: str, *labels: str, command: Sequence[str] = NO_COMMAND) -> None:
         self.folder, self.name, self.data_dir = folder / name, name, folder / name / "data"
         self.data_dir.mkdir(parents=True)
         header = a_header("", plan(), environments=(AN_ENVIRONMENT,)).to_body()
@@ -62,7 +62,7 @@ class LoopbackEngine:
     """
 
     def __init__(self, *nodes: Node) -> None:
-        self.nodes_here = {node.name: node for node in nodes}
+        self.own_nodes = {node.name: node for node in nodes}
         self.labels: dict[str, Mapping[str, str]] = {}
         self.lost_every = self.twice_every = self.late_every = 0
         self.gone: set[str] = set()
@@ -78,7 +78,7 @@ class LoopbackEngine:
 
     def nodes(self) -> Sequence[NodeSeen]:
         self._there()
-        alive = [name for name in self.nodes_here if name not in self.gone]
+        alive = [name for name in self.own_nodes if name not in self.gone]
         return [NodeSeen(f"id-{name}", name, self.labels.get(name, {})) for name in alive]
 
     def call(self, node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
@@ -119,9 +119,9 @@ class LoopbackEngine:
         text = json.dumps(arguments)
 
         def carry() -> Mapping[str, Any]:
-            agent = self.nodes_here[name].agent
+            agent = self.own_nodes[name].agent
             answer = json.dumps(agent.answer(method, json.loads(text)))
-            if self.nodes_here[name].agent is not agent:
+            if self.own_nodes[name].agent is not agent:
                 raise NodeSilent("the agent died over it")
             self.largest = max(self.largest, len(answer))
             return dict(json.loads(answer))
