@@ -154,7 +154,7 @@ def overdue_nights(
 def recovered(
     kind: str, name: str, since: datetime, seen: Iterable[SchedulerSeen], measuring: Iterable[Task]
 ) -> bool:
-    """Whether what fell silent was heard of since, and did not merely stop being waited for."""
+    """Whether a silent machine or schedule is back, and did not merely stop being waited for."""
     if kind == "machine":
         return any(one.machine == name and one.seen_at > since for one in seen)
     return any(
@@ -183,7 +183,7 @@ def present(living: Sequence[SchedulerSeen]) -> list[SchedulerSeen]:
 
 @dataclass(frozen=True, slots=True)
 class EligibleMachines:
-    """Who takes up tasks: the names of the machines, `every` one of them and by what they are asked by."""
+    """The machines that claim tasks: the names of `every` one of them, and the names by label."""
 
     every: tuple[str, ...]
     by_label: Mapping[str, tuple[str, ...]]
@@ -238,7 +238,7 @@ def unplanned_since(due: Sequence[datetime], announced: Iterable[datetime], now:
 
 
 def unplanned(name: str, since: datetime, now: datetime, hours: int) -> Outage | None:
-    """The silence of a part whose schedule should have fired more than so many hours ago; else None.
+    """The outage of a target whose schedule should have fired more than so many hours ago; else None.
 
     After `GONE_FOR_GOOD` it is not waited for any more.
     """
@@ -311,7 +311,7 @@ def disturbed(machine: str, counts: Iterable[Mapping[OutcomeStatus, int]]) -> Di
 
 
 def part_label(schedule: str, part: str) -> str:
-    """A part of a schedule for people: `nightly (2.13.0@h200)`, and nothing that is said twice."""
+    """The name of a target: `nightly (2.13.0@h200)`, without repetitions."""
     if part == schedule or part.startswith(f"{schedule}@"):
         return part
     return f"{schedule} ({part})" if part else schedule

@@ -28,7 +28,7 @@ _FIRST_YEAR = 2000
 
 @dataclass(frozen=True, slots=True)
 class Value(JsonValue):
-    """A value out of a file with its place; asked for what it is not, it raises BadFile."""
+    """A value out of a file with its place; reading it as another type raises BadFile."""
 
     place: SourcePlace
 

@@ -93,7 +93,7 @@ def group_of(state: FindingState, direction: str, *, silenced: bool) -> FindingG
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A finding as it stands; what NewFinding has means the same here.
+    """A finding with its present state; fields of NewFinding mean the same here.
 
     `at` and `before` are when the two runs started. `muted_until` silences the report about it and changes
     nothing else. `returns_of` is the id of a finding that was fixed before.
@@ -129,7 +129,7 @@ class Finding:
     returns_of: int | None = None
 
     def silenced(self, now: datetime) -> bool:
-        """Whether people know it already, or want to hear nothing of it for now."""
+        """Whether it is triaged, or muted at present."""
         return self.triage != FindingTriage.OPEN or (self.muted_until is not None and self.muted_until > now)
 
     def group(self, now: datetime) -> FindingGroup:

@@ -49,7 +49,7 @@ class BodyPlace:
 
 @dataclass(frozen=True, slots=True)
 class JsonValue:
-    """A value out of a JSON document with its place; read as what it is not, it raises the place's error."""
+    """A value out of a JSON document with its place; reading it as another type raises the place's error."""
 
     value: Any
     place: JsonPlace
@@ -62,7 +62,7 @@ class JsonValue:
         return {name: type(self)(value, self.place.at(name)) for name, value in members.items()}
 
     def list(self) -> Sequence[Self]:
-        """The elements of a list, each made when it is asked for: a small file holds millions."""
+        """The elements of a list, each made when it is read: a small file holds millions."""
         if not isinstance(self.value, list):
             raise self.wrong("a list")
         return _Elements(self, cast("list[Any]", self.value))

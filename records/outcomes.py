@@ -203,7 +203,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
-    """A metric that came from outside and is in no catalogue of ours. `better`: lower, higher or neither."""
+    """The definition of an imported metric that our catalogue lacks. `better`: lower, higher or neither."""
 
     name: str
     title: str

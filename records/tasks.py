@@ -40,7 +40,7 @@ class NewTask:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task as it stands.
+    """A task with its present state.
 
     `attempts` counts those that were not given back unfinished. `token` is the fence of the attempt that is
     running, None when none is. `started_at` is when the newest attempt began, `ended_at` when the task was
@@ -68,7 +68,7 @@ class Task:
 
     @property
     def superseded(self) -> bool:
-        """Whether a later one stands for it: it is cancelled, but not by people."""
+        """Whether a later task replaced it: it is cancelled, but not by people."""
         return self.state == TaskState.CANCELLED and self.error == SUPERSEDED
 
     @property

@@ -58,7 +58,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class TelemetryWindow:
-    """One recording as in a list: whose it is, and what it comes to.
+    """One recording as in a list: its run, case and device, and its summary.
 
     `started_at` is the run's, `environment` a fingerprint. `seconds` go from the first row's start to the
     last one's end. `utilisation` (%) is the mean of the source `rung`: SM utilisation for `gpm` and `dcgm`,

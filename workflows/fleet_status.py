@@ -129,7 +129,7 @@ class FleetStatus:
 def fleet_status(
     seen: Iterable[SchedulerSeen], reporting: Sequence[SchedulerSeen], running: Iterable[Task], now: datetime
 ) -> FleetStatus:
-    """The status made of all schedulers that are known, those `heard` of lately, and what runs."""
+    """The status from all known schedulers, those `reporting` lately, and running tasks."""
     seen, running, living = tuple(seen), list(running), present(reporting)
     owners = {one.owner for one in living}
     away = [one for one in seen if one.owner not in owners]

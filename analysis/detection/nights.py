@@ -32,7 +32,7 @@ class NightValue:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an interleaved session said of a change: `confirmed` it, or refuted it.
+    """The decision of an interleaved session on a change: `confirmed`, or refuted.
 
     `index` is the night that the change was reported for, `night` the newest one when the session was
     measured. Nights after `night` are judged with this known. What stayed unclear is no decision.

@@ -35,7 +35,7 @@ _NOTHING = "-"
 
 
 def nodes_table(found: FleetReport) -> Table:
-    """Each machine: what it does, what it is asked by, what it is."""
+    """Each machine: its task, its labels, its hardware."""
     listed = table("machine", "state", "does", "asked by", "hardware", "version")
     for node in found.nodes:
         doing = [f"task {task.id}: {part_label(task.schedule, task.part)}" for task in node.doing]
@@ -118,7 +118,7 @@ Ports = Annotated[
     ),
 ]
 
-_HEAD_HELP = f"""Be the head of a fleet, which machines join, until Ctrl-C or SIGTERM. It measures nothing.
+_HEAD_HELP = f"""Run the head of a fleet, which machines join, until Ctrl-C or SIGTERM. It measures nothing.
 
 \b
 [fleet]                        in pyrometer.toml
@@ -252,7 +252,7 @@ def drain_node(
     node: Annotated[str, typer.Argument(help="a machine of the fleet, by its name")],
     undone: Annotated[bool, typer.Option("--undo", help="let it have tasks again")] = False,
 ) -> None:
-    """Give a machine no new task: what it has it finishes, then it may be stopped or upgraded."""
+    """Give a machine no new tasks: it finishes those it has, then it may be stopped or upgraded."""
     with in_one_sentence():
         app_context = context()
         data_dir = app_context.places.data_dir

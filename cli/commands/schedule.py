@@ -148,7 +148,7 @@ def fleet_of(app_context: AppContext, log: Log, *, settled: bool) -> FleetHosts 
 
 
 def check_schedules(settings: Settings) -> None:
-    """Raise UsageError for the first schedule whose suite, preset, environments or metrics there are not."""
+    """Raise UsageError for the first schedule with an unknown suite, preset, environment or metric."""
     for name, schedule in settings.schedules.items():
         environments = [schedule.old, schedule.new] if schedule.job == "upgrade" else schedule.environments
         try:
@@ -164,7 +164,7 @@ def check_schedules(settings: Settings) -> None:
 
 
 class Reread:
-    """The settings as the file has them now; one that makes no sense is said once, and the old ones stay."""
+    """The settings as the file has them now; an error in it is reported once, and the old settings stay."""
 
     def __init__(self, settings: Settings, log: Log) -> None:
         self._settings, self._log = settings, log
@@ -207,7 +207,7 @@ _OPEN = (TaskState.WAITING, TaskState.RUNNING)
 
 @app.command("list")
 def list_schedules(as_json: Json = False) -> None:
-    """Every schedule, the built-in ones too: when it fires next, what came of it last, what waits."""
+    """Every schedule, the built-in ones too: when it fires next, its last result, what waits."""
     with in_one_sentence():
         app_context = context(reading=True)
         check_schedules(app_context.settings)
@@ -266,7 +266,7 @@ def _row(name: str, schedule: ScheduleSettings | None, place: tzinfo, now: datet
 def _state(
     name: str, last: Mapping[tuple[str, str], Task], open_tasks: Iterable[Task], place: tzinfo
 ) -> dict[str, Any]:
-    """What came of a schedule's newest fire that is over, and what of it waits or runs."""
+    """The result of a schedule's newest fire that is over, and its waiting or running tasks."""
     ended = [task for (of, _), task in last.items() if of == name]
     newest = max((task.due_at for task in ended), default=None)
     latest = [task for task in ended if task.due_at == newest]
@@ -292,7 +292,7 @@ def fire(
     name: Annotated[str, typer.Argument(help="a schedule, or detect:NAME")],
     as_json: Json = False,
 ) -> None:
-    """Have a schedule done now: whichever scheduler is there takes it up, this command does not wait."""
+    """Trigger a schedule now: a running scheduler does its tasks, and this command does not wait."""
     with in_one_sentence():
         app_context = context()
         check_schedules(app_context.settings)

@@ -95,7 +95,7 @@ def print_report(console: Console, loaded: LoadedRun) -> None:
 
 
 def _so_far(loaded: LoadedRun, summary: str) -> str:
-    """How far a run is that goes on."""
+    """The progress of a run that is not over."""
     done = len(loaded.result.outcomes)
     head = f"run {loaded.result.run} is running, {_when(loaded)}: "
     if done:

@@ -32,7 +32,7 @@ def unanswered(ask: str, *, page: bool) -> Response:
 
 
 def unauthorised() -> Response:
-    """The answer to a reader of /metrics who brings no token, or another one."""
+    """The answer to a request for /metrics without the token, or with another one."""
     headers = _KEPT_NOWHERE | {"www-authenticate": 'Bearer realm="pyrometer"'}
     return PlainTextResponse("The metrics are for those who bring their token.\n", 401, headers)
 

@@ -27,7 +27,7 @@ def held() -> AccessRules:
 
 
 def stamp() -> str | None:
-    """What the gate says of who reads this page; only the gate can send that header."""
+    """The header with which the middleware names the reader; only the middleware can send it."""
     return st.context.headers.get(STAMP)
 
 

@@ -63,7 +63,7 @@ def recent_runs(url: str, limit: int, offset: int = 0, only: RunsOnly | None = N
 
 
 def every_run(url: str, only: RunsOnly) -> list[RunSummary]:
-    """All runs of a kind, newest first, asked anew and in parts: for a file, which holds all of them."""
+    """All runs of a kind, newest first, queried anew and in parts: for a file with all of them."""
     found: dict[str, RunSummary] = {}
     for offset in count(0, _RUNS_AT_ONCE):
         part = queries.recent_runs(opened(url), limit=_RUNS_AT_ONCE, offset=offset, only=only)

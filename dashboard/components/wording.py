@@ -267,7 +267,7 @@ def device(name: str, uuid: str) -> tuple[str, str]:
 
 
 def window_in_words(name: str, panels: Sequence[str], rows: int, seconds: float) -> str:
-    """What the charts of a telemetry window show, for those who cannot see them."""
+    """The charts of a telemetry window in words, for screen readers."""
     return f"{name}, {plural(rows, 'row')} in {quantity(seconds, 's')}: {'; '.join(panels)}"
 
 

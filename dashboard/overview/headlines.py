@@ -102,7 +102,7 @@ class CaseNight:
 
     @property
     def verdict(self) -> str:
-        """In a word or two how the case stands; worse and better are what is confirmed and still there."""
+        """The status of the case in a word or two; worse and better are confirmed and still there."""
         if self.finding is not None:
             return self.finding.direction if self.left else "less last night"
         if self.against is None or self.against.band is None:
@@ -337,7 +337,7 @@ def _row(part: TrackStatus, one: CaseNight) -> dict[str, object]:
 
 
 def _point_of(points: Iterable[SeriesPoint], run: str) -> SeriesPoint | None:
-    """The point in a run; of several environments the one given last speaks."""
+    """The point in a run; of several environments the one given last counts."""
     return next((point for point in reversed(tuple(points)) if point.run == run), None)
 
 

@@ -38,7 +38,7 @@ _kept_long = st.cache_resource(ttl=_LONG_SECONDS, show_spinner=False, max_entrie
 
 @dataclass(frozen=True, slots=True)
 class OverviewData:
-    """What schedules and schedulers have come to. `parts` and `silent` come with the worst first.
+    """The status of schedules and schedulers. `parts` and `silent` have the worst first.
 
     `parts` have no results yet: those cost a question each.
     """
@@ -52,7 +52,7 @@ class OverviewData:
 
 @_kept
 def morning(url: str) -> OverviewData:
-    """How every part of every schedule stands, and who is there to go on."""
+    """The status of each target of each schedule, and the live schedulers."""
     database, now = opened(url), datetime.now(UTC)
     tasks = recent_nights(database, now)
     missed = queue_queries.missed_fires(database, {task.schedule for task in tasks}, now - _BACK)

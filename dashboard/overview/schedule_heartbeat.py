@@ -50,7 +50,7 @@ def served(seen: Sequence[SchedulerSeen], now: datetime, silent_minutes: int) ->
 
 
 def _about(body: Mapping[str, Any], zone: str) -> Served:
-    """What is served, without who serves it."""
+    """A timetable, without its scheduler."""
     return Served(
         schedule=str(body.get("schedule") or ""),
         job=str(body.get("job") or ""),

@@ -49,7 +49,7 @@ _ORDER = (
 )
 _MISSING = (TaskState.FAILED, TaskState.LOST, "missed", TaskState.CANCELLED)
 
-#: When a night was due, and what became of it.
+#: When a night was due, and its result.
 Night = tuple[datetime, str]
 
 
@@ -89,7 +89,7 @@ class TrackStatus:
 
     @property
     def state(self) -> str:
-        """In a word how it stands: late, what became of its newest night, or not asked for."""
+        """Its status in a word: late, the state of its newest night, or not scheduled any more."""
         if not self.scheduled:
             return "not asked for"
         return "late" if self.late else self.nights[0][1]

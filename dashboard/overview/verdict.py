@@ -83,7 +83,7 @@ class OverviewVerdict:
 def verdict(
     parts: Sequence[TrackStatus], silent: Sequence[Outage], found: NewFindings, newly_failed: int = 0
 ) -> OverviewVerdict:
-    """What the nights, the machines and the findings come to together.
+    """The verdict over the nights, the machines and the findings.
 
     So many cases have `newly_failed`, perhaps with some of their replicates only, and are no case that fell.
     """

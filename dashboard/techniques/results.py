@@ -172,7 +172,7 @@ def eager_of(readings: Sequence[TechniqueRun]) -> list[TechniqueResult]:
 
 
 def claims_of(readings: Sequence[TechniqueRun], shown: Sequence[TechniqueResult]) -> Claimed:
-    """The claims, each case's finding from the reading that speaks for the case elsewhere on the page."""
+    """The claims, each with the reading that represents its case elsewhere on the page."""
     speaks = {one.case: one.run for one in shown}
     found: dict[Any, list[tuple[str, str, Any]]] = {}
     for reading in readings:

@@ -63,7 +63,7 @@ def sign(move: Move) -> str:
 
 
 def tone(move: Move) -> wording.Tone:
-    """Only what was measured again is good or bad news."""
+    """Good or bad only for moves that were measured again."""
     if move.state == FindingState.CONFIRMED:
         return "bad" if move.direction == "worse" else "good"
     return "quiet" if move.state == MOVED else "odd"

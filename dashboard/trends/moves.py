@@ -69,7 +69,7 @@ class Move:
 
 
 def found(drawn: Sequence[TrendLine], findings: Sequence[Finding]) -> list[Move]:
-    """The findings that stand in some lines, each at the point that it names; others are left out.
+    """The findings of some lines, each at the point that it names; others are left out.
 
     A line whose metric follows from a watched one has the findings of that one.
     """

@@ -76,7 +76,7 @@ def prune_queue(database: Database, before: datetime, *, dry_run: bool = False) 
 
 
 def _forgettable(before: datetime) -> ColumnElement[bool]:
-    """Whether a fire is old, over, without a run, and not where its timetable stands."""
+    """Whether a fire is old, over, without a run, and not the newest of its timetable."""
     later = aliased(FireRow)
     unsettled = or_(TaskRow.state.in_((TaskState.WAITING, TaskState.RUNNING)), TaskRow.run_id.is_not(None))
     newer = and_(

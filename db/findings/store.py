@@ -96,7 +96,7 @@ _ALIKE = (
 
 
 def save_findings(database: Database, new: Sequence[NewFinding], now: datetime) -> list[Finding]:
-    """Store findings, and return each as it stands, in the same order.
+    """Store findings, and return each with its present state, in the same order.
 
     One that is stored already (same series, track, label, first run after and direction) takes the new
     numbers for as long as it is a candidate; from then on it stays as it is. One that was taken back (`no

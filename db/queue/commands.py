@@ -199,7 +199,7 @@ def supersede(database: Database, schedule: str, before: datetime, now: datetime
 
 
 def seen_all(database: Database, schedulers: Sequence[SchedulerSeen]) -> None:
-    """Store what schedulers say of themselves, in the place of what they said before; each owner once."""
+    """Store the reports of schedulers, replacing their former ones; each owner once."""
     table = queue_tables.SchedulerRow
     names = table.__table__.columns.keys()
     rows = [

@@ -71,7 +71,7 @@ def waiting(
 
 
 def waiting_for(database: Database, now: datetime) -> frozenset[tuple[str, str]]:
-    """The jobs and labels of what waits and may begin now: who has none of them need not try to claim."""
+    """The jobs and labels of tasks that may begin now: a worker with none of them need not try to claim."""
     due = or_(_TASK.not_before.is_(None), _TASK.not_before <= now)
     query = select(_TASK.job, _TASK.label).where(_TASK.state == TaskState.WAITING, due).distinct()
     with database.reading() as connection:
@@ -207,7 +207,7 @@ def attempts(database: Database, task_id: int) -> list[TaskAttempt]:
 
 
 def schedulers(database: Database) -> list[SchedulerSeen]:
-    """The schedulers that said they are there and did not say that they stop, by machine and owner."""
+    """The schedulers that registered and did not unregister, by machine and owner."""
     table = queue_tables.SchedulerRow
     # As text: a thousand schedulers may say the same, and that is read once.
     facts = type_coerce(table.facts, PlainText()).label("facts")

@@ -305,7 +305,7 @@ def is_status(record: OssRecord) -> bool:
 
 
 def restored(run: ImportedRun, ours: ExporterExtras) -> ImportedRun:
-    """The run with what our exporter said: the summaries in full, and the processes that did not end well."""
+    """The run with the fields of our exporter: the summaries in full, and the failed processes."""
     measurements = tuple(_measurement(each, ours.measurements) for each in run.measurements)
     found: dict[str, list[Outcome]] = {}
     for each in run.outcomes:
@@ -426,7 +426,7 @@ def _list(about: Mapping[str, Value], name: str) -> Sequence[Value]:
 
 
 def _value(at: Value) -> Value:
-    """A value that stands as JSON in a text, or as it is."""
+    """A value that is JSON in a text, or as it is."""
     return json_of(at.value, at.place) if isinstance(at.value, str) else at
 
 

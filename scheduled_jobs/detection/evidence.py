@@ -111,7 +111,7 @@ def _origin(table: OperatorTable) -> OperatorOrigin:
 
 
 def bisect_offer(old_torch: str, new_torch: str, case: str, options: Sequence[str] = ()) -> str:
-    """The command that would find between which two versions a case changed; empty where none lie between.
+    """The command that finds between which two versions a case changed; empty where none are between.
 
     Of releases whose numbers leave room for others that is what the package index says when it is asked.
     """

@@ -80,7 +80,7 @@ def stored_digest(database: Database, night: date) -> Notice | None:
 
 
 def outages(database: Database, settings: Settings, now: datetime) -> list[Outage]:
-    """What should be heard of and is not, at this moment."""
+    """The outages at this moment: machines and schedules that are overdue."""
     found = fleet_status.outages(database, schedulers(database), now, Patience.of(settings.alerts))
     return [*found.machines, *found.nights]
 
@@ -237,7 +237,7 @@ def _missed(due: Iterable[Sequence[ScheduledRun]]) -> list[PartResult]:
 def _changed(
     database: Database, parts: dict[tuple[str, str], list[Task]], own: Sequence[tuple[ScheduledRun, Task]]
 ) -> list[str]:
-    """What of each machine is another than in the run before: there its series begin anew."""
+    """What differs on each machine from the run before: there its series start anew."""
     found: dict[str, str] = {}
     for _, task in own:
         if task.state != TaskState.DONE or task.run_id is None or task.machine in found:

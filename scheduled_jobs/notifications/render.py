@@ -47,7 +47,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Words that lead somewhere; `url` is ours."""
+    """Words with a link; `url` is an address of the dashboard."""
 
     text: str
     url: str
@@ -67,7 +67,7 @@ class Section:
 
 
 def subject(digest: Digest) -> str:
-    """One line, the worst first: regressions, then what is missing or refused, and good news last."""
+    """One line, the worst first: regressions, then what is missing or refused, and improvements last."""
     parts = [
         *_moved_in_all(digest.regressions, "regression"),
         *_going_on_in_all(digest.going_on),

@@ -38,12 +38,12 @@ class Logs:
 
     @property
     def log(self) -> Path:
-        """What stands on stderr: sentences."""
+        """The log of stderr: sentences."""
         return self.folder / f"attempt-{self.attempt}.log"
 
     @property
     def events(self) -> Path:
-        """What stands on stdout: JSON lines."""
+        """The log of stdout: JSON lines."""
         return self.folder / f"attempt-{self.attempt}.jsonl"
 
 
@@ -114,7 +114,7 @@ class Child:
         self._process.terminate()
 
     def end(self) -> ChildExit:
-        """How it ended. Whatever still runs of it is asked to end first, and waited for."""
+        """How it ended. Remaining processes are first asked to end, and waited for."""
         report = self._process.end()
         code, number = report.get("exit_code"), report.get("signal")
         if code is None and number is None:

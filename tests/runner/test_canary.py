@@ -28,7 +28,7 @@ def test_its_work_is_frozen() -> None:
     ]
 
 
-def test_it_sings_two_outcomes_with_all_their_samples() -> None:
+def test_it_returns_two_outcomes_with_all_their_samples() -> None:
     canary = Canary((CPU,))
     compute, bandwidth = canary.run(7, "test:canary")
     for outcome, repetitions in ((compute, 24), (bandwidth, 8)):

@@ -13,7 +13,7 @@ _COMPUTES = "/dev/nvidia-uvm"
 
 
 class Pids:
-    """What listed ids say here. `controller` is above all that is ours, `members` are measured just now."""
+    """Process ids as seen from here. `controller` is the root of our processes, `members` are measured."""
 
     def __init__(self, controller: int, members: Callable[[], frozenset[int]]) -> None:
         self._controller = controller

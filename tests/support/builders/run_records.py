@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from statistics import median, stdev
 from typing import Any
 
+from records.dispatch import CaseFingerprint, DispatchFingerprint, FingerprintConditions
 from records.environments import Environment
 from records.kinds import EnvironmentKind
 from records.machines import Hardware, Machine
@@ -181,3 +182,16 @@ def _measurement(case: str, environment: str, metric: str, values: list[float]) 
         spread=stdev(map(math.log, values)) if several else None,
         n=len(values),
     )
+
+
+def fingerprint_conditions(environment: Environment | None = None) -> FingerprintConditions:
+    """What fingerprints on the machine of `a_run` depend on."""
+    return FingerprintConditions(
+        environment or an_environment(), a_machine(), a_preset(), "harness-1f3a", "cpu"
+    )
+
+
+def a_case_fingerprint(case: str = MLP, taken: int = 0, **parts: Mapping[str, int]) -> CaseFingerprint:
+    """A fingerprint with these parts, an operator unless told otherwise, taken on a night."""
+    found = DispatchFingerprint(parts or {"operators": {"aten::mm(fp32, fp32)": 2}})
+    return CaseFingerprint(case, a_night(taken), OutcomeStatus.OK, fingerprint=found)
