@@ -27,7 +27,6 @@ from db.queue import queries as queue_queries
 from db.queue.commands import cancel as cancel_task
 from db.runs.queries import run_record
 from fleet.hosts import FleetHosts
-from fleet.slurm.hosts import SlurmHosts
 from fleet.status import engine_of, recently_seen
 from records.tasks import SchedulerSeen, Task, TaskAttempt
 from runner import journal
@@ -138,8 +137,7 @@ def fleet_of(here: AppContext, log: Log, *, settled: bool) -> FleetHosts | None:
     if here.settings.fleet.engine == "none":
         return None
     engine, data_dir = engine_of(here), here.places.data_dir
-    kind = SlurmHosts if here.settings.fleet.engine == "slurm" else FleetHosts
-    hosts = kind(engine, data_dir, here.open_database, lambda sentence: log("fleet", sentence))
+    hosts = FleetHosts(engine, data_dir, here.open_database, lambda sentence: log("fleet", sentence))
     if settled and not hosts.settle(FLEET_SECONDS):
         log("fleet", f"it is not all there after {FLEET_SECONDS:g} s", level="warning")
     return hosts
