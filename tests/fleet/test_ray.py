@@ -201,7 +201,7 @@ def test_a_node_that_is_killed_is_lost_and_joins_as_another(fleet: Fleet, engine
     answer(engine, node.id, "runs")
     member.raylet.kill()
     lost = until(lambda: _lost(engine, node.id), "the node is lost")
-    assert "Ray knows it no more" in str(lost)
+    assert "Ray does not know it any more" in str(lost)
     assert [each.name for each in engine.nodes()] == ["node-1"]
     assert member.process.wait(60) == 2
     assert "Ray ended by itself" in member.said()
