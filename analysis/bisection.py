@@ -7,7 +7,7 @@ from typing import Literal
 from .comparison.case_results import BROKEN, CaseResult
 
 #: `good`: the same as what it was set against, or faster. `bad`: slower, or broken where the other works.
-#: `unclear`: more pairs may tell. `skip`: nothing will, as of one that cannot be built.
+#: `unclear`: more pairs may decide it. `skip`: no pair can, as where an environment cannot be built.
 Said = Literal["good", "bad", "unclear", "skip"]
 
 Kind = Literal["pair", "range", "gradual", "alike"]
@@ -15,7 +15,7 @@ Kind = Literal["pair", "range", "gradual", "alike"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What comparing the candidate at position `new` with the one at `old` has said."""
+    """The result of comparing the candidate at position `new` with the one at `old`."""
 
     old: int
     new: int
@@ -36,7 +36,7 @@ class BisectionEnd:
     """Where a bisection ends: at the nearest two candidates, by position, that are known to differ.
 
     - `pair`: their own comparison proves that they do, and nothing lies between them.
-    - `range`: so it does, and those in `between` could not be told: the change is in one of them or in `bad`.
+    - `range`: the same, but those in `between` could not be judged: the change is in one of them or in `bad`.
     - `gradual`: `bad` differs from the first candidate and `good` does not, but the two are not proved to
       differ from each other: the change came in steps too small to be seen one by one.
     - `alike`: the two ends are not proved to differ, or the good one is no use; nothing was walked.

@@ -1,11 +1,11 @@
-"""What was measured here of what the field claims for a case."""
+"""Claims checked: this machine's measurement of what the field claims for a case."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from records.outcomes import Outcome
+from records.outcomes import Outcome, OutcomeStatus
 from records.references import Claim
 
 from .metrics import METRICS
@@ -74,8 +74,8 @@ def findings(
     found: dict[Claim, list[tuple[str, str, ClaimMeasurement]]] = defaultdict(list)
     for (case, environment), own in groups.items():
         for claim in claims_for(case):
-            here = finding(claim.kind, claim.metric, gains.get((case, environment), ()), own)
-            found[claim].append((case, environment, here))
+            measured = finding(claim.kind, claim.metric, gains.get((case, environment), ()), own)
+            found[claim].append((case, environment, measured))
     return found
 
 
@@ -86,7 +86,9 @@ def _not_measured(metric: str) -> ClaimMeasurement:
 
 
 def _value(metric: str, replicates: Sequence[Outcome]) -> ClaimMeasurement:
-    values = [one.metrics[metric] for one in replicates if one.status == "ok" and metric in one.metrics]
+    values = [
+        one.metrics[metric] for one in replicates if one.status == OutcomeStatus.OK and metric in one.metrics
+    ]
     values = [value for value in values if isfinite(value)]
     if not values:
         return _not_measured(metric)

@@ -1,4 +1,4 @@
-"""Logarithms of new / old as files tell them: ratios, and shares of them."""
+"""Logarithms of new / old as files contain them: ratios, and shares of them."""
 
 import math
 import sys
@@ -28,7 +28,7 @@ def share(size: float | None) -> float | None:
 
 
 def as_ratios(evidence: Any) -> Any:
-    """What is kept of a finding as a file tells it, down to the last row.
+    """The stored form of a finding as a file contains it, down to the last row.
 
     `change`, `low`, `high` and `further` are `ratio`, `ratio_low`, `ratio_high` and `ratio_further` there,
     new / old; `smallest` and `threshold` are shares. What is no number stays as it is, under its name.

@@ -48,7 +48,7 @@ def summarise(values: Sequence[float]) -> Summary:
     try:
         low, high = math.exp(centre - half), math.exp(centre + half)
     except OverflowError:
-        # Of values that lie that far apart, or near the largest float, nobody can tell where the truth is.
+        # Of values that lie that far apart, or near the largest float, no true value can be estimated.
         return Summary(point, None, None, smallest, largest, spread, len(values))
     return Summary(point, min(low, point), max(high, point), smallest, largest, spread, len(values))
 

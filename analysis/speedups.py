@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite
 
-from records.outcomes import Outcome
+from records.outcomes import Outcome, OutcomeStatus
 from records.references import Baseline
 
 from .comparison.disturbance import disturbed
@@ -14,9 +14,9 @@ from .metrics import METRICS
 from .replicates import summarise
 
 NO_BASELINE = "the baseline was not measured"
-NOT_TOGETHER = "not comparable: the two were not measured in one session"
-#: Why there is no ratio of what was measured without its baseline beside it.
-ALONE = (NO_BASELINE, NOT_TOGETHER)
+NOT_ONE_SESSION = "not comparable: the two were not measured in one session"
+#: Why there is no ratio for a case that was measured without its baseline.
+ALONE = (NO_BASELINE, NOT_ONE_SESSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _no_pair(case: Sequence[Outcome], base: Sequence[Outcome], pairs: Sequence[o
         return NO_BASELINE
     if pairs:
         return f"not comparable: {METRICS[metric].title} is not known on both sides"
-    well = [{one.replicate for one in side if one.status == "ok"} for side in (case, base)]
+    well = [{one.replicate for one in side if one.status == OutcomeStatus.OK} for side in (case, base)]
     if well[0] & well[1]:
-        return NOT_TOGETHER
+        return NOT_ONE_SESSION
     return "no replicate of both ended well"

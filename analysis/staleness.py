@@ -1,6 +1,6 @@
-"""What is not as fresh as it should be: silent machines, missing nights, cases no longer measured.
+"""Staleness: silent machines, missing nights, cases no longer measured.
 
-Whoever tells people of a night and whoever shows it to them judge it here, and so alike.
+Digest and pages both judge a night by these functions, so they agree.
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
 from typing import Literal
 
-from records.outcomes import OutcomeCount
+from records.outcomes import OutcomeCount, OutcomeStatus
 from records.tasks import SchedulerSeen, Task
 
 #: A machine that was not seen for so long is not waited for any more.
@@ -21,7 +21,7 @@ GONE_FOR_GOOD = timedelta(days=14)
 RUNS_BEFORE = 7
 
 #: Outcomes that say something of the machine and nothing of the case.
-DISTURBED = ("throttled", "contended")
+DISTURBED = (OutcomeStatus.THROTTLED, OutcomeStatus.CONTENDED)
 
 #: Moments of which one may say how long it usually is from one to the next.
 _KNOWN_MOMENTS = 3
@@ -31,7 +31,7 @@ _KNOWN_MOMENTS = 3
 class Outage:
     """Something that should be known of and is not, aware `since` when. `kind`: machine or night.
 
-    `name` and `since` tell it from every other silence. `lasts` is how long it has lasted, `cause` whether a
+    `name` and `since` identify the outage. `lasts` is how long it has lasted, `cause` whether a
     night was not planned or not begun, where `machines` are those that could have, of that `label`.
     """
 
@@ -56,7 +56,7 @@ class LostCase:
     schedule: str
     part: str
     case: str
-    status: str
+    status: OutcomeStatus | Literal["not reached"]
     reason: str
 
 
@@ -108,7 +108,7 @@ class Disturbed:
 def silent_machines(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[Outage]:
     """The machines whose schedulers were all last seen more than so many minutes ago, by name.
 
-    One that stopped as it was told to has said so and is not among `seen`.
+    A scheduler that stopped on request has unregistered and is not among `seen`.
     """
     last: dict[str, datetime] = {}
     for one in seen:
@@ -123,16 +123,16 @@ def silent_machines(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) 
 def overdue_nights(
     measuring: Iterable[Task], seen: Collection[SchedulerSeen], now: datetime, *, hours: int, minutes: int
 ) -> list[Outage]:
-    """The parts of schedules that should have been measured hours ago and that nobody has begun, by name.
+    """The targets of schedules that should have been measured hours ago and have not begun, by name.
 
-    `measuring` are the newest tasks that measure, in any state, or what `db.queue.queries.unbegun` tells of
-    them, which is all that counts. A part that waits for several nights, each standing for the one before, is
-    silent since the first of them.
+    `measuring` are the newest tasks that measure, in any state, or the answer of `db.queue.queries.unbegun`
+    for them, which is all that counts. A part that waits for several nights, each standing for the one
+    before, is silent since the first of them.
     """
     able = eligible_machines(present(alive(seen, now, minutes)))
     parts: dict[str, list[Task]] = defaultdict(list)
     for task in sorted(measuring, key=lambda task: task.due_at, reverse=True):
-        # What people cancelled before it began nobody waits for.
+        # A task that people cancelled before it began is not missing.
         if _has_begun(task) or task.state == "waiting" or task.superseded:
             parts[part_label(task.schedule, task.part)].append(task)
     found: list[Outage] = []
@@ -151,7 +151,7 @@ def overdue_nights(
 def recovered(
     kind: str, name: str, since: datetime, seen: Iterable[SchedulerSeen], measuring: Iterable[Task]
 ) -> bool:
-    """Whether what fell silent was heard of since, and did not merely stop being waited for."""
+    """Whether a silent machine or schedule is back, and did not merely stop being waited for."""
     if kind == "machine":
         return any(one.machine == name and one.seen_at > since for one in seen)
     return any(
@@ -170,7 +170,7 @@ def alive(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[Sc
 
 
 def present(living: Sequence[SchedulerSeen]) -> list[SchedulerSeen]:
-    """Those who are there: what a machine told stays when it is gone, and its head tells that it is."""
+    """The schedulers that are alive: the record of a node stays when it is gone; its head reports that."""
     missing: set[tuple[str, str]] = set()
     for one in living:
         listed = one.facts.get("missing")
@@ -180,7 +180,7 @@ def present(living: Sequence[SchedulerSeen]) -> list[SchedulerSeen]:
 
 @dataclass(frozen=True, slots=True)
 class EligibleMachines:
-    """Who takes up tasks: the names of the machines, `every` one of them and by what they are asked by."""
+    """The machines that claim tasks: the names of `every` one of them, and the names by label."""
 
     every: tuple[str, ...]
     by_label: Mapping[str, tuple[str, ...]]
@@ -203,7 +203,7 @@ def eligible_machines(there: Iterable[SchedulerSeen]) -> EligibleMachines:
 
 
 def waiting(task: Task, able: EligibleMachines, busy: AbstractSet[str], now: datetime) -> WaitReason:
-    """Why a task waits that nobody has begun.
+    """Why a task waits that has not begun.
 
     `able` are those who live and do such jobs, `busy` the machines that do one at this moment.
     """
@@ -221,7 +221,7 @@ def unplanned_since(due: Sequence[datetime], announced: Iterable[datetime], now:
     `due` are the moments that are stored, newest first and each once; `announced` those that schedulers said
     would come. Where they said nothing of the time after the newest one, the longest time there usually is
     from one to the next says it: a schedule of working days rests at the weekend. None where all is well, or
-    where nobody can tell.
+    where it cannot be known.
     """
     if not due:
         return None
@@ -235,7 +235,7 @@ def unplanned_since(due: Sequence[datetime], announced: Iterable[datetime], now:
 
 
 def unplanned(name: str, since: datetime, now: datetime, hours: int) -> Outage | None:
-    """The silence of a part whose schedule should have fired more than so many hours ago; else None.
+    """The outage of a target whose schedule should have fired more than so many hours ago; else None.
 
     After `GONE_FOR_GOOD` it is not waited for any more.
     """
@@ -264,7 +264,7 @@ def coverage(
     """
     times: dict[str, int] = defaultdict(int)
     for run in before:
-        for case in {ending.case for ending in endings.get(run, ()) if ending.status == "ok"}:
+        for case in {ending.case for ending in endings.get(run, ()) if ending.status == OutcomeStatus.OK}:
             times[case] += 1
     newest: dict[str, list[OutcomeCount]] = defaultdict(list)
     for ending in endings.get(task.run_id or "", ()):
@@ -276,15 +276,15 @@ def coverage(
         ended = newest.get(case)
         if not ended:
             fell.append(LostCase(task.schedule, task.part, case, "not reached", ""))
-        elif all(ending.status != "ok" for ending in ended):
+        elif all(ending.status != OutcomeStatus.OK for ending in ended):
             most = max(ended, key=lambda ending: ending.count)
             fell.append(LostCase(task.schedule, task.part, case, most.status, most.reason))
     return Coverage(len(asked), tuple(fell))
 
 
-def disturbed(machine: str, counts: Iterable[Mapping[str, int]]) -> Disturbed:
+def disturbed(machine: str, counts: Iterable[Mapping[OutcomeStatus, int]]) -> Disturbed:
     """What the counts by status of a machine's runs say of the machine."""
-    total: dict[str, int] = defaultdict(int)
+    total: dict[OutcomeStatus, int] = defaultdict(int)
     for each in counts:
         for status, count in each.items():
             total[status] += count
@@ -293,7 +293,7 @@ def disturbed(machine: str, counts: Iterable[Mapping[str, int]]) -> Disturbed:
 
 
 def part_label(schedule: str, part: str) -> str:
-    """A part of a schedule for people: `nightly (2.13.0@h200)`, and nothing that is said twice."""
+    """The name of a target: `nightly (2.13.0@h200)`, without repetitions."""
     if part == schedule or part.startswith(f"{schedule}@"):
         return part
     return f"{schedule} ({part})" if part else schedule

@@ -6,7 +6,7 @@
 Fills an SQLite file from a seed, as store.py does, and serves it by the command that users type. Every page
 of the running dashboard is opened with real content: through a websocket that speaks Streamlit's protocol,
 as browsers do, and in Chromium, where pages served by Streamlit alone are opened in turns with it: an empty
-one, and one of a plain chart and the choices of Trends, which tells how much of a page is Streamlit's own.
+one, and one of a plain chart and the choices of Trends, which shows how much of a page is Streamlit's own.
 Answers are `kept` when all that a page asks was asked within the last ten seconds, else `anew`. Readers think
 for 30 s on average between two pages; what they wait is compared with the page's time anew without any load.
 """
@@ -127,14 +127,14 @@ def _filled(folder: Path, results: int) -> str:
 
 
 def _tonight() -> datetime:
-    """The first night that is still to come, or goes on: pages tell what became of the last."""
+    """The first night that is still to come, or goes on: pages show the result of the last."""
     now = datetime.now(UTC)
     night = now.replace(hour=2, minute=0, second=0, microsecond=0)
     return night if now < night + timedelta(hours=2) else night + timedelta(days=1)
 
 
 async def _first_visitors(server: Server) -> dict[str, str]:
-    """The pages in the navigation; prints what whoever comes first waits, and who comes next."""
+    """The pages in the navigation; prints the waits of the first visitor, and of the next ones."""
     waits: list[float] = []
     pages: dict[str, str] = {}
     for _ in range(2):
@@ -182,14 +182,14 @@ def _print_reruns(found: Mapping[str, Found], visits: int) -> None:
         f"{'':28}{'CPU ms':>8}{'anew':>8}{'p50 ms':>9}{'p95':>8}{'anew p50':>10}{'KiB':>8}   points of charts"
     )
     for name, page in found.items():
-        told = [str(each) for each in page.first.points]
+        points = [str(each) for each in page.first.points]
         wrong = [f"above {GOAL_CPU_MS:g} ms"] if page.kept_cpu > GOAL_CPU_MS else []
         wrong += [f"above {GOAL_POINTS:,} points"] if max(page.first.points, default=0) > GOAL_POINTS else []
         wrong += [f"SHOWS {each}" for each in page.first.wrong]
         print(
             f"{name:28}{page.kept_cpu:8.0f}{median(page.anew_cpu):8.0f}{_share(page.kept, 0.5):9.0f}"
             f"{_share(page.kept, 0.95):8.0f}{median(page.anew):10.0f}{page.first.size / 1024:8.0f}   "
-            f"{' '.join(told) or '-'}  {', '.join(wrong)}"
+            f"{' '.join(points) or '-'}  {', '.join(wrong)}"
         )
     reached = sum(page.kept_cpu <= GOAL_CPU_MS for page in found.values())
     print(
@@ -204,15 +204,15 @@ def _questions(
     written = folder / "questions"
     server = serving.observed(url, folder, written)
     try:
-        return asyncio.run(_asked(server, written, places, rounds))
+        return asyncio.run(_ask_rounds(server, written, places, rounds))
     finally:
         server.stop()
 
 
-async def _asked(
+async def _ask_rounds(
     server: Server, written: Path, places: Mapping[str, str], rounds: int
 ) -> dict[str, list[dict[str, float]]]:
-    asked: dict[str, list[dict[str, float]]] = {name: [] for name in places}
+    times: dict[str, list[dict[str, float]]] = {name: [] for name in places}
     tab = await Tab.opened(server.url)
     with written.open() as lines:
         for turn in range(rounds + 1):
@@ -221,14 +221,14 @@ async def _asked(
                 await tab.visit(address)
                 found = [json.loads(line) for line in lines]
                 # The first time the database's pages come from the disk.
-                asked[name] += found if turn else []
+                times[name] += found if turn else []
     await tab.closed()
-    return asked
+    return times
 
 
-def _print_questions(asked: Mapping[str, list[dict[str, float]]]) -> None:
+def _print_questions(measured: Mapping[str, list[dict[str, float]]]) -> None:
     print(f"\n{'questions to the database':62}{'times':>6}{'p50 ms':>9}{'p95':>8}")
-    for name, questions in asked.items():
+    for name, questions in measured.items():
         by: dict[str, list[float]] = {}
         for each in questions:
             by.setdefault(str(each["question"]), []).append(each["ms"])
@@ -290,7 +290,7 @@ def _print_crowd(
 ) -> None:
     counted = [one for one in seen if one.counts]
     if not counted:
-        print(f"{many:8}{0:8}   nobody looked at anything in that time")
+        print(f"{many:8}{0:8}   no page was opened in that time")
         return
     times = [one.seconds * 1e3 for one in counted]
     above = [one.seconds * 1e3 - unloaded[one.address] for one in counted]

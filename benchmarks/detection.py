@@ -26,7 +26,7 @@ from analysis.detection.change_points import NightValue, Rules, change_points, j
 from analysis.detection.night_scan import scan
 from analysis.detection.segments import segments
 
-#: Nobody is judged on the first nights. The field's rules see at most so many nights back.
+#: No verdict is given on the first nights. The field's rules see at most so many nights back.
 WARM, BACK = 40, 120
 #: Who answers for a step later than this has not found it; a drift is over by then twice.
 LATE, LATE_DRIFT = 30, 120
@@ -96,11 +96,13 @@ def history(rule: Rule) -> Watcher:
         for night in range(WARM - 1, len(values)):
             first = max(0, night + 1 - BACK)
             for at, sign in rule(values[first : night + 1]):
-                here = first + at
-                if not any(abs(here - there) <= NEAR and sign == other for there, other in known):
-                    known.append((here, sign))
+                index = first + at
+                if not any(
+                    abs(index - known_index) <= NEAR and sign == other for known_index, other in known
+                ):
+                    known.append((index, sign))
                     if night >= WARM:
-                        alarms.append(Alarm(night, here, sign, 0))
+                        alarms.append(Alarm(night, index, sign, 0))
         return alarms
 
     return watch
@@ -174,10 +176,10 @@ def found(
             effects.append(float(planted[alarm.raised] - planted[alarm.against]))
             spreads.append(null.spread if pairs is None else pairs)
     sure = confirmed(rng, np.array(effects), np.array(spreads), np.ones(len(effects))) if effects else []
-    told = {owner for owner, yes in zip(owners, sure, strict=True) if yes}
+    raised = {owner for owner, yes in zip(owners, sure, strict=True) if yes}
     by_kind = {one: _mean([hit for name, hit, _ in rows if name == one]) for one in KINDS}
     delay = float(np.median([night for _, _, night in rows]))
-    return _mean([hit for _, hit, _ in rows]), len(told) / len(nulls), delay, by_kind
+    return _mean([hit for _, hit, _ in rows]), len(raised) / len(nulls), delay, by_kind
 
 
 def nightly(nulls: Sequence[Null], seed: int) -> None:
@@ -286,7 +288,7 @@ def _scores(rule: Callable[[Array], list[int]], made: Sequence[tuple[Array, int,
 
 
 def with_control(source: Source, series: int, seed: int) -> None:
-    """What is told as PyTorch's, and what as the machine's, with a control of the same noise and without."""
+    """Changes attributed to PyTorch and to the machine, with a control of the same noise and without."""
     step, drift, none = truth("step", 0.08, 80, 140), truth("drift", 0.10, 60, 140), np.zeros(140)
     scenes = {
         "nothing": (none, none, False),
@@ -307,8 +309,8 @@ def with_control(source: Source, series: int, seed: int) -> None:
             control = _nights(rng.permutation(values) + other, 80 if border else 0)
             nights = _nights(values + own, 80 if border else 0)
             begin = 60 if "over" in name else 78
-            alone, beside = (_worse(nights, given, begin) for given in (None, control))
-            counts += [any(not m for m in alone), any(not m for m in beside), any(beside)]
+            alone, with_baseline = (_worse(nights, given, begin) for given in (None, control))
+            counts += [any(not m for m in alone), any(not m for m in with_baseline), any(with_baseline)]
         print(f"| {name} | " + " | ".join(f"{share:.2f}" for share in counts / series) + " |")
 
 

@@ -153,9 +153,9 @@ def main() -> None:
             cells: list[str] = []
             spent: list[float] = []
             for effect in EFFECTS:
-                told, seconds = judged(machine, np.random.default_rng(8), float(np.log1p(effect)))
+                verdicts, seconds = judged(machine, np.random.default_rng(8), float(np.log1p(effect)))
                 spent.append(seconds)
-                slower, faster = (100 * (told == side).mean() for side in (1, -1))
+                slower, faster = (100 * (verdicts == side).mean() for side in (1, -1))
                 wrong = f" ({faster:.0f} faster)" if faster >= 0.5 else ""
                 cells.append(f"{slower:.0f}{wrong}" if effect else f"{slower + faster:.1f}")
             print(f"| {name} | {rule} | " + " | ".join(cells) + f" | {np.mean(spent):.0f} |")

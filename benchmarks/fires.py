@@ -6,7 +6,7 @@ Both schedulers are real ones that plan, claim, beat and bury. Sixty schedules f
 minute of its own, under a clock that goes on by a minute when its fire is planted and few tasks wait. What is
 started instead of `pyrometer run` measures nothing: it writes a journal with four replicates, and into a file
 one line for each that it carries out. Whenever one of the two is killed, it is started again after a moment.
-At the end the file, the journals, the tasks and the stored runs must tell the same: every fire one run, every
+At the end the file, the journals, the tasks and the stored runs must agree: every fire one run, every
 replicate of it once.
 """
 
@@ -53,8 +53,8 @@ _CHILD, _SCHEDULER = "child", "scheduler"
 # ---- what is started instead of `pyrometer run`
 
 
-class Asked(Exception):
-    """Somebody asked for the end."""
+class StopRequested(Exception):
+    """A stop was requested."""
 
 
 def child(folder: Path, arguments: list[str]) -> int:
@@ -65,7 +65,7 @@ def child(folder: Path, arguments: list[str]) -> int:
     options, _ = parser.parse_known_args(arguments)
 
     def ask(*_: object) -> None:
-        raise Asked
+        raise StopRequested
 
     signal.signal(signal.SIGTERM, ask)
     run: str = options.run_id or options.resume
@@ -88,7 +88,7 @@ def child(folder: Path, arguments: list[str]) -> int:
                 kept.outcome(Outcome(CASE, ENVIRONMENT, one.replicate, "ok", started_at=now))
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
             kept.ended({"at": datetime.now(UTC).isoformat(), "state": "complete"})
-    except Asked:
+    except StopRequested:
         return 130
     return 0
 
@@ -121,15 +121,15 @@ def scheduler(folder: Path, url: str) -> None:
         version="benchmark",
         command=(sys.executable, "-P", __file__, _CHILD, str(folder)),
     )
-    asked = threading.Event()
+    stop_requested = threading.Event()
     service = loop.Service(around, [WorkerSlot("measuring", MEASURING), WorkerSlot("thinking", CONTROL_JOBS)])
 
     def ask(*_: object) -> None:
-        asked.set()
+        stop_requested.set()
         service.wake()
 
     signal.signal(signal.SIGTERM, ask)
-    service.run(asked.is_set)
+    service.run(stop_requested.is_set)
 
 
 def clock(folder: Path) -> datetime:
@@ -204,7 +204,7 @@ class Fires:
         finally:
             for each in both:
                 each.kill()
-        return self._told(time.monotonic() - began)
+        return self._report(time.monotonic() - began)
 
     def _fire_and_kill(self, both: list[Running]) -> None:
         from db.queue.queries import last_due
@@ -262,7 +262,7 @@ class Fires:
 
         return tasks(self.database, job="measure", newest=10 * self.wanted)
 
-    def _told(self, seconds: float) -> int:
+    def _report(self, seconds: float) -> int:
         from db.queue.queries import attempts, scheduled_runs
         from db.runs import queries
 

@@ -6,7 +6,7 @@ Everything is real: a head and three nodes, each `pyrometer fleet head` or `join
 schedulers as users start them; only the network is this machine's own, and each node has a name of its own by
 a namespace. `night`: so many cases for two kinds of machine in two environments, two nodes being of one kind.
 `cost`: the same twelve cases by turns on a node and on the head itself, no engine between: what a case takes
-longer; and what a node takes that nobody asks anything of. `deaths`: what is killed or frozen in the middle
+longer; and the load of an idle node. `deaths`: what is killed or frozen in the middle
 of a case, when that is noticed, and whether each case is there once in the end.
 """
 
@@ -23,7 +23,7 @@ from statistics import median
 import psutil
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
-from nodes.deaths import deaths, told
+from nodes.deaths import deaths, describe_death
 from nodes.head import until
 from nodes.night import FEW, KINDS, Night, a_night
 
@@ -56,7 +56,7 @@ def main() -> None:
                 cost(made, options.pairs)
             if "deaths" in options.only:
                 for death in deaths(made):
-                    print(told(death), flush=True)
+                    print(describe_death(death), flush=True)
 
 
 def whole_night(night: Night) -> None:
@@ -132,18 +132,18 @@ def _tree(pid: int) -> list[psutil.Process]:
 def _second(folder: Path) -> Path:
     """An environment that has a package more than the first, and else the same ones."""
     first = measured_python()
-    here = folder / "second"
-    subprocess.run([first, "-m", "venv", "--without-pip", here], check=True)
-    asked = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
+    environment = folder / "second"
+    subprocess.run([first, "-m", "venv", "--without-pip", environment], check=True)
+    code = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
     theirs, own = (
-        Path(subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True).stdout.strip())
-        for python in (first, here / "bin" / "python")
+        Path(subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip())
+        for python in (first, environment / "bin" / "python")
     )
     (own / "first.pth").write_text(f"{theirs}\n")
     more = own / "one_package_more-1.0.dist-info"
     more.mkdir()
     (more / "METADATA").write_text("Metadata-Version: 2.1\nName: one-package-more\nVersion: 1.0\n")
-    return here / "bin" / "python"
+    return environment / "bin" / "python"
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def _both(head: Head) -> None:
     fired = head.fire("each")
     until(lambda: all(head.now(task).state == "done" for task in fired), "both have measured", 3600)
     for task in fired:
-        print(f"asked for {task.label}: {_told(head, task)}", flush=True)
+        print(f"asked for {task.label}: {_output_of(head, task)}", flush=True)
 
 
 def _one_goes_down(head: Head, cluster: SlurmCluster) -> None:
@@ -82,11 +82,11 @@ def _one_goes_down(head: Head, cluster: SlurmCluster) -> None:
     again = until(lambda: len(head.tried(task)) > 1, "another begins") - began
     done = until(lambda: head.now(task).state == "done", "all is measured", 3600) - began
     print(f"{node} set down: lost after {lost:.1f} s, begun again after {again:.1f}, done after {done:.0f}:")
-    print(f"  {_told(head, task)}")
+    print(f"  {_output_of(head, task)}")
     print(f"  {head.tried(task)[0].detail}")
 
 
-def _told(head: Head, task: Task) -> str:
+def _output_of(head: Head, task: Task) -> str:
     measured = head.measured(task)
     often = Counter(outcome.case for outcome in measured)
     statuses = dict(Counter(outcome.status for outcome in measured))

@@ -67,7 +67,7 @@ def of_build(case: str, night: int | None) -> float:
 
 
 def of_machine(case: str, night: int, track: str) -> float:
-    """What the machine does that night: a driver from 21 on, somebody else at work while one track runs."""
+    """What the machine does that night: a driver from 21 on, another program at work while one track runs."""
     factor = 1.03 if night >= 21 else 1.0
     return factor * (1.06 if case == VISION and track == "nightly" and 17 <= night <= 19 else 1.0)
 
@@ -217,13 +217,13 @@ def main() -> None:
     arguments = sys.argv[1:]
     clock, data_dir = Path(os.environ["MADE_UP_CLOCK"]), Path(os.environ["MADE_UP_DATA"])
     now = datetime.fromisoformat(clock.read_text()).astimezone(UTC)
-    here = MadeUp(data_dir, now, os.environ["MADE_UP_MACHINE"])
+    machine = MadeUp(data_dir, now, os.environ["MADE_UP_MACHINE"])
     given = dict(pairwise(arguments))
     if arguments[0] == "run":
-        here.run(given["--environment"], given["--run-id"])
+        machine.run(given["--environment"], given["--run-id"])
     elif arguments[0] == "upgrade":
         cases = [value for name, value in pairwise(arguments) if name == "--case"]
-        here.upgrade(arguments[1], arguments[2], cases, given["--run-id"])
+        machine.upgrade(arguments[1], arguments[2], cases, given["--run-id"])
     else:
         sys.exit(f"a made-up machine cannot {arguments[0]}")
 

@@ -34,10 +34,10 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from support.servers.postgres import PostgresServer, postgres_binaries  # noqa: E402
 
-GOAL_MS, GOAL_INGEST_MS, GOAL_BESIDE = 150.0, 1000.0, 1.5
+GOAL_MS, GOAL_INGEST_MS, GOAL_MIXED = 150.0, 1000.0, 1.5
 SIZES = (10_000, 100_000, 1_000_000)
 #: How often a question is asked, a night is stored, and how long readers are looked at each time.
-ASKED, NIGHTS, READER_SECONDS = 40, 15, 4.0
+ROUNDS, NIGHTS, READER_SECONDS = 40, 15, 4.0
 #: A night is committed every so many seconds beside the reader.
 EVERY_SECONDS = 0.05
 
@@ -103,12 +103,12 @@ def _one(url: str, kind: str, many: int, options: argparse.Namespace) -> Times:
             f"\n{kind}: {many:,} results, {samples:,} rows of telemetry; "
             f"filled in {seconds:.0f} s, {size(database) / 2**20:,.0f} MiB"
         )
-        asked = _ask(questions(database, history))
-        _print_questions(asked)
+        answered = _ask(questions(database, history))
+        _print_questions(answered)
         if options.growth is None:
             _print_ingest(database, history)
-            _print_beside(database, url, many, samples)
-    return asked
+            _print_mixed(database, url, many, samples)
+    return answered
 
 
 def _timed(call: Callable[[], object]) -> float:
@@ -118,11 +118,11 @@ def _timed(call: Callable[[], object]) -> float:
     return (time.perf_counter() - started) * 1e3
 
 
-def _ask(asked: Mapping[str, Question]) -> Times:
+def _ask(questions: Mapping[str, Question]) -> Times:
     times: Times = {}
-    for name, question in asked.items():
+    for name, question in questions.items():
         question(0)
-        times[name] = [_timed(lambda: question(number)) for number in range(1, ASKED + 1)]  # noqa: B023
+        times[name] = [_timed(lambda: question(number)) for number in range(1, ROUNDS + 1)]  # noqa: B023
     return times
 
 
@@ -131,9 +131,9 @@ def _share(times: Sequence[float], share: float) -> float:
     return sorted(times)[max(0, round(share * len(times)) - 1)]
 
 
-def _print_questions(asked: Times) -> None:
+def _print_questions(answered: Times) -> None:
     print(f"{'':34}{'p50 ms':>9}{'p95 ms':>9}")
-    for name, times in asked.items():
+    for name, times in answered.items():
         p50, p95 = _share(times, 0.5), _share(times, 0.95)
         print(f"{name:34}{p50:9.2f}{p95:9.2f}{'' if p95 < GOAL_MS else f'  above {GOAL_MS:g} ms'}")
 
@@ -141,7 +141,7 @@ def _print_questions(asked: Times) -> None:
 def _print_growth(kind: str, tables: Mapping[int, Times]) -> None:
     print(f"\n{kind}, p50 / p95 ms" + "".join(f"{many:>18,}" for many in tables))
     for name in next(iter(tables.values())):
-        cells = [(_share(asked[name], 0.5), _share(asked[name], 0.95)) for asked in tables.values()]
+        cells = [(_share(answered[name], 0.5), _share(answered[name], 0.95)) for answered in tables.values()]
         print(f"{name:34}" + "".join(f"{p50:9.2f} /{p95:7.2f}" for p50, p95 in cells))
 
 
@@ -189,14 +189,14 @@ def _verdict(smaller: float, larger: float) -> str:
     return "goal reached" if smaller <= larger else "goal missed"
 
 
-def _print_beside(database: Database, url: str, many: int, samples: int) -> None:
+def _print_mixed(database: Database, url: str, many: int, samples: int) -> None:
     """A reader alone and beside a process that commits a night every 50 ms, in turns."""
-    asked = questions(database, History(many, samples))
-    mixed = [asked[name] for name in ("overview: headlines", "trends: one series", "run: outcomes")]
+    known = questions(database, History(many, samples))
+    mixed = [known[name] for name in ("overview: headlines", "trends: one series", "run: outcomes")]
     alone: list[float] = []
-    beside: list[float] = []
+    during: list[float] = []
     for turn in range(4):
-        times = beside if turn % 2 else alone
+        times = during if turn % 2 else alone
         writer = _writer(url, many, samples) if turn % 2 else None
         until = time.perf_counter() + READER_SECONDS
         number = 0
@@ -206,11 +206,11 @@ def _print_beside(database: Database, url: str, many: int, samples: int) -> None
         if writer is not None:
             writer.terminate()
             writer.communicate()
-    ratio = _share(beside, 0.95) / _share(alone, 0.95)
+    ratio = _share(during, 0.95) / _share(alone, 0.95)
     print(
         f"reader alone p50 {_share(alone, 0.5):.2f}, p95 {_share(alone, 0.95):.2f} ms; beside a writer "
-        f"{_share(beside, 0.5):.2f}, {_share(beside, 0.95):.2f} ms; p95 {ratio:.2f} times, "
-        f"{_verdict(ratio, GOAL_BESIDE)}"
+        f"{_share(during, 0.5):.2f}, {_share(during, 0.95):.2f} ms; p95 {ratio:.2f} times, "
+        f"{_verdict(ratio, GOAL_MIXED)}"
     )
 
 

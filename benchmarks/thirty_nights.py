@@ -1,9 +1,9 @@
-"""Thirty nights on a fast clock, with what went wrong in them planted: what was told, what was not, and why.
+"""Thirty nights on a fast clock, with planted problems: what was reported, what was not, and why.
 
     python benchmarks/thirty_nights.py [--nights N] [--folder FOLDER]
 
 Real schedulers, as processes of their own, share a real database: one on the machine that measures, one in an
-office that only plans and tells. Timetable, queue, detection, confirmation, triage and digests are the
+office that only plans and reports. Timetable, queue, detection, confirmation, triage and digests are the
 product's; only the numbers are made up (`made_up_machine.py`), and the clock is a file. The machine is killed
 for its outage.
 """
@@ -87,11 +87,11 @@ class Planted:
 
 PLANTED = (
     Planted(5, "PyTorch: gpt2 0.4 % slower every night from here on", case=DRIFTING, nights=25),
-    Planted(11, "PyTorch: bert 12 % slower; muted by people once it was told", case=BERT),
+    Planted(11, "PyTorch: bert 12 % slower; muted by people once it was reported", case=BERT),
     Planted(12, "PyTorch: resnet50 8 % slower, eager", case=RESNET[0]),
     Planted(12, "PyTorch: resnet50 8 % slower, compiled", case=RESNET[1]),
     Planted(14, "the machine has no power for two nights", word="is silent"),
-    Planted(17, "somebody else at work: vit 6 % slower for three nights", case=VISION),
+    Planted(17, "another program at work: vit 6 % slower for three nights", case=VISION),
     Planted(20, "PyTorch: bert, which is muted, another 10 % slower", case=BERT),
     Planted(21, "the machine: a new driver, everything 3 % slower", word="driver"),
     Planted(21, "PyTorch: unet 8 % slower, on the night of that driver", case=HIDDEN),
@@ -151,12 +151,12 @@ def _be(folder: Path, machine: str) -> None:
 
 
 class World:
-    """The clock, both schedulers, and the people who read what is told."""
+    """The clock, both schedulers, and the people who read the reports."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._printed: set[tuple[str, str]] = set()
         self._set(START)
         self._database = open_database(load_settings(cwd=folder, environ={}).database_url)
 
@@ -180,7 +180,7 @@ class World:
         young = ((3, 30, "young"),) if night >= YOUNG else ()
         for hours, minutes, due in ((2, 30, "nightly"), *young, (8, 0, "digest"), (9, 0, "check")):
             moment = day + timedelta(hours=hours, minutes=minutes)
-            # Whoever lives is seen shortly before, as it would be on a clock that does not jump.
+            # A live scheduler is seen shortly before, as it would be on a clock that does not jump.
             self._set(moment - timedelta(minutes=1))
             self._until(lambda before=moment - timedelta(minutes=2): self._seen(before), "seen")
             self._set(moment)
@@ -204,8 +204,8 @@ class World:
 
     def _print(self, night: int, moment: datetime) -> None:
         for one in reversed(notices(self._database, 50)):
-            if (one.kind, one.key) not in self._told:
-                self._told.add((one.kind, one.key))
+            if (one.kind, one.key) not in self._printed:
+                self._printed.add((one.kind, one.key))
                 print(f"night {night:2d} {moment:%H:%M}  {one.title}")
                 for line in str(one.facts["text"]).splitlines():
                     if line.strip() and one.kind == "digest" and not one.facts.get("quiet"):
@@ -266,15 +266,18 @@ def _report(database: Database) -> None:
     """What became of what was planted, and whatever else was found."""
     found = sorted(findings(database, newest=1000), key=lambda one: one.id)
     digests = [one for one in reversed(notices(database, 500)) if one.kind == "digest"]
-    told_at = {number: one.key for one in reversed(digests) for number in one.facts["ids"]}
+    reported_at = {number: one.key for one in reversed(digests) for number in one.facts["ids"]}
     explained: set[int] = set()
     print("\nwhat became of it:")
     for planted in PLANTED:
         first = (START + timedelta(days=planted.night - 1)).date()
         last = first + timedelta(days=planted.nights)
         if planted.word:
-            told = [one.key for one in digests if one.key >= str(first) and planted.word in one.body]
-            print(f"night {planted.night:2d} {planted.what}: {f'told on {told[0]}' if told else 'NOT TOLD'}")
+            mentioned = [one.key for one in digests if one.key >= str(first) and planted.word in one.body]
+            print(
+                f"night {planted.night:2d} {planted.what}: "
+                + (f"reported on {mentioned[0]}" if mentioned else "NOT REPORTED")
+            )
             continue
         # The place of a change is estimated, and may be a night early.
         begin = first - timedelta(days=1)
@@ -283,19 +286,19 @@ def _report(database: Database) -> None:
         explained |= {one.id for one in own}
         print(f"night {planted.night:2d} {planted.what}:{'' if own else ' no finding'}")
         for one in own:
-            print(f"          {_fate(one, told_at.get(one.id))}")
+            print(f"          {_fate(one, reported_at.get(one.id))}")
     print("\nfound and not planted:")
     for one in found:
         if one.id not in explained:
-            print(f"          {one.key.case} {_fate(one, told_at.get(one.id))}")
+            print(f"          {one.key.case} {_fate(one, reported_at.get(one.id))}")
 
 
-def _fate(one: Finding, told: str | None) -> str:
+def _fate(one: Finding, night: str | None) -> str:
     why = because(one.state, one.evidence)
     people = "" if one.triage == "open" and one.muted_until is None else f", {one.triage}"
     muted = ", muted" if one.muted_until else ""
     change = f"{100 * math.expm1(one.change):+.1f} % {one.shape}"
-    reported = f"told on {told}" if told else "not told"
+    reported = f"reported on {night}" if night else "not reported"
     return (
         f"finding {one.id} of {one.schedule}, {one.track}: {change} from {one.at:%m-%d}, "
         f"found {one.found_at:%m-%d}, {one.state}{people}{muted}{f' ({why})' if why else ''}: {reported}"

@@ -44,7 +44,7 @@ def pairs(kind: str, spread: float, trials: int, n: int, seed: int) -> Array:
     if kind == "offset":
         # Each pair has a constant of its own that no further rounds take away.
         return plain / 4 + rng.normal(0.0, 2 * spread, (trials, n))
-    # Whoever starts first is faster by two spreads: either side in half of each two pairs, or by a coin.
+    # The first to start is faster by two spreads: either side in half of each two pairs, or by a coin.
     if kind == "order, in turn":
         first = np.where(rng.random((trials, (n + 1) // 2)) < 0.5, 1, -1)
         first = np.stack([first, -first], axis=2).reshape(trials, -1)[:, :n]
@@ -179,7 +179,7 @@ def words(
 
     `call` is what makes a change one: the interval excludes 0, and its `point` passes the threshold (ours),
     or its `near end` does, or its point does and its near end passes half the threshold (`half`).
-    `first` is 1 or -1 for whoever starts first; who does so in nearly all pairs is not judged.
+    `first` is 1 or -1 for the side that starts first; a side that does so in nearly all pairs is not judged.
     What is called goes on until it would stand alone among so many `cases`, as
     analysis.comparison.sequential_test advises.
     """
@@ -214,9 +214,9 @@ def _agrees_with_judge() -> None:
     x = pairs("wild", 0.01, 150, plan.largest, seed=1) + 0.02
     word, measured, p = words(x, plan)
     names = {-1: "faster", 0: "unclear", 1: "slower", 2: "same"}
-    for row, told, n, p_value in zip(x, word, measured, p, strict=True):
+    for row, expected, n, p_value in zip(x, word, measured, p, strict=True):
         verdict = judge(METRIC, [Pair(1.0, float(np.exp(d))) for d in row[:n]], threshold, plan)
-        assert verdict.word == names[int(told)], (verdict, told)
+        assert verdict.word == names[int(expected)], (verdict, expected)
         assert verdict.p is not None and abs(verdict.p - p_value) < 1e-9
     print("The simulation and analysis.comparison.verdict.judge agree on 150 cases.")
 
@@ -332,8 +332,8 @@ def suite() -> None:
             cells: list[str] = []
             means: list[float] = []
             for controlled, among in ((False, 1), (True, 1), (True, cases)):
-                told = words(flat, plan, cases=among)
-                word, measured, p = (part.reshape(suites, cases) for part in told)
+                judged = words(flat, plan, cases=among)
+                word, measured, p = (part.reshape(suites, cases) for part in judged)
                 called = np.isin(word, (-1, 1))
                 if controlled:
                     called &= np.array([adjusted(row.tolist()) for row in p]) <= RATE

@@ -34,7 +34,7 @@ def context(
     """Settings and places of the current folder; raises ConfigurationError.
 
     With `reading` the database of a command that can do without writing need not be writable. Says where data
-    goes that cannot go where it was to, but not with `noting` false: for a command that tells of it itself.
+    goes that cannot go where it was to, but not with `noting` false: for a command that reports it itself.
     With `as_json` what is waited for and what is measured are events on stdout.
     """
     settings = load_settings(config)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path) -> Generator[Path]:
-    """A temporary path beside `path`. After the block it is flushed to the disk and renamed to `path`.
+    """A temporary path in the folder of `path`. After the block it is flushed to disk and renamed to `path`.
 
     If the block raises, or the file cannot be written, `path` is unchanged and the temporary file is removed.
     """

@@ -1,4 +1,4 @@
-"""Where data really goes: the wanted place, or the user's own state folder when that one refuses."""
+"""The data folder in use: the configured one, or the user's state folder where that cannot be written."""
 
 import errno
 import os
@@ -33,7 +33,7 @@ def resolve_places(
 ) -> DataDirs:
     """The places to write to, tried by writing; the answer depends on the settings and the file system alone.
 
-    Creates the data folder and the SQLite file's folder. A place that nobody chose and that cannot be
+    Creates the data folder and the SQLite file's folder. A default place that cannot be
     written is replaced by `$XDG_STATE_HOME/pyrometer` (default `~/.local/state/pyrometer`). Raises
     UnwritablePlace when a chosen place cannot be written, or when neither can. With `reading` a chosen SQLite
     file that is there and can be read is taken as it is.

@@ -2,7 +2,7 @@
 
 * ConfigurationError
   * UnreadableFile     the file is missing, may not be read, or is not TOML
-  * UnknownKey         a key or variable that nobody reads, or a name that nobody defined
+  * UnknownKey         an unknown key or variable, or an undefined name
   * WrongValue         a known key with a value it cannot take
   * UnwritablePlace    a folder where data should go refuses it
 """
@@ -41,7 +41,7 @@ class UnreadableFile(ConfigurationError):
 
 
 class UnknownKey(ConfigurationError):
-    """A key or variable that nobody reads, or a name that nobody defined."""
+    """An unknown key or variable, or an undefined name."""
 
 
 class WrongValue(ConfigurationError):

@@ -77,7 +77,7 @@ class MatrixSettings(BaseModel):
 
     Every key that is not named here is an axis of a technique with a list of its values; which axes and
     values there are is the runner's to say. `include` adds techniques (`compile=default,precision=bf16`) or
-    whole case keys, `exclude` takes away what its globs match, `why` tells readers what the block is for.
+    whole case keys, `exclude` takes away what its globs match, `why` says what the block is for.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")

@@ -13,7 +13,7 @@ def with_secrets(environ: Mapping[str, str], cwd: Path) -> Mapping[str, str]:
     """`environ` with the text of the file that PYROMETER_DATABASE_URL_FILE names in place of the name.
 
     White space around the text is left out; a relative name counts from `cwd`. Raises UnreadableFile for a
-    file that cannot be read and WrongValue for one without a single line of text, or beside
+    file that cannot be read and WrongValue for one without a single line of text, or given with
     PYROMETER_DATABASE_URL. No error repeats what may be a password.
     """
     named = environ.get(DATABASE_URL_FILE, "")
@@ -22,7 +22,7 @@ def with_secrets(environ: Mapping[str, str], cwd: Path) -> Mapping[str, str]:
     if environ.get(DATABASE_URL):
         raise WrongValue(f"{DATABASE_URL} and {DATABASE_URL_FILE} are both set; unset one of them")
     if "://" in named:
-        # Not repeated: whoever puts the URL itself here has put its password here.
+        # Not repeated: a URL that is written here by mistake contains a password.
         raise WrongValue(
             f"{DATABASE_URL_FILE} holds a URL, expected the path of a file; a URL belongs into {DATABASE_URL}"
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of the navigation. `script` lies beside `app.py`; the first page's `path` is empty.
+    """One page of the navigation. `script` lies in the folder of `app.py`; the first page's `path` is empty.
 
     `parameters` are the names that its address may have: the page reports and ignores any other.
     """

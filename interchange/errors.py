@@ -1,4 +1,4 @@
-"""What can go wrong with files from elsewhere.
+"""The errors of imported files.
 
 * ExchangeError
   * BadFile          a file does not hold what its format says; where and why

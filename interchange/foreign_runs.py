@@ -14,7 +14,7 @@ from analysis.replicates import summarise
 from records.environments import Environment
 from records.kinds import EnvironmentKind, RunSource
 from records.machines import Hardware, Machine
-from records.outcomes import Measurement, MetricDefinition, Outcome
+from records.outcomes import Measurement, MetricDefinition, Outcome, OutcomeStatus
 from records.runs import Run, RunPreset
 
 from .errors import BadFile, SourcePlace
@@ -79,7 +79,7 @@ class Failure:
     """How a case ended that gave no numbers, well or badly: an outcome's status and the file's reason."""
 
     case: str
-    status: str
+    status: OutcomeStatus
     reason: str
 
 
@@ -225,7 +225,7 @@ def _outcomes(origin: ForeignOrigin, environment: Environment, points: Iterable[
     for point in points:
         by_case.setdefault(point.case, []).append(point)
     return [
-        _outcome(origin, environment, case, replicate, "ok", "", _nth(replicate, own))
+        _outcome(origin, environment, case, replicate, OutcomeStatus.OK, "", _nth(replicate, own))
         for case, own in by_case.items()
         for replicate in range(max(len(point.values) for point in own))
     ]
@@ -243,7 +243,7 @@ def _failed(
     failed: list[Outcome] = []
     for each in dict.fromkeys(failures):
         number = taken[each.case]
-        if number and each.status == "ok":
+        if number and each.status == OutcomeStatus.OK:
             # It went well, and its numbers have said so.
             continue
         taken[each.case] += 1
@@ -256,7 +256,7 @@ def _outcome(
     environment: Environment,
     case: str,
     replicate: int,
-    status: str,
+    status: OutcomeStatus,
     reason: str,
     metrics: Mapping[str, float],
 ) -> Outcome:

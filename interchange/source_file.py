@@ -30,7 +30,7 @@ _FIRST_YEAR = 2000
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value out of a JSON document with its place; asked for what it is not, it raises BadFile."""
+    """A value of a JSON document with its place; reading it as another type raises BadFile."""
 
     value: Any
     place: SourcePlace
@@ -43,7 +43,7 @@ class Value:
         return {name: Value(value, self.place.at(name)) for name, value in members.items()}
 
     def list(self) -> "Sequence[Value]":
-        """The elements of a list, each made when it is asked for: a small file holds millions."""
+        """The elements of a list, each made when it is read: a small file holds millions."""
         if not isinstance(self.value, list):
             raise self.wrong("a list")
         elements = cast("list[Any]", self.value)
@@ -116,7 +116,7 @@ def refuse_streams(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
-        # Whoever opens it says why.
+        # The reader that opens it says why.
         return
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise BadFile(SourcePlace(path.name), "is a pipe or a device: write it to a file, and import that")

@@ -205,7 +205,7 @@ def evidence_body(evidence: Evidence) -> dict[str, Any]:
 
 #: Parts of the evidence that are plain values.
 _PLAIN = ("new_run", "waits", "tries", "first_as", "repeated", "began_as", "confirmed_before")
-#: Parts of the evidence whose name is their key; those of its confirmation are beside them.
+#: Parts of the evidence whose name is their key; those of its confirmation follow.
 _NAMES = ("detected", "sides", "changes", "goes_on", *_PLAIN)
 
 

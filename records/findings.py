@@ -19,7 +19,7 @@ class NewFinding:
     `direction`: worse or better; `shape`: step or drift. `at_run` is the id of the first run after it,
     `before_run` of the last one before; environments are fingerprints, those of these two runs. `change`,
     `low` and `high` are log ratios of new to old (0.05 is about 5 %). `state` is candidate, or what is known
-    at once. Findings with the same `group_key` are told as one.
+    at once. Findings with the same `group_key` are reported as one.
     """
 
     key: SeriesKey
@@ -68,11 +68,11 @@ def group_of(state: str, direction: str, *, silenced: bool) -> FindingGroup:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A finding as it stands; what NewFinding has means the same here.
+    """A finding with its present state; fields of NewFinding mean the same here.
 
     `state`: candidate, confirming, confirmed, refuted, unclear, no longer, machine. `triage`: open,
     acknowledged, expected, fixed. `at` and `before` are when the two runs started. `muted_until` silences
-    what is told of it and changes nothing else. `returns_of` is the id of a finding that was fixed before.
+    the report about it and changes nothing else. `returns_of` is the id of a finding that was fixed before.
     """
 
     id: int
@@ -105,7 +105,7 @@ class Finding:
     returns_of: int | None = None
 
     def silenced(self, now: datetime) -> bool:
-        """Whether people know it already, or want to hear nothing of it for now."""
+        """Whether it is triaged, or muted at present."""
         return self.triage != "open" or (self.muted_until is not None and self.muted_until > now)
 
     def group(self, now: datetime) -> FindingGroup:
@@ -115,7 +115,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class TriageEntry:
-    """What somebody did with a finding. `action`: acknowledge, expected, fixed, mute, note, link."""
+    """An action of a person on a finding. `action`: acknowledge, expected, fixed, mute, note, link."""
 
     finding_id: int
     at: datetime
@@ -126,7 +126,7 @@ class TriageEntry:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What was told, or is to be. Of one `kind` and `key` there is one.
+    """A notice that was sent, or is to be. There is one of each `kind` and `key`.
 
     `body` is Markdown. `deliveries` stand under their targets, which are named without their secrets; a
     target that is not there was never tried.

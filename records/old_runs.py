@@ -12,7 +12,7 @@ _SUBMITTED = "submitted"
 
 
 def kind_of_old_run(command: str, facts: Mapping[str, Any]) -> RunKind:
-    """The kind of a run by its command and facts, as programs before schema 0008 told it."""
+    """The kind of a run by its command and facts, as programs before schema 0008 wrote it."""
     if command.startswith("pyrometer upgrade"):
         confirms = _member(facts, "comparison", "confirms") is True
         return RunKind.CONFIRMATION if confirms else RunKind.UPGRADE

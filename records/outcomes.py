@@ -51,7 +51,7 @@ class Outcome:
     case: str
     environment: str
     replicate: int
-    status: str
+    status: OutcomeStatus
     reason: str = ""
     phase: str = ""
     started_at: datetime = field(default_factory=_now)
@@ -124,7 +124,7 @@ class OutcomeCount:
 
     run: str
     case: str
-    status: str
+    status: OutcomeStatus
     count: int
     reason: str
 
@@ -166,7 +166,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
-    """A metric that came from outside and is in no catalogue of ours. `better`: lower, higher or neither."""
+    """The definition of an imported metric that our catalogue lacks. `better`: lower, higher or neither."""
 
     name: str
     title: str

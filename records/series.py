@@ -22,7 +22,7 @@ class SeriesKey:
 
 @dataclass(frozen=True, slots=True)
 class SeriesPoint:
-    """One measurement in its series, with what a chart needs beside it."""
+    """One measurement in its series, with what a chart needs about it."""
 
     case: str
     run: str

@@ -7,16 +7,16 @@ from typing import Any
 
 from .facts import Facts
 
-#: The error of a task that nobody began before the next one of its part was due. Whom people cancel has none.
+#: The error of a task that had not begun when the next one of its target was due. A cancelled task has none.
 SUPERSEDED = "a later one stands for it"
 
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """One thing to be done for a fire; `part` tells it from the others of that fire.
+    """One thing to be done for a fire; `part` distinguishes it from the others of that fire.
 
     `label` is what a machine must be asked by to do it, empty for any. `spec` is the job's own to read; that
-    of a `measure` task names its `track`. Nobody takes it up before `not_before`.
+    of a `measure` task names its `track`. It is not claimed before `not_before`.
     """
 
     part: str
@@ -28,7 +28,7 @@ class NewTask:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task as it stands. `state`: waiting, running, done, failed, lost, cancelled.
+    """A task with its present state. `state`: waiting, running, done, failed, lost, cancelled.
 
     `attempts` counts those that were not given back unfinished. `token` is the fence of the attempt that is
     running, None when none is. `started_at` is when the newest attempt began, `ended_at` when the task was
@@ -56,7 +56,7 @@ class Task:
 
     @property
     def superseded(self) -> bool:
-        """Whether a later one stands for it: it is cancelled, but not by people."""
+        """Whether a later task replaced it: it is cancelled, but not by people."""
         return self.state == "cancelled" and self.error == SUPERSEDED
 
     @property

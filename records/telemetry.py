@@ -70,10 +70,10 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class TelemetryWindow:
-    """One recording as in a list: whose it is, and what it comes to.
+    """One recording as in a list: its run, case and device, and its summary.
 
     `started_at` is the run's, `environment` a fingerprint. `seconds` go from the first row's start to the
-    last one's end. `utilisation` (%) is the mean of what `rung` tells: SM utilisation for `gpm` and `dcgm`,
+    last one's end. `utilisation` (%) is the mean of the source `rung`: SM utilisation for `gpm` and `dcgm`,
     GPU busy time for `samples` and `polling`, busy time of the CPUs for the host; numbers of two rungs are
     never compared. `power` (W) is a mean, `temperature` (°C) the highest; means are weighted by the rows'
     lengths. Each is None where no row has it.

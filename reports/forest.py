@@ -14,7 +14,7 @@ from .text import numbers
 
 #: Steps of the axis in per cent; the first that gives few enough ticks is taken.
 _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
-#: Multiples of the axis where per cent do not tell any more.
+#: Ticks in multiples, for changes too large for per cent.
 _MULTIPLES = (2.0, 10.0, 100.0, 1e3, 1e6, 1e12)
 _MOST_TICKS = 3
 #: An axis that shows one wild case shows nothing of the others: it ends at so many times their median reach.

@@ -1,4 +1,4 @@
-"""What a report is about: everything around the numbers."""
+"""The context of a report: run, environments, preset and commands around the numbers."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ from analysis.comparison.what_would_decide import Settling
 _PAIRS = "--pairs"
 _COLD_PAIRS = "--cold-pairs"
 
-#: What an environment tells of its build beside the versions, as fact and as people call it.
+#: Facts of a build besides the versions, each with its title.
 _BUILD: Mapping[str, str] = {
     "implementation": "Python's implementation",
     "torch_git": "PyTorch's commit",
@@ -30,7 +30,7 @@ _BUILD: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ComparedEnvironment:
-    """One side of an upgrade. `asked` is what is typed to have it measured, its name where that is empty.
+    """One side of an upgrade. `asked` is the spec to type to measure it; where empty, its name.
 
     `packages` are `name==version`; `cuda` is empty for a build without CUDA. `build` is what else makes it
     another: commit, cuDNN, flags, each by the name of the fact, as `build_of` takes them from all facts.
@@ -48,10 +48,10 @@ class ComparedEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An upgrade that was measured: from where to where, on what, how, and by whose rules.
+    """A measured upgrade: both environments, the machine, the settings and the policy.
 
     `settings` are those of the preset. `ended_at` is None for a run that has not ended. `options` are what a
-    command needs beside the two environments and the case to measure the same, such as `--preset NAME`.
+    command needs to measure the same, without the two environments and the case, such as `--preset NAME`.
     """
 
     old: ComparedEnvironment
@@ -134,12 +134,12 @@ def changes(old: ComparedEnvironment, new: ComparedEnvironment) -> tuple[Environ
 
 
 def alike(old: ComparedEnvironment, new: ComparedEnvironment) -> bool:
-    """Whether both are one environment by their fingerprints, which know more than is told of them."""
+    """Whether both are one environment by their fingerprints, which cover more than the listed facts."""
     return old.fingerprint.removesuffix(AGAIN) == new.fingerprint.removesuffix(AGAIN)
 
 
 def build_of(facts: Mapping[str, Any]) -> dict[str, str]:
-    """What the facts of an environment tell of its build, as texts; what it has not is left out."""
+    """The facts of an environment's build, as texts; absent ones are left out."""
     known = {fact: facts.get(fact) for fact in _BUILD}
     return {fact: "yes" if value is True else str(value) for fact, value in known.items() if value}
 

@@ -11,6 +11,7 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.upgrade import Table, Upgrade
 from analysis.comparison.verdict import Verdict
 from analysis.geomean import Geomean
+from records.outcomes import OutcomeStatus
 
 from . import wording
 from .report_context import Subject
@@ -74,7 +75,7 @@ class Row:
 
     @property
     def summary(self) -> str:
-        """The verdict in words, or how the case ended; why it did stands among the exclusions."""
+        """The verdict in words, or how the case ended; the reason is in the exclusions."""
         if self.result.works:
             said = wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
             return f"{said}; {self.result.turns}" if self.result.turns else said
@@ -82,7 +83,7 @@ class Row:
 
     @property
     def word(self) -> str:
-        """Where it stands in a word: `faster` for a time, `better` for what is none."""
+        """Its standing in a word: `faster` for a time, `better` for other metrics."""
         return numbers.word(self.verdict) if self.result.works and self.verdict else self.standing
 
     @property
@@ -160,11 +161,11 @@ def by_impact(each: Sequence[Row], policy: Policy) -> list[Row]:
 def _ends(result: CaseResult) -> str:
     """How a case ended where it did not end well."""
     sides = (("old", result.old.status), ("new", result.new.status))
-    return ", ".join(f"{name} ended {status}" for name, status in sides if status != "ok")
+    return ", ".join(f"{name} ended {status}" for name, status in sides if status != OutcomeStatus.OK)
 
 
 def standings(each: Sequence[Row]) -> list[str]:
-    """How many cases stand where, worst first: `2 broken`, `1 slower`, `7 same`."""
+    """How many cases have which standing, worst first: `2 broken`, `1 slower`, `7 same`."""
     order = ["broken", "slower", "unclear", "same", "faster", "repaired"]
     found = Counter(row.standing for row in each)
     words = {row.standing: row.word for row in each}

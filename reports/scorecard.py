@@ -1,4 +1,4 @@
-"""The four metrics of an upgrade as short texts: the strip beside the verdict in every form of the report."""
+"""The four metrics of an upgrade as short texts, next to the verdict in every form of the report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ def _entry(title: str, score: Score, limits: str) -> Entry:
 
 
 def _number(score: MetricScore) -> str:
-    """What stands for a metric; empty where nothing of it has a ratio."""
+    """The number of a metric; empty where it has no ratio."""
     # A mean of single pairs of an exact metric is none that anything proves.
     if score.mean.change is not None and score.hinted < len(score.verdicts):
         return numbers.percent(score.mean.change)

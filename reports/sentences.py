@@ -45,7 +45,7 @@ def place(subject: Subject) -> str:
 
 
 def so_far(subject: Subject) -> str:
-    """That it is not over, so that nobody takes it for the last word; empty for one that is."""
+    """That the upgrade is not over yet, so that no reader takes it for final; empty for one that is."""
     known = {"running": "It is still being measured", "interrupted": "It was interrupted"}
     state = known.get(subject.state)
     return f"{state}: this is the verdict so far." if state else ""
@@ -160,7 +160,7 @@ def about_table(table: Table, policy: Policy) -> str:
     known = METRICS[table.metric]
     text = f"{known.title}: {known.meaning}; {known.better} is better."
     judged = table.verdicts.values()
-    # Of too few pairs nobody knows the interval, which is another matter.
+    # With too few pairs the interval is unknown, which is another matter.
     if any(one.low is not None for one in judged) and not any(one.location for one in judged):
         text += " It hardly varies: the interval is the range of the pairs."
     many = len(table.verdicts)
@@ -210,7 +210,7 @@ def environment(one: ComparedEnvironment) -> str:
 
 
 def no_difference(subject: Subject) -> str:
-    """What is said of two environments of which nothing that is told differs."""
+    """The sentence about two environments whose listed facts do not differ."""
     if alike(subject.old, subject.new):
         return "Nothing: not a version, not a package."
     return (

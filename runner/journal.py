@@ -107,7 +107,7 @@ class Journal:
         return len(self._unwritten)
 
     def unwritten(self) -> bytes:
-        """The lines that could not be written, as they would stand in the file."""
+        """The lines that could not be written, in the form of the file."""
         return b"".join(self._unwritten)
 
     def since(self, offset: int) -> tuple[bytes, bytes]:
@@ -139,7 +139,7 @@ class Journal:
                 view = view[os.write(self._file, view) :]
             os.fsync(self._file)
         except BaseException:
-            # Half a line must not stay, whoever interrupted: the next one would be glued to it.
+            # Half a line must not stay after any interruption: the next one would be glued to it.
             os.ftruncate(self._file, size)
             raise
 

@@ -18,9 +18,9 @@ import psutil
 _CPU = Path("/sys/devices/system/cpu")
 _NODE = Path("/sys/devices/system/node")
 #: A GPU's memory counts in steps of 4 GiB, for what CUDA has of it varies by some MiB with the driver. So
-#: much above a step is not above it: an H200 is told as 139.7 to 140.1 GiB.
+#: much above a step is not above it: an H200 reports 139.7 to 140.1 GiB.
 _GPU_MEMORY_STEP_MIB, _GPU_MEMORY_SLACK_MIB = 4096, 200
-#: Names for people of what arm64 tells as numbers, by implementer and part; as lscpu has them.
+#: Names of arm64 CPUs, which report numbers, by implementer and part; as lscpu has them.
 _ARM_CORES = {
     ("0x41", "0xd08"): "Cortex-A72",
     ("0x41", "0xd0c"): "Neoverse N1",

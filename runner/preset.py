@@ -24,7 +24,7 @@ QUIET_MALLOC = {
     "MALLOC_TOP_PAD_": str(256 << 20),
 }
 #: They reach the worker and are no part of what is compared: which of several devices is used (the hardware
-#: tells how many, and of which kind), and what NVIDIA's images say of themselves (the environment tells what
+#: says how many, and of which kind), and what NVIDIA's images say of themselves (the environment says what
 #: PyTorch has of it).
 NOT_COMPARED = frozenset({"CUDA_VERSION", "CUDA_VISIBLE_DEVICES", "CUDNN_VERSION", "NCCL_VERSION"})
 _QUIET_VARIABLES = {

@@ -40,7 +40,8 @@ class Timing:
 class TargetEnvironment:
     """The environment a contender runs in: name, interpreter, fingerprint.
 
-    `build` is the torch it had when the run began (see `messages.torch_build`); empty where nobody asked.
+    `build` is the torch it had when the run began (see `messages.torch_build`); empty where it was not
+    probed.
     """
 
     name: str

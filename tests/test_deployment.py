@@ -89,7 +89,7 @@ def test_every_service_runs_a_command_of_ours() -> None:
         assert_is_a_command(*SERVICES[name]["command"])
 
 
-def test_the_image_runs_a_command_of_ours_as_nobody_special() -> None:
+def test_the_image_runs_our_command_as_an_ordinary_user() -> None:
     assert json.loads(last("ENTRYPOINT")) == ["pyrometer"]
     command = json.loads(last("CMD"))
     assert_is_a_command(*command)
@@ -281,8 +281,10 @@ def test_the_fleet_on_kubernetes_runs_commands_of_ours_with_settings_that_exist(
         program, *words = each["command"]
         assert program == "pyrometer"
         assert_is_a_command(*words)
-        told = {one["name"]: one.get("value", "10.0.0.5") for one in each["env"]}
-        settings = {name: text.replace("$(POD_IP)", told.get("POD_IP", "")) for name, text in told.items()}
+        variables = {one["name"]: one.get("value", "10.0.0.5") for one in each["env"]}
+        settings = {
+            name: text.replace("$(POD_IP)", variables.get("POD_IP", "")) for name, text in variables.items()
+        }
         for name in ("POD_IP", "PYROMETER_CONFIG", "PYROMETER_DATABASE_URL_FILE"):
             settings.pop(name, None)
         assert load_settings(cwd=tmp_path, environ=settings).fleet.token_file == Path(
@@ -340,7 +342,7 @@ def test_prepare_refuses_a_password_that_it_cannot_put_into_a_url(prepared: Path
     assert not (prepared / "secrets/database_url").exists()
 
 
-def test_only_the_scheduler_can_tell_anybody() -> None:
+def test_only_the_scheduler_can_send_notifications() -> None:
     assert [name for name in SERVICES if "alerts" in SERVICES[name]["secrets"]] == [
         "scheduler",
         "scheduler-gpu",
@@ -386,8 +388,8 @@ def test_systemd_understands_the_units(file: Path, tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("systemd-analyze is not installed")
-    here = tmp_path / file.name
+    unit = tmp_path / file.name
     program = Path(sys.executable).with_name("pyrometer")
-    here.write_text(file.read_text().replace("/opt/pyrometer/.venv/bin/pyrometer", str(program)))
-    verified = subprocess.run([analyze, "verify", here], capture_output=True, text=True, check=False)
+    unit.write_text(file.read_text().replace("/opt/pyrometer/.venv/bin/pyrometer", str(program)))
+    verified = subprocess.run([analyze, "verify", unit], capture_output=True, text=True, check=False)
     assert (verified.returncode, verified.stderr) == (0, "")

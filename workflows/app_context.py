@@ -58,7 +58,7 @@ class Reporter(Protocol):
         ...
 
     def failed(self, sentence: str) -> None:
-        """A failure beside the one that is raised."""
+        """A failure in addition to the one that is raised."""
         ...
 
     def waiting(self, sentence: str) -> None:

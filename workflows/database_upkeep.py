@@ -35,11 +35,11 @@ class Kept:
 
 FOR_EVER = Kept()
 
-#: For so long the queue keeps what it did and what made no run: longer than anybody asks what it was.
+#: For so long the queue keeps tasks that are over, and those that made no run.
 QUEUE_DAYS = 400
 #: A run whose journal did not change for so long is not gone on with any more.
 LEFT_WEEKS = 4
-#: What it then has beside its journal and its logs for nothing, and what that is called while it goes.
+#: What a run then no longer needs besides its journal and logs, and its name while it is removed.
 _LEFT, _GOING = ("cache", "reserve"), ".going"
 
 
@@ -83,17 +83,17 @@ def clear(data_dir: Path, now: datetime) -> Iterator[str]:
     if runs:
         whose = plural(runs, "run")
         what = f"compile caches and room set aside ({_in_words(size)})"
-        yield f"{what} of {whose} that nobody went on with for {LEFT_WEEKS} weeks"
+        yield f"{what} of {whose} that was not resumed for {LEFT_WEEKS} weeks"
 
 
 def _put_aside(path: Path, before: float) -> list[Path]:
-    """What may go of a run, under names that nobody looks for: who resumes it must not lose it half way."""
+    """What may go of a run, under names that no command reads: a resumed run must not lose it half way."""
     found: list[Path] = []
     with suppress(OSError), journal.locked_against_writers(path) as is_left:
         if is_left and path.stat().st_mtime < before:
             for name in _LEFT:
                 going = path.with_name(name + _GOING)
-                # One that is there already was being removed by somebody who was killed.
+                # One that is there already was left by a process that was killed while removing it.
                 with suppress(OSError):
                     path.with_name(name).rename(going)
                 found += [going] if going.exists() else []
@@ -131,7 +131,7 @@ def forget(
 ) -> Forgotten | None:
     """Delete a run from the database, or only count it; None where only its journal is left to be marked.
 
-    The journal stays, beside it a mark: with it no command stores the journal again, or tells of it. Raises
+    The journal stays, with a mark next to it, so that no command stores or reports the journal again. Raises
     NoSuchRun, CannotForget for a run that is being measured, and what `forget_run` raises.
     """
     path = data_dir / "runs" / run / journal.FILE
@@ -208,13 +208,13 @@ def _unfinished(database: Database, data_dir: Path) -> frozenset[str]:
 
 
 def _journals(database: Database, data_dir: Path) -> Checked:
-    """What lies in the data folder and is not stored to its end: no fault, the next command does it."""
+    """Journals in the data folder that are not stored completely: no fault, the next command stores them."""
     there = len(list((data_dir / "runs").glob(f"*/{journal.FILE}")))
     waiting = pending(data_dir, stored_outcomes(database))
-    return Checked("journals", there, "journals", notes=tuple(map(_told, waiting)))
+    return Checked("journals", there, "journals", notes=tuple(map(_journal_note, waiting)))
 
 
-def _told(path: Path) -> str:
+def _journal_note(path: Path) -> str:
     run = path.parent.name
     try:
         if journal.in_use(path):

@@ -1,4 +1,4 @@
-"""What can go wrong with a job.
+"""The errors of workflows.
 
 * JobError
   * UsageError         the request names or combines what does not exist
@@ -6,9 +6,9 @@
   * NothingToMeasure   the selection matches no case
   * CannotResume       the run to resume is unknown, forgotten, or no longer the same thing
   * NothingToResume    the run to resume is complete, or there is none at all
-  * NoSuchRun          the run to tell of is unknown
+  * NoSuchRun          the requested run is unknown
   * CannotForget       the run to forget is being measured
-  * TargetsUnreadable  whom to tell stands in a file that cannot be read
+  * TargetsUnreadable  the file of notification targets cannot be read
   * NoSuchSchedule     the schedule to fire is unknown
 """
 
@@ -55,4 +55,4 @@ class NoSuchSchedule(JobError):
 
 
 class TargetsUnreadable(JobError):
-    """The file that says whom to tell cannot be read."""
+    """The file of notification targets cannot be read."""

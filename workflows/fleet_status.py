@@ -25,7 +25,7 @@ from db.connection.engine import Database
 from db.queue import queries
 from records.tasks import SchedulerSeen, Task
 
-#: The jobs that hold a machine for themselves; the others run beside anything.
+#: The jobs that hold a machine for themselves; the others run in parallel with any job.
 MEASURING = frozenset({"measure", "upgrade", "confirm"})
 #: Why a task is open, in the order in which tasks are listed: first those that need an action.
 URGENCY = ("no such label", "unscheduled", "running", "busy", "not yet", "next")
@@ -118,10 +118,10 @@ class FleetStatus:
 
 
 def fleet_status(
-    seen: Iterable[SchedulerSeen], heard: Sequence[SchedulerSeen], running: Iterable[Task], now: datetime
+    seen: Iterable[SchedulerSeen], reporting: Sequence[SchedulerSeen], running: Iterable[Task], now: datetime
 ) -> FleetStatus:
-    """The status made of all schedulers that are known, those `heard` of lately, and what runs."""
-    seen, running, living = tuple(seen), list(running), present(heard)
+    """The status from all known schedulers, those `reporting` lately, and running tasks."""
+    seen, running, living = tuple(seen), list(running), present(reporting)
     owners = {one.owner for one in living}
     away = [one for one in seen if one.owner not in owners]
     by_machine: dict[str, list[Task]] = defaultdict(list)
@@ -131,7 +131,7 @@ def fleet_status(
         now=now,
         seen=seen,
         living=tuple(living),
-        gone=frozenset({one.machine for one in heard} - {one.machine for one in living}),
+        gone=frozenset({one.machine for one in reporting} - {one.machine for one in living}),
         running={machine: tuple(own) for machine, own in by_machine.items()},
         able={
             True: eligible_machines(filter(measures, living)),

@@ -1,4 +1,4 @@
-"""From journals to the database: as often as one likes, the same thing once."""
+"""Store journals in the database; storing one again changes nothing."""
 
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
 from db.runs import store
 from db.runs.queries import STILL_RUNNING, replicates_of_run, stored_outcomes
-from records.outcomes import Measurement, Outcome, Replicate
+from records.outcomes import Measurement, Outcome, OutcomeStatus, Replicate
 from records.runs import Run
 from reports.text.reason_text import decision_body
 from runner import journal
@@ -24,9 +24,9 @@ from runner.errors import JournalError
 from .app_context import AppContext
 from .run_header import Header
 
-#: Beside a journal: its size when all of it was stored.
+#: The file next to a journal with its size when all of it was stored.
 _STORED = "stored"
-#: Beside the journal of a run that was taken out of the database: it is not to come back.
+#: The file next to the journal of a run that was deleted from the database: the run is not stored again.
 FORGOTTEN = "forgotten"
 #: Of a journal with more bad lines than this the page of its run counts the rest.
 _NOTED_LINES = 20
@@ -36,7 +36,7 @@ _SOME_CASES = 500
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What came of ingesting: run, new outcomes, lines set aside with their reasons."""
+    """The result of ingesting: run, new outcomes, lines set aside with their reasons."""
 
     run: str
     new_outcomes: int
@@ -106,7 +106,7 @@ class Read:
     def store(self, database: Database) -> int:
         """Store all of it or nothing, and answer how many outcomes of the plan were new.
 
-        Nobody waits while it is read: that is done. Raises JournalError and DatabaseError.
+        No lock is held while it is read. Raises JournalError and DatabaseError.
         """
         with _fitting(self.path), one_transaction(database) as whole:
             store.save_run(whole, self.run)
@@ -122,12 +122,12 @@ class Read:
     @property
     def measurements(self) -> list[Measurement]:
         """What its own outcomes say together."""
-        ended_well = (each for each in (*self.outcomes, *self.canaries) if each.status == "ok")
+        ended_well = (each for each in (*self.outcomes, *self.canaries) if each.status == OutcomeStatus.OK)
         return measured(Replicate(o.case, o.environment, o.metrics) for o in ended_well)
 
 
 def ingest(path: Path, database: Database) -> Ingested:
-    """Store one journal, all of it or nothing; storing it again changes nothing, whoever else does so too.
+    """Store one journal, all of it or nothing; storing it again changes nothing, also concurrently.
 
     Lines that cannot be used are set aside, and noted with the run.
 
@@ -156,14 +156,14 @@ def _run_of(position: Position, *, running: bool) -> Run:
 
 
 def _decided(header: Header, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """What a complete run of pairs came to, as a fact; nothing for any other, and where nobody can tell."""
+    """The decision of a complete run of pairs, as a fact; empty for any other run, and if unknown."""
     try:
         comparison = header.compared
         if comparison is None:
             return {}
         return {DECIDED: decision_body(comparison.verdict(comparison.results(outcomes)))}
     except (JournalError, ValueError):
-        # Who looks at the run is told why; it is stored all the same.
+        # The page of the run says why; it is stored all the same.
         return {}
 
 
@@ -219,7 +219,7 @@ def store_pending(app: AppContext) -> None:
         app.reporter.note(str(error))
 
 
-def store_beside_looking(app: AppContext) -> None:
+def store_then_read(app: AppContext) -> None:
     """`store_pending` where the database is this folder's; of another one only report what it lacks.
 
     A variable that names a database, and no data folder with it, points elsewhere: at a copy, at a backup.
@@ -244,12 +244,12 @@ def store_beside_looking(app: AppContext) -> None:
 
 
 def pending(data_dir: Path, known: Mapping[str, int], runs: Collection[str] = ()) -> list[Path]:
-    """The journals, with `runs` only theirs, with something in them that is not stored yet, oldest run first.
+    """The journals with lines that are not stored yet, oldest run first; with `runs` only theirs.
 
-    `known` is what `stored_outcomes` says of the database: the mark beside a journal speaks of the one it was
-    stored in, which may have been deleted, exchanged or restored since. Of a run that the database believes
-    to be running its journal knows better. An empty journal belongs to a run that was killed before it
-    began, and one that is forgotten waits for nothing.
+    `known` is what `stored_outcomes` says of the database: the mark next to a journal belongs to the one it
+    was stored in, which may have been deleted, exchanged or restored since. Of a run that the database
+    believes to be running its journal knows better. An empty journal belongs to a run that was killed before
+    it began, and one that is forgotten waits for nothing.
     """
     found: list[Path] = []
     folder = data_dir / "runs"
@@ -287,7 +287,7 @@ def storable(outcome: Outcome) -> Outcome:
 
 
 def mark_stored(path: Path, size: int, outcomes: int, set_aside: Sequence[str] = ()) -> None:
-    """Remember beside a journal that its first `size` bytes are stored with so many outcomes of the plan.
+    """Note next to a journal that its first `size` bytes are stored with so many outcomes of the plan.
 
     With lines set aside that holds for this version of Pyrometer: another one may understand them.
     """
@@ -304,8 +304,8 @@ def _mark(path: Path) -> tuple[int, int]:
     try:
         size, outcomes, *by = path.with_name(_STORED).read_text().split(" ")
         # Which version this is takes a millisecond to learn, and there are as many marks as runs.
-        told = not by or by == [version("pyrometer")]
-        return (int(size), int(outcomes)) if told else (0, 0)
+        known = not by or by == [version("pyrometer")]
+        return (int(size), int(outcomes)) if known else (0, 0)
     except (OSError, ValueError):
         return 0, 0
 

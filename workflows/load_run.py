@@ -1,4 +1,4 @@
-"""A run as it was left, told again: from its journal, or from the database where the journal is gone."""
+"""Load a run as it was left: from its journal, or from the database where the journal is gone."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -29,8 +29,8 @@ LATEST = "latest"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """How a run ended, or stands while its state is `running`; of its outcomes, those that were planned.
+class LoadedRun:
+    """How a run ended, or its progress while its state is `running`; of its outcomes, the planned ones.
 
     `planned` counts the replicates it was to have; `traced` says that they were traced and not measured.
     `header` is None where only the database knows the run, which then is `stored`. `defined` are the metrics
@@ -48,23 +48,25 @@ class Told:
     defined: Mapping[str, MetricDefinition] = field(default_factory=dict[str, MetricDefinition])
 
     @staticmethod
-    def of(header: Header, result: RunResult) -> "Told":
+    def of(header: Header, result: RunResult) -> "LoadedRun":
         """The run that `header` began."""
         traced = header.kind == RunKind.TRACE
         if traced:
             # Of two tables the second one is subtracted from the first one that was asked for.
-            asked = header.replicates
-            outcomes = sorted(result.outcomes, key=lambda outcome: asked.index(outcome.planned))
+            order = header.replicates
+            outcomes = sorted(result.outcomes, key=lambda outcome: order.index(outcome.planned))
             result = replace(result, outcomes=tuple(outcomes))
         began = datetime.fromisoformat(header.started_at)
-        return Told(result, began, len(header.planned), traced, header.source, header.source_format, header)
+        return LoadedRun(
+            result, began, len(header.planned), traced, header.source, header.source_format, header
+        )
 
 
-def retell(data_dir: Path, run: str, open_database: OpenDatabase) -> Told:
+def load_run(data_dir: Path, run: str, open_database: OpenDatabase) -> LoadedRun:
     """The run of that id, or the newest for `latest`; raises NoSuchRun.
 
-    A journal whose database cannot be had is told all the same. Raises DatabaseError where only the database
-    could know, and JournalError for a journal that cannot be read.
+    A journal whose database cannot be opened is loaded all the same. Raises DatabaseError where only the
+    database could know, and JournalError for a journal that cannot be read.
     """
     journals = {path.parent.name: path for path in (data_dir / "runs").glob(f"*/{journal.FILE}")}
     # An empty journal is a run that was killed before it began.
@@ -105,15 +107,15 @@ def _latest(database: Database, journals: Mapping[str, Path], stored: Mapping[st
     return max(began)[1] if began else max(journals)
 
 
-def _from_journal(path: Path, *, stored: bool) -> Told:
+def _from_journal(path: Path, *, stored: bool) -> LoadedRun:
     contents = journal.read(path)
     header = Header.from_body(contents.header)
     state = "interrupted" if contents.missing(header.replicates) else "complete"
     state = "running" if journal.in_use(path) else state
-    return Told.of(header, RunResult(header.run, state, contents.outcomes, stored, seconds=None))
+    return LoadedRun.of(header, RunResult(header.run, state, contents.outcomes, stored, seconds=None))
 
 
-def _from_database(database: Database, name: str) -> Told:
+def _from_database(database: Database, name: str) -> LoadedRun:
     run = queries.run_record(database, name)
     if run is None:
         raise NoSuchRun(f"run {name} has just gone from the database")
@@ -121,7 +123,7 @@ def _from_database(database: Database, name: str) -> Told:
     measured = {e.fingerprint for e in run.environments if e.kind != EnvironmentKind.CANARY}
     stored = queries.outcomes_of_run(database, name)
     outcomes = tuple(one for one in stored if one.environment in measured)
-    return Told(
+    return LoadedRun(
         RunResult(name, run.state, outcomes, stored=True, seconds=None),
         started_at=run.started_at,
         planned=run.planned,
@@ -137,19 +139,19 @@ def judge_run(header: Header, result: RunResult) -> JudgedUpgrade:
     """The verdict on what was measured so far."""
     comparison = header.compared
     assert comparison is not None
-    # Of a run that was told of later its end is not known here.
+    # The end of a run that was imported later is not known.
     ended_at = datetime.now(UTC).isoformat() if result.seconds is not None else None
     return judged(header.run_record(result.state, ended_at), comparison, result.outcomes)
 
 
-def judge_told(told: Told) -> JudgedUpgrade | None:
+def judge_loaded(loaded: LoadedRun) -> JudgedUpgrade | None:
     """The verdict of a run of pairs as it was left, None for any other; raises UsageError, JournalError."""
-    if told.header is not None:
-        return judge_run(told.header, told.result) if told.header.comparison is not None else None
-    if told.stored is None:
+    if loaded.header is not None:
+        return judge_run(loaded.header, loaded.result) if loaded.header.comparison is not None else None
+    if loaded.stored is None:
         return None
     try:
-        comparison = compared(told.stored.facts)
-        return judged(told.stored, comparison, told.result.outcomes) if comparison else None
+        comparison = compared(loaded.stored.facts)
+        return judged(loaded.stored, comparison, loaded.result.outcomes) if comparison else None
     except ValueError as error:
-        raise UsageError(f"run {told.stored.id} holds {error}") from error
+        raise UsageError(f"run {loaded.stored.id} holds {error}") from error

@@ -1,4 +1,4 @@
-"""The job everything else serves: have a planned run measured, and lose nothing on the way."""
+"""Measure a planned run, and lose no result on the way."""
 
 import shutil
 import time
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner import journal
 from runner.errors import JournalError
 from runner.execution import canary_runner
@@ -33,10 +33,10 @@ from .session_queue import InOrder, Pairs, Queue, enough_pairs, first_look
 
 #: How long killed workers may take to be gone before the run ends without them.
 _INTERRUPT_PATIENCE_SECONDS = 60.0
-#: Beside sessions of a moment the canary would be most of what a run does: it rests this long between two
+#: Among short sessions the canary would be most of what a run does: it rests this long between two
 #: boundaries, the first and the last one excepted.
 _CANARY_REST_SECONDS = 3.0
-#: How often somebody's wish to end is looked for while a session runs.
+#: How often a request to stop is looked for while a session runs.
 _POLL_SECONDS = 0.25
 
 
@@ -192,7 +192,7 @@ class _Run:
         self._later = 0.0
 
     def all_sessions(self, known: tuple[Outcome, ...]) -> str:
-        """Measure until nothing is left or somebody interrupts; answers the state.
+        """Measure until nothing is left or the run is interrupted; answers the state.
 
         `known` are the outcomes of earlier parts of the same run.
         """
@@ -223,7 +223,7 @@ class _Run:
         """Close what is planned and not needed any more."""
         spared: Counter[tuple[str, str]] = Counter()
         for planned, reason in self._queue.settled():
-            self._keep(_without(planned, "skipped", reason), told=False)
+            self._keep(_without(planned, OutcomeStatus.SKIPPED, reason), report=False)
             spared[planned.case, reason] += 1
         for (case, reason), many in spared.items():
             self._watcher.spared(case, many, reason)
@@ -245,7 +245,9 @@ class _Run:
                 return
             self._watcher.note(f"attempt {number} of {session.id} was lost: {ended.detail}")
             if number == MAX_LOST:
-                self._close_without(session, "lost", f"lost {MAX_LOST} times, at last: {ended.detail}")
+                self._close_without(
+                    session, OutcomeStatus.LOST, f"lost {MAX_LOST} times, at last: {ended.detail}"
+                )
 
     def _follow(self, running: RunningSession) -> SessionEnded:
         """Take its events until it has ended, or does not end in time after an interrupt."""
@@ -263,15 +265,15 @@ class _Run:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Measured):
-            # `scancel` and the like end a whole tree at once: of a worker that died then nobody knows why.
-            if not (event.outcome.status == "crashed" and self._interrupted()):
+            # `scancel` and the like end a whole tree at once: why a worker died then is unknown.
+            if not (event.outcome.status == OutcomeStatus.CRASHED and self._interrupted()):
                 self._keep(event.outcome)
                 self._look_ahead()
         elif isinstance(event, Entered):
             self._under_way.entered(event.planned, event.phase)
             self._watcher.entered(event.planned, event.phase, self._under_way.left() + self._later)
 
-    def _keep(self, outcome: Outcome, *, told: bool = True) -> None:
+    def _keep(self, outcome: Outcome, *, report: bool = True) -> None:
         if outcome.planned in self._kept:
             return
         self._kept.add(outcome.planned)
@@ -280,7 +282,7 @@ class _Run:
         self._under_way.over(outcome.planned)
         self._durations.learn(outcome)
         self._queue.learn(outcome)
-        if told:
+        if report:
             self._watcher.measured(outcome)
 
     def _next(self, spent: float) -> SessionPlan | None:
@@ -293,10 +295,10 @@ class _Run:
         if spent + cost <= budget or not self.outcomes:
             return True
         reason = f"budget of {budget:.0f} s: {spent:.0f} s are spent, this would take about {cost:.0f} s"
-        self._close_without(session, "skipped", reason)
+        self._close_without(session, OutcomeStatus.SKIPPED, reason)
         return False
 
-    def _close_without(self, session: SessionPlan, status: str, reason: str) -> None:
+    def _close_without(self, session: SessionPlan, status: OutcomeStatus, reason: str) -> None:
         for planned in session.contenders:
             if planned not in self._kept:
                 self._keep(_without(planned, status, reason))
@@ -316,7 +318,7 @@ def _queue_of(header: Header, todo: tuple[Planned, ...]) -> Queue:
     return Pairs(header.replicates, sides, header.timing_policy, enough, first_look(comparison))
 
 
-def _without(planned: Planned, status: str, reason: str) -> Outcome:
+def _without(planned: Planned, status: OutcomeStatus, reason: str) -> Outcome:
     """The outcome of a replicate that was never started."""
     now = datetime.now(UTC)
     about = (planned.case, planned.environment, planned.replicate)

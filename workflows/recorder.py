@@ -1,4 +1,4 @@
-"""Keeps what a run learns: first the journal, then the database, which may come and go."""
+"""Records the outcomes of a run: first in the journal, then in the database, which may be unavailable."""
 
 import tempfile
 import time
@@ -43,7 +43,7 @@ class Recorder:
         self._kept = kept
         self._database: Database | None = None
         self._position = Position()
-        self._troubled = ""
+        self._failure = ""
         self._retry_at = 0.0
         self._full = False
 
@@ -85,14 +85,14 @@ class Recorder:
             size = self._journal.path.stat().st_size
             mark_stored(self._journal.path, size, outcomes, read.position.set_aside)
         except DatabaseError as error:
-            self._trouble(error)
+            self._report_failure(error)
             return False
         self._prune(self._opened())
         self._opened().close()
         return True
 
     def abandon(self) -> str:
-        """Close the journal and put what still waits somewhere else; says what became of it, if anything."""
+        """Close the journal and put what still waits somewhere else; returns a note about it, if any."""
         self._journal.close()
         many = self._journal.waiting
         return f"{many} lines did not fit on the disk: {self._rescue()}" if many else ""
@@ -113,22 +113,22 @@ class Recorder:
             read.store(database)
             self._position = read.position
         except DatabaseError as error:
-            self._trouble(error)
+            self._report_failure(error)
             return
-        if self._troubled:
+        if self._failure:
             self._note("the database is back and holds everything")
-        self._troubled = ""
+        self._failure = ""
 
     def _opened(self) -> Database:
         if self._database is None:
             self._database = self._open()
         return self._database
 
-    def _trouble(self, error: DatabaseError) -> None:
-        if str(error) != self._troubled:
+    def _report_failure(self, error: DatabaseError) -> None:
+        if str(error) != self._failure:
             where = "The rest" if self._journal.waiting else "Everything"
             self._note(f"{error} {where} is in the journal; the next command stores it.")
-        self._troubled = str(error)
+        self._failure = str(error)
         self._retry_at = time.monotonic() + _RETRY_SECONDS
         # Opened anew next time: it may be another database by then, which has nothing of this run.
         self._position = Position()

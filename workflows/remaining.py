@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
 from runner.worker.case_key import CaseKey
@@ -46,11 +46,11 @@ class Durations:
     def learn(self, outcome: Outcome) -> None:
         """Take note of a replicate; of one that was never started nothing is learnt."""
         active = sum(outcome.phases.values()) or outcome.wall_seconds
-        if not active or outcome.status == "skipped":
+        if not active or outcome.status == OutcomeStatus.SKIPPED:
             return
         last = sum(outcome.phases.get(phase, 0.0) for phase in _LAST_PHASES)
         self._seen[outcome.case] = _Seen(outcome.planned, active, last, outcome.wall_seconds)
-        if outcome.status == "ok":
+        if outcome.status == OutcomeStatus.OK:
             kind = self._kind(outcome.planned)
             self._took[kind] += active
             self._planned[kind] += self._planned_for(outcome.planned)
@@ -137,7 +137,7 @@ class UnderWay:
         self._now = None
 
     def entered(self, planned: Planned, phase: str) -> None:
-        """A contender enters a phase; one that starts again begins anew."""
+        """A contender enters a phase; a restarted one begins anew."""
         self._account()
         if self._now is not None and self._phases[self._now] == "measure":
             self._turns[self._now].blocks += 1
@@ -176,7 +176,7 @@ class UnderWay:
         return max(known, self._durations.replicate(planned) - turn.active)
 
     def _account(self) -> None:
-        """Give the time since the last event to who was active."""
+        """Assign the time since the last event to the active contenders."""
         now = self._clock()
         if self._now is not None and (turn := self._turns.get(self._now)) is not None:
             passed, phase = now - self._since, self._phases[self._now]

@@ -27,8 +27,8 @@ class Header:
 
     In a journal `preset` stands under `profile`, as it did in 0.1.0.
 
-    `canary` is the canary's environment; None for a run without one. `telemetry` says what could be told of
-    GPUs and CPUs when the run began (see `telemetry_body`); None where nobody asked.
+    `canary` is the canary's environment; None for a run without one. `telemetry` says what could be read of
+    GPUs and CPUs when the run began (see `telemetry_body`); None where it was not read.
     """
 
     run: str
@@ -101,7 +101,7 @@ class Header:
 
     @property
     def nodes(self) -> tuple[Mapping[str, Any], ...]:
-        """The machines that take part beside this one (see `multi_node.nodes.NodeMachines.facts`)."""
+        """The machines that take part besides this one (see `multi_node.nodes.NodeMachines.facts`)."""
         # In journals of 0.1.0 they are called neighbours.
         return tuple(self.machine.get("nodes", self.machine.get("neighbours", ())))
 
@@ -109,7 +109,8 @@ class Header:
     def gpus(self) -> tuple[str, ...]:
         """The UUIDs of the devices in use, as PyTorch counts them; none on the CPU.
 
-        An old PyTorch tells none. All environments of a run see the same devices: the first that tells all.
+        An old PyTorch reports none. All environments of a run see the same devices: the first that reports
+        all.
         """
         if not self.device.startswith("cuda"):
             return ()
@@ -186,7 +187,7 @@ def machine_body(machine: MachineFacts, nodes: Sequence[Mapping[str, Any]] = ())
 
 
 def telemetry_body(gpus: Probe, cpu: Iterable[Capability]) -> dict[str, Any]:
-    """What can be told of this machine's GPUs and CPUs, as plain JSON values."""
+    """The telemetry capabilities of this machine's GPUs and CPUs, as plain JSON values."""
     return {"gpu": gpus.to_body(), "cpu": [asdict(each) for each in cpu]}
 
 

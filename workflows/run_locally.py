@@ -1,4 +1,4 @@
-"""Have a run measured on this machine: alone, watched, and concluded at its end."""
+"""Measure a run on this machine: under the machine lock, with progress, and with a report at its end."""
 
 import os
 from collections.abc import Callable, Generator, Iterable
@@ -132,8 +132,8 @@ def _check_environment(app: AppContext, request: RunRequest) -> None:
 
 def _prepare(app: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[Node, ...]) -> Prepared:
     settings, suite = app.settings, chosen.suite
-    asked = ask(chosen, [ReadyEnvironment(*choose_environment(app, request.environment, request.python))])
-    (described,) = asked.environments
+    probed = ask(chosen, [ReadyEnvironment(*choose_environment(app, request.environment, request.python))])
+    (described,) = probed.environments
     patterns = [spelled(pattern) for pattern in request.cases]
     cases = choose_cases(suite, patterns, described, settings)
     if not cases:
@@ -146,7 +146,7 @@ def _prepare(app: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[
     if suite.name == CHOSEN and not (request.yes or request.budget or request.run_id):
         refuse_long(patterns, planned, timing)
     budget, device = request.budget or suite.budget_seconds, request.device or suite.device
-    return prepare(app, chosen, asked, RunPlan(planned, timing, budget, device), request.run_id, nodes)
+    return prepare(app, chosen, probed, RunPlan(planned, timing, budget, device), request.run_id, nodes)
 
 
 def _with_baselines(app: AppContext, cases: list[str]) -> list[str]:
@@ -206,7 +206,7 @@ def measured(app: AppContext, prepared: Prepared, interrupts: Interrupts, conclu
         # The workers die with their session, or with this process.
         raise Interrupted(f"stopped at once; the journal keeps what is measured, {go_on(header)}") from None
     except BrokenPipeError:
-        app.reporter.progress(f"nobody reads the output any more: stopped; {go_on(header)}")
+        app.reporter.progress(f"the output is closed: stopped; {go_on(header)}")
         raise
 
 

@@ -1,4 +1,4 @@
-"""What is measured next: a plan's sessions in order, or pairs for as long as they tell something."""
+"""What is measured next: a plan's sessions in order, or pairs for as long as they can change the verdict."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,15 +12,15 @@ from analysis.comparison.sequential_test import Advice, advise
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import TABLES
 from analysis.comparison.verdict import Verdict, judge
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
 
-#: A case that broke in so many pairs is not going to tell anything in the next ones.
+#: A case that broke in so many pairs gets no more.
 _BROKEN_ENOUGH = 2
 #: What infrastructure or others did says nothing about the case.
-_SAYS_NOTHING = ("contended", "throttled", "lost", "skipped")
-_MAY_PASS = ("ok", *_SAYS_NOTHING)
+_SAYS_NOTHING = (OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED, OutcomeStatus.LOST, OutcomeStatus.SKIPPED)
+_MAY_PASS = (OutcomeStatus.OK, *_SAYS_NOTHING)
 
 
 #: Is there room in the budget for all of these sessions?
@@ -83,8 +83,8 @@ class _Case:
     over: str = ""
 
     @property
-    def told(self) -> int:
-        """How many of its pairs have told something, as far as their outcomes say."""
+    def measured_pairs(self) -> int:
+        """How many of its pairs have a result."""
         silent = {one.replicate for one in self.outcomes if one.status in _SAYS_NOTHING}
         return len({one.replicate for one in self.outcomes} - silent)
 
@@ -117,7 +117,7 @@ class Pairs:
         for one in planned:
             numbers[one.case].add(one.replicate)
         self._cases = {case: _Case(deque(sorted(each))) for case, each in numbers.items()}
-        self._told: set[Planned] = set()
+        self._reported: set[Planned] = set()
 
     def next(self, fits: Fits) -> SessionPlan | None:
         """The pair with the lowest number, of the first case that has one to come."""
@@ -136,7 +136,7 @@ class Pairs:
         lacking: dict[str, list[SessionPlan]] = {}
         for case in open_cases:
             one = self._cases[case]
-            if (missing := self._first_look - one.told) > 0:
+            if (missing := self._first_look - one.measured_pairs) > 0:
                 lacking[case] = [self._session(case, number) for number in list(one.waiting)[:missing]]
         needed: list[SessionPlan] = []
         brought: list[str] = []
@@ -175,8 +175,8 @@ class Pairs:
             for number, reason in needless.items():
                 for environment in (self._old, self._new):
                     planned = Planned(case, environment, number)
-                    if planned not in done and planned not in self._told:
-                        self._told.add(planned)
+                    if planned not in done and planned not in self._reported:
+                        self._reported.add(planned)
                         yield planned, reason
 
     def _open(self, case: _Case) -> bool:
@@ -192,9 +192,9 @@ class Pairs:
 
 
 def _broken(outcomes: Sequence[Outcome]) -> str:
-    """Why a case has no more to tell: it is unsupported, or broke in every pair so far and more than once.
+    """Why a case needs no more pairs: it is unsupported, or broke in every pair so far and more than once.
 
-    As long as one side has told nothing, it is not known whether the case broke or never worked.
+    As long as one side has no result, it is not known whether the case broke or never worked.
     """
     if len({one.environment for one in outcomes if one.status not in _SAYS_NOTHING}) < 2:
         return ""
@@ -205,7 +205,7 @@ def _broken(outcomes: Sequence[Outcome]) -> str:
     last = next((one for one in reversed(bad) if one is not None), None)
     if last is None:
         return ""
-    if last.status == "unsupported" or (None not in bad and len(bad) >= _BROKEN_ENOUGH):
+    if last.status == OutcomeStatus.UNSUPPORTED or (None not in bad and len(bad) >= _BROKEN_ENOUGH):
         return f"not needed: ended {last.status} in {sum(one is not None for one in bad)} pairs"
     return ""
 
@@ -254,7 +254,7 @@ def enough_pairs(comparison: Comparison, cases: int) -> Enough:
     def _enough(outcomes: Sequence[Outcome]) -> str:
         decides, advice = _judged(policy.metric, outcomes)
         others = _known_of_the_newest(outcomes) & varying
-        # Of an exact metric two pairs are enough, and nobody who judges by one asked for more.
+        # For an exact metric two pairs are enough.
         if advice.go_on or (decides.n >= plan.smallest and any(_lacks(one, outcomes) for one in others)):
             return ""
         return f"not needed: {advice.reason}"
@@ -263,14 +263,18 @@ def enough_pairs(comparison: Comparison, cases: int) -> Enough:
 
 
 def _varying(comparison: Comparison) -> set[str]:
-    """The metrics beside the one that decides for which there may have to be more pairs."""
-    asked = {*comparison.also, *comparison.policy.worst, *(one for table in TABLES.values() for one in table)}
-    return {one for one in asked if not threshold_of(one, comparison.policy.thresholds).exact}
+    """The metrics that may need more pairs, besides the one that decides."""
+    metrics = {
+        *comparison.also,
+        *comparison.policy.worst,
+        *(one for table in TABLES.values() for one in table),
+    }
+    return {one for one in metrics if not threshold_of(one, comparison.policy.thresholds).exact}
 
 
 def _known_of_the_newest(outcomes: Sequence[Outcome]) -> set[str]:
     """What the newest pair that ended ok knows."""
-    ended = [one for one in outcomes if one.status == "ok"]
+    ended = [one for one in outcomes if one.status == OutcomeStatus.OK]
     newest = max((one.replicate for one in ended), default=0)
     return {metric for one in ended if one.replicate == newest for metric in one.metrics}
 

@@ -46,10 +46,10 @@ def partners(one: Sequence[Outcome], other: Sequence[Outcome]) -> list[tuple[Out
     both = [
         (mine, others[mine.replicate]) for mine in one if mine.status == "ok" and mine.replicate in others
     ]
-    return [(mine, its) for mine, its in both if together(mine, its)]
+    return [(mine, its) for mine, its in both if concurrent(mine, its)]
 
 
-def together(one: Outcome, other: Outcome) -> bool:
+def concurrent(one: Outcome, other: Outcome) -> bool:
     """Whether both processes were alive at some moment."""
     begun, ended = _alive(one)
     other_begun, other_ended = _alive(other)
@@ -86,7 +86,7 @@ def _pair(metric: str, old: Outcome | None, new: Outcome | None, exact: bool) ->
         f"{name} {why}" for name, side in (("old", old), ("new", new)) if (why := _unfit(metric, side, exact))
     ]
     # For want of memory they may have taken turns as whole processes; whoever judges them says so.
-    if old and new and not whys and not (together(old, new) or measured_alone(old) or measured_alone(new)):
+    if old and new and not whys and not (concurrent(old, new) or measured_alone(old) or measured_alone(new)):
         whys.append("the two were not measured in one session")
     if old and new and not whys and old.facts.get("items") != new.facts.get("items"):
         whys.append(UNLIKE)
@@ -100,7 +100,7 @@ def log_ratio(metric: str, old: Outcome, new: Outcome) -> float | None:
     Inputs of several shapes have no fastest iteration in common: there the values speak.
     """
     alike = all((one.facts.get("shapes") or 1) == 1 for one in (old, new))
-    if metric != rounds.METRIC or not alike or not together(old, new):
+    if metric != rounds.METRIC or not alike or not concurrent(old, new):
         return None
     return rounds.change(old.facts, new.facts)
 

@@ -1,4 +1,4 @@
-"""What the machine did, as a pinned environment shows it that was measured on the same nights."""
+"""The baseline as a control: what a pinned environment shows about the machine on the same nights."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -43,14 +43,14 @@ def marked(change: Change, control: Mapping[int, float], nights: int) -> Change:
     return replace(change, machine=moved >= max(_SHARED * abs(change.change), _SURE * error))
 
 
-def together(own: Sequence[Change], beside: Sequence[Change], nights: int) -> list[Change]:
+def merge_changes(own: Sequence[Change], of_ratio: Sequence[Change], nights: int) -> list[Change]:
     """Changes of a series and of its ratio to the control, each change once, in the order they were raised.
 
     It is the one that was raised first, so that it keeps its place. But where the ratio moved too, the
     machine is not all there is; and what came back in one and stayed in the other has stayed.
     """
     kept = list(own)
-    for change in beside:
+    for change in of_ratio:
         same = [other for other in kept if _same(other, change, nights)]
         if change.state == "returned":
             kept.extend(() if same else (change,))

@@ -1,7 +1,7 @@
 """Judges a series night by night: what may have changed, what did, and what could not have been seen.
 
 What is answered is a candidate and no alarm: an interleaved comparison has to confirm it. So the question is
-whether a comparison is worth its minutes, and not whether anybody should be woken.
+whether a comparison is worth its minutes, and not whether it is an alarm.
 """
 
 import math
@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import median
 
 from ..metrics import Better
-from .baseline_control import known_of, marked, together
+from .baseline_control import known_of, marked, merge_changes
 from .night_noise import NightNoise
 from .night_scan import Raised, Scan, scan
 from .nights import Change, Decision, Direction, JudgedSeries, NightValue, Rules, borders_of, logs_of
@@ -50,7 +50,9 @@ def judge(
     raised = [_change_of(one, better) for one in done.raised]
     if control is not None:
         raised = [marked(change, known, rules.settle) for change in raised]
-        raised = together(raised, _of_ratio(values, known, better, rules, weekly, decisions), rules.settle)
+        raised = merge_changes(
+            raised, _of_ratio(values, known, better, rules, weekly, decisions), rules.settle
+        )
     recent = len(nights) - rules.recent
     reason = _reason(done, nights, rules)
     return JudgedSeries(
@@ -86,7 +88,7 @@ def _control(nights: Sequence[NightValue], control: Sequence[NightValue | None] 
     if control is None:
         return {}
     if len(control) != len(nights):
-        raise ValueError(f"{len(control)} nights of a control do not stand beside {len(nights)} nights")
+        raise ValueError(f"{len(control)} nights of a control do not match {len(nights)} nights")
     return known_of(control)
 
 

@@ -1,4 +1,4 @@
-"""By how much a level moved across a border, where nothing tells the machine's part from PyTorch's."""
+"""How much a level moved across a border; the shares of machine and PyTorch cannot be separated."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

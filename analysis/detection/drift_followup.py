@@ -1,4 +1,4 @@
-"""Whether a change that was told goes on: its series has moved further the same way since."""
+"""Whether a reported change continues: its series has moved further in the same direction since."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from .nights import NightValue, Rules, logs_of
 
 #: So many nights right after the change are set against so many newest ones.
 _NIGHTS = 5
-#: What is told again has to stand out by so many standard errors: it is asked of each night anew.
+#: A continued change is reported from so many standard errors on, for the test is repeated every night.
 _CLEARLY = 4.0
 #: The standard error of a median of normal values, over that of their mean.
 _MEDIAN_ERROR = 1.25
@@ -20,7 +20,7 @@ _MEDIAN_ERROR = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Further:
-    """By how much a series moved on (a log ratio), and what of that has to be there to be told of."""
+    """By how much a series moved on (a log ratio), and how much is needed to report it."""
 
     change: float
     smallest: float
@@ -33,10 +33,10 @@ class Further:
 def further(
     nights: Sequence[NightValue], start: int, rules: Rules, control: Sequence[NightValue | None] | None = None
 ) -> Further | None:
-    """How far the newest nights are off those from night `start` on, which lies surely after a change.
+    """How far the newest nights are off those from night `start` on, which is certainly after a change.
 
     With a `control`, the pinned environment on the same nights, the ratio to it is looked at, so that nothing
-    of it is the machine's. Without one nobody can tell across a border. None there, and too early.
+    of it is the machine's. Without one it cannot be decided across a border. None there, and too early.
 
     Raises ValueError for a value that is not above 0.
     """

@@ -7,7 +7,7 @@ from typing import Literal
 
 Direction = Literal["worse", "better"]
 Shape = Literal["step", "drift"]
-#: `open`: too young to tell; `stayed`: later nights bear it out; `returned`: they took it back.
+#: `open`: too young to judge; `stayed`: later nights confirm it; `returned`: the level went back.
 State = Literal["open", "stayed", "returned"]
 
 #: So many nights before the place that was found, 95 of 100 steps of 5 % have not begun (97 of 10 %).
@@ -32,7 +32,7 @@ class NightValue:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an interleaved session said of a change: `confirmed` it, or refuted it.
+    """The decision of an interleaved session on a change: `confirmed`, or refuted.
 
     `index` is the night that the change was reported for, `night` the newest one when the session was
     measured. Nights after `night` are judged with this known. What stayed unclear is no decision.
@@ -55,7 +55,7 @@ class Rules:
     - `clip`: how much of it one night can say at most. So no night alone is a change, and two can be.
     - `learn`: nights before anything is judged; `relearn`: nights after a border.
     - `settle`: nights of a new level after which it is clear whether it stayed.
-    - `recent`: a candidate is answered for so many nights, for whoever did not ask on the first.
+    - `recent`: a candidate is listed for so many nights, so that a missed night loses none.
     - `coarsest`: a series that cannot show a step of this share within a week is not watchable.
     """
 
@@ -93,10 +93,10 @@ class Change:
     A drift has no first night: `index` is where it left its level for good. `since` is the first night of
     the level that was left. `raised` is the night on which the change could first be seen. `strength` counts
     standard errors of the difference. `machine`: the control moved likewise, so it is the machine's and not
-    PyTorch's. `relative`: it was seen beside the control, as a change of their ratio, which a border does not
-    hide; the series alone may look otherwise. `anchored`: a drift that the weekly check found. `change` is
-    its whole size against the first nights of the segment, or against the last confirmed level, which begins
-    on night `since`; `index` is the first of the nights that show it, not the night it began on.
+    PyTorch's. `relative`: it was seen against the control, as a change of their ratio, which a border does
+    not hide; the series alone may look otherwise. `anchored`: a drift that the weekly check found. `change`
+    is its whole size against the first nights of the segment, or against the last confirmed level, which
+    begins on night `since`; `index` is the first of the nights that show it, not the night it began on.
     """
 
     index: int
@@ -127,7 +127,7 @@ class Change:
 class JudgedSeries:
     """What a series shows.
 
-    - `candidates`: changes of the newest nights, each to be confirmed by a comparison before anybody is told.
+    - `candidates`: changes of the newest nights, each to be confirmed by a comparison before it is reported.
       One keeps its index, direction and shape as nights are added.
     - `returned`: what was a candidate once, and later nights took back.
     - `noise`: the standard deviation of logarithms between nights; None before two that can be compared.

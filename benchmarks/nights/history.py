@@ -26,7 +26,7 @@ METRICS = ("latency", "latency_floor", "throughput", "first_call", "rss_peak")
 A_NIGHT = CASES * len(METRICS)
 #: PyTorch brings out a version about every two months.
 NIGHTS_A_RELEASE = 60
-#: Every so many nights somebody looks where the time goes.
+#: Every so many nights there is a trace.
 NIGHTS_A_TRACE = 10
 #: Rows of a telemetry window: two minutes at 5 Hz.
 WINDOW_ROWS = 600
@@ -114,9 +114,9 @@ class History:
         if number % 50 == 49:
             return "crashed", "killed by signal 9", "measure", 3.5, {}, {}, "Killed\n" * 20
         metrics = dict(zip(METRICS, self._random.uniform(1.0, 90.0, len(METRICS)).tolist(), strict=True))
-        told = self._random.uniform(size=20).tolist()
+        numbers = self._random.uniform(size=20).tolist()
         # With items in a step a technique has a speed-up.
-        facts = {"items": 8, **{f"fact-{each}": value for each, value in enumerate(told)}}
+        facts = {"items": 8, **{f"fact-{each}": value for each, value in enumerate(numbers)}}
         return "ok", "", "", 9.5, metrics, facts, ""
 
     @cached_property

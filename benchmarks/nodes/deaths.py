@@ -93,12 +93,12 @@ class _Watch:
         measured = self.night.measured(self.task)
         cases = {outcome.case for outcome in measured}
         statuses = sorted({outcome.status for outcome in measured})
-        told = f"{len(measured)} outcomes of {len(cases)} cases: {', '.join(statuses)}"
+        summary = f"{len(measured)} outcomes of {len(cases)} cases: {', '.join(statuses)}"
         ways = "; ".join(
             f"{each.ended or 'runs'} on {machine_of(each.owner)}" for each in self.night.tried(self.task)
         )
         left = sum(bool(member.below(_WORKER)) for member in self._others())
-        return Death(self.what, noticed, again, done, ways, told, left)
+        return Death(self.what, noticed, again, done, ways, summary, left)
 
     def _others(self) -> list[Member]:
         living = [each for each in self.night.fleet.members.values() if each.process.poll() is None]
@@ -187,7 +187,7 @@ def _signal(processes: Iterable[psutil.Process], number: int) -> None:
             continue
 
 
-def told(found: Death) -> str:
+def describe_death(found: Death) -> str:
     """A row of the table."""
     again = "-" if found.again is None else f"{found.again:.0f} s"
     return (

@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+FOLDER = Path(__file__).resolve().parent
 _EMPTY = 'import streamlit as st\n\nst.html("<p>empty</p>")\n'
 _OPTIONS = ("--server.headless=true", "--server.address=127.0.0.1", "--browser.gatherUsageStats=false")
 
@@ -74,7 +74,7 @@ def dashboard(database: str, folder: Path) -> Server:
 
 def observed(database: str, folder: Path, questions: Path) -> Server:
     """The same, which writes every question to the database into a file."""
-    command = [sys.executable, str(HERE / "observed.py"), str(questions), "dashboard", "--port", _port()]
+    command = [sys.executable, str(FOLDER / "observed.py"), str(questions), "dashboard", "--port", _port()]
     return Server(command, folder / "observed.log", _about(database, folder))
 
 
@@ -87,7 +87,7 @@ def empty(folder: Path) -> Server:
 
 def plain(folder: Path) -> Server:
     """A page with a plain chart and some choices, served the same way."""
-    return _streamlit(folder, HERE / "plain_page.py")
+    return _streamlit(folder, FOLDER / "plain_page.py")
 
 
 def _streamlit(folder: Path, script: Path) -> Server:

@@ -14,7 +14,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 
-#: Runs after which a browser gives up a message that it kept; what Streamlit tells it by default.
+#: Runs after which a browser gives up a message that it kept; Streamlit's default.
 _KEPT_FOR = 2
 _PATIENCE_SECONDS = 120.0
 _LAST = (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_WITH_COMPILE_ERROR)
@@ -70,8 +70,8 @@ class Tab:
         """Go to an address, path and query, and wait for all of it."""
         parts = urlsplit(address)
         path = parts.path.strip("/")
-        asked = BackMsg()
-        state = asked.rerun_script
+        message = BackMsg()
+        state = message.rerun_script
         state.query_string = parts.query
         # A tab that is new knows the paths only.
         state.page_script_hash = self._scripts.get(path, "")
@@ -83,11 +83,11 @@ class Tab:
         state.context_info.color_scheme = "light"
         self._visits += 1
         started = time.perf_counter()
-        await self._socket.send(asked.SerializeToString())
+        await self._socket.send(message.SerializeToString())
         async with asyncio.timeout(_PATIENCE_SECONDS):
             messages = await self._answer()
         seconds = time.perf_counter() - started
-        return self._told(seconds, messages)
+        return self._visit(seconds, messages)
 
     async def _answer(self) -> list[bytes]:
         """Every message of one run of the script."""
@@ -101,7 +101,7 @@ class Tab:
                 if message.WhichOneof("type") == "script_finished" and message.script_finished in _LAST:
                     return messages
 
-    def _told(self, seconds: float, messages: list[bytes]) -> Visit:
+    def _visit(self, seconds: float, messages: list[bytes]) -> Visit:
         points: list[int] = []
         wrong: list[str] = []
         for message in map(ForwardMsg.FromString, messages):

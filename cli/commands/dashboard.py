@@ -12,7 +12,7 @@ import typer
 from common.interrupts import interruptible
 from common.processes import die_with
 from workflows.errors import UsageError
-from workflows.ingest import store_beside_looking
+from workflows.ingest import store_then_read
 
 from ..context import FAILED, context, in_one_sentence, say
 from ..options import AllowHost, Host, LogForm, Measuring, Port
@@ -31,16 +31,19 @@ def dashboard(
     from dashboard.server.settings import PRICES, Prices
 
     with in_one_sentence():
-        here = context(reading=True)
-        rules = settled(here.settings.dashboard)
+        app_context = context(reading=True)
+        rules = settled(app_context.settings.dashboard)
         if rules.login == "none" and not server.is_loopback(host):
-            say(f"note: nobody logs in, so whoever reaches {host} looks and triages; see docs/dashboard.md")
-        store_beside_looking(here)
-        # What it named is settled; beside the URL itself it would be a contradiction.
+            say(
+                f"note: there is no login: anyone who reaches {host} can read and triage; "
+                "see docs/dashboard.md"
+            )
+        store_then_read(app_context)
+        # The file is resolved already; given with the URL itself it would be a contradiction.
         os.environ.pop("PYROMETER_DATABASE_URL_FILE", None)
-        os.environ["PYROMETER_DATABASE_URL"] = here.places.database_url
-        os.environ["PYROMETER_DATA_DIR"] = str(here.places.data_dir)
-        prices = here.settings.prices
+        os.environ["PYROMETER_DATABASE_URL"] = app_context.places.database_url
+        os.environ["PYROMETER_DATA_DIR"] = str(app_context.places.data_dir)
+        prices = app_context.settings.prices
         os.environ[PRICES] = Prices(prices.currency, prices.per_hour).text
         try:
             server.serve(host, port, allow_host or (), rules)
@@ -93,7 +96,7 @@ class _Dashboard:
         self._start()
 
     def has_failed(self) -> bool:
-        """Start one that has died again; true for one that cannot live: it has said why."""
+        """Restart the dashboard if it died; true if it cannot run, which it has reported."""
         code = self._process.poll()
         if code is None or self.failed is not None:
             return self.failed is not None

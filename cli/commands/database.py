@@ -47,7 +47,7 @@ def upgrade() -> None:
         typer.echo(f"the file as it was before: {done.backup}")
 
 
-_CHECK_HELP = f"""Is everything stored, and as it was measured? Looks at the database and writes nothing.
+_CHECK_HELP = f"""Check that everything is stored as it was measured. Reads the database and writes nothing.
 
 Schema, the pages of an SQLite file, references, counts, times and metrics are looked at as a
 whole; measurements (against the outcomes they are made of), samples and recordings run by run, of the newest
@@ -65,10 +65,12 @@ def check(
     """Look for what is not as it should be (the help text is above, where its layout survives)."""
     sound = True
     with in_one_sentence():
-        here = context(reading=True)
+        app_context = context(reading=True)
         newest = None if every else _NEWEST
-        with looking(here.places.database_url) as database:
-            for checked in check_all(database, here.places.data_dir, newest=newest, progress=_progress):
+        with looking(app_context.places.database_url) as database:
+            for checked in check_all(
+                database, app_context.places.data_dir, newest=newest, progress=_progress
+            ):
                 sound = sound and not checked.problems
                 _wipe()
                 typer.echo(json.dumps(asdict(checked)) if as_json else _in_lines(checked))
@@ -146,14 +148,14 @@ def prune(
 ) -> None:
     """Delete the telemetry rows and the samples of old runs; every outcome and every metric stays.
 
-    Unless told otherwise, telemetry is kept for 90 days and samples for ever; tasks of schedules that made no
+    By default, telemetry is kept for 90 days and samples for ever; tasks of schedules that made no
     run for 400 days. A run does the same at its end. An SQLite file keeps its size and fills the room again.
     """
     with in_one_sentence():
-        here = context()
-        settings = here.settings
+        app_context = context()
+        settings = app_context.settings
         kept = Kept(telemetry_days or settings.telemetry_days, samples_days or settings.samples_days)
-        with open_database(here.places.database_url, create=False) as database:
+        with open_database(app_context.places.database_url, create=False) as database:
             found = False
             for gone in database_upkeep.prune(database, kept, dry_run=not yes):
                 found = True
@@ -162,9 +164,9 @@ def prune(
         typer.echo("nothing is old enough to go")
 
 
-_FORGET_HELP = """Take RUN out of the database for good: outcomes, measurements, samples, telemetry.
+_FORGET_HELP = """Delete RUN from the database for good: outcomes, measurements, samples, telemetry.
 
-Says what would go; --yes does it. The run's journal stays on the disk with a file `forgotten` beside it: no
+Says what would go; --yes does it. The run's journal stays on the disk with a file `forgotten` next to it: no
 command stores it again while that file is there. Where the journal lies on another machine, type the same
 command there too.
 
@@ -183,10 +185,10 @@ def forget(
 ) -> None:
     """Take a run out (the help text is above, where its layout survives)."""
     with in_one_sentence():
-        here = context()
-        with open_database(here.places.database_url, create=False) as database:
+        app_context = context()
+        with open_database(app_context.places.database_url, create=False) as database:
             try:
-                gone = forget_run(database, here.places.data_dir, run, force=force, dry_run=not yes)
+                gone = forget_run(database, app_context.places.data_dir, run, force=force, dry_run=not yes)
             except StillReferred as error:
                 raise UsageError(f"{error} --force takes the findings with it.") from None
     if gone is None:
@@ -218,9 +220,9 @@ def metric(
     ] = None,
     title: Annotated[str | None, typer.Option(help="what people call it")] = None,
 ) -> None:
-    """Show or correct what a metric is that came from outside; no number changes.
+    """Show or correct the definition of an imported metric; no number changes.
 
-    Files that tell it as it was stored before are set aside from then on.
+    Files that contain the old value are set aside from then on.
     """
     with in_one_sentence():
         if known := METRICS.get(name):

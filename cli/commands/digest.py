@@ -1,4 +1,4 @@
-"""`pyrometer digest` and `pyrometer alerts`: what is told of a night, and whether it would arrive."""
+"""`pyrometer digest` and `pyrometer alerts`: the digest of a night, and a test of its delivery."""
 
 import json
 from datetime import UTC, datetime
@@ -22,16 +22,16 @@ from workflows.errors import UsageError
 
 from ..context import FAILED, context, in_one_sentence, say
 
-alerts = typer.Typer(help="Who is told, and whether it arrives.", no_args_is_help=True)
+alerts = typer.Typer(help="Notification targets: list and test them.", no_args_is_help=True)
 
 #: Nothing ran before it, and where the calendar begins there is no night before.
 _FIRST_NIGHT = date_of_day(1970, 1, 1)
 
-DIGEST_HELP = """What is told of a night: what moved, what is missing, what was judged, what ran.
+DIGEST_HELP = """The digest of a night: what moved, what is missing, what was judged, what ran.
 
 \b
 pyrometer digest                              of this night, as it stands now
-pyrometer digest --date 2026-11-21            of an earlier one, as it was told then
+pyrometer digest --date 2026-11-21            of an earlier night, as it was sent then
 pyrometer digest --markdown night.md          for an issue on GitHub
 pyrometer digest --send                       store it, and have it sent to [alerts] targets that lack it
 
@@ -45,30 +45,32 @@ def digest(
         str | None,
         typer.Option(metavar="YYYY-MM-DD", help="the local date on which the night ended [default: today]"),
     ] = None,
-    send: Annotated[bool, typer.Option("--send", help="send it to whoever lacks it")] = False,
+    send: Annotated[bool, typer.Option("--send", help="send it to each target that lacks it")] = False,
     markdown: Annotated[Path | None, typer.Option(help="write it to FILE as Markdown")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="as JSON on stdout")] = False,
 ) -> None:
-    """Tell of a night (the help text is above, where its layout survives)."""
+    """Print or send the digest of a night (the help text is above, where its layout survives)."""
     with in_one_sentence():
-        here = context(reading=not send)
-        with open_database(here.places.database_url, create=False) as database:
+        app_context = context(reading=not send)
+        with open_database(app_context.places.database_url, create=False) as database:
             now = datetime.now(UTC)
-            told = _told(database, here.settings, date, now, store=send)
+            notice = _load_digest(database, app_context.settings, date, now, store=send)
             if markdown is not None:
-                write_whole(markdown, f"## {text(told.title)}\n\n{told.body}")
+                write_whole(markdown, f"## {text(notice.title)}\n\n{notice.body}")
             if as_json:
-                known = {target: was.state for target, was in told.deliveries.items()}
-                facts = {key: value for key, value in told.facts.items() if key != "text"}
+                known = {target: was.state for target, was in notice.deliveries.items()}
+                facts = {key: value for key, value in notice.facts.items() if key != "text"}
                 typer.echo(json.dumps({**facts, "targets": known}))
             elif markdown is None:
-                typer.echo(f"{told.title}\n\n{told.facts['text']}", nl=False)
-            arrived = not send or _send(database, here.settings, told)
+                typer.echo(f"{notice.title}\n\n{notice.facts['text']}", nl=False)
+            arrived = not send or _send(database, app_context.settings, notice)
     if not arrived:
         raise typer.Exit(FAILED)
 
 
-def _told(database: Database, settings: Settings, asked: str | None, now: datetime, *, store: bool) -> Notice:
+def _load_digest(
+    database: Database, settings: Settings, asked: str | None, now: datetime, *, store: bool
+) -> Notice:
     """The digest that is stored of a night, else one made of what is known now."""
     today = night_of(now, settings.timezone)
     try:
@@ -76,9 +78,9 @@ def _told(database: Database, settings: Settings, asked: str | None, now: dateti
     except ValueError:
         raise UsageError(f"{asked or 'nothing'} is no date; a date is written like {today}") from None
     if night > today:
-        raise UsageError(f"of {night} there is nothing to tell yet; today is {today} ({settings.timezone})")
+        raise UsageError(f"there is no digest of {night} yet; today is {today} ({settings.timezone})")
     if night < _FIRST_NIGHT:
-        raise UsageError(f"of {night} there is nothing to tell; the first night is {_FIRST_NIGHT}")
+        raise UsageError(f"there is no digest of {night}; the first night is {_FIRST_NIGHT}")
     stored = stored_digest(database, night)
     if night == today and store:
         return stored or save_digest(database, settings, night, now)
@@ -92,18 +94,18 @@ def _told(database: Database, settings: Settings, asked: str | None, now: dateti
     )
 
 
-def _send(database: Database, settings: Settings, told: Notice) -> bool:
-    """Send a stored digest and say what became of it; whether every target has it."""
+def _send(database: Database, settings: Settings, notice: Notice) -> bool:
+    """Send a stored digest and report each delivery; whether every target has it."""
     to = targets(settings.alerts)
     if not to:
-        raise UsageError(_NOBODY)
-    before = told.deliveries
-    tried = dict(deliver(database, told, to, lambda: datetime.now(UTC)))
+        raise UsageError(_NO_TARGETS)
+    before = notice.deliveries
+    tried = dict(deliver(database, notice, to, lambda: datetime.now(UTC)))
     for target in to:
         if target.name in tried:
             after = tried[target.name]
             failed = after.state == DeliveryState.FAILED
-            say(f"{target.name}: {f'not told: {after.why}' if failed else 'told'}")
+            say(f"{target.name}: {f'not sent: {after.why}' if failed else 'sent'}")
         else:
             say(f"{target.name}: {_untried(before.get(target.name))}")
     known = {**before, **tried}
@@ -119,24 +121,26 @@ def _untried(was: Delivery | None) -> str:
     return "not yet tried again"
 
 
-_NOBODY = "nobody to tell: write targets = [...] or targets_file = ... into [alerts] of pyrometer.toml"
+_NO_TARGETS = (
+    "no notification targets: write targets = [...] or targets_file = ... into [alerts] of pyrometer.toml"
+)
 
 
 @alerts.command("test")
 def test() -> None:
-    """Send a test message to every target and say what became of it; nothing is stored.
+    """Send a test message to every target and report each delivery; nothing is stored.
 
-    Exit code: 0 each was told, 1 one was not, 2 there is nobody to tell.
+    Exit code: 0 each target was reached, 1 one was not, 2 there are no targets.
     """
     words = "This is a test of Pyrometer's alerts. If you read it, digests will arrive here too."
     failed = False
     with in_one_sentence():
         to = targets(context(reading=True).settings.alerts)
         if not to:
-            raise UsageError(_NOBODY)
+            raise UsageError(_NO_TARGETS)
         for target in to:
             why = post(target, DigestMessage("Pyrometer: test of alerts", words, words))
             failed = failed or bool(why)
-            typer.echo(f"{target.name}: {f'not told: {why}' if why else 'told'}")
+            typer.echo(f"{target.name}: {f'not sent: {why}' if why else 'sent'}")
     if failed:
         raise typer.Exit(FAILED)

@@ -45,14 +45,14 @@ def doctor(
         typer.echo(f"cannot     {note}")
 
 
-def examine(here: AppContext) -> dict[str, Any]:
+def examine(app_context: AppContext) -> dict[str, Any]:
     """Everything `doctor` says, as plain values."""
-    preset = choose_preset(here.settings, None)
-    built = harness.build(here.places.data_dir / "harness")
-    store = store_of(here)
+    preset = choose_preset(app_context.settings, None)
+    built = harness.build(app_context.places.data_dir / "harness")
+    store = store_of(app_context)
     answers: dict[str, str] = {}
     gpus: list[Mapping[str, Any]] = []
-    for name, wanted in declared(here.settings).items():
+    for name, wanted in declared(app_context.settings).items():
         python = present(store, wanted)
         if python is None:
             answers[name] = f"not built: `pyrometer environments build {name}`"
@@ -72,10 +72,10 @@ def examine(here: AppContext) -> dict[str, Any]:
     return {
         "hardware": facts.hardware_label,
         "conditions": dict(facts.conditions),
-        "data_dir": str(here.places.data_dir),
+        "data_dir": str(app_context.places.data_dir),
         "environments": answers,
         "preset": preset.settings,
-        "cannot": [*here.places.notes, *preset.notes, *machine.limits(gpus)],
+        "cannot": [*app_context.places.notes, *preset.notes, *machine.limits(gpus)],
     }
 
 

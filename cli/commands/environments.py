@@ -38,9 +38,7 @@ Index = Annotated[str | None, typer.Option(help="package index to use instead of
 FindLinks = Annotated[
     list[str] | None, typer.Option("--find-links", help="a folder or page of wheels (repeatable)")
 ]
-Packages = Annotated[
-    list[str] | None, typer.Option("--package", help="install this beside torch (repeatable)")
-]
+Packages = Annotated[list[str] | None, typer.Option("--package", help="install this with torch (repeatable)")]
 Bare = Annotated[bool, typer.Option("--bare", help="without numpy, setuptools and ONNX's packages")]
 BasePython = Annotated[Path | None, typer.Option(help="the interpreter that makes the virtual environment")]
 WantedDevice = Annotated[Device, typer.Option(help="cuda: refuse a PyTorch that sees no GPU")]
@@ -85,9 +83,9 @@ def _when(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _rows(here: AppContext) -> list[dict[str, Any]]:
-    store, rows, shown = store_of(here), list[dict[str, Any]](), set[str]()
-    for name, one in declared(here.settings).items():
+def _rows(app_context: AppContext) -> list[dict[str, Any]]:
+    store, rows, shown = store_of(app_context), list[dict[str, Any]](), set[str]()
+    for name, one in declared(app_context.settings).items():
         built = built_of(store, one.recipe) if one.recipe else None
         row: dict[str, Any] = {"name": name, "python": str(present(store, one) or ""), "state": "ready"}
         if built:
@@ -138,15 +136,17 @@ def list_available(
 ) -> None:
     """What the package index offers to this machine, the newest first, and what is new since last time."""
     with in_one_sentence():
-        here = context()
+        app_context = context()
         recipe = _recipe(index, find_links, base_python=base_python)
         base = look_at(recipe.base_python)
         versions = package_index.offered(recipe, base, pre=pre)
         # What another index or another Python was offered is no measure of what is new here.
-        asked = json.dumps([recipe.index, recipe.find_links, base.version.rpartition(".")[0], pre])
-        digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
-        fresh = package_index.news(here.places.data_dir / "environments" / f"offered-{digest}.json", versions)
-        built = {str(row["name"]): str(row["torch"]) for row in _rows(here) if row.get("torch")}
+        query = json.dumps([recipe.index, recipe.find_links, base.version.rpartition(".")[0], pre])
+        digest = hashlib.sha256(query.encode()).hexdigest()[:8]
+        fresh = package_index.news(
+            app_context.places.data_dir / "environments" / f"offered-{digest}.json", versions
+        )
+        built = {str(row["name"]): str(row["torch"]) for row in _rows(app_context) if row.get("torch")}
     rows: list[dict[str, Any]] = [
         {
             "version": text,
@@ -171,7 +171,7 @@ def list_available(
             f"no nightly is offered here: `--index {package_index.NIGHTLIES}/cpu` has those for the CPU"
         )
     if fresh is None:
-        typer.echo("asked for the first time: what is new is told from the next time on")
+        typer.echo("this is the first query: new versions are reported from the next time on")
     else:
         typer.echo(f"new since last time: {', '.join(fresh) or 'nothing'}")
 
@@ -195,17 +195,17 @@ def build_environments(
     base_python: BasePython = None,
     device: WantedDevice = "auto",
 ) -> None:
-    """Build what is not there yet, several at once; the options are for specs, names have their own."""
+    """Build missing environments, several at once; the options are for specs, names have their own."""
     with in_one_sentence(), interruptible():
-        here = context()
+        app_context = context()
         recipe = _recipe(index, find_links, package, bare, base_python, device)
         for text in what:
-            if wanted(here.settings, text, recipe).recipe is None:
+            if wanted(app_context.settings, text, recipe).recipe is None:
                 raise UsageError(
                     f"environment {text} is an interpreter that exists: there is nothing to build"
                 )
         try:
-            for ready in built_alone(here, what, recipe):
+            for ready in built_alone(app_context, what, recipe):
                 typer.echo(f"{ready.name}  {ready.python}")
         except KeyboardInterrupt:
             say("interrupted: nothing half built is left")
@@ -233,11 +233,11 @@ def add_environment(
 
 @app.command("remove")
 def remove_environments(names: list[str]) -> None:
-    """Delete what was built, by name, version or folder; interpreters that exist stay as they are."""
+    """Delete built environments, by name, version or folder; existing interpreters stay as they are."""
     with in_one_sentence():
-        here = context()
-        for built in {each.name: each for each in (_meant(here, name) for name in names)}.values():
-            store_of(here).remove(built)
+        app_context = context()
+        for built in {each.name: each for each in (_meant(app_context, name) for name in names)}.values():
+            store_of(app_context).remove(built)
             typer.echo(f"removed {built.name}, {built.size_mib / 1024:.1f} GiB")
 
 
@@ -245,12 +245,12 @@ def remove_environments(names: list[str]) -> None:
 def show_environment(name: str, as_json: Json = False) -> None:
     """One environment: what it was built from, what it says about itself, what is installed."""
     with in_one_sentence():
-        here = context()
-        one = declared(here.settings).get(name)
+        app_context = context()
+        one = declared(app_context.settings).get(name)
         if one and one.python:
-            body: dict[str, Any] = {"name": name, **describing(here)(name, one.python).facts}
+            body: dict[str, Any] = {"name": name, **describing(app_context)(name, one.python).facts}
         else:
-            built = _meant(here, name)
+            built = _meant(app_context, name)
             freeze = built.folder / FREEZE
             body = {"name": name, **_built_row(built), "recipe": dict(built.recipe), "freeze": str(freeze)}
             body |= {"seconds": built.seconds, **{k: v for k, v in built.facts.items() if k not in body}}
@@ -262,13 +262,13 @@ def show_environment(name: str, as_json: Json = False) -> None:
         typer.echo(f"{key:15} {str(shown).strip()}")
 
 
-def _meant(here: AppContext, text: str) -> Built:
+def _meant(app_context: AppContext, text: str) -> Built:
     """What was built that `text` means; raises UsageError where that is nothing, or several."""
-    store, names = store_of(here), declared(here.settings)
+    store, names = store_of(app_context), declared(app_context.settings)
     # A declared name means its own recipe and nothing that happens to be of the same version.
     found = [] if text in names else store.named(text)
     if not found:
-        one = wanted(here.settings, text)
+        one = wanted(app_context.settings, text)
         if one.recipe is None:
             raise UsageError(
                 f"environment {text} is the interpreter {one.python}: Pyrometer did not build it"

@@ -1,4 +1,4 @@
-"""How a fleet stands, as tables for people."""
+"""`pyrometer fleet`: start and join a fleet, and its status as tables."""
 
 import json
 import re
@@ -36,7 +36,7 @@ _NOTHING = "-"
 
 
 def nodes_table(found: FleetReport) -> Table:
-    """Each machine: what it does, what it is asked by, what it is."""
+    """Each machine: its task, its labels, its hardware."""
     listed = table("machine", "state", "does", "asked by", "hardware", "version")
     for node in found.nodes:
         doing = [f"task {task.id}: {part_label(task.schedule, task.part)}" for task in node.doing]
@@ -70,7 +70,7 @@ def because(task: Task, why: WaitReason) -> str:
 
 def examined_table(found: FleetReport) -> Table:
     """What each machine's doctor said."""
-    listed = table("machine", "hardware", "GPUs", "environments", "can tell", "cannot")
+    listed = table("machine", "hardware", "GPUs", "environments", "telemetry", "missing")
     for node in found.nodes:
         facts = node.facts
         if not facts.get("hardware"):
@@ -107,7 +107,7 @@ _NO_FLEET = (
 )
 #: What Ray says once it stands.
 _STANDS = "Ray runtime started."
-#: Of a GPU's name what nobody asks by.
+#: Parts of a GPU's name that are no label.
 _BRANDS = frozenset({"nvidia", "tesla", "geforce", "quadro"})
 _KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 Ports = Annotated[
@@ -119,15 +119,15 @@ Ports = Annotated[
     ),
 ]
 
-_HEAD_HELP = f"""Be the head of a fleet, which machines join, until Ctrl-C or SIGTERM. It measures nothing.
+_HEAD_HELP = f"""Run the head of a fleet, which machines join, until Ctrl-C or SIGTERM. It measures nothing.
 
 \b
 [fleet]                        in pyrometer.toml
 engine = "ray"
 address = "10.0.0.5:{PORT}"       an address of this machine that all others reach
 
-The first time it makes the fleet's token. Whoever has that may run anything on every machine of the fleet.
-Beside it runs `pyrometer scheduler`, which gives the machines their tasks. docs/fleet.md tells the rest.
+The first time it makes the fleet's token. A process with that token may run anything on every machine of the
+fleet. `pyrometer scheduler` runs on the same machine and gives the machines their tasks. See docs/fleet.md.
 """
 
 
@@ -135,8 +135,8 @@ Beside it runs `pyrometer scheduler`, which gives the machines their tasks. docs
 def head(ports: Ports = 10000) -> None:
     """Be the head (the help text is above, where its layout survives)."""
     with in_one_sentence():
-        here = context()
-        fleet = here.settings.fleet
+        app_context = context()
+        fleet = app_context.settings.fleet
         if fleet.engine == "slurm":
             raise UsageError("Slurm knows its nodes, and needs no head: start `pyrometer scheduler`")
         ray.check_installed()
@@ -148,16 +148,16 @@ def head(ports: Ports = 10000) -> None:
         _check_ports(ports, port)
         ip = ray.resolved(host)
         ray.check_mine(ip)
-        token = fleet.token(here.places.data_dir)
+        token = fleet.token(app_context.places.data_dir)
         if ray.make_token(token):
             say(f"made the fleet's token: {token}")
         ray.check_token(token)
-        with _alone(here, "head") as folder:
+        with _alone(app_context, "head") as folder:
             at = ray.RayMember(ip, ports, token, folder)
             say(f"on each other machine: copy {token} to fleet/token in its data folder, then")
             say(f"  pyrometer fleet join {fleet.address}")
             code = _stand(
-                here, "head", at.head(port), ray.variables(token), f"the head stands at {ip}:{port}"
+                app_context, "head", at.head(port), ray.variables(token), f"the head stands at {ip}:{port}"
             )
     raise typer.Exit(code)
 
@@ -192,9 +192,9 @@ def join(
 ) -> None:
     """Be a node (the help text is above, where its layout survives)."""
     with in_one_sentence():
-        here = context()
+        app_context = context()
         ray.check_installed()
-        address = address or here.settings.fleet.address
+        address = address or app_context.settings.fleet.address
         if address is None:
             raise UsageError(
                 f"where is the head? Say its HOST:PORT, such as 10.0.0.5:{PORT}, or [fleet] address"
@@ -204,18 +204,18 @@ def join(
         except ValueError:
             raise UsageError(f'"{address}" is not HOST:PORT of a head, such as 10.0.0.5:{PORT}') from None
         labels = {**_accelerator(), **_labels(label or [])}
-        token = here.settings.fleet.token(here.places.data_dir)
+        token = app_context.settings.fleet.token(app_context.places.data_dir)
         ray.check_token(token)
         there = ray.resolved(host)
         mine = ray.towards(there, port)
         if ip is not None:
             ray.check_mine(ip)
-        with _alone(here, "node") as folder:
+        with _alone(app_context, "node") as folder:
             command = ray.RayMember(ip or mine, ports, token, folder).node(
                 f"{there}:{port}", machine_name(), labels
             )
-            told = f"{machine_name()} measures for {address}"
-            code = _stand(here, "node", command, ray.node_variables(token, Path.cwd()), told)
+            sentence = f"{machine_name()} measures for {address}"
+            code = _stand(app_context, "node", command, ray.node_variables(token, Path.cwd()), sentence)
     raise typer.Exit(code)
 
 
@@ -226,13 +226,13 @@ def status(as_json: Json = False) -> None:
     Exit code 0 also where no fleet is configured, which it says: this machine then measures alone.
     """
     with in_one_sentence():
-        here = context(reading=True)
-        if here.settings.fleet.engine == "none":
+        app_context = context(reading=True)
+        if app_context.settings.fleet.engine == "none":
             typer.echo(
                 json.dumps({"nodes": [], "waiting": [], "notes": [_NO_FLEET]}) if as_json else _NO_FLEET
             )
             return
-        found = fleet_report(here)
+        found = fleet_report(app_context)
     if as_json:
         typer.echo(json.dumps(found.body(), indent=2))
         return
@@ -253,16 +253,16 @@ def drain_node(
     node: Annotated[str, typer.Argument(help="a machine of the fleet, by its name")],
     undone: Annotated[bool, typer.Option("--undo", help="let it have tasks again")] = False,
 ) -> None:
-    """Give a machine no new task: what it has it finishes, then it may be stopped or upgraded."""
+    """Give a machine no new tasks: it finishes those it has, then it may be stopped or upgraded."""
     with in_one_sentence():
-        here = context()
-        data_dir = here.places.data_dir
+        app_context = context()
+        data_dir = app_context.places.data_dir
         if undone:
             if not undo(data_dir, node):
                 raise UsageError(unknown("drained machine", node, drained(data_dir)))
             typer.echo(f"{node} gets tasks again")
             return
-        found = fleet_report(here)
+        found = fleet_report(app_context)
         if node not in found.names and node not in drained(data_dir):
             raise UsageError(unknown("machine of the fleet", node, found.names))
         drain(data_dir, node)
@@ -327,24 +327,26 @@ def accelerator_labels(name: str) -> dict[str, str]:
 
 
 @contextmanager
-def _alone(here: AppContext, role: str) -> Generator[Path]:
+def _alone(app_context: AppContext, role: str) -> Generator[Path]:
     """Ray's folder for a life in this role; raises UsageError while another process of this place has it."""
-    data_dir = here.places.data_dir
+    data_dir = app_context.places.data_dir
     with lock_file(data_dir / "fleet" / f"{role}.lock") as locked:
         if not locked:
             raise UsageError(f"a {role} of {data_dir} is there already")
         yield ray.ray_folder(data_dir, role)
 
 
-def _stand(here: AppContext, role: str, command: list[str], variables: Mapping[str, str], told: str) -> int:
-    """Stand until somebody asks for the end; says why where that cannot be."""
-    log = here.places.data_dir / "fleet" / f"ray-{role}.log"
+def _stand(
+    app_context: AppContext, role: str, command: list[str], variables: Mapping[str, str], sentence: str
+) -> int:
+    """Run until a stop is requested; prints the reason where it cannot run."""
+    log = app_context.places.data_dir / "fleet" / f"ray-{role}.log"
     foreground = Foreground(command, variables, log, ray.RAYS)
     stood: list[bool] = []
 
     def stands() -> None:
         stood.append(True)
-        say(told)
+        say(sentence)
 
     code = foreground.run(stands, _STANDS, ray.WRONG_TOKEN)
     if code and stood:
@@ -356,7 +358,7 @@ def _stand(here: AppContext, role: str, command: list[str], variables: Mapping[s
     return USAGE if code else 0
 
 
-#: What Ray's log has, and what that means to whoever reads it.
+#: What Ray's log has, and what it means.
 _KNOWN: tuple[tuple[str, str], ...] = (
     (ray.WRONG_TOKEN, "the head refuses this machine's token: copy it from the head again"),
     ("Version mismatch", "head and node need the same Ray and the same Python, to the minor version"),

@@ -45,7 +45,7 @@ _MOST = 100_000
 Number = Annotated[
     int, typer.Argument(metavar="ID", max=LARGEST, help="the number of a finding, as `list` shows it")
 ]
-Text = Annotated[str, typer.Argument(help="a sentence for whoever reads it later")]
+Text = Annotated[str, typer.Argument(help="a sentence for later readers")]
 By = Annotated[str | None, typer.Option("--by", help="who says so [default: you]")]
 
 
@@ -61,8 +61,8 @@ def list_findings(
     """The open regressions, the newest first: confirmed, and neither triaged nor muted."""
     now = datetime.now(UTC)
     with in_one_sentence():
-        here = context(reading=True)
-        with here.open_database() as database:
+        app_context = context(reading=True)
+        with app_context.open_database() as database:
             found = stored.findings(
                 database,
                 group=None if every else (FindingGroup.OPEN, now),
@@ -71,8 +71,8 @@ def list_findings(
             )
             groups = group_counts(database, now, schedule)
         # One that is no longer written down may have findings still.
-        if schedule is not None and not found and schedule not in here.settings.schedules:
-            raise UsageError(unknown("schedule", schedule, here.settings.schedules))
+        if schedule is not None and not found and schedule not in app_context.settings.schedules:
+            raise UsageError(unknown("schedule", schedule, app_context.settings.schedules))
         if file is not None:
             _write_csv(file, found)
             typer.echo(f"{file}: {len(found)} findings")
@@ -81,7 +81,7 @@ def list_findings(
         typer.echo(json.dumps([finding_body(one) for one in found], indent=2))
         return
     if found:
-        _print(found, now, here)
+        _print(found, now, app_context)
     else:
         typer.echo("nothing was found yet" if every else "no open regression")
     if not every and (others := _others(groups)):
@@ -100,8 +100,8 @@ def _others(groups: Mapping[FindingGroup, int]) -> str:
     return ", ".join(f"{count} {one if count == 1 else many}" for count, one, many in counted if count)
 
 
-def _print(found: Sequence[Finding], now: datetime, here: AppContext) -> None:
-    place = zone(here.settings.timezone)
+def _print(found: Sequence[Finding], now: datetime, app_context: AppContext) -> None:
+    place = zone(app_context.settings.timezone)
     listed = table("id", "what", "change", "metric", "case", "on", "since", "torch", "triage")
     for one in found:
         listed.add_row(
@@ -116,7 +116,7 @@ def _print(found: Sequence[Finding], now: datetime, here: AppContext) -> None:
             _triage(one, now),
         )
     report_console().print(listed)
-    typer.echo("`pyrometer regressions show ID` tells everything about one")
+    typer.echo("`pyrometer regressions show ID` shows everything about one")
 
 
 def _versions(one: Finding) -> str:
@@ -126,31 +126,31 @@ def _versions(one: Finding) -> str:
 
 
 def _triage(one: Finding, now: datetime) -> str:
-    told = [one.triage]
-    told += ["returned"] if one.returns_of is not None else []
-    told += ["muted"] if one.muted_until is not None and one.muted_until > now else []
-    return ", ".join(told)
+    words = [one.triage]
+    words += ["returned"] if one.returns_of is not None else []
+    words += ["muted"] if one.muted_until is not None and one.muted_until > now else []
+    return ", ".join(words)
 
 
 @app.command("show")
 def show(number: Number, as_json: Json = False) -> None:
-    """Everything about one finding: what moved, what was measured again, what else changed, who said what."""
+    """Everything about one finding: what moved, what was measured again, what else changed, its triage."""
     with in_one_sentence():
-        here = context(reading=True)
-        with here.open_database() as database:
+        app_context = context(reading=True)
+        with app_context.open_database() as database:
             one = _found(database, number)
             log = stored.triage_log(database, number)
     if as_json:
-        body = {**finding_body(one), "log": [_times_told(asdict(entry)) for entry in log]}
+        body = {**finding_body(one), "log": [_with_iso_times(asdict(entry)) for entry in log]}
         typer.echo(json.dumps(body, indent=2))
         return
-    for line in finding_lines(one, log, zone(here.settings.timezone), datetime.now(UTC)):
+    for line in finding_lines(one, log, zone(app_context.settings.timezone), datetime.now(UTC)):
         typer.echo(line)
 
 
 @app.command("acknowledge")
 def acknowledge(number: Number, text: Text = "", by: By = None) -> None:
-    """A person looks after it: it is no longer open, and is not reported again."""
+    """A person is working on it: it is no longer open, and is not reported again."""
     _act(number, "acknowledge", text, by)
 
 
@@ -162,7 +162,7 @@ def expected(number: Number, text: Text = "", by: By = None) -> None:
 
 @app.command("fixed")
 def fixed(number: Number, text: Text = "", by: By = None) -> None:
-    """It is mended: it leaves the list, and opens again should it return."""
+    """It is fixed: it leaves the list, and opens again if it returns."""
     _act(number, "fixed", text, by)
 
 
@@ -178,7 +178,7 @@ def note(number: Number, text: Text, by: By = None) -> None:
 def link(
     number: Number, address: Annotated[str, typer.Argument(help="the address of an issue")], by: By = None
 ) -> None:
-    """Say where it is worked on: http:// or https://."""
+    """Add a link, for example to an issue: http:// or https://."""
     with in_one_sentence():
         if problem := bad_address(address):
             raise UsageError(problem)
@@ -190,13 +190,13 @@ def mute(
     number: Number,
     until: Annotated[
         str | None,
-        typer.Option(help="a date such as 2026-12-01, or a date and a time: told again from then on"),
+        typer.Option(help="a date such as 2026-12-01, or a date and a time: reported again from then on"),
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="speak of it again at once")] = False,
-    text: Annotated[str, typer.Option("--because", help="a sentence for whoever reads it later")] = "",
+    text: Annotated[str, typer.Option("--because", help="a sentence for later readers")] = "",
     by: By = None,
 ) -> None:
-    """Tell nothing of it, nor of what is found in its series, until a moment; what is known stays known."""
+    """Do not report it, nor other findings in its series, before a moment; the finding itself stays."""
     with in_one_sentence():
         if (until is None) != off:
             raise UsageError("a finding is muted --until DATE, or not any more: --off")
@@ -210,16 +210,17 @@ def _act(number: int, action: str, text: str, by: str | None, until: datetime | 
     with in_one_sentence():
         who = printable(by or _me()).strip()
         if not who:
-            raise UsageError("--by names somebody")
-        here = context()
-        with here.open_database() as database:
+            raise UsageError("--by needs a name")
+        app_context = context()
+        with app_context.open_database() as database:
             _found(database, number)
             one = stored.triage(database, number, action, who, text, until, datetime.now(UTC))
         assert one is not None
-    told = f"finding {one.id}: {one.triage}"
+    sentence = f"finding {one.id}: {one.triage}"
     if one.muted_until is not None:
-        told += f", muted until {one.muted_until.astimezone(zone(here.settings.timezone)):%Y-%m-%d %H:%M %Z}"
-    typer.echo(f"{told}; the {action} is kept" if action in ("note", "link") else told)
+        end = one.muted_until.astimezone(zone(app_context.settings.timezone))
+        sentence += f", muted until {end:%Y-%m-%d %H:%M %Z}"
+    typer.echo(f"{sentence}; the {action} is kept" if action in ("note", "link") else sentence)
 
 
 def _me() -> str:
@@ -227,7 +228,7 @@ def _me() -> str:
         return getpass.getuser()
     except (OSError, KeyError):
         # A user without a name, as in a container.
-        return "somebody"
+        return "unknown"
 
 
 def _found(database: Database, number: int) -> Finding:
@@ -264,10 +265,10 @@ def finding_body(one: Finding) -> dict[str, Any]:
     """A finding as JSON values, its evidence too; ratios are new / old."""
     body: dict[str, Any] = as_ratios(asdict(one) | {"evidence": evidence_body(one.evidence)})
     key: Mapping[str, Any] = body.pop("key")
-    return _times_told({"id": body.pop("id"), "kind": kind(one.state, one.direction), **key, **body})
+    return _with_iso_times({"id": body.pop("id"), "kind": kind(one.state, one.direction), **key, **body})
 
 
-def _times_told(body: Mapping[str, Any]) -> dict[str, Any]:
+def _with_iso_times(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in body.items()}
 
 

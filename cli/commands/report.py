@@ -8,14 +8,14 @@ import typer
 from records.kinds import RunSource
 from workflows.errors import UsageError
 from workflows.ingest import store_pending
-from workflows.load_run import LATEST, judge_told, retell
+from workflows.load_run import LATEST, judge_loaded, load_run
 
 from ..context import FAILED, context, in_one_sentence
 from ..options import Reports
 from ..output.console import report_console
 from ..output.progress import JsonWatcher
-from ..output.run_report import print_told
-from ..output.upgrade_report import check_reports, tell, write_reports
+from ..output.run_report import print_loaded
+from ..output.upgrade_report import check_reports, report_upgrade, write_reports
 
 
 def report(
@@ -31,24 +31,24 @@ def report(
     """Print again what `run` printed at its end, or the verdict of an upgrade."""
     with in_one_sentence():
         check_reports(files or ())
-        here = context()
-        store_pending(here)
-        told = retell(here.places.data_dir, run, here.open_database)
-        judged = judge_told(told)
+        app_context = context()
+        store_pending(app_context)
+        loaded = load_run(app_context.places.data_dir, run, app_context.open_database)
+        judged = judge_loaded(loaded)
         if files and judged is None:
-            raise UsageError(f"run {told.result.run} is no upgrade: only of one there is a report to write")
+            raise UsageError(f"run {loaded.result.run} is no upgrade: only of one there is a report to write")
     console = report_console()
     if judged is not None:
-        tell(console, judged, as_json=as_json, here=told.header is not None)
+        report_upgrade(console, judged, as_json=as_json, local=loaded.header is not None)
         if not write_reports(judged, files or ()):
             raise typer.Exit(FAILED)
         return
     if not as_json:
-        print_told(console, told, here.runs / told.result.run)
+        print_loaded(console, loaded, app_context.runs / loaded.result.run)
         return
     watcher = JsonWatcher(console)
-    for outcome in told.result.outcomes:
+    for outcome in loaded.result.outcomes:
         watcher.measured(outcome)
-    # Of what others measured nobody knows what was alive together: there are no gains.
-    foreign = told.source != RunSource.MEASURED
-    watcher.finished(replace(told.result, outcomes=()) if foreign else told.result)
+    # Which processes of an imported run were alive at once is unknown: there are no gains.
+    foreign = loaded.source != RunSource.MEASURED
+    watcher.finished(replace(loaded.result, outcomes=()) if foreign else loaded.result)

@@ -8,8 +8,9 @@ import typer
 from rich.console import Console
 
 from common.interrupts import Interrupts, interruptible
+from records.outcomes import OutcomeStatus
 from workflows.errors import UsageError
-from workflows.load_run import Told
+from workflows.load_run import LoadedRun
 from workflows.measure import RunResult
 from workflows.run_header import Header
 from workflows.run_locally import Conclude, RunRequest, resume_run, start_run
@@ -17,7 +18,7 @@ from workflows.run_locally import Conclude, RunRequest, resume_run, start_run
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, refused_for_good, say
 from ..options import CaseFiles, Cases, Device, RunId, finite
 from ..output.reporter import concluding
-from ..output.run_report import print_told
+from ..output.run_report import print_loaded
 from ..output.upgrade_report import UpgradeConclusion
 
 RUN_HELP = """Measure this machine with a suite and keep every number.
@@ -102,15 +103,17 @@ def _run(request: RunRequest, resumed: str | None, interrupts: Interrupts, *, as
     if request != RunRequest(nodes=request.nodes):
         raise UsageError("--resume goes on with what was planned; it takes no other selection")
     with refused_for_good():
-        here = context(noting=False, as_json=as_json)
-        conclude = conclusion(here.runs, as_json=as_json)
-        return exit_code(lambda: resume_run(here, resumed, request.nodes, interrupts, conclude))
+        app_context = context(noting=False, as_json=as_json)
+        conclude = conclusion(app_context.runs, as_json=as_json)
+        return exit_code(lambda: resume_run(app_context, resumed, request.nodes, interrupts, conclude))
 
 
 def measure(request: RunRequest, interrupts: Interrupts, *, as_json: bool) -> int:
     """Plan and measure a new run; returns the exit code. Raises UsageError, RunnerError or JobError."""
-    here = context(noting=False, as_json=as_json)
-    return exit_code(lambda: start_run(here, request, interrupts, conclusion(here.runs, as_json=as_json)))
+    app_context = context(noting=False, as_json=as_json)
+    return exit_code(
+        lambda: start_run(app_context, request, interrupts, conclusion(app_context.runs, as_json=as_json))
+    )
 
 
 def exit_code(run: Callable[[], RunResult]) -> int:
@@ -122,7 +125,7 @@ def exit_code(run: Callable[[], RunResult]) -> int:
         return INTERRUPTED
     if result.state == "interrupted":
         return INTERRUPTED
-    well = ("ok", "skipped", "unsupported")
+    well = (OutcomeStatus.OK, OutcomeStatus.SKIPPED, OutcomeStatus.UNSUPPORTED)
     return 0 if all(outcome.status in well for outcome in result.outcomes) else FAILED
 
 
@@ -134,7 +137,7 @@ def conclusion(runs: Path, *, as_json: bool) -> Conclude:
 
     def show(console: Console, header: Header, result: RunResult) -> None:
         if not as_json:
-            print_told(console, Told.of(header, result), runs / header.run)
+            print_loaded(console, LoadedRun.of(header, result), runs / header.run)
 
     def conclude(header: Header, result: RunResult) -> None:
         compares = header.comparison is not None

@@ -1,4 +1,4 @@
-"""`pyrometer scheduler`: the service that does by itself what the timetable says."""
+"""`pyrometer scheduler`, the service that runs the timetable; `schedule` and `tasks` show it."""
 
 import json
 import signal
@@ -56,8 +56,8 @@ pyrometer scheduler                  until Ctrl-C or SIGTERM
 pyrometer scheduler --once           what is due now, and no longer
 pyrometer scheduler --no-measuring   only plan and think: what is measured is left to other machines
 
-Several may share a database: what is due is done once, whoever comes first, each machine for the labels it
-has (machine_labels, and its own name). What is measured runs as a child of its own; stopped, it keeps what
+Several may share a database: what is due is done once, by the first to claim it, each machine for the labels
+it has (machine_labels, and its own name). What is measured runs as a child of its own; stopped, it keeps what
 it has, and the next scheduler of this machine goes on with it. `pyrometer schedule list` shows what comes.
 """
 
@@ -97,18 +97,20 @@ def live(
         signal.set_wakeup_fd(before)
 
 
-def serving_of(here: AppContext, form: Form | None, *, measuring: bool, settled: bool = False) -> Service:
+def serving_of(
+    app_context: AppContext, form: Form | None, *, measuring: bool, settled: bool = False
+) -> Service:
     """The service of this place; with `settled` the machines of its fleet are known before it begins.
 
     Raises UsageError for a schedule that cannot be done, JobError for a fleet, and DatabaseError.
     """
-    # What tells of nights knows some hundred services; no other command should wait for that.
+    # The notification library knows some hundred services; no other command should wait for its import.
     from scheduled_jobs.jobs.registry import JOBS
 
-    check_schedules(here.settings)
+    check_schedules(app_context.settings)
     # One that is away may come; one that is too old, or no database at all, is said at once.
     with suppress(DatabaseUnavailable):
-        here.open_database().close()
+        app_context.open_database().close()
 
     def now() -> datetime:
         return datetime.now(UTC)
@@ -116,11 +118,11 @@ def serving_of(here: AppContext, form: Form | None, *, measuring: bool, settled:
     log = Log(form or ("plain" if sys.stdout.isatty() else "json"), now)
     machine = machine_name()
     around = SchedulerConfig(
-        settings=Reread(here.settings, log),
-        data_dir=here.places.data_dir,
-        open_database=here.open_database,
+        settings=Reread(app_context.settings, log),
+        data_dir=app_context.places.data_dir,
+        open_database=app_context.open_database,
         machine=machine,
-        labels=tuple(dict.fromkeys((machine, *here.settings.machine_labels))),
+        labels=tuple(dict.fromkeys((machine, *app_context.settings.machine_labels))),
         jobs=JOBS,
         log=log,
         now=now,
@@ -128,23 +130,23 @@ def serving_of(here: AppContext, form: Form | None, *, measuring: bool, settled:
     )
     slots = [WorkerSlot("measuring", MEASURING)] if measuring else []
     return Service(
-        around, [*slots, WorkerSlot("thinking", CONTROL_JOBS)], fleet_of(here, log, settled=settled)
+        around, [*slots, WorkerSlot("thinking", CONTROL_JOBS)], fleet_of(app_context, log, settled=settled)
     )
 
 
-def fleet_of(here: AppContext, log: Log, *, settled: bool) -> FleetHosts | None:
+def fleet_of(app_context: AppContext, log: Log, *, settled: bool) -> FleetHosts | None:
     """The machines that measure for this one, where pyrometer.toml wants a fleet; raises JobError."""
-    if here.settings.fleet.engine == "none":
+    if app_context.settings.fleet.engine == "none":
         return None
-    engine, data_dir = engine_of(here), here.places.data_dir
-    hosts = FleetHosts(engine, data_dir, here.open_database, lambda sentence: log("fleet", sentence))
+    engine, data_dir = engine_of(app_context), app_context.places.data_dir
+    hosts = FleetHosts(engine, data_dir, app_context.open_database, lambda sentence: log("fleet", sentence))
     if settled and not hosts.settle(FLEET_SECONDS):
         log("fleet", f"it is not all there after {FLEET_SECONDS:g} s", level="warning")
     return hosts
 
 
 def check_schedules(settings: Settings) -> None:
-    """Raise UsageError for the first schedule whose suite, preset, environments or metrics there are not."""
+    """Raise UsageError for the first schedule with an unknown suite, preset, environment or metric."""
     for name, schedule in settings.schedules.items():
         environments = [schedule.old, schedule.new] if schedule.job == "upgrade" else schedule.environments
         try:
@@ -160,7 +162,7 @@ def check_schedules(settings: Settings) -> None:
 
 
 class Reread:
-    """The settings as the file has them now; one that makes no sense is said once, and the old ones stay."""
+    """The settings as the file has them now; an error in it is reported once, and the old settings stay."""
 
     def __init__(self, settings: Settings, log: Log) -> None:
         self._settings, self._log = settings, log
@@ -204,11 +206,11 @@ _STATES = (*_OPEN, "done", "failed", "lost", "cancelled")
 
 @app.command("list")
 def list_schedules(as_json: Json = False) -> None:
-    """Every schedule, the built-in ones too: when it fires next, what came of it last, what waits."""
+    """Every schedule, the built-in ones too: when it fires next, its last result, what waits."""
     with in_one_sentence():
-        here = context(reading=True)
-        check_schedules(here.settings)
-        rows = _rows(here, datetime.now(UTC))
+        app_context = context(reading=True)
+        check_schedules(app_context.settings)
+        rows = _rows(app_context, datetime.now(UTC))
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
@@ -222,13 +224,13 @@ def list_schedules(as_json: Json = False) -> None:
         listed.add_row(*map(escape, cells))
     console = report_console()
     console.print(listed)
-    console.print(f"times of {here.settings.timezone}", style="dim")
+    console.print(f"times of {app_context.settings.timezone}", style="dim")
 
 
-def _rows(here: AppContext, now: datetime) -> list[dict[str, Any]]:
-    settings, place = here.settings, zone(here.settings.timezone)
+def _rows(app_context: AppContext, now: datetime) -> list[dict[str, Any]]:
+    settings, place = app_context.settings, zone(app_context.settings.timezone)
     try:
-        with here.open_database() as database:
+        with app_context.open_database() as database:
             last = queue_queries.last_of_each(database)
             waiting, _ = queue_queries.waiting(database, oldest=LARGEST)
             open_tasks = [*waiting, *queue_queries.running(database)]
@@ -263,19 +265,19 @@ def _row(name: str, schedule: ScheduleSettings | None, place: tzinfo, now: datet
 def _state(
     name: str, last: Mapping[tuple[str, str], Task], open_tasks: Iterable[Task], place: tzinfo
 ) -> dict[str, Any]:
-    """What came of a schedule's newest fire that is over, and what of it waits or runs."""
+    """The result of a schedule's newest fire that is over, and its waiting or running tasks."""
     ended = [task for (of, _), task in last.items() if of == name]
     newest = max((task.due_at for task in ended), default=None)
     latest = [task for task in ended if task.due_at == newest]
     own = [task.state for task in open_tasks if task.schedule == name]
     return {
         "last": [_body(task) for task in latest],
-        "last_told": _told(latest, place),
+        "last_told": _last_result(latest, place),
         "open": {state: own.count(state) for state in _OPEN if state in own},
     }
 
 
-def _told(tasks: Sequence[Task], place: tzinfo) -> str:
+def _last_result(tasks: Sequence[Task], place: tzinfo) -> str:
     if not tasks:
         return "never"
     states = [task.state for task in tasks]
@@ -289,13 +291,13 @@ def fire(
     name: Annotated[str, typer.Argument(help="a schedule, or detect:NAME")],
     as_json: Json = False,
 ) -> None:
-    """Have a schedule done now: whichever scheduler is there takes it up, this command does not wait."""
+    """Trigger a schedule now: a running scheduler does its tasks, and this command does not wait."""
     with in_one_sentence():
-        here = context()
-        check_schedules(here.settings)
-        with here.open_database() as database:
+        app_context = context()
+        check_schedules(app_context.settings)
+        with app_context.open_database() as database:
             now = datetime.now(UTC)
-            moment = planner.trigger_schedule(database, here.settings, name, now)
+            moment = planner.trigger_schedule(database, app_context.settings, name, now)
             own = [task for task in queue_queries.tasks(database, schedule=name) if task.due_at == moment]
             alive = present(recently_seen(queue_queries.schedulers(database), now))
     if as_json:
@@ -308,11 +310,11 @@ def fire(
             typer.echo(
                 f"task {task.id}: {task.job}{what} waits; `pyrometer schedule show {task.id}` follows it"
             )
-    for sentence in _nobody(own, alive):
+    for sentence in _unserved(own, alive):
         say(f"note: {sentence}")
 
 
-def _nobody(tasks: Collection[Task], alive: Sequence[SchedulerSeen]) -> list[str]:
+def _unserved(tasks: Collection[Task], alive: Sequence[SchedulerSeen]) -> list[str]:
     """Why tasks will wait: no scheduler is there, or none that has a label."""
     if not alive:
         return ["no scheduler is there to do it: start one with `pyrometer scheduler`"]
@@ -334,8 +336,8 @@ def list_tasks(
     with in_one_sentence():
         if state is not None and state not in _STATES:
             raise UsageError(unknown("state", state, _STATES))
-        here = context(reading=True)
-        with here.open_database() as database:
+        app_context = context(reading=True)
+        with app_context.open_database() as database:
             found = queue_queries.tasks(database, schedule=schedule, state=state, newest=newest)
             said = queue_queries.wait_reasons(database, [task.id for task in found])
             spent = queue_queries.attempt_seconds(database, [task.id for task in found])
@@ -345,17 +347,17 @@ def list_tasks(
                 json.dumps({**_body(task), **_tried(spent.get(task.id)), "waits_for": said.get(task.id)})
             )
         return
-    place = zone(here.settings.timezone)
+    place = zone(app_context.settings.timezone)
     listed = table("task", "schedule", "part", "job", "due", "state", "took", "run", "what came of it")
     for task in found:
-        # What a child said last may be anybody's text.
-        told = printable(task.error or said.get(task.id) or str(task.result.get("summary", "")))
+        # The last output of a child may be any text.
+        text = printable(task.error or said.get(task.id) or str(task.result.get("summary", "")))
         due = f"{task.due_at.astimezone(place):%Y-%m-%d %H:%M}"
         what = (str(task.id), task.schedule, task.part, task.job, due, task.state)
-        listed.add_row(*map(escape, (*what, _took(spent.get(task.id)), task.run_id or "-", told)))
+        listed.add_row(*map(escape, (*what, _took(spent.get(task.id)), task.run_id or "-", text)))
     console = report_console()
     console.print(listed)
-    console.print(f"times of {here.settings.timezone}", style="dim")
+    console.print(f"times of {app_context.settings.timezone}", style="dim")
 
 
 @app.command("show")
@@ -365,19 +367,19 @@ def show(
 ) -> None:
     """One task: what it does, every attempt at it, its run, its logs, and why it failed."""
     with in_one_sentence():
-        here = context(reading=True)
-        with here.open_database() as database:
+        app_context = context(reading=True)
+        with app_context.open_database() as database:
             task = _task(database, task_id)
             tried = queue_queries.attempts(database, task_id)
             stored = bool(task.run_id) and run_record(database, str(task.run_id)) is not None
-    folder = logs_of(here.places.data_dir, task.id, 1).folder
+    folder = logs_of(app_context.places.data_dir, task.id, 1).folder
     logs = sorted(str(path) for path in folder.glob("attempt-*.log"))
     if as_json:
         attempted = [_attempt_body(one) for one in tried]
         typer.echo(json.dumps({**_body(task), "attempted": attempted, "logs": logs}, indent=2))
         return
-    begun = bool(task.run_id) and (here.runs / str(task.run_id) / journal.FILE).exists()
-    for line in _described(task, tried, logs, zone(here.settings.timezone), begun=begun or stored):
+    begun = bool(task.run_id) and (app_context.runs / str(task.run_id) / journal.FILE).exists()
+    for line in _described(task, tried, logs, zone(app_context.settings.timezone), begun=begun or stored):
         typer.echo(printable(line))
 
 
@@ -395,7 +397,7 @@ def _described(
         if value not in (None, "", []):
             yield f"  {key:10} {value if isinstance(value, str) else json.dumps(value)}"
     if task.run_id:
-        known = f": `pyrometer report {task.run_id}` tells it" if begun else ", which has not begun"
+        known = f": `pyrometer report {task.run_id}` shows it" if begun else ", which has not begun"
         yield f"  run        {task.run_id}{known}"
     if summary := task.result.get("summary"):
         yield f"  result     {summary}"
@@ -404,10 +406,10 @@ def _described(
     for one in tried:
         by = one.owner.partition("/")[0]
         how = one.ended or "running"
-        told = f": {one.detail}" if one.detail else ""
+        detail = f": {one.detail}" if one.detail else ""
         began = moment(one.started_at)
         lasted = f"from {began} to {moment(one.ended_at)}" if one.ended_at else f"since {began}"
-        yield f"  attempt {one.number} by {by} {lasted}: {how}{told}"
+        yield f"  attempt {one.number} by {by} {lasted}: {how}{detail}"
     for path in logs:
         yield f"  log        {path}"
 
@@ -419,8 +421,8 @@ def cancel(
 ) -> None:
     """End a task that waits or runs; what it has measured stays."""
     with in_one_sentence():
-        here = context()
-        with here.open_database() as database:
+        app_context = context()
+        with app_context.open_database() as database:
             before = _task(database, task_id)
             ended = cancel_task(database, task_id, datetime.now(UTC))
     if as_json:
@@ -447,8 +449,8 @@ def _took(spent: tuple[float, int] | None) -> str:
     if spent is None:
         return "-"
     seconds, times = spent
-    told = str(timedelta(seconds=round(seconds)))
-    return told if times == 1 else f"{told} in {times} attempts"
+    text = str(timedelta(seconds=round(seconds)))
+    return text if times == 1 else f"{text} in {times} attempts"
 
 
 def _tried(spent: tuple[float, int] | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`pyrometer cases`: what there is to measure."""
+"""`pyrometer cases` and `pyrometer suites`: list what can be measured."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,14 +56,14 @@ def _parameters(workload: Mapping[str, Any]) -> str:
 
 @cases.command("show")
 def show_case(name: str, cases_files: CaseFiles = None, as_json: Json = False) -> None:
-    """One workload: the keys it is offered with, the suites that measure it, what is claimed about it."""
+    """One workload: the keys it is offered with, the suites that measure it, published claims about it."""
     with in_one_sentence():
-        here = context()
-        workloads = workloads_of(here, cases_files)
+        app_context = context()
+        workloads = workloads_of(app_context, cases_files)
         known = [str(workload["name"]) for workload in workloads]
         if name not in known:
             raise UsageError(unknown("case", name, known))
-        known_suites = all_suites(here.settings, tolerant=True)
+        known_suites = all_suites(app_context.settings, tolerant=True)
     keys = [key for key in plan.offered(workloads) if plan.matches(key, name)]
     listed = {s.name: [c for c in s.cases if plan.matches(c, name)] for s in known_suites.values()}
     claims = {case: claims_for(case) for case in dict.fromkeys(c for cases in listed.values() for c in cases)}
@@ -95,19 +95,19 @@ def _measured_by(listed: Mapping[str, Sequence[str]]) -> Table:
     for suite, cases in listed.items():
         for case in dict.fromkeys(cases):
             suites.setdefault(case, []).append(suite)
-    together: dict[tuple[str, str], list[str]] = {}
+    by_suites: dict[tuple[str, str], list[str]] = {}
     for case, names in suites.items():
         measured, _, technique = case.rpartition("/")
-        together.setdefault((measured, ", ".join(names)), []).append(technique)
+        by_suites.setdefault((measured, ", ".join(names)), []).append(technique)
     rows = table("measured", "in suites", "techniques")
-    for (measured, names), techniques in sorted(together.items()):
+    for (measured, names), techniques in sorted(by_suites.items()):
         rows.add_row(CaseName(measured), names, "; ".join(techniques))
     return rows
 
 
 @cases.command("techniques")
 def list_techniques(as_json: Json = False) -> None:
-    """What can stand in the last part of a case key: the axes of a technique and their values."""
+    """The axes of a technique, the last part of a case key, and their values."""
     if as_json:
         typer.echo(json.dumps([asdict(axis) for axis in AXES.values()], indent=2))
         return
@@ -136,10 +136,10 @@ def list_suites(
         typer.echo(page(), nl=False)
         return
     with in_one_sentence():
-        here = context()
-        known = all_suites(here.settings)
+        app_context = context()
+        known = all_suites(app_context.settings)
         globs = any(is_glob(case) for suite in known.values() for case in suite.cases)
-        offered = _offered(here, None) if globs else []
+        offered = _offered(app_context, None) if globs else []
     if as_json:
         bodies = [_body(suite, _cases(suite, offered)) for suite in known.values()]
         typer.echo(json.dumps(bodies, indent=2))
@@ -157,9 +157,9 @@ def list_suites(
 def show_suite(name: str, cases_files: CaseFiles = None, as_json: Json = False) -> None:
     """The plan of one suite: its cases in order, what they may cost, and what each axis takes of it."""
     with in_one_sentence():
-        here = context()
-        suite = suite_named(here.settings, name)
-        offered = _offered(here, cases_files, suite)
+        app_context = context()
+        suite = suite_named(app_context.settings, name)
+        offered = _offered(app_context, cases_files, suite)
     cases = _cases(suite, offered)
     body = _body(suite, cases)
     if as_json:
@@ -189,18 +189,18 @@ def show_suite(name: str, cases_files: CaseFiles = None, as_json: Json = False) 
     )
 
 
-def _offered(here: AppContext, files: list[Path] | None, suite: Suite | None = None) -> list[str]:
-    """Keys that globs stand for; checks a suite's cases on the way. Empty where nobody can be asked."""
-    if suite and suite.name not in here.settings.suites:
+def _offered(app_context: AppContext, files: list[Path] | None, suite: Suite | None = None) -> list[str]:
+    """Keys that globs stand for; checks a suite's cases on the way. Empty where no environment can be run."""
+    if suite and suite.name not in app_context.settings.suites:
         # Built in: without globs, and its cases are there.
         return []
     try:
-        workloads = workloads_of(here, files)
+        workloads = workloads_of(app_context, files)
     except BrokenEnvironment as error:
-        say(f"note: {error}; globs are not expanded, and nobody has checked that the cases exist")
+        say(f"note: {error}; globs are not expanded, and the cases are not checked")
         return []
     if suite:
-        refuse_unknown(suite, workloads, here.settings)
+        refuse_unknown(suite, workloads, app_context.settings)
     return plan.offered(workloads)
 
 
@@ -292,7 +292,7 @@ def _rows(block: SuiteBlock, suite: Suite) -> Iterable[str]:
 def _claims() -> str:
     lines = [
         "## Claims\n",
-        "What the field says, and who says it. Pyrometer prints what it measures beside it.\n",
+        "Published claims and their sources. Pyrometer prints its own measurements next to them.\n",
         "| no. | claim | compared | hardware | source |",
         "|---|---|---|---|---|",
     ]
@@ -307,16 +307,16 @@ def _number(claim: Claim) -> int:
     return all_claims().index(claim) + 1
 
 
-def workloads_of(here: AppContext, files: list[Path] | None) -> Sequence[Mapping[str, Any]]:
+def workloads_of(app_context: AppContext, files: list[Path] | None) -> Sequence[Mapping[str, Any]]:
     """The cases on offer; those of `files` are asked of the default environment, which has to import them.
 
     Raises UsageError for a file of cases that cannot be loaded, BrokenEnvironment where there is no PyTorch.
     """
     if not files:
         return catalogue.workloads()
-    built = harness.build(here.places.data_dir / "harness", files)
-    name, python = choose_environment(here, None, may_build=False)
-    environment = environment_room.describe(name, python, built, choose_preset(here.settings, None))
+    built = harness.build(app_context.places.data_dir / "harness", files)
+    name, python = choose_environment(app_context, None, may_build=False)
+    environment = environment_room.describe(name, python, built, choose_preset(app_context.settings, None))
     for module, reason in environment.broken_cases.items():
         raise UsageError(f"{module}.py cannot be loaded: {reason}")
     return environment.workloads

@@ -96,10 +96,10 @@ def export(
         try:
             *runs, file = _runs_and_file(words or [], everything)
             chosen = _form(file, form, table)
-            here = context()
-            store_pending(here)
+            app_context = context()
+            store_pending(app_context)
             with _sink(file, force=force) as sink:
-                done = _written(here, runs, sink, chosen, table or _DEFAULT_TABLE)
+                done = _written(app_context, runs, sink, chosen, table or _DEFAULT_TABLE)
         except KeyboardInterrupt:
             say("interrupted: nothing was written")
             raise typer.Exit(INTERRUPTED) from None
@@ -134,19 +134,21 @@ def _form(file: str, form: Format | None, table: str | None) -> Format:
     return form
 
 
-def _written(here: AppContext, runs: Sequence[str], sink: BinaryIO, form: Format, table: str) -> Exported:
+def _written(
+    app_context: AppContext, runs: Sequence[str], sink: BinaryIO, form: Format, table: str
+) -> Exported:
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with (
-        here.open_database() as database,
+        app_context.open_database() as database,
         Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as display,
     ):
         names = export_runs.chosen(database, runs) if runs else export_runs.every(database)
         task = display.add_task("exporting", total=None)
 
         def progress(done: Exported) -> None:
-            text = f"run {done.runs} of {done.runs_asked}"
-            display.update(task, description=f"exporting {text}" if done.runs_asked > 1 else "exporting")
+            text = f"run {done.runs} of {done.total_runs}"
+            display.update(task, description=f"exporting {text}" if done.total_runs > 1 else "exporting")
 
         return export_runs.export(
             database, names, sink, form=form, table=table, progress=progress, note=lambda s: say(f"note: {s}")
@@ -202,9 +204,9 @@ def _export_summary(file: str, done: Exported, form: Format, table: str) -> str:
 IMPORT_FILES_HELP = f"""Import files of other tools and machines; importing them again changes nothing.
 
 \b
-pyrometer import metrics-20240603.json              the format is told by the file
+pyrometer import metrics-20240603.json              the format is detected
 pyrometer import results/ gh-pages/dev/bench/data.js
-pyrometer import --format dynamo-csv inductor.csv   where it cannot be told
+pyrometer import --format dynamo-csv inductor.csv   where it cannot be detected
 pyrometer import --dry-run results/                 what would come in, and what would be left out
 pyrometer import --date 2026-03-01 --hardware "RTX 4090" timm.csv    what a file does not say
 pyrometer import machine-b/.pyrometer/runs/         journals of a machine that reaches no database
@@ -226,7 +228,7 @@ def import_files(
     ],
     name: Annotated[
         str | None,
-        typer.Option("--format", metavar="FORMAT", help="the files' format [default: told by them]"),
+        typer.Option("--format", metavar="FORMAT", help="the files' format [default: detected]"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="store nothing")] = False,
     verbose: Annotated[
@@ -245,7 +247,7 @@ def import_files(
 ) -> None:
     """Import files (the help text is above, where its layout survives)."""
     with in_one_sentence():
-        here = context()
+        app_context = context()
         try:
             chosen(None if name == JOURNAL else name)
         except UnknownFormat as error:
@@ -255,7 +257,7 @@ def import_files(
         stated = StatedOrigin(_stated_date(date), _stated_hardware(hardware))
         teller = JsonImportReport() if as_json else PlainImportReport(verbose=verbose, dry_run=dry_run)
         try:
-            done = _import(here, paths, name, dry_run, stated, teller)
+            done = _import(app_context, paths, name, dry_run, stated, teller)
         except KeyboardInterrupt:
             say("interrupted: the files reported so far are stored, and importing all again stores the rest")
             raise typer.Exit(INTERRUPTED) from None
@@ -287,7 +289,7 @@ def _stated_hardware(text: str | None) -> str | None:
 
 
 def _import(
-    here: AppContext,
+    app_context: AppContext,
     paths: list[Path],
     name: str | None,
     dry_run: bool,
@@ -295,14 +297,14 @@ def _import(
     teller: "ImportReport",
 ) -> ImportCounts:
     done = ImportCounts()
-    with _import_target(here, dry_run) as database, import_progress() as bar:
+    with _import_target(app_context, dry_run) as database, import_progress() as bar:
         for given in paths:
             for path in files(given, None if name == JOURNAL else name):
-                told = ReadFile(stated)
+                read_file = ReadFile(stated)
                 try:
-                    arrived = import_path(path, name, database, bar(path), dry_run=dry_run, restate=told)
+                    arrived = import_path(path, name, database, bar(path), dry_run=dry_run, restate=read_file)
                 except ExchangeError as error:
-                    # What lies beside the results in a folder was never meant.
+                    # Other files in a folder of results were not meant.
                     if isinstance(error, UnknownFormat) and path != given:
                         done.unknown.append(path)
                         continue
@@ -312,14 +314,14 @@ def _import(
                 done.read += 1
                 done.set_aside += len(arrived.set_aside)
                 done.new += arrived.new
-                teller.read(path, arrived, told)
+                teller.read(path, arrived, read_file)
     return done
 
 
 @contextmanager
-def _import_target(here: AppContext, dry_run: bool) -> Generator[Database | None]:
+def _import_target(app_context: AppContext, dry_run: bool) -> Generator[Database | None]:
     """The database; None for a dry run where there is none yet, which a dry run does not change."""
-    url = here.places.database_url
+    url = app_context.places.database_url
     file = sqlite_file(url)
     if dry_run and file is not None and not file.exists():
         yield None
@@ -328,7 +330,7 @@ def _import_target(here: AppContext, dry_run: bool) -> Generator[Database | None
         yield database
 
 
-SUBMIT_FILE_HELP = """Add what a script of yours measured on this machine to the database.
+SUBMIT_FILE_HELP = """Add the results of your own script on this machine to the database.
 
 \b
 pyrometer submit results.json
@@ -366,10 +368,10 @@ def submit_file(
         return machine_of(gpus, machine, hardware)
 
     with in_one_sentence():
-        here = context()
+        app_context = context()
         try:
             text, place, written_at = _content(file)
-            with here.open_database() as database:
+            with app_context.open_database() as database:
                 runs, arrived = submit(text, place, written_at, database, named)
         except BadFile as error:
             raise UsageError(f"{error}; nothing was stored") from None
@@ -377,10 +379,10 @@ def submit_file(
         aside = [{**asdict(each.place), "reason": each.sentence} for each in arrived.set_aside]
         typer.echo(json.dumps({"runs": runs, **asdict(arrived), "set_aside": aside}))
     else:
-        told = (
+        sentence = (
             f"new: {described(arrived.new)}" if arrived.new != Amount() else "stored already, nothing is new"
         )
-        typer.echo(printable(f"{', '.join(runs)}: {told}"))
+        typer.echo(printable(f"{', '.join(runs)}: {sentence}"))
         for problem in arrived.set_aside:
             typer.echo(printable(f"set aside: {problem}"))
     if arrived.set_aside:

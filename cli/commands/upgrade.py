@@ -119,7 +119,7 @@ def _run_upgrade(
 
 #: Exit codes of a bisection; 2 and 130 are those of every command.
 BISECT_CODES = {"pair": 0, "range": 3, "gradual": 3, "alike": 3}
-BISECT_HELP = """Between which two of GOOD, those between and BAD did a case become slower, or break?
+BISECT_HELP = """Find the two neighbours between GOOD and BAD where a case became slower or broke.
 
 \b
 pyrometer bisect 2.10.0 2.13.0 --case resnet50/infer/batch=1,image=64/eager
@@ -131,8 +131,8 @@ pyrometer bisect --resume latest                go on with what was interrupted
 GOOD and BAD: as in `upgrade`. Between two versions lie the releases that the package index offers, between
 two nightlies the nightlies, between anything else what --candidates lists in order. The ends are compared
 first, then the middle with GOOD, and at last the two that remain with each other. What cannot be built or
-imported is skipped. Each comparison is an upgrade of its own, with a run that `pyrometer report` tells.
-Exit code: 0 the pair is found, 3 it is not (the ends do not differ, or those between cannot be told), 2 the
+imported is skipped. Each comparison is an upgrade of its own, with a run that `pyrometer report` shows.
+Exit code: 0 the pair is found, 3 it is not (the ends do not differ, or those between cannot be judged), 2 the
 call makes no sense, 130 interrupted.
 """
 
@@ -194,19 +194,19 @@ def _run_bisection(
     if resumed is not None:
         if request != BisectRequest():
             raise UsageError("--resume goes on with what was planned; it takes no other selection")
-        here = context(as_json=as_json)
-        bisection = shelf(here).load(resumed)
+        app_context = context(as_json=as_json)
+        bisection = shelf(app_context).load(resumed)
     else:
         if not (request.good and request.bad and request.case):
             raise UsageError("a bisection has two ends and a case: pyrometer bisect GOOD BAD --case KEY")
-        here = context(as_json=as_json)
-        bisection = begin(here, request)
-    store_pending(here)
+        app_context = context(as_json=as_json)
+        bisection = begin(app_context, request)
+    store_pending(app_context)
     reporter = JsonBisection(report_console()) if as_json else TerminalBisection(report_console())
-    with shelf(here).held(bisection.id):
-        # Whoever held it until now may have got further.
-        bisection = shelf(here).load(bisection.id) if resumed else bisection
-        bisector = Bisector(here, bisection, reporter, interrupts)
+    with shelf(app_context).held(bisection.id):
+        # The process that held it until now may have got further.
+        bisection = shelf(app_context).load(bisection.id) if resumed else bisection
+        bisector = Bisector(app_context, bisection, reporter, interrupts)
         end = None
         try:
             end = bisector.to_its_end()

@@ -1,4 +1,4 @@
-"""What a bisection says while it walks and at its end: on the terminal, as events, in a file."""
+"""The report of a bisection, during its walk and at its end: on the terminal, as events, in a file."""
 
 import json
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from .upgrade_report import UpgradeConclusion
 
 SCHEMA = "pyrometer.bisection/1"
 
-_SIDES = {"good": "good", "bad": "bad", "unclear": "not told", "skip": "skipped"}
+_SIDES = {"good": "good", "bad": "bad", "unclear": "unclear", "skip": "skipped"}
 _STYLES = {"good": "green", "bad": "red", "unclear": "yellow", "skip": "yellow"}
 
 
@@ -33,15 +33,20 @@ def headline(bisection: Bisection, end: BisectionEnd) -> str:
     direct = bisection.last(end.good, end.bad)
     assert direct is not None
     if end.kind == "alike":
-        same = direct.told.startswith("same")
-        return f"the two ends do not differ: {direct.told}" if same else f"nothing to bisect: {direct.told}"
+        same = direct.message.startswith("same")
+        return (
+            f"the two ends do not differ: {direct.message}"
+            if same
+            else f"nothing to bisect: {direct.message}"
+        )
     if end.kind == "pair":
-        return f"{bad} is the first bad one, {good} the last good one: {direct.told}"
+        return f"{bad} is the first bad one, {good} the last good one: {direct.message}"
     if end.kind == "gradual":
-        return f"{good} is good and {bad} is not, but the two are not proved to differ: {direct.told}"
+        return f"{good} is good and {bad} is not, but the two are not proved to differ: {direct.message}"
     between = wording.plural(len(end.between), "candidate")
     return (
-        f"the change came after {good} and not after {bad}: {direct.told}; {between} between cannot be told"
+        f"the change came after {good} and not after {bad}: {direct.message}; "
+        f"{between} between cannot be judged"
     )
 
 
@@ -75,7 +80,7 @@ def _comparison(bisection: Bisection, step: Step) -> dict[str, Any]:
         "old": bisection.candidates[step.old],
         "new": bisection.candidates[step.new],
         "said": step.said,
-        "told": step.told,
+        "told": step.message,
         "run": step.run or None,
         "evidence": step.evidence,
         "changes": list(step.changes),
@@ -127,7 +132,7 @@ class TerminalBisection:
         for title in ("candidate", "", "against", "says", "run"):
             table.add_column(title, overflow="fold")
         for step in sorted(bisection.steps, key=lambda step: step.new):
-            row = (names[step.new], _SIDES[step.said], names[step.old], step.told, step.run or "-")
+            row = (names[step.new], _SIDES[step.said], names[step.old], step.message, step.run or "-")
             table.add_row(*(Text(printable(cell)) for cell in row))
         self._console.print()
         self._console.print(table)
@@ -135,7 +140,7 @@ class TerminalBisection:
         self._line(headline(bisection, end), "bold")
         for at in end.between:
             step = bisection.last(0, at)
-            self._line(f"    {names[at]}: {step.told if step else ''}")
+            self._line(f"    {names[at]}: {step.message if step else ''}")
         if any(not step.run and step.new in end.between for step in bisection.steps):
             self._line(f"try again what was skipped: pyrometer bisect --resume {bisection.id}")
         direct = bisection.last(end.good, end.bad)
@@ -158,7 +163,7 @@ class TerminalBisection:
 
 
 class JsonBisection:
-    """Reports a bisection as one JSON object per line, beside those of its upgrades."""
+    """Reports a bisection as one JSON object per line, in addition to those of its upgrades."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -193,7 +198,7 @@ class JsonBisection:
 
 def _says(bisection: Bisection, step: Step) -> str:
     old, new = bisection.candidates[step.old], bisection.candidates[step.new]
-    return f"{new} against {old}: {_SIDES[step.said]}: {step.told}"
+    return f"{new} against {old}: {_SIDES[step.said]}: {step.message}"
 
 
 def write_bisection(bisection: Bisection, end: BisectionEnd, file: Path) -> None:

@@ -1,4 +1,4 @@
-"""Everything about one finding, line by line, for somebody who meets it for the first time."""
+"""Everything about one finding, line by line, for a reader who sees it for the first time."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
@@ -33,7 +33,7 @@ _INDENT = "    "
 
 
 def finding_lines(one: Finding, log: Iterable[TriageEntry], place: tzinfo, now: datetime) -> Iterator[str]:
-    """The report of a finding; times are told in `place`."""
+    """The report of a finding; times are printed in `place`."""
     yield f"finding {one.id}: {kind(one.state, one.direction)}. {moved(one.key.metric, one.change)}"
     yield _row("case", one.key.case)
     yield _row("metric", f"{one.key.metric} ({_meaning(one.key.metric)})")
@@ -79,7 +79,7 @@ def _detected(detected: Detection, metric: str) -> Iterator[str]:
     before, after = (f"{_number(side)} {unit}".strip() for side in (detected.before, detected.after))
     yield _row("seen in", f"{detected.nights} nights; as measured, {before} before, {after} the newest")
     if detected.relative:
-        yield _row("", "the change is that beside the baseline of the same nights, which moved as well")
+        yield _row("", "the change is relative to the baseline of the same nights, which moved as well")
     if why := stricter(detected):
         yield _row("", why)
     if detected.noise is not None:
@@ -96,7 +96,7 @@ def _verdict(verdict: PairVerdict, session: Confirmation) -> Iterator[str]:
         smallest = percent(verdict.smallest).lstrip("+")
         yield f"{_INDENT}the smallest change it could have seen: {smallest}"
     if session.rebuilt:
-        yield f"{_INDENT}a side was built anew: other packages may lie beside its PyTorch"
+        yield f"{_INDENT}a side was built anew: its other packages may differ"
     if again := session.reproduce:
         yield f"{_INDENT}again: {printable(again)}"
 

@@ -29,7 +29,7 @@ _SHOWN = 10
 
 @dataclass(slots=True)
 class ImportCounts:
-    """What came of all files."""
+    """The counts over all files."""
 
     read: int = 0
     refused: int = 0
@@ -48,7 +48,7 @@ class StatedOrigin:
 
 @dataclass(slots=True)
 class ReadFile:
-    """What is to be known of one file, beside what of it is stored."""
+    """What is known of one file, besides what of it is stored."""
 
     stated: StatedOrigin
     runs: int = 0
@@ -66,7 +66,7 @@ class ReadFile:
 
 @contextmanager
 def import_progress() -> Generator[Callable[[Path], Progress]]:
-    """Something that hears how many runs of a file are stored: a live line where somebody looks on."""
+    """A callback for the number of stored runs of a file: a live line on a terminal."""
     columns = (SpinnerColumn(), TextColumn("{task.description}: {task.completed} runs"))
     watched = sys.stdout.isatty() and sys.stderr.isatty()
     with Bar(*columns, console=Console(stderr=True), transient=True, disable=not watched) as bar:
@@ -80,9 +80,9 @@ def import_progress() -> Generator[Callable[[Path], Progress]]:
 
 
 class ImportReport(Protocol):
-    """Tells what comes of the files."""
+    """Reports the result of each file."""
 
-    def read(self, path: Path, arrived: ImportSummary, told: ReadFile) -> None:
+    def read(self, path: Path, arrived: ImportSummary, read_file: ReadFile) -> None:
         """A file is in."""
         ...
 
@@ -102,16 +102,19 @@ class PlainImportReport:
         self._verbose = verbose
         self._new = "would be new" if dry_run else "new"
 
-    def read(self, path: Path, arrived: ImportSummary, told: ReadFile) -> None:
+    def read(self, path: Path, arrived: ImportSummary, read_file: ReadFile) -> None:
         """What it holds, what of it is new, what is to be known of it, and what was set aside."""
         new = f"{self._new}: {described(arrived.new)}" if arrived.new != Amount() else "nothing is new"
         _echo(f"{path}: {arrived.format}, {described(arrived.held)}; {new}")
-        if told.undated:
-            of = f" (of {told.undated:,} of {told.runs:,} runs)" if told.runs > 1 else ""
+        if read_file.undated:
+            of = f" (of {read_file.undated:,} of {read_file.runs:,} runs)" if read_file.runs > 1 else ""
             _echo(f"  note: {NO_TIME}{of}; --date says when it was measured")
-        if told.repeats:
-            _echo(f"  note: {plural(len(told.repeats), 'repeat')} of what is in, such as {told.repeats[0]}")
-            for repeat in told.repeats[1:] if self._verbose else ():
+        if read_file.repeats:
+            _echo(
+                f"  note: {plural(len(read_file.repeats), 'repeat')} of what is in, "
+                f"such as {read_file.repeats[0]}"
+            )
+            for repeat in read_file.repeats[1:] if self._verbose else ():
                 _echo(f"  note: {repeat}")
         shown = arrived.set_aside if self._verbose else arrived.set_aside[:_SHOWN]
         for problem in shown:
@@ -125,7 +128,7 @@ class PlainImportReport:
         _echo(f"refused: {where}{error}")
 
     def ended(self, done: ImportCounts) -> None:
-        """The sum, and the files that nobody knows."""
+        """The sum, and the files of unknown format."""
         if done.unknown:
             shown = done.unknown if self._verbose else done.unknown[:_SHOWN]
             more = len(done.unknown) - len(shown)
@@ -141,11 +144,11 @@ class PlainImportReport:
 class JsonImportReport:
     """One JSON object per line, for machines."""
 
-    def read(self, path: Path, arrived: ImportSummary, told: ReadFile) -> None:
+    def read(self, path: Path, arrived: ImportSummary, read_file: ReadFile) -> None:
         """Event `file`."""
         aside = [_problem(each) for each in arrived.set_aside]
-        repeats = [_problem(each) for each in told.repeats]
-        about = {**asdict(arrived), "set_aside": aside, "repeats": repeats, "undated": told.undated}
+        repeats = [_problem(each) for each in read_file.repeats]
+        about = {**asdict(arrived), "set_aside": aside, "repeats": repeats, "undated": read_file.undated}
         _emit("file", file=str(path), **about)
 
     def refused(self, path: Path, error: ExchangeError) -> None:

@@ -65,9 +65,9 @@ def print_difference(
     """
     first, second = names
     width = max(map(len, names))
-    told = f"difference {second} - {first}, per step: above zero, {second} is slower"
+    title = f"difference {second} - {first}, per step: above zero, {second} is slower"
     lines = (f"{name:{width}}  {side}" for name, side in zip(names, sides, strict=True))
-    console.print("\n".join((told, *lines)), markup=False, soft_wrap=True)
+    console.print("\n".join((title, *lines)), markup=False, soft_wrap=True)
     spent = (f"{first} us", f"{second} us", f"{second} - {first} us")
     table = _table("", "where", f"calls {first}", f"calls {second}", *spent)
     for change in changes[:_TOP]:

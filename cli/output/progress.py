@@ -19,7 +19,7 @@ from rich.progress import (
 
 from analysis.speedups import gains
 from common.text import plural
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner.suites.references import baselines
 from workflows.app_context import Watcher
 from workflows.measure import RunResult
@@ -27,6 +27,8 @@ from workflows.run_header import Header
 
 from .console import watching_console
 from .wording import outcome_line, sign
+
+_STYLES = {OutcomeStatus.OK: "green", OutcomeStatus.SKIPPED: "yellow"}
 
 #: What a phase is called while it runs.
 PHASES = {
@@ -44,7 +46,7 @@ PHASES = {
 
 @contextmanager
 def choose_watcher(console: Console, as_json: bool) -> Generator[Watcher]:
-    """JSON lines if asked for; a live display on a terminal; plain lines elsewhere."""
+    """JSON lines if requested; a live display on a terminal; plain lines elsewhere."""
     if as_json:
         yield JsonWatcher(console)
     elif console.is_terminal:
@@ -78,7 +80,7 @@ class PlainWatcher:
             self._line(f"not here: {note}")
 
     def entered(self, planned: Planned, phase: str, seconds_left: float) -> None:
-        """Compiling takes long enough to be worth a line; the rest is told by its outcome."""
+        """Compiling takes long enough to be worth a line; the rest is reported with its outcome."""
         self._left = seconds_left
         if phase == "first_call" and "compile=" in planned.case:
             self._line(f"       compiling {planned.case}, replicate {planned.replicate}")
@@ -87,7 +89,7 @@ class PlainWatcher:
         """One line per outcome."""
         self._done += 1
         left = f"about {duration(self._left)} left" if self._done < self._total else "done"
-        self._line(f"{self._done:3d}/{self._total} {self._told(outcome)}  [{left}]")
+        self._line(f"{self._done:3d}/{self._total} {self._line_of(outcome)}  [{left}]")
 
     def spared(self, case: str, replicates: int, reason: str) -> None:
         """One line for all of them."""
@@ -101,7 +103,7 @@ class PlainWatcher:
     def finished(self, result: RunResult) -> None:
         """The report says the rest."""
 
-    def _told(self, outcome: Outcome) -> str:
+    def _line_of(self, outcome: Outcome) -> str:
         return outcome_line(outcome, self._names.get(outcome.environment, ""))
 
     def _line(self, text: str) -> None:
@@ -135,7 +137,7 @@ class LiveWatcher:
 
     def measured(self, outcome: Outcome) -> None:
         """One line per outcome, above the bar."""
-        style = "green" if outcome.status == "ok" else "yellow" if outcome.status == "skipped" else "red"
+        style = _STYLES.get(outcome.status, "red")
         line = outcome_line(outcome, self._names.get(outcome.environment, ""))
         self._print(f"[{style}]{sign(outcome.status)}[/{style}] {escape(line)}")
         self._progress.advance(self._task)

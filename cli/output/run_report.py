@@ -18,11 +18,11 @@ from analysis.speedups import Gain, gains
 from common.text import printable
 from interchange.formats import came_from
 from records.kinds import RunSource
-from records.outcomes import Outcome
+from records.outcomes import Outcome, OutcomeStatus
 from records.references import Claim
 from reports import sentences
 from runner.suites.references import baselines, claims_for
-from workflows.load_run import Told
+from workflows.load_run import LoadedRun
 
 from .console import CaseName
 from .operator_tables import print_traces
@@ -43,72 +43,75 @@ _COLUMNS = (
 #: Below this many columns the table shows what speed-ups are made of, or median latency and throughput; the
 #: dashboard has the rest.
 _WIDE = 120
-#: Below this many it shows no more than three metrics beside speed-ups with their intervals.
+#: Below this many it shows no more than three metrics next to speed-ups with their intervals.
 _WIDEST = 160
 #: What a case key may claim of a narrow terminal before it is folded, and what it must leave to the others.
 _CASE_WIDTH = _OTHERS_WIDTH = 40
 
 
-def print_told(console: Console, told: Told, folder: Path) -> None:
+def print_loaded(console: Console, loaded: LoadedRun, folder: Path) -> None:
     """The end of a run that has its traces in `folder`: the tables of what was traced, and the report."""
-    if told.traced:
-        print_traces(console, told.result.outcomes, folder)
-    if told.source != RunSource.MEASURED:
-        print_foreign(console, told)
+    if loaded.traced:
+        print_traces(console, loaded.result.outcomes, folder)
+    if loaded.source != RunSource.MEASURED:
+        print_foreign(console, loaded)
         return
-    print_report(console, told)
+    print_report(console, loaded)
 
 
-def print_report(console: Console, told: Told) -> None:
+def print_report(console: Console, loaded: LoadedRun) -> None:
     """Cases with their numbers, then what did not go well, then what to do next."""
-    result = told.result
+    result = loaded.result
     by_case: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in result.outcomes:
         by_case[outcome.case].append(outcome)
     found = gains(result.outcomes, baselines)
-    if not told.traced and by_case:
+    if not loaded.traced and by_case:
         console.print(_table(by_case, _speed_ups(found), console.width))
     for case, outcomes in by_case.items():
-        bad = [outcome for outcome in outcomes if outcome.status != "ok"]
+        bad = [outcome for outcome in outcomes if outcome.status != OutcomeStatus.OK]
         for reason, count in Counter((o.status, o.reason) for o in bad).items():
             console.print(
                 f"{case}: {count} x {reason[0]}: {printable(reason[1])}", markup=False, soft_wrap=True
             )
-    if not told.traced:
+    if not loaded.traced:
         print_gains(console, by_case, found)
     counts = Counter(outcome.status for outcome in result.outcomes)
     summary = ", ".join(f"{count} {status}" for status, count in counts.most_common())
     if result.state == "running":
-        console.print(_so_far(told, summary), soft_wrap=True)
+        console.print(_so_far(loaded, summary), soft_wrap=True)
     else:
         console.print(
             f"run {result.run} is {result.state}: {summary or 'nothing measured'} "
-            f"of {told.planned} planned, {_when(told)}"
+            f"of {loaded.planned} planned, {_when(loaded)}"
         )
         if not result.stored:
             console.print("not in the database yet: the journal holds it, and the next command stores it")
     if result.state == "interrupted":
         # What only the database knows has no journal here to go on with.
-        how = "go on with:" if told.header is not None else sentences.GOES_ON
+        how = "go on with:" if loaded.header is not None else sentences.GOES_ON
         console.print(f"{how} pyrometer run --resume {result.run}")
 
 
-def _so_far(told: Told, summary: str) -> str:
-    """How far a run is that goes on."""
-    done = len(told.result.outcomes)
-    head = f"run {told.result.run} is running, {_when(told)}: "
+def _so_far(loaded: LoadedRun, summary: str) -> str:
+    """The progress of a run that is not over."""
+    done = len(loaded.result.outcomes)
+    head = f"run {loaded.result.run} is running, {_when(loaded)}: "
     if done:
-        return f"{head}{done} of {told.planned} replicates have ended ({summary}); the rest is still to come"
+        return (
+            f"{head}{done} of {loaded.planned} replicates have ended ({summary}); the rest is still to come"
+        )
     return (
-        f"{head}none of {told.planned} replicates has ended yet; those of one workload are measured in turns "
+        f"{head}none of {loaded.planned} replicates has ended yet; "
+        "those of one workload are measured in turns "
         "and end together"
     )
 
 
-def _when(told: Told) -> str:
-    if told.result.seconds is not None:
-        return f"in {duration(told.result.seconds)}"
-    return f"begun {told.started_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+def _when(loaded: LoadedRun) -> str:
+    if loaded.result.seconds is not None:
+        return f"in {duration(loaded.result.seconds)}"
+    return f"begun {loaded.started_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _speed_ups(found: Mapping[tuple[str, str], tuple[Gain, ...]]) -> dict[str, Gain]:
@@ -134,7 +137,7 @@ def _table(by_case: dict[str, list[Outcome]], speed_ups: Mapping[str, Gain], wid
     bases = {gain.against for gain in speed_ups.values()}
     varies = "latency_floor" if "latency_floor" in made_of else "latency"
     for case, outcomes in by_case.items():
-        good = [outcome for outcome in outcomes if outcome.status == "ok"]
+        good = [outcome for outcome in outcomes if outcome.status == OutcomeStatus.OK]
         row: list[str | CaseName] = [CaseName(case), f"{len(good)}/{len(outcomes)}"]
         row += [_items(good)] if with_items else []
         row += [_cell(good, metric) for metric, _ in shown]
@@ -204,7 +207,7 @@ _HOW_SCALING = (
 #: Gains that the table of scaling shows, and what each is called.
 _SCALING = {"efficiency": "efficiency", "one process": "comparison with one process"}
 
-#: Kinds of claims that are told in per cent.
+#: Kinds of claims that are printed in per cent.
 _PERCENTAGES = ("saved", "efficiency")
 
 
@@ -238,7 +241,7 @@ def _line(console: Console, text: str) -> None:
 
 def _missing(every: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) -> list[str]:
     """One line for each reason for which cases that all ended well have no ratio."""
-    well = {case for case, outcomes in by_case.items() if all(o.status == "ok" for o in outcomes)}
+    well = {case for case, outcomes in by_case.items() if all(o.status == OutcomeStatus.OK for o in outcomes)}
     missing = [gain for gain in every if gain.ratio is None and gain.case in well]
     lines: list[str] = []
     for (kind, reason), many in Counter((gain.kind, gain.reason) for gain in missing).items():
@@ -268,7 +271,7 @@ def _rate(outcomes: Sequence[Outcome], metric: str) -> str:
     values = [
         one.facts["items"] / one.metrics[metric] * 1e3 if metric == "latency_floor" else one.metrics[metric]
         for one in outcomes
-        if one.status == "ok" and one.metrics.get(metric) and one.facts.get("items")
+        if one.status == OutcomeStatus.OK and one.metrics.get(metric) and one.facts.get("items")
     ]
     return figure(median(values)) if values else "-"
 
@@ -282,17 +285,17 @@ def _claims(
         ends = [_number(claim, value) for value in dict.fromkeys((claim.low, claim.high))]
         claimed = " to ".join(ends) + _unit(claim)
         lines.append(f"  {claim.statement} ({claim.hardware}): {claimed}")
-        lines += [f"    {_measured(claim, here)}: {case}" for case, _, here in measured]
+        lines += [f"    {_measured(claim, measurement)}: {case}" for case, _, measurement in measured]
     return lines
 
 
-def _measured(claim: Claim, here: ClaimMeasurement) -> str:
-    if here.point is None:
-        return f"none, {here.reason}"
-    text = _number(claim, here.point) + _unit(claim)
-    if here.low is None or here.high is None:
+def _measured(claim: Claim, measurement: ClaimMeasurement) -> str:
+    if measurement.point is None:
+        return f"none, {measurement.reason}"
+    text = _number(claim, measurement.point) + _unit(claim)
+    if measurement.low is None or measurement.high is None:
         return text
-    return f"{text} [{_number(claim, here.low)}, {_number(claim, here.high)}]"
+    return f"{text} [{_number(claim, measurement.low)}, {_number(claim, measurement.high)}]"
 
 
 def _number(claim: Claim, value: float) -> str:
@@ -306,22 +309,22 @@ def _unit(claim: Claim) -> str:
     return "x" if claim.kind == "ratio" else f" {known.unit}" if known else ""
 
 
-def print_foreign(console: Console, told: Told) -> None:
+def print_foreign(console: Console, loaded: LoadedRun) -> None:
     """Every metric of every case, then what did not end well, then where it all comes from."""
     values: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for outcome in told.result.outcomes:
+    for outcome in loaded.result.outcomes:
         for metric, value in outcome.metrics.items():
             values[outcome.case, outcome.environment, metric].append(value)
-    console.print(_foreign_table(told, values))
-    for outcome in told.result.outcomes:
-        if outcome.status != "ok":
+    console.print(_foreign_table(loaded, values))
+    for outcome in loaded.result.outcomes:
+        if outcome.status != OutcomeStatus.OK:
             line = printable(f"{outcome.case}: {outcome.status}: {outcome.reason}")
             console.print(line, markup=False, soft_wrap=True)
-    counts = Counter(outcome.status for outcome in told.result.outcomes)
+    counts = Counter(outcome.status for outcome in loaded.result.outcomes)
     summary = ", ".join(f"{count} {status}" for status, count in counts.most_common())
     console.print(
-        f"run {told.result.run}: {summary or 'nothing measured'}, {came_from(told)}, "
-        f"begun {told.started_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        f"run {loaded.result.run}: {summary or 'nothing measured'}, {came_from(loaded)}, "
+        f"begun {loaded.started_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         soft_wrap=True,
     )
 
@@ -332,7 +335,7 @@ def _interval(summary: Summary) -> str:
     return f"{figure(summary.low)} to {figure(summary.high)}"
 
 
-def _foreign_table(told: Told, values: dict[tuple[str, str, str], list[float]]) -> Table:
+def _foreign_table(loaded: LoadedRun, values: dict[tuple[str, str, str], list[float]]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     summaries = {key: summarise(each) for key, each in values.items()}
     sure = any(summary.low is not None for summary in summaries.values())
@@ -344,7 +347,7 @@ def _foreign_table(told: Told, values: dict[tuple[str, str, str], list[float]]) 
     table.add_column("better")
     before = ("", "")
     for (case, environment, metric), summary in sorted(summaries.items()):
-        known = METRICS.get(metric) or told.defined.get(metric)
+        known = METRICS.get(metric) or loaded.defined.get(metric)
         numbers = [figure(summary.point), *([_interval(summary)] if sure else [])]
         numbers += [figure(summary.smallest), figure(summary.largest)]
         name = case if (case, environment) != before else ""

@@ -43,7 +43,7 @@ def print_upgrade(
     results: Sequence[CaseResult],
     upgrade: Upgrade,
     *,
-    here: bool = True,
+    local: bool = True,
 ) -> None:
     """Everything a decision needs, in the order of its weight; the files of `--report` have the rest.
 
@@ -53,8 +53,8 @@ def print_upgrade(
     _line(console, f"{sentences.title(subject)} on {sentences.place(subject)}")
     sign = wording.DECISION_SIGNS[upgrade.decision]
     console.print(Text(f"{sign} {printable(wording.headline(upgrade))}", _DECISIONS[upgrade.decision]))
-    if told := sentences.so_far(subject):
-        _line(console, told)
+    if sentence := sentences.so_far(subject):
+        _line(console, sentence)
     console.print()
     console.print(_scorecard(subject, upgrade))
     console.print()
@@ -63,15 +63,15 @@ def print_upgrade(
     console.print()
     console.print(_cases(subject, each, console.width))
     _line(console, f"{wording.plural(len(each), 'case')}: {', '.join(standings(each))}")
-    if told := sentences.about_same(subject):
-        _line(console, told)
+    if sentence := sentences.about_same(subject):
+        _line(console, sentence)
     _means(console, results, upgrade)
     for table in upgrade.tables:
         _line(console, f"{sentences.table_title(table)}: {sentences.table_summary(table)}")
     _exclusions(console, each, upgrade)
     _line(console, f"measure a case again with: {_again(subject, each, upgrade)}")
     if subject.resume:
-        _line(console, f"{'go on with:' if here else sentences.GOES_ON} {subject.resume}")
+        _line(console, f"{'go on with:' if local else sentences.GOES_ON} {subject.resume}")
 
 
 def _scorecard(subject: Subject, upgrade: Upgrade) -> Table:
@@ -128,7 +128,7 @@ def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
         table.add_column("visible from", justify="right", no_wrap=True)
     for row in each:
         judged = row.verdict
-        told = Text(f"{row.sign} {printable(row.summary if wide else row.word)}", _STYLES[row.tone])
+        verdict = Text(f"{row.sign} {printable(row.summary if wide else row.word)}", _STYLES[row.tone])
         cells: list[str | Text | CaseName] = [CaseName(printable(row.case))]
         if wide:
             cells += (
@@ -139,7 +139,7 @@ def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
         cells += [wording.change(judged), wording.interval(judged.low, judged.high)] if judged else ["–"] * 2
         if wide:
             cells.append(str(judged.n) if judged else "0")
-        cells.append(told)
+        cells.append(verdict)
         if wide:
             cells.append(wording.within(judged.smallest) if judged else numbers.NONE)
         table.add_row(*cells)
@@ -208,12 +208,12 @@ def check_reports(files: Sequence[Path]) -> None:
             raise UsageError(f"{file}: no file can be written there ({error.strerror})") from None
 
 
-def tell(console: Console, found: JudgedUpgrade, *, as_json: bool, here: bool = True) -> None:
+def report_upgrade(console: Console, found: JudgedUpgrade, *, as_json: bool, local: bool = True) -> None:
     """Print the verdict, or one event; `here` is the journal of the run."""
     if as_json:
         JsonWatcher(console).concluded(upgrade_json(found.subject, found.results, found.upgrade))
     else:
-        print_upgrade(console, found.subject, found.results, found.upgrade, here=here)
+        print_upgrade(console, found.subject, found.results, found.upgrade, local=local)
 
 
 class UpgradeConclusion:
@@ -232,8 +232,8 @@ class UpgradeConclusion:
     def _show(self, console: Console, header: Header, result: RunResult) -> None:
         found = judge_run(header, result)
         self.decision = found.upgrade.decision
-        tell(console, found, as_json=self._as_json)
-        # Where one cannot be written the verdict stands all the same, and `pyrometer report` tells it again.
+        report_upgrade(console, found, as_json=self._as_json)
+        # Where one cannot be written the verdict stands all the same, and `pyrometer report` prints it again.
         write_reports(found, self._files)
 
 

@@ -4,12 +4,12 @@ from analysis.comparison.disturbance import disturbed
 from analysis.metrics import METRICS
 from analysis.speedups import Gain
 from common.text import printable
-from records.outcomes import Outcome
+from records.outcomes import Outcome, OutcomeStatus
 
-_SIGNS = {"ok": "✓", "skipped": "–", "unsupported": "–"}
+_SIGNS = {OutcomeStatus.OK: "✓", OutcomeStatus.SKIPPED: "–", OutcomeStatus.UNSUPPORTED: "–"}
 
 
-def sign(status: str) -> str:
+def sign(status: OutcomeStatus) -> str:
     """A sign for a status: what is not well differs in shape, not in colour alone."""
     return _SIGNS.get(status, "✗")
 
@@ -48,10 +48,10 @@ def quantity(metric: str, value: float) -> str:
 def outcome_line(outcome: Outcome, environment: str = "") -> str:
     """One outcome in a line: case, replicate, `environment` if given, median latency or what went wrong."""
     name = f"{outcome.case} #{outcome.replicate}" + (f" in {environment}" if environment else "")
-    if "operators" in outcome.facts and outcome.status == "ok":
+    if "operators" in outcome.facts and outcome.status == OutcomeStatus.OK:
         totals = outcome.facts["traced"]
         return f"{name}: {len(outcome.facts['operators'])} operators traced over {totals['steps']:g} steps"
-    if outcome.status == "ok":
+    if outcome.status == OutcomeStatus.OK:
         parts = [f"median {quantity('latency', outcome.metrics['latency'])}"]
         parts += [
             f"{METRICS[m].title.lower()} {quantity(m, outcome.metrics[m])}"

@@ -1,4 +1,4 @@
-"""`[alerts]`: whom to tell of a night, and what is loud enough to be told."""
+"""`[alerts]`: the notification targets, and what is reported to them."""
 
 from typing import Annotated, Literal
 

@@ -113,7 +113,7 @@ class DashboardSettings(ConfigTable):
 SECRETS: tuple[str, ...] = ("client_secret", "cookie_secret", "metrics_token")
 
 
-#: What a login reads beside what all of them do; a key of another one would seem to guard and would not.
+#: Keys of one kind of login; a key of another kind would seem to guard and would not.
 _PEOPLE = frozenset(("viewers", "triagers", "ask"))
 _OWN: dict[Login, frozenset[str]] = {
     "none": frozenset(),
@@ -137,7 +137,7 @@ def resolve_dashboard(
     """The settings with absolute paths; `base_of` says from which folder a key's relative path counts.
 
     Raises WrongValue for a key of another login, a missing one, a secret that is given twice, and a token
-    that nobody asks for.
+    that is never used.
     """
     login, given = written.login, written.model_fields_set
     if strange := sorted(given & (_ALL - _OWN[login])):
@@ -151,7 +151,7 @@ def resolve_dashboard(
             raise WrongValue(f"{where} and {name}_file are both given; leave one of them out")
     needed = (*_NEEDED[login], *(("metrics_token",) if written.metrics == "token" else ()))
     for name in needed:
-        # An empty list of proxies is one that nobody is on.
+        # An empty list of proxies trusts no proxy.
         if not getattr(written, name) and not getattr(written, f"{name}_file", None):
             why = f'login "{login}"' if name in _NEEDED[login] else 'metrics "token"'
             raise WrongValue(f'{origin.table(("dashboard", name))}: "{name}" is missing: {why} needs it')

@@ -30,7 +30,7 @@ class EnvironmentSettings(ConfigTable):
 
     Exactly one of `python`, `torch` and `wheel` is given; the other keys are for the latter two. `index`
     replaces the package index that pip is configured with, `find_links` adds to it; `packages` are installed
-    beside torch and the `usual_packages`; `base_python` makes the virtual environment.
+    besides torch and the `usual_packages`; `base_python` makes the virtual environment.
     """
 
     python: PathText | None = Field(default=None, description="the path of a Python interpreter")

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from ..fields import ConfigTable, PathText
 
-#: Where the engine of the head listens when nobody says so.
+#: The default address of the head's engine.
 PORT = 6379
 
 
@@ -17,7 +17,7 @@ def host_and_port(text: str) -> tuple[str, int]:
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise ValueError("not HOST:PORT")
     if any(sign in host for sign in ":/@[] "):
-        # An IPv6 address among them, which nobody has tried.
+        # An IPv6 address among them, which is not tested.
         raise ValueError("not HOST:PORT")
     return host, int(port)
 

@@ -110,7 +110,7 @@ def keys_of(job: Job) -> frozenset[str]:
     return _KEYS.get(job, _ALWAYS)
 
 
-#: What happens even where nobody wrote it down, unless a schedule of that job was.
+#: Default schedules; a configured schedule of the same job replaces one.
 BUILT_IN: dict[str, ScheduleSettings] = {
     "digest": ScheduleSettings(cron="0 8 * * *", job="digest"),
     "discover": ScheduleSettings(cron="0 */6 * * *", job="discover"),

@@ -13,10 +13,10 @@ url = settings.database_url
 parts.title("Hardware")
 places = load.places(url)
 if not places:
-    parts.nothing_of_that_kind(
+    parts.no_match(
         pages.count_runs(url),
         "Nothing to compare yet",
-        "that Pyrometer measured itself: of what others measured nobody knows the preset. This measures one "
+        "that Pyrometer measured itself: imported runs have no known preset. This measures one "
         "on this machine:",
         pages.suite_of_device(url),
     )

@@ -1,4 +1,4 @@
-"""What the nights found: a list with filters, and one finding opened with everything that speaks for it."""
+"""What the nights found: a list with filters, and one finding opened with its evidence."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -64,7 +64,7 @@ def show_list() -> None:
 
 def nothing_found() -> None:
     """The page before anything was found."""
-    with parts.lonely("Nothing found"):
+    with parts.empty_state("Nothing found"):
         st.write(
             "No series has changed from night to night so far; the first eight nights of each are learnt "
             "from. Nights are measured by schedules:"
@@ -73,7 +73,7 @@ def nothing_found() -> None:
 
 
 def show_one(number: str) -> None:
-    """One finding; what is in no database is said, above the list."""
+    """One finding; for an unknown id the page says so, above the list."""
     found = load.finding(url, int(number)) if number.isdecimal() and len(number) < 10 else None
     if found is None:
         parts.complain([f"There is no finding {number!r} in this database; shown is what there is."])
@@ -85,10 +85,10 @@ def show_one(number: str) -> None:
     parts.title(f"Finding {one.id}")
     for part in (findings.title(one), findings.cards(one, now), findings.ways(one)):
         parts.html(part)
-    if told := findings.verdict(one):
+    if verdict_html := findings.verdict(one):
         frame = partial(findings.evidence_frame, rows["verdict"])
         parts.heading("Measured again", frame, f"finding-{one.id}-verdict.csv")
-        parts.html(told)
+        parts.html(verdict_html)
     for title, name, table in (
         ("What changed between the nights", "changes", findings.changes(evidence.changes)),
         ("Neighbours in that session", "neighbours", findings.neighbours(session.neighbours)),
@@ -106,8 +106,8 @@ def show_one(number: str) -> None:
         if command:
             parts.heading(title)
             parts.code(command)
-    told_so_far = partial(findings.log_frame, log) if log else None
-    parts.heading("Triage", told_so_far, f"finding-{one.id}-triage.csv")
+    log_of_finding = partial(findings.log_frame, log) if log else None
+    parts.heading("Triage", log_of_finding, f"finding-{one.id}-triage.csv")
     if log:
         parts.html(findings.log(log))
     triage.section(url, one)

@@ -10,7 +10,7 @@ from dashboard.exports import page_recorder as kept
 from dashboard.runs import gains, operators, run_facts, run_list
 from dashboard.server.settings import ServerSettings
 from records.kinds import RunSource
-from records.outcomes import Measurement, Outcome
+from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
 
 settings = ServerSettings.from_environment()
@@ -57,7 +57,7 @@ def show_run(run_id: str) -> None:
         parts.html(markup.notes(run.notes))
     if measurements:
         show_measurements(run, measurements, defined)
-    # Of what others measured nobody knows what was alive together.
+    # Which processes of an imported run were alive at once is unknown.
     if run.source == RunSource.MEASURED:
         gains.section(run, outcomes, measurements)
     if outcomes:
@@ -84,7 +84,7 @@ def show_outcomes(run: Run, outcomes: Sequence[Outcome], observed: Collection[tu
     complaints: list[str] = []
     page = filters.page(query, len(outcomes), tables.OUTCOMES, complaints, "outcomes")
     parts.complain(complaints)
-    ordered = sorted(outcomes, key=lambda outcome: outcome.status == "ok")
+    ordered = sorted(outcomes, key=lambda outcome: outcome.status == OutcomeStatus.OK)
     shown = ordered[tables.OUTCOMES * (page - 1) : tables.OUTCOMES * page]
     parts.html(tables.outcomes(run, shown, observed))
     pages = -(-len(outcomes) // tables.OUTCOMES)

@@ -15,7 +15,7 @@ url = ServerSettings.from_environment().database_url
 parts.title("Techniques")
 places = load.places(url)
 if not places:
-    parts.nothing_of_that_kind(
+    parts.no_match(
         pages.count_runs(url),
         "No technique measured yet",
         "of Pyrometer's own with a case under a technique: compiled, in another number format, pinned, over "
@@ -51,12 +51,13 @@ else:
     newest = load.newest(url, offer.points, chosen.version)
     readings = newest.readings
     sections.not_read(chosen, newest)
-if not any(reading.tells for reading in readings):
-    here = view.Where(chosen.hardware, chosen.preset, chosen.version)
-    # Beside runs that were picked, the newest ones of the same place are others.
-    if there := load.with_ratios(url, here, elsewhere=not chosen.runs):
-        words = f"These runs tell no speed-up; other runs do, {view.elsewhere(here, there, places)} →"
-        parts.html(f"<p>{markup.link(links.techniques(*there, view.NEWEST), words)}</p>")
+if not any(reading.has_ratio for reading in readings):
+    chosen_place = view.Where(chosen.hardware, chosen.preset, chosen.version)
+    # With picked runs, the newest ones of the same place are other runs.
+    if other_place := load.with_ratios(url, chosen_place, elsewhere=not chosen.runs):
+        where = view.elsewhere(chosen_place, other_place, places)
+        words = f"These runs have no speed-up; other runs do, {where} →"
+        parts.html(f"<p>{markup.link(links.techniques(*other_place, view.NEWEST), words)}</p>")
 if not any(reading.brought for reading in readings):
     parts.caption(f"Of torch {parts.plain(chosen.version)} no technique was measured in what is chosen.")
     st.stop()

@@ -5,11 +5,11 @@ import streamlit as st
 from dashboard.components import load, parts, wording
 from dashboard.server.settings import ServerSettings
 from dashboard.trends import sections
-from dashboard.trends.chart_data import asked
+from dashboard.trends.chart_data import load_trends
 
 url = ServerSettings.from_environment().database_url
 parts.title("Trends")
-found = asked(url, parts.query())
+found = load_trends(url, parts.query())
 if found is None:
     parts.nothing_to_draw(load.count_runs(url))
     st.stop()

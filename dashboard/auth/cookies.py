@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 from starlette.requests import cookie_parser
 from starlette.responses import Response
 
-#: Where somebody wanted to go before the login, and for how many seconds that is remembered.
+#: The page that was requested before the login, and for how many seconds it is remembered.
 WANTED = "pyrometer_wanted"
 _WANTED_SECONDS = 900
 #: With a longer address a cookie would not be kept.
@@ -28,12 +28,12 @@ def sent(headers: Headers) -> dict[str, str]:
 def own_address(text: str) -> str:
     """`text` where it is an address of a page here, path and query; else the first page's."""
     # `//host` leads to another site, and so does a backslash in place of a slash.
-    here = re.fullmatch(r"/(?![/\\])[!-~]*", text) and len(text) <= _ADDRESS_CHARACTERS
-    return text if here else "/"
+    local = re.fullmatch(r"/(?![/\\])[!-~]*", text) and len(text) <= _ADDRESS_CHARACTERS
+    return text if local else "/"
 
 
 def remember(response: Response, address: str, *, encrypted: bool) -> None:
-    """Have the browser keep where somebody wanted to go."""
+    """Have the browser keep the requested page."""
     response.set_cookie(
         WANTED,
         quote(address, safe=""),
@@ -45,6 +45,6 @@ def remember(response: Response, address: str, *, encrypted: bool) -> None:
 
 
 def wanted(cookies: Mapping[str, str]) -> str | None:
-    """Where somebody wanted to go; None where nothing is remembered."""
+    """The requested page; None where none is remembered."""
     kept = cookies.get(WANTED)
     return None if kept is None else own_address(unquote(kept))

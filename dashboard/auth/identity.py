@@ -1,4 +1,4 @@
-"""From what vouches for somebody to what that person may do: pure decisions, each tried without a server."""
+"""From a proven identity to what that person may do: pure decisions, each tested without a server."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,17 +9,17 @@ from typing import Any, cast
 
 from dashboard.auth.policy import AccessRules
 
-#: What a name may be at most: it stands beside what somebody said of a finding.
+#: The longest name: it is shown with each triage of a finding.
 _NAME_CHARACTERS = 200
 _GROUP = "group:"
 
-#: The header in which a script is told who reads; the gate removes it from whatever comes from outside.
+#: The header that names the reader to a script; the middleware removes it from every request from outside.
 STAMP = "X-Pyrometer-Reader"
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who was vouched for, until `until` (seconds since 1970; None: for as long as it is said)."""
+    """A person with a proven identity, until `until` (seconds since 1970; None: for each request anew)."""
 
     name: str
     groups: frozenset[str] = frozenset()
@@ -28,7 +28,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Somebody who may look. Without a name nobody asked for one."""
+    """A person who may read. The name is empty where there is no login."""
 
     name: str = ""
     may_triage: bool = True
@@ -41,14 +41,14 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Somebody who may not look, and why, in sentences; would `another_account` help?"""
+    """A person who may not read, and why, in sentences; would `another_account` help?"""
 
     why: str
     another_account: bool = False
 
 
 def judged(person: Person, rules: AccessRules) -> Reader | Refusal:
-    """What `person` may do: triagers look too, and without `viewers` everybody looks who was vouched for."""
+    """What `person` may do: triagers may read too, and without `viewers` every proven identity may read."""
     if _named(person, rules.triagers):
         return Reader(person.name, True, person.until)
     if not rules.viewers or _named(person, rules.viewers):
@@ -57,7 +57,7 @@ def judged(person: Person, rules: AccessRules) -> Reader | Refusal:
 
 
 def _named(person: Person, patterns: Sequence[str]) -> bool:
-    # A name never matches a group: whoever may choose a name could otherwise take a group's.
+    # A name never matches a group: a person who may choose a name could otherwise take a group's.
     for pattern in patterns:
         group = pattern.removeprefix(_GROUP)
         if group != pattern:
@@ -69,7 +69,7 @@ def _named(person: Person, patterns: Sequence[str]) -> bool:
 
 
 def sent_by_a_proxy(peer: str | None, rules: AccessRules) -> bool:
-    """Whether what is at the other end of the connection may say who somebody is."""
+    """Whether what is at the other end of the connection may name the reader."""
     try:
         address = ip_address(peer or "")
     except ValueError:
@@ -80,15 +80,15 @@ def sent_by_a_proxy(peer: str | None, rules: AccessRules) -> bool:
     return any(address in network for network in rules.proxies)
 
 
-def told_by_a_proxy(headers: Sequence[tuple[bytes, bytes]], rules: AccessRules) -> Person | Refusal:
-    """Who a trusted proxy says somebody is; `headers` are those of one request, names in lower case."""
+def person_of_proxy(headers: Sequence[tuple[bytes, bytes]], rules: AccessRules) -> Person | Refusal:
+    """The person that a trusted proxy names; `headers` are those of one request, names in lower case."""
     names = _values(headers, rules.user_header)
     header = rules.user_header.decode()
     if len(names) > 1:
         # A proxy that adds its header to the one a browser sent would let the browser choose.
         return Refusal(f"{header} came {len(names)} times; the proxy must replace what browsers send.")
     if not names or not _usable(names[0]):
-        return Refusal(f"The proxy says nobody's name: {header} is missing or no name.")
+        return Refusal(f"The proxy names no person: {header} is missing or no name.")
     # One line for each group, or all in one line, with a comma or a bar between them.
     lines = _values(headers, rules.groups_header)
     groups = {part.strip() for line in lines for part in re.split(r"[,|]", line)}
@@ -101,14 +101,14 @@ def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
     return [value.decode("utf-8", "replace").strip() for value in found]
 
 
-def told_by_a_provider(claims: Mapping[str, Any], rules: AccessRules) -> Person | Refusal | None:
-    """Who a provider says somebody is, by the claims of its ID token; None where they are no login."""
+def person_of_provider(claims: Mapping[str, Any], rules: AccessRules) -> Person | Refusal | None:
+    """The person named by the claims of a provider's ID token; None where they are no login."""
     issued = claims.get("iat")
     if isinstance(issued, bool) or not isinstance(issued, int | float):
         return None
     name = claims.get(rules.user_claim)
     if not isinstance(name, str) or not _usable(name):
-        why = f"The provider says nobody's name: claim {rules.user_claim!r} is missing or no name."
+        why = f"The provider names no person: claim {rules.user_claim!r} is missing or no name."
         return Refusal(why, True)
     # Some providers let people write any address into their account, and some say true in words.
     verified = claims.get("email_verified")

@@ -1,4 +1,4 @@
-"""What those see who are not let in, before anything of Streamlit's: one page, one sentence, one way on."""
+"""The pages for readers without access, served before Streamlit: one page, one sentence, one link."""
 
 from base64 import b64encode
 from functools import cache
@@ -9,30 +9,30 @@ from urllib.parse import quote
 
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-_HERE = Path(__file__).parent
+_FOLDER = Path(__file__).parent
 _KEPT_NOWHERE = {"cache-control": "no-store"}
 
 
 def log_in(address: str, *, page: bool) -> Response:
-    """Asks somebody whom nobody vouched for to log in, and to go on to `address` from there."""
+    """The page that asks for a login, and goes on to `address` from there."""
     sentence = "This dashboard is for those who log in."
     way = ("Log in", f"/login?to={quote(address, safe='')}")
     return _answer("Log in", sentence, way, page=page)
 
 
 def refuse(sentence: str, logout: str, *, page: bool) -> Response:
-    """Says to somebody why not; with the address `logout` another account can be tried."""
+    """The page that says why access is refused; with the address `logout` another account can be tried."""
     return _answer("Not open to you", sentence, ("Log out", logout) if logout else None, page=page)
 
 
 def unanswered(ask: str, *, page: bool) -> Response:
-    """Says to somebody that no login is to be had just now."""
+    """The page that says that the login is not available just now."""
     sentence = f"The provider of logins does not answer. If that lasts, ask {ask}."
     return _answer("No login just now", sentence, ("Try again", "/login"), page=page, status=503)
 
 
 def unauthorised() -> Response:
-    """The answer to a reader of /metrics who brings no token, or another one."""
+    """The answer to a request for /metrics without the token, or with another one."""
     headers = _KEPT_NOWHERE | {"www-authenticate": 'Bearer realm="pyrometer"'}
     return PlainTextResponse("The metrics are for those who bring their token.\n", 401, headers)
 
@@ -49,9 +49,11 @@ def _answer(
 
 @cache
 def _template() -> Template:
-    return Template((_HERE / "login_page.html").read_text())
+    return Template((_FOLDER / "login_page.html").read_text())
 
 
 @cache
 def _icon() -> str:
-    return "data:image/png;base64," + b64encode((_HERE.parent / "static" / "icon.png").read_bytes()).decode()
+    return (
+        "data:image/png;base64," + b64encode((_FOLDER.parent / "static" / "icon.png").read_bytes()).decode()
+    )

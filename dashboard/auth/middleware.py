@@ -1,4 +1,4 @@
-"""The door: every request and every WebSocket passes it, and behind it everybody has been judged."""
+"""The middleware of the login: every request and every WebSocket is checked here."""
 
 import hmac
 import json
@@ -16,9 +16,9 @@ from dashboard.auth.identity import (
     Reader,
     Refusal,
     judged,
+    person_of_provider,
+    person_of_proxy,
     sent_by_a_proxy,
-    told_by_a_provider,
-    told_by_a_proxy,
 )
 from dashboard.auth.policy import AccessRules
 from dashboard.auth.provider import CALLBACK, LOGIN, LOGOUT, Provider
@@ -35,7 +35,7 @@ _KEPT_NOWHERE = {"cache-control": "no-store"}
 
 
 class AccessGate:
-    """Lets through whoever may look, and answers everybody else itself."""
+    """Passes the requests of readers with access, and answers all others itself."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app = app
@@ -81,7 +81,7 @@ class AccessGate:
         return self._going_on(scope) if self._provider and path == "/" else None
 
     def _going_on(self, scope: Scope) -> Response | None:
-        """After a login: to where somebody wanted to go before it."""
+        """After a login: to the page that was requested before it."""
         wanted = cookies.wanted(cookies.sent(scope["headers"]))
         if wanted is None:
             return None
@@ -93,7 +93,7 @@ class AccessGate:
 def seen_by(
     scope: Scope, headers: cookies.Headers, rules: AccessRules, claims: Mapping[str, Any]
 ) -> Reader | Refusal | None:
-    """Who sends this, and may they look, or might until a login ended; None for whom nobody vouched.
+    """Who sends this, and may they look, or might until a login ended; None without a proven identity.
 
     `claims` are those of a login at a provider.
     """
@@ -103,16 +103,16 @@ def seen_by(
         peer: tuple[str, int] | None = scope.get("client")
         if not sent_by_a_proxy(peer[0] if peer else None, rules):
             return Refusal("This dashboard is opened through its proxy, and this is another way to it.")
-        person = told_by_a_proxy(headers, rules)
+        person = person_of_proxy(headers, rules)
     else:
-        person = told_by_a_provider(claims, rules)
+        person = person_of_provider(claims, rules)
     return judged(person, rules) if isinstance(person, Person) else person
 
 
 def _stamp(reader: Reader) -> bytes:
-    told: dict[str, Any] = {"name": reader.name, "may_triage": reader.may_triage, "until": reader.until}
+    claims: dict[str, Any] = {"name": reader.name, "may_triage": reader.may_triage, "until": reader.until}
     # ASCII, for a header has no other signs.
-    return json.dumps(told).encode("ascii")
+    return json.dumps(claims).encode("ascii")
 
 
 def _may_read_metrics(scope: Scope, rules: AccessRules) -> bool:

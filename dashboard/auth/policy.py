@@ -14,14 +14,14 @@ from configuration.tables.dashboard import DashboardSettings, Login
 #: Where a provider says what it can do (OpenID Connect Discovery 1.0, section 4).
 _METADATA = "/.well-known/openid-configuration"
 _SECRET_CHARACTERS = 32
-_ANYBODY_TO_ASK = "whoever runs it"
+_DEFAULT_CONTACT = "the administrator"
 
 Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """What `[dashboard]` says, as the server needs it; without anything nobody logs in and all may do all.
+    """What `[dashboard]` says, as the server needs it; without anything there is no login and all may do all.
 
     `viewers` and `triagers` are globs, `ask` whom those are to ask who may not; header names are in lower
     case, `login_seconds` is how long a login lasts. `provider` is what a login there needs.
@@ -31,7 +31,7 @@ class AccessRules:
     url: str = ""
     viewers: tuple[str, ...] = ()
     triagers: tuple[str, ...] = ()
-    ask: str = _ANYBODY_TO_ASK
+    ask: str = _DEFAULT_CONTACT
     user_claim: str = ""
     groups_claim: str = ""
     login_seconds: float = 0.0
@@ -45,7 +45,7 @@ class AccessRules:
 
     @property
     def host(self) -> str:
-        """The name under which browsers call the server; empty where nobody said."""
+        """The name under which browsers call the server; empty where it is not configured."""
         return urlsplit(self.url).hostname or ""
 
     @property
@@ -63,7 +63,7 @@ def settled(settings: DashboardSettings) -> AccessRules:
         url=settings.url or "",
         viewers=settings.viewers,
         triagers=settings.triagers,
-        ask=settings.ask or _ANYBODY_TO_ASK,
+        ask=settings.ask or _DEFAULT_CONTACT,
         user_claim=settings.user_claim,
         groups_claim=settings.groups_claim,
         login_seconds=settings.login_hours * 3600,

@@ -1,4 +1,4 @@
-"""Who reads the page that a script makes, and whether that person may say something of a finding."""
+"""The reader of the page that a script renders, and whether that person may triage findings."""
 
 import json
 import time
@@ -22,12 +22,12 @@ def hold(rules: AccessRules) -> None:
 
 
 def held() -> AccessRules:
-    """The rules that hold in this process; those of a server that asks nobody unless it was told others."""
+    """The rules that hold in this process; by default those of a server without a login."""
     return _rules
 
 
 def stamp() -> str | None:
-    """What the gate says of who reads this page; only the gate can send that header."""
+    """The header with which the middleware names the reader; only the middleware can send it."""
     return st.context.headers.get(STAMP)
 
 
@@ -40,7 +40,7 @@ def current() -> Reader | None:
 
 
 def triage_refused() -> str:
-    """Why whoever reads this page may not triage, in a sentence or two; empty where they may."""
+    """Why the reader of this page may not triage, in a sentence or two; empty where they may."""
     return _refused(current())
 
 
@@ -67,5 +67,5 @@ def _refused(reader: Reader | None) -> str:
 def _stamped(stamp: str | None) -> Reader | None:
     if stamp is None:
         return None
-    told = cast(dict[str, Any], json.loads(stamp))
-    return Reader(told["name"], told["may_triage"], told["until"])
+    claims = cast(dict[str, Any], json.loads(stamp))
+    return Reader(claims["name"], claims["may_triage"], claims["until"])

@@ -1,4 +1,4 @@
-"""What a page says of its reader: who it is, how to leave; and that a login has ended, instead of a page."""
+"""The reader's name and the logout link on a page; after the end of a login, a note instead of the page."""
 
 from html import escape
 
@@ -9,16 +9,16 @@ from dashboard.components import parts
 
 
 def admit() -> None:
-    """Say who reads, and stop a page that nobody reads who may. Does nothing where nobody logs in."""
+    """Show who reads, and stop the page for a reader without access. Does nothing where there is no login."""
     rules = reader.held()
     if rules.login == "none":
         return
-    somebody = reader.current()
-    if somebody is None:
-        with parts.lonely("Your login has ended"):
+    person = reader.current()
+    if person is None:
+        with parts.empty_state("Your login has ended"):
             # To where this page is: the way back leads through the door.
             st.html('<p><a href="" target="_self">Log in again</a></p>')
         st.stop()
-    may = "may triage" if somebody.may_triage else "may look"
+    may = "may triage" if person.may_triage else "may look"
     leave = f' · <a href="{escape(rules.logout)}" target="_self">Log out</a>' if rules.logout else ""
-    st.html(f'<p class="py-reader">{escape(somebody.name)} · {may}{leave}</p>')
+    st.html(f'<p class="py-reader">{escape(person.name)} · {may}{leave}</p>')

@@ -1,7 +1,7 @@
 """Charts in Altair as Vega-Lite specs, built on named data so that a spec can be kept and its data change.
 
 Building a chart costs several times what showing it does, so a spec depends only on a few small arguments
-(see `kept`), while the rows travel beside it: see `with_data`.
+(see `kept`), while the rows travel separately: see `with_data`.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ import pandas as pd
 
 Spec = dict[str, Any]
 
-#: At most this many lines in one chart: as many as there are colours that can be told apart.
+#: At most this many lines in one chart: as many as there are colours that can be distinguished.
 MAX_CASES = 6
 _LETTERS = "ABCDEF"
 #: The colour of what is there to compare with, and never a series'.

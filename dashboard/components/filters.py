@@ -1,7 +1,7 @@
 """What a view shows: read from the URL, written back to it, one frozen record per page.
 
 The URL is the only place a selection lives. Names in it are slugs that stay: metric names, case keys, the
-first characters of fingerprints. What the URL has and nobody knows becomes a complaint (one sentence) and
+first characters of fingerprints. An unknown value in the URL becomes a complaint (one sentence) and
 the view falls back to what it can show.
 """
 
@@ -29,7 +29,7 @@ from records.runs import Run
 from records.telemetry import TelemetryWindow
 from reports.text.finding_text import STATES
 
-#: Devices side by side on the utilisation page; a machine may have more GPUs than anybody compares.
+#: Devices side by side on the utilisation page; a machine may have more GPUs than one compares.
 MAX_DEVICES = 4
 #: Neither triaged nor muted.
 OPEN = "open"
@@ -96,8 +96,8 @@ class Findings(View):
         """The group that is shown, if it is one."""
         return next((group for group in GROUPS if group == self.state), None)
 
-    def asked(self, now: datetime) -> Mapping[str, Any]:
-        """What the database is asked for at a moment, which may be more than the view holds."""
+    def filters(self, now: datetime) -> Mapping[str, Any]:
+        """The filters of the database query at a moment, which may be more than the view holds."""
         only = {name: meant(getattr(self, name)) or None for name in ("schedule", "direction")}
         return {
             "states": None if self.group or self.state == ALL else (self.state,),
@@ -125,8 +125,10 @@ def utilisation(
     """
     complaints: list[str] = []
     cases = sorted({w.case for w in windows})
-    telling = {w.case for w in windows if w.utilisation is not None}
-    case = pick(query, "case", cases, next((each for each in cases if each in telling), cases[0]), complaints)
+    with_utilisation = {w.case for w in windows if w.utilisation is not None}
+    case = pick(
+        query, "case", cases, next((each for each in cases if each in with_utilisation), cases[0]), complaints
+    )
     own = [w for w in windows if w.case == case]
     # The environment given last is the candidate, and stands first in a list that begins with the newest.
     environments = {w.environment: w.environment_name for w in own}

@@ -22,7 +22,7 @@ from db.runs import metric_definitions as metrics
 from db.telemetry import queries as telemetry
 from records.findings import Finding, FindingGroup, TriageEntry
 from records.kinds import RunSource
-from records.outcomes import Measurement, MetricDefinition, OperatorTable, Outcome
+from records.outcomes import Measurement, MetricDefinition, OperatorTable, Outcome, OutcomeStatus
 from records.runs import Run, RunsOnly, RunSummary
 from records.series import Headline, SeriesKey
 from records.telemetry import Recording, TelemetryWindow
@@ -38,10 +38,10 @@ MOST_FINDINGS = 2000
 #: Points of one series at most, which is nights of more than two years; and of all on one chart, which has
 #: no room for more.
 NEWEST_POINTS, CHART_POINTS = 1000, 2000
-#: Unless somebody asks for those, the nights of some months: a page has them much sooner.
+#: By default the nights of some months: a page has them much sooner.
 RECENT_POINTS, RECENT_ON_CHART = 120, 360
 
-# All readers share one answer, and nobody changes it: to copy thousands of records takes as long as to ask.
+# All readers share one answer, which is never changed: copying thousands of records takes as long as a query.
 _kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
 _kept_for_good = st.cache_data(show_spinner=False, max_entries=64)
 #: Runs among which own ones are looked for, so many at a time: years of imports may lie above them.
@@ -63,7 +63,7 @@ def recent_runs(url: str, limit: int, offset: int = 0, only: RunsOnly | None = N
 
 
 def every_run(url: str, only: RunsOnly) -> list[RunSummary]:
-    """All runs of a kind, newest first, asked anew and in parts: for a file, which holds all of them."""
+    """All runs of a kind, newest first, queried anew and in parts: for a file with all of them."""
     found: dict[str, RunSummary] = {}
     for offset in count(0, _RUNS_AT_ONCE):
         part = queries.recent_runs(opened(url), limit=_RUNS_AT_ONCE, offset=offset, only=only)
@@ -102,7 +102,7 @@ def sources(url: str, runs: Sequence[RunSummary]) -> dict[str, str]:
 def _sources(url: str, run_ids: tuple[str, ...]) -> dict[str, str]:
     records = [queries.run_record(opened(url), run_id) for run_id in run_ids]
     return {
-        record.id: told for record in records if record is not None and (told := run_source.source(record))
+        record.id: name for record in records if record is not None and (name := run_source.source(record))
     }
 
 
@@ -130,9 +130,9 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str)
         opened(url), states=("confirmed",), triage=("open", "acknowledged"), newest=MOST_FINDINGS
     )
     shown = [one.key for one in found if one.key.metric == judged_by(metric)]
-    here = [key.case for key in shown if key.hardware in hardware and key.preset == preset]
+    matching = [key.case for key in shown if key.hardware in hardware and key.preset == preset]
     points = coverage.case_points(opened(url), metric, hardware, preset)
-    return list(dict.fromkeys([*here, *sorted(points, key=lambda case: (-points[case], case))]))
+    return list(dict.fromkeys([*matching, *sorted(points, key=lambda case: (-points[case], case))]))
 
 
 @_kept
@@ -172,9 +172,9 @@ def failures(url: str, runs: Sequence[RunSummary]) -> list[tuple[RunSummary, Out
     return [
         (summary, outcome)
         for summary in runs
-        if set(summary.counts) - {"ok"}
+        if set(summary.counts) - {OutcomeStatus.OK}
         for outcome in outcomes(url, summary.id)
-        if outcome.status != "ok"
+        if outcome.status != OutcomeStatus.OK
     ]
 
 
@@ -255,8 +255,8 @@ def metric_definitions(url: str) -> dict[str, MetricDefinition]:
 @_kept
 def findings(url: str, chosen: filters.Findings) -> list[Finding]:
     """What the nights found of a kind, the newest first; one more than are listed where there are more."""
-    asked = chosen.asked(datetime.now(UTC))
-    return findings_store.findings(opened(url), **asked, newest=MOST_FINDINGS + 1)
+    narrowed = chosen.filters(datetime.now(UTC))
+    return findings_store.findings(opened(url), **narrowed, newest=MOST_FINDINGS + 1)
 
 
 @_kept
@@ -280,12 +280,12 @@ def finding(url: str, number: int) -> tuple[Finding, list[TriageEntry]] | None:
 
 @_kept
 def triage_refused(url: str) -> str:
-    """Why this database lets nobody triage from here; empty where it does."""
+    """Why this database is read-only for the pages; empty where it is not."""
     return findings_store.triage_refusal(opened(url))
 
 
 def triage(url: str, number: int, action: str, who: str, text: str, until: datetime | None) -> None:
-    """Note what somebody did with a finding, and ask anew from then on.
+    """Record an action of a person on a finding, and query anew from then on.
 
     Where people log in it is noted under that name, whatever `who` says. Raises NotAllowed for those who may
     not, or not any more.

@@ -78,7 +78,7 @@ def notes(items: Sequence[str]) -> str:
 
 
 def legend(cases: Sequence[str]) -> str:
-    """The trend chart's legend: it wraps, and it never cuts what tells two cases apart."""
+    """The trend chart's legend: it wraps, and it never cuts what distinguishes two cases."""
     entries = "".join(
         f'<li><span class="py-key py-series-{place + 1}">{charts.letter(place)}</span>{case(key)}</li>'
         for place, key in enumerate(cases)

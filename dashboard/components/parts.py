@@ -83,7 +83,7 @@ def frame_page() -> None:
 
 
 def title(text: str) -> None:
-    """The page's own heading, for those who hear it; the navigation shows it to everybody else."""
+    """The page's own heading, for screen readers; the navigation shows it to all others."""
     kept.note("title", text)
     st.html(f'<h1 class="py-heard">{escape(text)}</h1>')
 
@@ -156,11 +156,11 @@ def chart(
 
 
 def complain(complaints: Sequence[str]) -> None:
-    """What the address asked for and could not be shown; of very many the first."""
-    told = [each if len(each) <= _SIGNS else f"{each[:_SIGNS]} …" for each in complaints[:_COMPLAINTS]]
+    """Complaints about values of the address that cannot be shown; of very many the first."""
+    lines = [each if len(each) <= _SIGNS else f"{each[:_SIGNS]} …" for each in complaints[:_COMPLAINTS]]
     if (more := len(complaints) - _COMPLAINTS) > 0:
-        told.append(f"And {more:,} more like these.")
-    for complaint in told:
+        lines.append(f"And {more:,} more like these.")
+    for complaint in lines:
         kept.note("complaint", complaint)
         st.warning(plain(complaint))
 
@@ -172,7 +172,7 @@ def pinned(address: str) -> None:
 
 
 def plain(text: str) -> str:
-    """Anybody's text, as an address or a device's name is, for where Streamlit expects Markdown."""
+    """Text from any source, such as an address or a device's name, for where Streamlit expects Markdown."""
     # Addresses become links even where their signs are escaped: a sign of no width keeps them apart.
     unlinked = re.sub(r"(?i)www(?=\.)|:(?=//)|@", "\\g<0>\u2060", printable(text))
     return re.sub(r"([\\`*_\[\]$:~<>#&|])", r"\\\1", unlinked)
@@ -233,17 +233,17 @@ def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int]
     counted = [block for number, block in enumerate(blocks) if number not in left_out and block]
     values = frames.milliseconds(counted)
     many = sum(map(len, blocks))
-    told = f"{wording.plural(many, 'sample')} in {wording.plural(len(blocks), 'block')}"
+    summary = f"{wording.plural(many, 'sample')} in {wording.plural(len(blocks), 'block')}"
     if len(values):
-        told += f", median {wording.quantity(median(values.tolist()), 'ms')}"
+        summary += f", median {wording.quantity(median(values.tolist()), 'ms')}"
     shown = frames.bulk(values)
     crosses = len(blocks) - len(counted)
-    caption(wording.about_samples(told, many, frames.MAX_SAMPLES, len(values) - len(shown), crosses))
+    caption(wording.about_samples(summary, many, frames.MAX_SAMPLES, len(values) - len(shown), crosses))
     in_order, distributed = st.columns(2)
     with in_order:
         chart(
             charts.samples_in_order(),
-            f"In the order they were taken: {told}",
+            f"In the order they were taken: {summary}",
             samples=frames.thinned(blocks, left_out),
             blocks=frames.block_starts(blocks),
         )
@@ -252,7 +252,7 @@ def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int]
     with distributed:
         chart(
             charts.distribution(),
-            f"Distribution: {told}",
+            f"Distribution: {summary}",
             bins=frames.histogram(shown),
             median=pd.DataFrame({"milliseconds": [median(values.tolist())]}),
         )
@@ -306,7 +306,7 @@ def log(text: str) -> None:
 
 def nothing_measured() -> None:
     """The page of an empty database: what to type."""
-    with lonely("Nothing measured yet"):
+    with empty_state("Nothing measured yet"):
         st.write("The database is empty. This measures ten small cases and takes a few minutes:")
         st.html(markup.code("pyrometer run --suite smoke"))
         st.caption("Then load this page again; a run shows up while it is still running.")
@@ -317,17 +317,17 @@ def nothing_to_draw(runs: int) -> None:
     if runs == 0:
         nothing_measured()
         return
-    with lonely("No number yet"):
+    with empty_state("No number yet"):
         st.write(f"{wording.plural(runs, 'run')} stored, but none with a measurement; their pages say why.")
         st.html(markup.link("/run", "All runs →"))
 
 
-def nothing_of_that_kind(runs: int, heading: str, words: str, suite: str) -> None:
-    """The page of a database whose `runs` tell it nothing; `words` say why, and what running `suite` does."""
+def no_match(runs: int, heading: str, words: str, suite: str) -> None:
+    """The page of a database whose `runs` have no results for it; `words` say why, `suite` is to run."""
     if runs == 0:
         nothing_measured()
         return
-    with lonely(heading):
+    with empty_state(heading):
         st.write(f"{wording.plural(runs, 'run')} stored, but none {words}")
         st.html(markup.code(f"pyrometer run --suite {suite}"))
 
@@ -335,13 +335,13 @@ def nothing_of_that_kind(runs: int, heading: str, words: str, suite: str) -> Non
 def database_problem(error: DatabaseError) -> None:
     """The page of a database that cannot be used: one sentence."""
     kept.note("complaint", str(error))
-    with lonely("The database cannot be read"):
+    with empty_state("The database cannot be read"):
         st.text(str(error))
         st.caption("Nothing is lost by waiting: once that is mended, load this page again.")
 
 
 @contextmanager
-def lonely(heading: str) -> Generator[None]:
+def empty_state(heading: str) -> Generator[None]:
     """A page that has nothing but a few words to show."""
     with st.container(horizontal_alignment="center"), st.container(width=560):
         st.html(f'<h1 class="py-lonely">{escape(heading)}</h1>')

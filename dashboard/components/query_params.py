@@ -20,7 +20,7 @@ class View(ABC):
         """The whole selection as a URL's query: nothing is left to a default that may change."""
 
     def after(self, name: str, value: Any) -> Self:
-        """The view once somebody chose another `value` for the field `name`."""
+        """The view with another `value` of the field `name`."""
         return replace(self, **{name: value})
 
 
@@ -111,7 +111,7 @@ ALL = "all"
 
 
 def spelled(name: str) -> str:
-    """How an address has the name of one thing beside `ALL`: `=all` where it is called so itself."""
+    """How an address has the name of one thing, apart from `ALL`: `=all` where it is called so itself."""
     return f"={name}" if name.lstrip("=") == ALL else name
 
 
@@ -128,7 +128,7 @@ def offered(everything: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def sentence(kind: str, wanted: str, valid: Iterable[str]) -> str:
-    """The complaint about a value that nobody knows; names the nearest one that there is."""
+    """The complaint about an unknown value; names the nearest known one."""
     text = unknown(kind, wanted, valid)
     return f"{text[0].upper()}{text[1:]}; shown is what there is."
 

@@ -20,7 +20,7 @@ def teller(run: Sourced) -> str:
 
 def source(run: Run) -> str:
     """What was imported, as a file's name; empty where the run does not say so."""
-    return next((told for name in _SOURCES if isinstance(told := run.facts.get(name), str) and told), "")
+    return next((text for name in _SOURCES if isinstance(text := run.facts.get(name), str) and text), "")
 
 
 def to_search(runs: Sequence[RunSummary], own: Sequence[RunSummary]) -> Sequence[RunSummary]:

@@ -11,7 +11,7 @@ from analysis.comparison.disturbance import disturbed
 from analysis.comparison.rounds import TAINTED, tainted_blocks
 from dashboard.components import frames, links, markup, run_source, wording
 from interchange.formats import came_from
-from records.outcomes import Measurement, Outcome
+from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run, RunSummary
 from records.series import Headline, SeriesKey
 
@@ -68,11 +68,11 @@ def runs(items: Sequence[RunSummary], now: datetime, sources: Mapping[str, str] 
 
 
 def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = False, spare: int = 0) -> str:
-    """What ran last, in a row of numbers: its state, what became of its outcomes, what it measured.
+    """The last run, in a row of numbers: its state, its outcomes by status, what it measured.
 
     `own`: others were imported since. So many outcomes are `spare`: planned, and not needed in the end.
     """
-    ok = summary.counts.get("ok", 0)
+    ok = summary.counts.get(OutcomeStatus.OK, 0)
     failed = sum(summary.counts.values()) - ok - spare
     unneeded = f" · {spare:,} more were not needed" if spare else ""
     state = wording.status(summary.state)
@@ -159,11 +159,11 @@ def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
     columns = [("Outcome", False), ("Case", False), ("Why", False), ("Replicates", True), ("Run", False)]
     place = {run: number for number, run in enumerate(dict.fromkeys(summary.id for summary, _ in items))}
     ordered = sorted(items, key=lambda i: (place[i[0].id], wording.status(i[1].status).tone != "bad"))
-    # Replicates of different cases take turns in a run: those alike do not stand beside each other.
-    together: dict[tuple[str, ...], list[tuple[RunSummary, Outcome]]] = {}
+    # Replicates of different cases take turns in a run: those alike are not adjacent.
+    by_kind: dict[tuple[str, ...], list[tuple[RunSummary, Outcome]]] = {}
     for item in ordered:
-        together.setdefault(alike(item), []).append(item)
-    groups = list(together.values())
+        by_kind.setdefault(alike(item), []).append(item)
+    groups = list(by_kind.values())
     rows: list[tuple[str, ...]] = []
     for members in groups[:_FAILURES]:
         summary, outcome = members[0]
@@ -198,7 +198,7 @@ def measurements(run: Run, items: Sequence[Measurement], defined: wording.Defini
     ]
     rows: list[tuple[str, ...]] = []
     # What a word means to another tool our catalogue cannot say.
-    meaning = f"as {teller} tells it" if (teller := run_source.teller(run)) else ""
+    meaning = f"as {teller} reports it" if (teller := run_source.teller(run)) else ""
     ordered = sorted(items, key=lambda m: (m.case, m.environment, wording.metric_place(m.metric)))
     for (key, environment), group in groupby(ordered, key=lambda m: (m.case, m.environment)):
         name = case(run, key, environment)
@@ -263,7 +263,7 @@ def outcomes(
             markup.case(o.case),
             str(o.replicate),
             escape(names.get(o.environment, links.short(o.environment))),
-            _reason(o) if o.status != "ok" else _disturbed(o),
+            _reason(o) if o.status != OutcomeStatus.OK else _disturbed(o),
             escape(wording.number(o.metrics["latency"], "ms") if "latency" in o.metrics else wording.NONE),
             escape(wording.duration(o.wall_seconds)),
             markup.link(links.outcome(run.id, o.case, o.environment, o.replicate), "Open →"),
@@ -277,7 +277,7 @@ def outcomes(
 
 
 def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | None = None) -> str:
-    """The facts of one outcome: how it ended, what it measured, what the case said about itself."""
+    """The facts of one outcome: how it ended, what it measured, the facts of its case."""
     names = frames.environment_names(run)
     how = {
         "environment": names.get(outcome.environment, outcome.environment),
@@ -304,21 +304,21 @@ def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | Non
 
 def outcome_title(outcome: Outcome) -> str:
     """An opened outcome's title and, where it is not ok, why."""
-    why = "" if outcome.status == "ok" else f"<p>{_reason(outcome)}</p>"
+    why = "" if outcome.status == OutcomeStatus.OK else f"<p>{_reason(outcome)}</p>"
     # The reason of one that is not ok says it already, where that is why.
-    if outcome.status == "ok" and (left_out := in_words(outcome.facts)):
+    if outcome.status == OutcomeStatus.OK and (left_out := in_words(outcome.facts)):
         why = f'<p class="py-odd">! {escape(left_out)}</p>'
     named = f"<h2>{markup.case(outcome.case)}</h2> {markup.chip(outcome.status)}"
     return f'<div class="py-title">{named}</div>{why}'
 
 
 def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
-    """A run's title: what, where, when, and what became of it; `source` is what was imported."""
+    """A run's title: what, where, when, and its state; `source` is what was imported."""
     when = f"{wording.utc(summary.started_at)}, {wording.ago(summary.started_at, now)}{_and_took(summary)}"
     torch = f"torch {' '.join(summary.torch_versions) or wording.NONE}"
     hardware = _unlike(summary.hardware, summary.machine)
-    told = (f"on {summary.machine}", hardware, torch, came_from(summary), source)
-    where = " · ".join(part for part in told if part)
+    facts = (f"on {summary.machine}", hardware, torch, came_from(summary), source)
+    where = " · ".join(part for part in facts if part)
     return (
         f"<p>{markup.link('/run', '← All runs')}</p>"
         f'<div class="py-title"><h1>{escape(summary.suite)} <small>{escape(where)}</small></h1> '
@@ -331,7 +331,7 @@ def counts(summary: RunSummary) -> str:
     """How many outcomes of each status a run has, and how many are still missing."""
     chips = [
         markup.chip(status, many)
-        for status, many in sorted(summary.counts.items(), key=lambda c: c[0] != "ok")
+        for status, many in sorted(summary.counts.items(), key=lambda c: c[0] != OutcomeStatus.OK)
     ]
     if (missing := summary.planned - sum(summary.counts.values())) > 0:
         chips.append(f'<span class="py-chip py-quiet">… {missing:,} not reached</span>')
@@ -395,5 +395,5 @@ def _before(item: Headline, unit: str, now: datetime) -> str:
     # Another version says that it is another one.
     unlike = item.previous.environment != item.latest.environment and torch == item.latest.torch_version
     other = " · another environment" if unlike else ""
-    told = f"n {item.previous.n} · {torch}{other} · {wording.ago(item.previous.started_at, now)}"
-    return f"{shown}<small>{escape(told)}</small>"
+    text = f"n {item.previous.n} · {torch}{other} · {wording.ago(item.previous.started_at, now)}"
+    return f"{shown}<small>{escape(text)}</small>"

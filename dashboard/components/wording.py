@@ -14,7 +14,7 @@ from analysis.speedups import Gain
 from common.text import plural as plural
 from common.text import printable
 from configuration.suggestions import nearest
-from records.outcomes import MetricDefinition
+from records.outcomes import MetricDefinition, OutcomeStatus
 from records.series import SeriesPoint
 
 Tone = Literal["good", "bad", "odd", "quiet"]
@@ -28,21 +28,21 @@ NONE = "–"
 HOST = "host"
 
 _FEW_ZEROS, _MANY_DIGITS = 1e-6, 1e12
-#: What differs from 1 by less is 1; so many digits tell apart what does not.
+#: What differs from 1 by less is 1; so many digits distinguish the others.
 _NOTHING, _MOST_DIGITS = 1e-9, 10
 
 _STATUSES: Mapping[str, tuple[str, Tone]] = {
-    "ok": ("✓", "good"),
-    "skipped": ("–", "quiet"),
-    "unsupported": ("–", "quiet"),
-    "oom": ("×", "bad"),
-    "timeout": ("×", "bad"),
-    "crashed": ("×", "bad"),
-    "wrong": ("×", "bad"),
-    "lost": ("×", "bad"),
-    "not_compiled": ("!", "odd"),
-    "contended": ("!", "odd"),
-    "throttled": ("!", "odd"),
+    OutcomeStatus.OK: ("✓", "good"),
+    OutcomeStatus.SKIPPED: ("–", "quiet"),
+    OutcomeStatus.UNSUPPORTED: ("–", "quiet"),
+    OutcomeStatus.OOM: ("×", "bad"),
+    OutcomeStatus.TIMEOUT: ("×", "bad"),
+    OutcomeStatus.CRASHED: ("×", "bad"),
+    OutcomeStatus.WRONG: ("×", "bad"),
+    OutcomeStatus.LOST: ("×", "bad"),
+    OutcomeStatus.NOT_COMPILED: ("!", "odd"),
+    OutcomeStatus.CONTENDED: ("!", "odd"),
+    OutcomeStatus.THROTTLED: ("!", "odd"),
     "complete": ("✓", "good"),
     "running": ("…", "quiet"),
     "interrupted": ("!", "odd"),
@@ -117,7 +117,7 @@ class LatestChange:
 def significant(value: float, digits: int = 3) -> str:
     """`value` to `digits` significant digits, thousands apart: 12,300 or 0.0123.
 
-    In exponent form only where there would be more zeros than anybody counts.
+    In exponent form only where there would be too many zeros to count.
     """
     if not math.isfinite(value):
         return "not a number" if math.isnan(value) else ("∞" if value > 0 else "−∞")
@@ -147,14 +147,14 @@ def percent(fraction: float | None) -> str:
 
 
 def metric(name: str, defined: Definitions | None = None) -> Metric:
-    """The metric called `name`, ours or one of `defined`; one that nobody knows goes by its own name."""
+    """The metric called `name`, ours or one of `defined`; an unknown one goes by its own name."""
     if (known := METRICS.get(name)) is None and (outside := (defined or {}).get(name)):
         known = Metric(name, outside.title, outside.unit, cast("Better", outside.better), "")
     return known or Metric(name, name, "", "neither", "")
 
 
 def titles(names: Sequence[str], defined: Definitions) -> dict[str, str]:
-    """The titles of metrics by name; those that share one are told apart by their names."""
+    """The titles of metrics by name; those that share one are distinguished by their names."""
     found = {name: metric(name, defined).title for name in names}
     shared = [title for title, many in Counter(found.values()).items() if many > 1]
     return {name: f"{title} ({name})" if title in shared else title for name, title in found.items()}
@@ -167,9 +167,9 @@ def metric_place(name: str) -> tuple[int, str]:
 
 
 def change(latest: SeriesPoint, previous: SeriesPoint, better: Better) -> LatestChange:
-    """The relative change from `previous` to `latest`, with the ranges between replicates beside it.
+    """The relative change from `previous` to `latest`, with the ranges between replicates.
 
-    A single replicate has no range. Of numbers below zero no share is told, only which of the two is larger.
+    A single replicate has no range. Of numbers below zero there is no share, only which of the two is larger.
     """
     new, old = latest.point, previous.point
     if old == 0 or not math.isfinite(new / old):
@@ -248,7 +248,7 @@ def utilisation(device: str, rung: str) -> tuple[str, str]:
     """What the utilisation of a device is, and where it was read."""
     if device == HOST:
         return "Measured CPUs busy", "kernel's counters"
-    return _RUNGS.get(rung, ("Utilisation", "this device tells none"))
+    return _RUNGS.get(rung, ("Utilisation", "this device reports none"))
 
 
 def rung_title(rung: str) -> str:
@@ -258,14 +258,14 @@ def rung_title(rung: str) -> str:
 
 
 def device(name: str, uuid: str) -> tuple[str, str]:
-    """A device as people tell it apart: GPUs of one name by the beginning of their UUID."""
+    """A name that identifies a device: GPUs of one name by the beginning of their UUID."""
     if uuid == HOST:
         return "Host", name
     return name, uuid.removeprefix("GPU-").removeprefix("MIG-")[:8]
 
 
 def window_in_words(name: str, panels: Sequence[str], rows: int, seconds: float) -> str:
-    """What the charts of a telemetry window show, for those who cannot see them."""
+    """The charts of a telemetry window in words, for screen readers."""
     return f"{name}, {plural(rows, 'row')} in {quantity(seconds, 's')}: {'; '.join(panels)}"
 
 
@@ -324,7 +324,7 @@ def ago(moment: datetime, now: datetime) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time: `4.2 s`, `3 min 05 s`, `2 h 10 min`; a dash for None, and for 0: nobody told."""
+    """A length of time: `4.2 s`, `3 min 05 s`, `2 h 10 min`; a dash for None, and for 0, which is unknown."""
     if not seconds:
         return NONE
     if seconds < 60:
@@ -341,12 +341,12 @@ def no_such_run(wanted: str, known: Sequence[str]) -> str:
     return f"There is no run {wanted!r} in this database" + (f"; did you mean {near!r}?" if near else ".")
 
 
-def about_samples(told: str, many: int, drawn: int, cut: int, tainted: int = 0) -> str:
-    """The caption of the two charts of samples: `told`, and what they leave out.
+def about_samples(summary: str, many: int, drawn: int, cut: int, tainted: int = 0) -> str:
+    """The caption of the two charts of samples: `summary`, and what they leave out.
 
     Of `tainted` blocks nothing counts.
     """
-    parts = [f"{told}.", "Dashed: a new block."]
+    parts = [f"{summary}.", "Dashed: a new block."]
     if tainted:
         parts.append(
             f"Crosses: {plural(tainted, 'block')} that others disturbed, in no median and no distribution."

@@ -1,4 +1,4 @@
-"""The end of every page: what its times are, and the page to take along."""
+"""The footer of every page: the time zone of its times, and the page as Markdown."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -41,6 +41,6 @@ def _foot(record: page_recorder.PageRecord) -> None:
             on_click="ignore",
             help="The page as it is now, for an issue",
         )
-        here = st.toggle("Show Markdown", key=f"show-markdown-{name}", help="To copy it from here")
-    if here:
+        inline = st.toggle("Show Markdown", key=f"show-markdown-{name}", help="To copy it from here")
+    if inline:
         st.html(markup.code(page.of_page(record, where, moment)))

@@ -18,7 +18,7 @@ def overall(columns: Sequence[HardwareColumn], means: Sequence[Overall], thresho
 
     What differs by less than the `threshold` has no direction.
     """
-    told = [(column, mean) for column, mean in zip(columns, means, strict=True) if mean.ratio is not None]
+    known = [(column, mean) for column, mean in zip(columns, means, strict=True) if mean.ratio is not None]
     rows = [
         {
             "row": place,
@@ -29,7 +29,7 @@ def overall(columns: Sequence[HardwareColumn], means: Sequence[Overall], thresho
             "largest": mean.largest,
             "n": mean.n,
         }
-        for place, (column, mean) in enumerate(told)
+        for place, (column, mean) in enumerate(known)
     ]
     return pd.DataFrame(rows)
 
@@ -84,7 +84,7 @@ def cells(columns: Sequence[HardwareColumn], metric: Metric) -> pd.DataFrame:
 
 
 def means(columns: Sequence[HardwareColumn], found: Sequence[Overall], metric: Metric) -> pd.DataFrame:
-    """What each hardware comes to, for CSV."""
+    """The mean of each hardware, for CSV."""
     rows = [
         {
             "hardware": column.label,

@@ -1,4 +1,4 @@
-"""What the Hardware page asks: where Pyrometer measured, and what each case came to there.
+"""The queries of the Hardware page: where Pyrometer measured, and the results of each case there.
 
 `url` is the database's. All functions raise `db.errors.DatabaseError`.
 """
@@ -105,20 +105,20 @@ def _columns(
     ]
 
 
-#: The metric that every case of ours has, and that tells where something was measured.
-_TOLD_BY = "latency_floor"
+#: The metric that every case of ours has: where it has points, something was measured.
+_METRIC = "latency_floor"
 #: Releases, and nightlies, that are on offer at most, the newest ones; an address may name an older one.
 _NEWEST_VERSIONS = 60
 
 _kept = st.cache_data(ttl=load.FRESH_SECONDS, show_spinner=False)
-#: For answers of a thousand records, which nobody changes and which take longer to copy than to use.
+#: For answers of a thousand records, which are never changed and take longer to copy than to use.
 _shared = st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=32, show_spinner=False)
 
 
 @_kept
 def places(url: str) -> list[MeasurementConditions]:
     """Where Pyrometer itself measured, the newest first."""
-    return [place for place in coverage.places(opened(url), _TOLD_BY) if place.source == RunSource.MEASURED]
+    return [place for place in coverage.places(opened(url), _METRIC) if place.source == RunSource.MEASURED]
 
 
 @_kept
@@ -133,7 +133,7 @@ def spread(url: str, wanted: str | None) -> Spread:
     stable = [version for version in known if version not in set(nightlies)]
     named = [version for version in known if wanted and public(version) == public(wanted)]
     newest = [*nightlies[:_NEWEST_VERSIONS], *stable[:_NEWEST_VERSIONS]]
-    return runs_releases.version_places(opened(url), _TOLD_BY, [*newest, *named])
+    return runs_releases.version_places(opened(url), _METRIC, [*newest, *named])
 
 
 def columns(url: str, metric: str, version: str, sides: Sequence[ComparedHardware]) -> list[HardwareColumn]:

@@ -75,7 +75,7 @@ class HardwareColumn:
 
 @lru_cache(maxsize=4096)
 def _count(case: str, axis: str) -> int:
-    """How many `ranks` or `nodes` a case has; one where its key is none of ours."""
+    """How many `ranks` or `nodes` a case has; one where its key cannot be parsed."""
     try:
         return CaseKey.parse(case).count(axis)
     except CaseKeyError:
@@ -118,7 +118,7 @@ def ratios(column: HardwareColumn, reference: HardwareColumn, better: Better) ->
 
 
 def overall(column: HardwareColumn, reference: HardwareColumn, better: Better) -> Overall:
-    """What a hardware comes to over all cases that it shares with the reference."""
+    """The mean of a hardware over all cases that it shares with the reference."""
     found = ratios(column, reference, better)
     cases = sorted({*column.cells, *reference.cells} - found.keys())
     left_out = tuple((case, _why(case, column, reference)) for case in cases)
@@ -136,19 +136,21 @@ def _why(case: str, column: HardwareColumn, reference: HardwareColumn) -> str:
 
 
 def noise(columns: Sequence[HardwareColumn]) -> tuple[float, int] | None:
-    """How far runs of one version lie apart on one hardware: the median over the series that tell, and n."""
-    told = [cell.apart for column in columns for cell in column.cells.values() if cell.apart is not None]
-    return (median(told), len(told)) if told else None
+    """The spread of runs of one version on one hardware: its median over series with several runs, and n."""
+    differences = [
+        cell.apart for column in columns for cell in column.cells.values() if cell.apart is not None
+    ]
+    return (median(differences), len(differences)) if differences else None
 
 
 def threshold(columns: Sequence[HardwareColumn], metric: str) -> float:
     """From what share on a difference is more than noise between runs, which were not interleaved.
 
-    The noise of these `columns`, or what is taken for it where none tells; never less than the change of the
+    The noise of these `columns`, or a default where it is unknown; never less than the change of the
     metric that nights take for one.
     """
-    told = noise(columns)
-    return max(UNKNOWN_NOISE if told is None else told[0], rules_of(metric).floor)
+    differences = noise(columns)
+    return max(UNKNOWN_NOISE if differences is None else differences[0], rules_of(metric).floor)
 
 
 def beyond(ratio: float, threshold: float) -> bool:

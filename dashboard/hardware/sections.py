@@ -88,8 +88,8 @@ def cheapest(columns: Sequence[HardwareColumn], prices: Mapping[str, float]) -> 
         f"{_dearer(ratio, threshold)})"
         for column, ratio, n in rest
     ]
-    told = f"Cost of the same items, against {first[0].label} (geomean): {'; '.join(said)}"
-    parts.html(f"<p>{escape(told)}</p>")
+    sentence = f"Cost of the same items, against {first[0].label} (geomean): {'; '.join(said)}"
+    parts.html(f"<p>{escape(sentence)}</p>")
 
 
 def _dearer(ratio: float, threshold: float) -> str:
@@ -120,8 +120,8 @@ def cost(columns: Sequence[HardwareColumn], prices: Mapping[str, float], currenc
             "machine. An item is what the workload counts: an image, a token."
         )
     )
-    told = [tables.priced(column, prices[column.hardware], currency) for column in priced]
-    parts.caption(parts.plain(f"{'; '.join(told)}."))
+    columns_text = [tables.priced(column, prices[column.hardware], currency) for column in priced]
+    parts.caption(parts.plain(f"{'; '.join(columns_text)}."))
     table, more = tables.costs(priced, prices, currency)
     parts.html(table + _and(more))
 
@@ -139,24 +139,25 @@ def _without_prices(example: str) -> None:
 
 def _how_to_read(columns: Sequence[HardwareColumn], metric: Metric, chosen: HardwareView) -> str:
     what = "the newest point of each case" if chosen.version == NEWEST else f"torch {chosen.version}"
-    told = f"{metric.title} of {what} under preset {chosen.preset}"
+    sentence = f"{metric.title} of {what} under preset {chosen.preset}"
     if any(cell.of == "run" for column in columns for cell in column.cells.values()):
-        told += ", over several runs the median of their points, one for each environment that has it"
+        sentence += ", over several runs the median of their points, one for each environment that has it"
     if len(columns) > 1:
-        told += (
+        sentence += (
             f", in times as good as on {columns[0].label}: above 1× is better, whichever way the metric "
             "goes. Geomean over the cases that both have, each counting once. These ratios are made across "
             f"runs, which were not interleaved: ▲ and ▼ stand only beyond "
             f"{wording.percent(normalised.threshold(columns, metric.name))}"
         )
-    told += "."
+    sentence += "."
     noise = normalised.noise(columns)
     if noise is None:
         none = "No PyTorch was measured twice on one hardware here: the noise between runs is not known."
-        return f"{told} {none}" if len(columns) > 1 else told
+        return f"{sentence} {none}" if len(columns) > 1 else sentence
     share, series = noise
     return (
-        f"{told} Noise between runs here: points of one PyTorch on one hardware lie {wording.percent(share)} "
+        f"{sentence} Noise between runs here: points of one PyTorch on one hardware lie "
+        f"{wording.percent(share)} "
         f"apart from the least to the most (median, {series:,} series)."
     )
 
@@ -190,8 +191,8 @@ def _warnings(
             "Not all of these points were measured by one harness: how a case is measured may have changed "
             f"between them; the CSV file names each.{runs}"
         )
-    beside = [column for column, mean in zip(columns[1:], means[1:], strict=True) if mean.n]
-    if any(column.cpus != columns[0].cpus for column in beside):
+    others = [column for column, mean in zip(columns[1:], means[1:], strict=True) if mean.n]
+    if any(column.cpus != columns[0].cpus for column in others):
         found.append(
             "The preset does not give a process the same number of CPUs on all of these machines: what is "
             "compared is a process as it runs there, and not a core."
@@ -199,7 +200,7 @@ def _warnings(
     for label, differs in offer.refused:
         found.append(f"Left out: {label}, whose preset of that name has other settings ({differs}).")
     if offer.beyond:
-        found.append(f"{offer.beyond:,} more stand beside these: choose one as the reference to see it.")
+        found.append(f"{offer.beyond:,} more are not shown: choose one as the reference to see it.")
     return found
 
 

@@ -117,10 +117,10 @@ def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], curren
 
 def priced(column: HardwareColumn, price: float, currency: str) -> str:
     """A hardware with its price of an hour, and what a GPU of several is of that."""
-    told = f"{column.label}, at {price:g} {currency}/h"
+    title = f"{column.label}, at {price:g} {currency}/h"
     if column.gpus < 2:
-        return told
-    return f"{told} = {wording.significant(price / column.gpus)} {currency} per GPU-hour"
+        return title
+    return f"{title} = {wording.significant(price / column.gpus)} {currency} per GPU-hour"
 
 
 def _cost(column: HardwareColumn, case: str, price: float) -> str:

@@ -1,4 +1,4 @@
-"""What the fleet page asks, kept for a few seconds; the questions raise `db.errors.DatabaseError`."""
+"""The queries of the fleet page, cached for a few seconds; they raise `db.errors.DatabaseError`."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def chosen(query: Query, machines: Sequence[str]) -> tuple[Fleet, list[str]]:
 
 #: Tasks that wait, and runs in which the environments in use are looked for, at most.
 TASKS, RUNS = 1000, 2000
-#: For answers that take longer to copy than to make, and that nobody can change.
+#: For answers that take longer to copy than to make, and that cannot be changed.
 _shared = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
 _kept = st.cache_data(ttl=FRESH_SECONDS, show_spinner=False)
 #: What was found when a run began does not change.
@@ -48,7 +48,7 @@ _kept_for_good = st.cache_data(show_spinner=False, max_entries=256)
 
 @dataclass(frozen=True, slots=True)
 class Able:
-    """What a machine could tell when a run was made, by name, and what not, each in a sentence."""
+    """The telemetry of a machine when a run was made, by name, and what was absent, each in a sentence."""
 
     present: tuple[str, ...]
     absent: tuple[str, ...]
@@ -84,7 +84,7 @@ def foreign_runs(url: str) -> Counter[str]:
 
 @_shared
 def without_task(url: str) -> frozenset[str]:
-    """Those of the newest runs of machines that go on and belong to no task: somebody began them by hand."""
+    """Those of the newest runs of machines that go on and belong to no task: manual runs."""
     going = [run.id for run in newest_runs(url) if run.state == "running"]
     return frozenset(run for run in going if queue_queries.task_of_run(opened(url), run) is None)
 
@@ -118,7 +118,7 @@ def environments(url: str) -> list[EnvironmentUsed]:
 
 @_kept_for_good
 def able(url: str, run: str) -> Able | None:
-    """What the machine of a run could tell; None for a run that is not there any more."""
+    """The telemetry of the machine of a run; None for a run that is not there any more."""
     record = queries.run_record(opened(url), run)
     if record is None:
         return None

@@ -1,4 +1,4 @@
-"""The machines of a fleet: who lives, who is silent, what each does and what it can measure."""
+"""The machines of a fleet: which are alive or silent, what each does and what it can measure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from records.tasks import SchedulerSeen, Task
 from reports.text.staleness_text import in_words
 from workflows.fleet_status import MEASURING, fleet_status, measures, thinks
 
-#: Those that need somebody first; one whose scheduler was not seen for weeks is not waited for any more.
+#: Those with a problem first; one whose scheduler was not seen for weeks is not waited for any more.
 _ORDER = ("silent", "alive", "gone", "by hand")
 
 
@@ -43,11 +43,11 @@ class MachineStatus:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What it is asked by; with the empty one, that of any machine, where its scheduler is not gone."""
+        """Its labels; with the empty one, that of any machine, where its scheduler is not gone."""
         own = {self.name, *(self.scheduler.labels if self.scheduler else ())}
         return tuple(sorted({"", *own} if self.state in ("alive", "silent") else own))
 
-    def is_asked_for(self, task: Task) -> bool:
+    def can_run(self, task: Task) -> bool:
         """Whether a task that waits is for its labels, or for any machine and one of its scheduler's jobs."""
         if task.label or self.scheduler is None:
             return task.label in self.labels
@@ -69,8 +69,8 @@ def machines(
     schedulers: dict[str, SchedulerSeen] = {}
     for one in sorted(morning.seen, key=lambda one: one.seen_at):
         schedulers[one.machine] = one
-    heard = alive(morning.seen, now, morning.patience.silent_minutes)
-    status = fleet_status(morning.seen, heard, running, now)
+    reporting = alive(morning.seen, now, morning.patience.silent_minutes)
+    status = fleet_status(morning.seen, reporting, running, now)
     living = {one.machine for one in status.living}
     silent = {one.name for one in morning.silent}
     newest: dict[str, RunSummary] = {}
@@ -97,12 +97,16 @@ def cards(items: Sequence[MachineStatus], tasks: OpenTasks, following: datetime 
     running, waiting = len(tasks.running), len(tasks.waiting) + tasks.newer
     tone = "bad" if silent else "good" if living else "quiet"
     sign = {"bad": "×", "good": "✓", "quiet": "–"}[tone]
-    told = f"{living} alive" + (f", {silent} silent" if silent else "")
+    counts = f"{living} alive" + (f", {silent} silent" if silent else "")
     coming = f"{following:%H:%M} UTC" if following else wording.NONE
-    when = f"in {in_words(following - now)}, {following:%Y-%m-%d}" if following else "no scheduler told one"
+    when = (
+        f"in {in_words(following - now)}, {following:%Y-%m-%d}" if following else "no scheduler reported one"
+    )
     return markup.panels(
         markup.card("Machines", f"{len(items):,}", "that have a scheduler or a run"),
-        markup.card("Schedulers", f'<span class="py-{tone}">{sign} {escape(told)}</span>', "at this moment"),
+        markup.card(
+            "Schedulers", f'<span class="py-{tone}">{sign} {escape(counts)}</span>', "at this moment"
+        ),
         markup.card("Running now", f"{running:,}", "tasks of schedules"),
         markup.card("Waiting", f"{waiting:,}", "tasks of schedules"),
         markup.card("Next fire", escape(coming), escape(when)),
@@ -153,8 +157,8 @@ def frame(items: Iterable[MachineStatus]) -> pd.DataFrame:
 
 
 def abilities(items: Iterable[tuple[MachineStatus, Able]]) -> str:
-    """What machines can tell of GPUs and CPUs while they measure, and what not and why."""
-    columns = [("Machine", False), ("Can tell", False), ("Cannot, and why", False)]
+    """The telemetry of machines while they measure, and what is absent and why."""
+    columns = [("Machine", False), ("Telemetry available", False), ("Missing, and why", False)]
     rows = (
         (
             markup.link(links.fleet(one.name), one.name),
@@ -170,10 +174,10 @@ def abilities(items: Iterable[tuple[MachineStatus, Able]]) -> str:
 def abilities_frame(items: Iterable[tuple[MachineStatus, Able]]) -> pd.DataFrame:
     """The same for a CSV file, a row for each."""
     rows = [
-        (one.name, one.run.id if one.run else "", told, present)
+        (one.name, one.run.id if one.run else "", capability, present)
         for one, able in items
         for present, every in ((True, able.present), (False, able.absent))
-        for told in every
+        for capability in every
     ]
     return pd.DataFrame(rows, columns=["machine", "run", "capability", "present"])
 
@@ -184,7 +188,7 @@ def facts(
     """One machine opened: its scheduler, its hardware, and the conditions of its newest run."""
     scheduler = one.scheduler
     seen = scheduler.seen_at if scheduler else None
-    told = {
+    values = {
         "state": one.state,
         "seen": f"{wording.utc(seen)}, {wording.ago(seen, now)}" if seen else None,
         "started": wording.utc(scheduler.started_at) if scheduler else None,
@@ -193,7 +197,7 @@ def facts(
         "measures": measures(scheduler) if scheduler else None,
     }
     return markup.panels(
-        markup.facts("Scheduler", one.name, told),
+        markup.facts("Scheduler", one.name, values),
         markup.facts("Hardware", _hardware(one) or "not known before its first run", about),
         markup.facts("Conditions of its newest run", one.run.id if one.run else wording.NONE, conditions),
         kind="py-facts",
@@ -218,12 +222,12 @@ def _seen(one: MachineStatus, now: datetime) -> str:
 
 
 def _doing(one: MachineStatus) -> str:
-    told = [
+    parts = [
         markup.link(links.run(task.run_id), _named(task)) if task.run_id else escape(_named(task))
         for task in one.doing
     ]
-    told += [markup.link(links.run(one.run.id), each) for each in _by_hand(one) if one.run]
-    return "<br>".join(told) or ("nothing" if one.state == "alive" else "")
+    parts += [markup.link(links.run(one.run.id), each) for each in _by_hand(one) if one.run]
+    return "<br>".join(parts) or ("nothing" if one.state == "alive" else "")
 
 
 def _by_hand(one: MachineStatus) -> list[str]:

@@ -15,8 +15,8 @@ from dashboard.machines.machines import MachineStatus
 from dashboard.overview.load import OverviewData
 from dashboard.runs import capabilities
 
-#: Rows of a list at most; what is left is counted. Environments, and machines of which it is told what they
-#: can measure.
+#: Rows of a list at most; what is left is counted. Environments, and machines of which the list says what
+#: they can measure.
 ROWS, ENVIRONMENTS, ABLE = 40, 12, 8
 
 
@@ -44,20 +44,20 @@ def one_machine(url: str, one: MachineStatus, morning: OverviewData, now: dateti
     parts.heading(parts.plain(one.name), lambda: machines.frame([one]), "machine.csv")
     parts.html(machines.facts(one, about, conditions, now))
     tasks = load.open_tasks(url, one.labels)
-    mine = {task.id for task in (*one.doing, *filter(one.is_asked_for, tasks.waiting))}
+    mine = {task.id for task in (*one.doing, *filter(one.can_run, tasks.waiting))}
     _open(url, morning, tasks, [one], now, mine)
-    if opened and one.run and (told := capabilities.tables(opened[0])):
+    if opened and one.run and (tables_html := capabilities.tables(opened[0])):
         able = load.able(url, one.run.id)
         pairs = [(one, able)] if able else []
         parts.heading("What it can measure", lambda: machines.abilities_frame(pairs), "capabilities.csv")
-        parts.html(told)
+        parts.html(tables_html)
 
 
 def _open(
     url: str,
     morning: OverviewData,
     tasks: OpenTasks,
-    here: Sequence[MachineStatus],
+    machines: Sequence[MachineStatus],
     now: datetime,
     mine: Collection[int] | None = None,
 ) -> None:
@@ -67,12 +67,12 @@ def _open(
     parts.heading("What runs and what waits", lambda: waiting.frame(found), "open-tasks.csv")
     by_hand = [
         f"{one.run.id} runs by hand on {one.name}, begun {wording.ago(one.run.started_at, now)}"
-        for one in here
+        for one in machines
         if one.by_hand and one.run
     ]
-    told = [*([] if found else ["No task of a schedule runs or waits"]), *by_hand[:ROWS]]
-    if told:
-        parts.caption(parts.plain(f"{'; '.join(told)}."))
+    sentences = [*([] if found else ["No task of a schedule runs or waits"]), *by_hand[:ROWS]]
+    if sentences:
+        parts.caption(parts.plain(f"{'; '.join(sentences)}."))
     if not found:
         return
     if tasks.newer:
@@ -119,7 +119,7 @@ def _abilities(url: str, found: Sequence[MachineStatus]) -> None:
         "capabilities.csv",
     )
     parts.caption("As their newest runs found it of GPUs and CPUs; open a machine to see how each is read.")
-    parts.html(machines.abilities(shown) + _rest(ran, "machine", looked, "all that told anything"))
+    parts.html(machines.abilities(shown) + _rest(ran, "machine", looked, "all with telemetry"))
 
 
 def _able(url: str, ran: Iterable[MachineStatus]) -> Iterator[tuple[MachineStatus, Able]]:
@@ -132,8 +132,8 @@ def _able(url: str, ran: Iterable[MachineStatus]) -> Iterator[tuple[MachineStatu
 
 def _rest(items: Sequence[object], word: str, shown: int = ROWS, every: str = "all") -> str:
     left = len(items) - shown
-    told = f"and {wording.plural(left, word)} more; the CSV has {every}"
-    return f'<p class="py-quiet">{told}</p>' if left > 0 else ""
+    more = f"and {wording.plural(left, word)} more; the CSV has {every}"
+    return f'<p class="py-quiet">{more}</p>' if left > 0 else ""
 
 
 def nothing_yet(url: str) -> None:

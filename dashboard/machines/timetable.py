@@ -1,4 +1,4 @@
-"""The schedules: when each fires next, what came of it last, and who serves it."""
+"""The schedules: when each fires next, how the last fire ended, and which scheduler serves it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """A schedule: as it is `served`, None where nobody does, and its newest `fire`, None before the first."""
+    """A schedule: as `served`, None without a scheduler, and its newest `fire`, None before the first."""
 
     schedule: str
     served: Served | None
@@ -42,7 +42,7 @@ def rows(plan: Iterable[Served], fires: Iterable[LastScheduledRun]) -> list[Sche
 
 
 def following(plan: Iterable[Served], now: datetime) -> datetime | None:
-    """The next moment at which anything fires that somebody who lives looks after."""
+    """The next moment at which a schedule of a live scheduler fires."""
     return min((moment for each in plan if each.alive for moment in each.next if moment > now), default=None)
 
 
@@ -133,13 +133,13 @@ def _next(row: ScheduleRow, now: datetime) -> str:
         return wording.NONE
     first = one.next[0]
     if first <= now and not one.alive:
-        told = f"was due {in_words(now - first)} ago, and who serves it is silent"
-        return f'<span class="py-bad">× {first:%Y-%m-%d %H:%M}</span><small>{escape(told)}</small>'
+        text = f"was due {in_words(now - first)} ago, and who serves it is silent"
+        return f'<span class="py-bad">× {first:%Y-%m-%d %H:%M}</span><small>{escape(text)}</small>'
     coming = [moment for moment in one.next if moment > now] or [first]
     then = ", ".join(f"{moment:%m-%d %H:%M}" for moment in coming[1:])
     soon = f"in {in_words(coming[0] - now)}" if coming[0] > now else "now"
-    told = " · then ".join(filter(None, (soon, then)))
-    return f"{coming[0]:%Y-%m-%d %H:%M}<small>{escape(told)}</small>"
+    text = " · then ".join(filter(None, (soon, then)))
+    return f"{coming[0]:%Y-%m-%d %H:%M}<small>{escape(text)}</small>"
 
 
 def _last(row: ScheduleRow, now: datetime) -> str:
@@ -149,9 +149,9 @@ def _last(row: ScheduleRow, now: datetime) -> str:
     states = fire.states or ({"missed": 1} if fire.how == "missed" else {})
     chips = "".join(markup.chip(state, many if many > 1 else None) for state, many in sorted(states.items()))
     how = "" if fire.how == "timetable" else f" · {fire.how}"
-    told = f"{wording.ago(fire.due_at, now)}{how}"
+    text = f"{wording.ago(fire.due_at, now)}{how}"
     error = f'<small class="py-reason">{escape(fire.error)}</small>' if fire.error else ""
-    return f'<span class="py-chips">{chips}</span><small>{escape(told)}</small>{error}'
+    return f'<span class="py-chips">{chips}</span><small>{escape(text)}</small>{error}'
 
 
 def _by(row: ScheduleRow) -> str:

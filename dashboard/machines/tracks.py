@@ -95,8 +95,8 @@ def _where(one: TrackStatus) -> str:
 
 
 def _late(one: TrackStatus) -> str:
-    told = silence(one.late) if one.late else "nobody is there for it" if one.forsaken else ""
-    return f'<small class="py-reason">{escape(told)}</small>' if told else ""
+    reason = silence(one.late) if one.late else "no scheduler can run it" if one.unschedulable else ""
+    return f'<small class="py-reason">{escape(reason)}</small>' if reason else ""
 
 
 def _done(one: TrackStatus, now: datetime) -> str:

@@ -17,38 +17,38 @@ from workflows.fleet_status import MEASURING, URGENCY, fleet_status, machine_of
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A task that runs or waits. `why`: running, or what `analysis.staleness` says; `told` is for people."""
+    """A task that runs or waits. `why`: running, or what `analysis.staleness` says; `text` is for people."""
 
     task: Task
     why: str
-    told: str
+    text: str
 
     @property
     def seriousness(self) -> tuple[int, datetime, int]:
-        """What sorts tasks: those that nobody can do first, the oldest first."""
+        """The order of tasks: unschedulable ones first, the oldest first."""
         return URGENCY.index(self.why), self.task.due_at, self.task.id
 
 
 def opened(
     tasks: Iterable[Task], morning: OverviewData, said: Mapping[int, str], now: datetime
 ) -> list[Open]:
-    """Every task with why it waits, those first that nobody can do.
+    """Every task with why it waits, unschedulable ones first.
 
     `said` is what some that run wait for before they measure, by task.
     """
     tasks = list(tasks)
-    heard = alive(morning.seen, now, morning.patience.silent_minutes)
+    reporting = alive(morning.seen, now, morning.patience.silent_minutes)
     running = [task for task in tasks if task.state == "running"]
-    status = fleet_status(morning.seen, heard, running, now)
+    status = fleet_status(morning.seen, reporting, running, now)
     found: list[Open] = []
     for task in tasks:
         if task.state == "running":
-            told = "; ".join(filter(None, (_running(task, now), said.get(task.id))))
-            found.append(Open(task, "running", told))
+            text = "; ".join(filter(None, (_running(task, now), said.get(task.id))))
+            found.append(Open(task, "running", text))
             continue
         because, silent = status.why(task), status.silent_takers(task)
-        told = _because(task, because, silent, alone=task.job in MEASURING)
-        found.append(Open(task, because.why, told))
+        text = _because(task, because, silent, alone=task.job in MEASURING)
+        found.append(Open(task, because.why, text))
     return sorted(found, key=lambda one: one.seriousness)
 
 
@@ -82,7 +82,7 @@ def frame(items: Iterable[Open]) -> pd.DataFrame:
             one.task.due_at,
             one.task.started_at,
             one.task.run_id or "",
-            one.told,
+            one.text,
         )
         for one in items
     ]
@@ -115,7 +115,7 @@ def _why(one: Open) -> str:
     tone = "bad" if one.why in ("unscheduled", "no such label") else "quiet"
     sign = "× " if tone == "bad" else ""
     run = f" {markup.link(links.run(one.task.run_id), 'Run →')}" if one.task.run_id else ""
-    return f'<span class="py-reason py-{tone}">{escape(sign + one.told)}</span>{run}'
+    return f'<span class="py-reason py-{tone}">{escape(sign + one.text)}</span>{run}'
 
 
 def _what(task: Task) -> str:

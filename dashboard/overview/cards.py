@@ -9,6 +9,7 @@ import pandas as pd
 
 from dashboard.components import links, markup, tables, wording
 from dashboard.overview.track_status import TrackStatus
+from records.outcomes import OutcomeStatus
 from reports.text.staleness_text import counted as counted_outcomes
 from reports.text.staleness_text import in_words, silence
 
@@ -47,7 +48,7 @@ def strip(one: TrackStatus) -> str:
 
 
 def _row(one: TrackStatus) -> dict[str, object]:
-    task, summary, told = one.newest, one.summary, one.coverage
+    task, summary, cover = one.newest, one.summary, one.coverage
     return {
         "schedule": task.schedule,
         "track": task.track,
@@ -59,10 +60,10 @@ def _row(one: TrackStatus) -> dict[str, object]:
         "run": summary.id if summary else "",
         "hardware": summary.hardware if summary else "",
         "torch": " ".join(summary.torch_versions) if summary else "",
-        "ok": summary.counts.get("ok", 0) if summary else None,
+        "ok": summary.counts.get(OutcomeStatus.OK, 0) if summary else None,
         "planned": summary.planned if summary else None,
-        "usual_cases": told.usual if told else None,
-        "usual_cases_measured": told.measured if told else None,
+        "usual_cases": cover.usual if cover else None,
+        "usual_cases_measured": cover.measured if cover else None,
         "nights": len(one.nights),
         "nights_missing": one.missing,
         "error": task.error,
@@ -96,8 +97,8 @@ def _when(one: TrackStatus, now: datetime) -> str:
         due += f", took {wording.duration(seconds)}" + (f" in {times} attempts" if times > 1 else "")
     elif task.started_at and task.state == "running":
         due += f", runs for {in_words(now - task.started_at)}"
-    nobody = f"nobody is there for {task.label or 'it'}"
-    return escape(f"{due}; {nobody}" if one.forsaken else due)
+    unserved = f"no scheduler can run {task.label or 'it'}"
+    return escape(f"{due}; {unserved}" if one.unschedulable else due)
 
 
 def _what(one: TrackStatus) -> str:
@@ -115,16 +116,16 @@ def _what(one: TrackStatus) -> str:
 
 
 def _coverage(one: TrackStatus) -> str:
-    told = one.coverage
-    if told is None or not told.usual:
+    cover = one.coverage
+    if cover is None or not cover.usual:
         first = "no nights before to compare its cases with"
         return f'<span class="py-quiet">{first}</span>' if one.measured else ""
     older = "" if one.measured == one.newest else "an earlier night: "
-    share = f"{older}{told.measured:,} of {told.usual:,} usual cases measured"
-    if not told.fell:
+    share = f"{older}{cover.measured:,} of {cover.usual:,} usual cases measured"
+    if not cover.fell:
         return f'<span class="py-good">✓ {escape(share)}</span>'
-    names = ", ".join(wording.case(each.case).text for each in told.fell[:_NAMED])
-    more = f" and {len(told.fell) - _NAMED} more" if len(told.fell) > _NAMED else ""
+    names = ", ".join(wording.case(each.case).text for each in cover.fell[:_NAMED])
+    more = f" and {len(cover.fell) - _NAMED} more" if len(cover.fell) > _NAMED else ""
     return f'<span class="py-bad">× {escape(share)}</span><small>no longer: {escape(names + more)}</small>'
 
 

@@ -1,4 +1,4 @@
-"""What the newest night of a track measured: in which cases a change is confirmed, and what is noise."""
+"""The biggest changes of a track's newest night: which are confirmed, and which are noise."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from reports.text.numbers import percent
 
 #: Size in CSS pixels, and what stays free around the line for its last point.
 _WIDTH, _HEIGHT, _EDGE = 132, 30, 4
-#: Colours of the last point that are told apart on a light and on a dark page alike.
+#: Colours of the last point that are distinct on a light and on a dark page alike.
 _TONES: dict[wording.Tone, str] = {
     "good": "#1f9d77",
     "bad": "#e0483e",
@@ -33,20 +33,20 @@ _TONES: dict[wording.Tone, str] = {
 
 
 def sparkline(values: Sequence[float], unit: str, what: str, tone: wording.Tone = "quiet") -> str:
-    """Values oldest first as a line, with their range beside it; a dash where there is no line to draw.
+    """Values oldest first as a line, with their range; a dash where there is no line to draw.
 
     `what` says what one value is of, such as `nights`. `tone` is that of the last one.
     """
     if len(values) < 2:
         return f'<span class="py-quiet">{wording.NONE}</span>'
     low, high = min(values), max(values)
-    told = f"{wording.number(low, unit)} to {wording.quantity(high, unit)}"
-    alt = f"{len(values)} {what}, {told}, the last {wording.quantity(values[-1], unit)}"
+    span = f"{wording.number(low, unit)} to {wording.quantity(high, unit)}"
+    alt = f"{len(values)} {what}, {span}, the last {wording.quantity(values[-1], unit)}"
     # A picture of its own: the page keeps no drawing that stands in its HTML.
     source = f"data:image/svg+xml,{quote(_svg(values, low, high, _TONES[tone]))}"
     return (
         f'<img class="py-sparkline" src="{source}" width="{_WIDTH}" height="{_HEIGHT}" alt="{escape(alt)}">'
-        f"<small>{escape(told)}</small>"
+        f"<small>{escape(span)}</small>"
     )
 
 
@@ -69,9 +69,9 @@ def _svg(values: Sequence[float], low: float, high: float, colour: str) -> str:
     )
 
 
-#: What a headline is about, the steadier first: a case that lacks it is told by the next.
+#: The metrics of a headline, the steadier first: a case without one uses the next.
 METRICS = ("latency_floor", "latency")
-#: Tracks whose cases are told, rows of each at least and of all together, nights of a picture.
+#: Tracks whose cases are listed, rows of each at least and of all together, nights of a picture.
 TRACKS, _LEAST, _ROWS, COURSE = 4, 3, 12, 60
 #: Less of a confirmed change than this share is not there any more.
 _LEFT = 0.5
@@ -101,7 +101,7 @@ class CaseNight:
 
     @property
     def verdict(self) -> str:
-        """In a word or two how the case stands; worse and better are what is confirmed and still there."""
+        """The status of the case in a word or two; worse and better are confirmed and still there."""
         if self.finding is not None:
             return self.finding.direction if self.left else "less last night"
         if self.against is None or self.against.band is None:
@@ -126,11 +126,11 @@ class TrackHeadlines:
 
 
 def followed(parts: Iterable[TrackStatus]) -> list[TrackStatus]:
-    """The tracks whose cases are told: those with the most nights, of as many those measured last.
+    """The tracks whose cases are listed: those with the most nights, of as many those measured last.
 
-    Not the pinned ones, which stand beside, unless all are.
+    Without the pinned ones, which are the baseline, unless all are pinned.
     """
-    able = [(one.measured.due_at, one) for one in parts if one.asked_for and one.measured]
+    able = [(one.measured.due_at, one) for one in parts if one.scheduled and one.measured]
     moving = [each for each in able if each[1].newest.track != each[1].newest.baseline]
     richest = sorted(moving or able, key=lambda each: (-_nights(each[1]), -each[0].timestamp(), each[1].name))
     return [one for _, one in richest[:TRACKS]]
@@ -186,7 +186,7 @@ def _headline(
 
 
 def _stands(one: Finding, before: Sequence[SeriesPoint]) -> bool:
-    """Whether a confirmed change is still told: a regression until it is triaged, else for some nights."""
+    """Whether a confirmed change is still listed: a regression until it is triaged, else for some nights."""
     if one.triage in ("expected", "fixed"):
         return False
     recent = before[-NIGHTS:]
@@ -258,8 +258,8 @@ def _latest(one: CaseNight) -> str:
 def _change(one: CaseNight) -> str:
     tonight = percent(one.against.change) if one.against else ""
     if one.finding is not None:
-        told = f"confirmed {one.finding.direction} since {one.finding.at:%Y-%m-%d}"
-        small = f"{told}; last night {tonight}" if tonight else told
+        state = f"confirmed {one.finding.direction} since {one.finding.at:%Y-%m-%d}"
+        small = f"{state}; last night {tonight}" if tonight else state
         return (
             f'<span class="py-{one.tone}">{escape(percent(one.finding.change))}</span><small>{small}</small>'
         )
@@ -277,13 +277,13 @@ def _level(one: CaseNight) -> str:
 
 
 def _further(one: CaseNight) -> str:
-    told = [
+    links_html = [
         markup.link(links.trends(one.key.metric, one.key.hardware, one.key.preset, one.key.case), "Trend →")
     ]
     for finding in filter(None, (one.finding, one.candidate)):
         word = "Candidate" if finding is one.candidate else "Finding"
-        told.append(markup.link(links.finding(finding.id), f"{word}\u00a0{finding.id}\u00a0→"))
-    return "<br>".join(told)
+        links_html.append(markup.link(links.finding(finding.id), f"{word}\u00a0{finding.id}\u00a0→"))
+    return "<br>".join(links_html)
 
 
 def pictures(shown: Collection[CaseNight], found: Lines) -> dict[SeriesKey, str]:
@@ -332,7 +332,7 @@ def _row(part: TrackStatus, one: CaseNight) -> dict[str, object]:
 
 
 def _point_of(points: Iterable[SeriesPoint], run: str) -> SeriesPoint | None:
-    """The point in a run; of several environments the one given last speaks."""
+    """The point in a run; of several environments the one given last counts."""
     return next((point for point in reversed(tuple(points)) if point.run == run), None)
 
 

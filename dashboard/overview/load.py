@@ -1,4 +1,4 @@
-"""What the overview asks, kept for a few seconds; the questions raise `db.errors.DatabaseError`."""
+"""The queries of the overview, cached for a few seconds; they raise `db.errors.DatabaseError`."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -31,14 +31,14 @@ _FINDINGS = 300
 #: Seconds for which it is not asked again how a night ended that is over.
 _LONG_SECONDS = 600
 
-# Shared and not copied: nobody changes an answer, and copying one takes as long as asking.
+# Shared and not copied: an answer is never changed, and copying one takes as long as a query.
 _kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
 _kept_long = st.cache_resource(ttl=_LONG_SECONDS, show_spinner=False, max_entries=128)
 
 
 @dataclass(frozen=True, slots=True)
 class OverviewData:
-    """What schedules and schedulers have come to. `parts` and `silent` come with the worst first.
+    """The status of schedules and schedulers. `parts` and `silent` have the worst first.
 
     `parts` have no results yet: those cost a question each.
     """
@@ -52,7 +52,7 @@ class OverviewData:
 
 @_kept
 def morning(url: str) -> OverviewData:
-    """How every part of every schedule stands, and who is there to go on."""
+    """The status of each target of each schedule, and the live schedulers."""
     database, now = opened(url), datetime.now(UTC)
     tasks = queue_queries.night_tasks(database, now - _BACK, _TASKS)
     missed = queue_queries.missed_fires(database, {task.schedule for task in tasks}, now - _BACK)

@@ -5,8 +5,9 @@ from datetime import datetime
 
 from dashboard.components import frames, load, markup, parts, run_source, tables, wording
 from dashboard.overview import headlines, problems
-from dashboard.overview import load as asked
+from dashboard.overview import load as overview_load
 from records.kinds import EnvironmentKind, RunSource
+from records.outcomes import OutcomeStatus
 from records.runs import RunSummary
 from records.series import Headline
 
@@ -22,7 +23,7 @@ def show(url: str, runs: Sequence[RunSummary], now: datetime) -> None:
     mixed = bool(own) and not all(run.source == RunSource.MEASURED for run in runs)
     last = (own or runs)[0]
     spare = 0
-    if last.counts.get("skipped"):
+    if last.counts.get(OutcomeStatus.SKIPPED):
         spare = sum(not problems.needed(outcome) for outcome in load.outcomes(url, last.id))
     parts.html(tables.last_run(last, load.count_runs(url), now, own=mixed, spare=spare))
     _failures(url, runs, own, now, mixed=mixed)
@@ -32,8 +33,8 @@ def show(url: str, runs: Sequence[RunSummary], now: datetime) -> None:
 def _failures(
     url: str, runs: Sequence[RunSummary], own: Sequence[RunSummary], now: datetime, *, mixed: bool
 ) -> None:
-    # What a comparison leaves out tells nothing of the cases: its own page tells of it.
-    comparing = asked.compared(url, tuple(run.id for run in own))
+    # Pairs that a comparison leaves out say nothing of the cases: its own page shows them.
+    comparing = overview_load.compared(url, tuple(run.id for run in own))
     alone = [run for run in own if run.id not in comparing]
     searched = alone if own else run_source.to_search(runs, ())
     found = [item for item in load.failures(url, searched[:SEARCHED]) if problems.needed(item[1])]
@@ -54,7 +55,7 @@ def _headlines(url: str, now: datetime) -> None:
         "Changes are against the run before on the same hardware and preset: a hint, not a verdict. Lower "
         "is better; n replicates, with their range."
     )
-    course = asked.newest_points(url, tuple(each.key for each in shown), headlines.COURSE)
+    course = overview_load.newest_points(url, tuple(each.key for each in shown), headlines.COURSE)
     pictures = {
         key: headlines.sparkline([point.point for point in points], wording.metric(key.metric).unit, "runs")
         for key, points in course.items()

@@ -22,13 +22,13 @@ def show(url: str, chosen: Overview, now: datetime) -> None:
     morning = load.morning(url)
     looked = load.results(url, morning.parts[:LOOKED])
     every = (*looked, *morning.parts[LOOKED:])
-    found = verdict.news(*load.recent_findings(url, int(chosen.days)), chosen.since(now), now)
-    trouble = _trouble(url, looked)
-    told = verdict.verdict(every, morning.silent, found, problems.newly_failed(trouble))
-    parts.html(verdict.banner(told, found))
+    found = verdict.new_findings(*load.recent_findings(url, int(chosen.days)), chosen.since(now), now)
+    failed = _failed(url, looked)
+    summary = verdict.verdict(every, morning.silent, found, problems.newly_failed(failed))
+    parts.html(verdict.banner(summary, found))
     _tracks(looked, every, now)
     _findings(found, chosen, now)
-    _problems(trouble)
+    _problems(failed)
     _headlines(url, looked, now)
 
 
@@ -37,35 +37,35 @@ def first_night(url: str, now: datetime) -> None:
     measuring = [one for one in load.morning(url).plan if one.alive and one.job == MEASURE]
     coming = min((moment for one in measuring for moment in one.next if moment > now), default=None)
     if coming is not None:
-        told = f"The first night is due {wording.utc(coming)}"
-        parts.html(f"<p>{escape(told)}: {markup.link(links.fleet(), 'Fleet →')}</p>")
+        sentence = f"The first night is due {wording.utc(coming)}"
+        parts.html(f"<p>{escape(sentence)}: {markup.link(links.fleet(), 'Fleet →')}</p>")
 
 
 def _tracks(looked: Sequence[TrackStatus], every: Sequence[TrackStatus], now: datetime) -> None:
-    asked = [one for one in every if one.asked_for]
-    shown = (asked or every)[:CARDS]
+    tracks = [one for one in every if one.scheduled]
+    shown = (tracks or every)[:CARDS]
     parts.heading("Newest night", lambda: cards.frame(every), "newest-night.csv")
     parts.html(cards.cards(shown, now))
-    rest = [f"{wording.plural(len(asked) - len(shown), 'track')} more"] if len(asked) > len(shown) else []
-    if asked and len(every) > len(asked):
-        rest.append(f"{wording.plural(len(every) - len(asked), 'track')} that nobody asks for any more")
+    rest = [f"{wording.plural(len(tracks) - len(shown), 'track')} more"] if len(tracks) > len(shown) else []
+    if tracks and len(every) > len(tracks):
+        rest.append(f"{wording.plural(len(every) - len(tracks), 'track')} that no schedule has any more")
     if rest:
-        told = f"and {' and '.join(rest)}: Fleet →"
-        parts.html(f"<p>{markup.link(links.fleet(), told)}</p>")
-    if len(asked) > len(looked):
+        more = f"and {' and '.join(rest)}: Fleet →"
+        parts.html(f"<p>{markup.link(links.fleet(), more)}</p>")
+    if len(tracks) > len(looked):
         parts.caption(
-            f"Whether all usual cases were measured is looked at for {len(looked)} of {len(asked):,} tracks."
+            f"Whether all usual cases were measured is looked at for {len(looked)} of {len(tracks):,} tracks."
         )
 
 
-def _findings(found: verdict.News, chosen: Overview, now: datetime) -> None:
+def _findings(found: verdict.NewFindings, chosen: Overview, now: datetime) -> None:
     shown = found.items[:FINDINGS]
     parts.heading("New findings", lambda: findings.frame(found.items), "new-findings.csv")
     parts.segments("New is what was decided within", "days", DAYS, chosen)
     if not shown:
         many = wording.plural(found.known, "finding")
         parts.caption(
-            f"Nothing new that nobody knows of: {many} of which people know, or that they muted."
+            f"Nothing new without a triage: {many} that are triaged or muted."
             if found.known
             else f"Nothing was confirmed within {DAYS[chosen.days]}, and no candidate waits."
         )
@@ -79,7 +79,7 @@ def _findings(found: verdict.News, chosen: Overview, now: datetime) -> None:
         parts.html(f"<p>{markup.link(links.findings(), f'and {more:,} more: Regressions →')}</p>")
 
 
-def _trouble(url: str, looked: Sequence[TrackStatus]) -> list[problems.CaseProblem]:
+def _failed(url: str, looked: Sequence[TrackStatus]) -> list[problems.CaseProblem]:
     endings = {run: each for one in looked for run, each in load.endings(url, one).items()}
     return problems.problems(looked, endings)
 
@@ -104,8 +104,10 @@ def _headlines(url: str, looked: Sequence[TrackStatus], now: datetime) -> None:
     for one in items:
         task = one.part.newest
         where = " · ".join(filter(None, (task.schedule, task.track, task.label)))
-        told = f"<p>{escape(headlines.summary(one.headlines))} · {markup.link('/trends', 'Trends →')}</p>"
-        parts.html(f'<h3 class="py-place">{escape(where)}</h3>{told}')
+        paragraph = (
+            f"<p>{escape(headlines.summary(one.headlines))} · {markup.link('/trends', 'Trends →')}</p>"
+        )
+        parts.html(f'<h3 class="py-place">{escape(where)}</h3>{paragraph}')
         if one.rows:
             parts.html(headlines.table(one, now, where))
 

@@ -1,16 +1,17 @@
-"""What did not end ok in the newest nights: what is new first, and what is as the nights before counted."""
+"""Failures of the newest nights: new ones first, and a count of those that failed before."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Literal
 
 import pandas as pd
 
 from analysis.staleness import DISTURBED, part_label
 from dashboard.components import links, markup, wording
 from dashboard.overview.track_status import TrackStatus
-from records.outcomes import Outcome, OutcomeCount
+from records.outcomes import Outcome, OutcomeCount, OutcomeStatus
 
 #: Causes at most: the pages of the runs list all.
 _ROWS = 20
@@ -31,7 +32,7 @@ class CaseProblem:
     machine: str
     run: str
     case: str
-    status: str
+    status: OutcomeStatus | Literal["not reached"]
     reason: str
     count: int
     since: str
@@ -39,7 +40,7 @@ class CaseProblem:
 
 
 def needed(outcome: Outcome) -> bool:
-    """Whether an outcome says anything: spare pairs of a comparison are skipped, and nobody misses them."""
+    """Whether an outcome says anything: spare pairs of a comparison are skipped on purpose."""
     return _needed(outcome.status, outcome.reason)
 
 
@@ -50,7 +51,7 @@ def problems(
     found: list[CaseProblem] = []
     for one in parts:
         task = one.measured
-        if task is None or not one.asked_for:
+        if task is None or not one.scheduled:
             continue
         run, name = task.run_id or "", part_label(task.schedule, task.part)
         fell = {each.case for each in one.coverage.fell} if one.coverage else set[str]()
@@ -58,7 +59,7 @@ def problems(
         known = None if before is None else {(each.case, each.status) for each in before}
         bad = {each.case for each in before or () if _is_bad(each)}
         for each in endings.get(run, ()):
-            if each.status != "ok" and _needed(each.status, each.reason):
+            if each.status != OutcomeStatus.OK and _needed(each.status, each.reason):
                 since = _since(each, fell, known)
                 newly = each.case not in fell and each.case not in bad
                 found.append(
@@ -99,12 +100,12 @@ def causes(items: Iterable[CaseProblem]) -> list[Cause]:
 
     A case that was disturbed in the earlier night too is part of the same cause: the machine is.
     """
-    together: dict[tuple[str, ...], list[CaseProblem]] = defaultdict(list)
+    by_cause: dict[tuple[str, ...], list[CaseProblem]] = defaultdict(list)
     for one in items:
         # A reason of the machine's holds the share of time that each case lost.
         why = () if one.status in DISTURBED else (one.reason, one.since)
-        together[one.part, one.machine, one.run, one.status, *why].append(one)
-    found = [Cause(tuple(own)) for own in together.values() if any(one.since for one in own)]
+        by_cause[one.part, one.machine, one.run, one.status, *why].append(one)
+    found = [Cause(tuple(own)) for own in by_cause.values() if any(one.since for one in own)]
     return sorted(found, key=lambda each: min(_worst_first(one) for one in each.items))
 
 
@@ -153,8 +154,8 @@ def _where(items: Sequence[CaseProblem]) -> str:
     first = items[0]
     new = [one.since for one in items if one.since]
     since = new[0] if len(new) == len(items) else f"{len(new)} of them {new[0]}"
-    told = " · ".join(filter(None, (first.part, first.machine, since)))
-    return f"{markup.link(links.run(first.run), first.run)}<small>{escape(told)}</small>"
+    text = " · ".join(filter(None, (first.part, first.machine, since)))
+    return f"{markup.link(links.run(first.run), first.run)}<small>{escape(text)}</small>"
 
 
 def frame(items: Iterable[CaseProblem]) -> pd.DataFrame:
@@ -170,13 +171,13 @@ def frame(items: Iterable[CaseProblem]) -> pd.DataFrame:
 def _rest(title: str, items: Sequence[CaseProblem]) -> str:
     """A line for many: how they ended, and the runs whose pages list them."""
     counted = Counter(one.status for one in items)
-    told = ", ".join(f"{many:,} {wording.status(status).word}" for status, many in counted.most_common())
+    counts = ", ".join(f"{many:,} {wording.status(status).word}" for status, many in counted.most_common())
     runs: dict[str, str] = defaultdict(str)
     for one in items:
         runs[one.run] = one.part
     some = [markup.link(links.run(run), part) for run, part in list(runs.items())[:_ROWS]]
     more = f" and {len(runs) - _ROWS:,} more" if len(runs) > _ROWS else ""
-    return f'<p class="py-quiet">{escape(title)}: {escape(told)} in {", ".join(some)}{more}</p>'
+    return f'<p class="py-quiet">{escape(title)}: {escape(counts)} in {", ".join(some)}{more}</p>'
 
 
 def _since(ending: OutcomeCount, fell: Collection[str], known: Collection[tuple[str, str]] | None) -> str:
@@ -187,8 +188,8 @@ def _since(ending: OutcomeCount, fell: Collection[str], known: Collection[tuple[
     return "" if (ending.case, ending.status) in known else _NEW
 
 
-def _needed(status: str, reason: str) -> bool:
-    return status != "skipped" or not reason.startswith(_NOT_NEEDED)
+def _needed(status: OutcomeStatus, reason: str) -> bool:
+    return status != OutcomeStatus.SKIPPED or not reason.startswith(_NOT_NEEDED)
 
 
 def _worst_first(one: CaseProblem) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""What schedulers say that they serve: their timetables, read from the facts that they leave."""
+"""The timetables of the schedulers, read from the facts that they store."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -36,13 +36,13 @@ class Served:
 def served(seen: Sequence[SchedulerSeen], now: datetime, silent_minutes: int) -> list[Served]:
     """Every schedule that any scheduler serves, by name; alike ones of several schedulers once."""
     living = {one.owner for one in alive(seen, now, silent_minutes)}
-    together: dict[Served, list[tuple[SchedulerSeen, tuple[datetime, ...]]]] = defaultdict(list)
+    by_schedules: dict[Served, list[tuple[SchedulerSeen, tuple[datetime, ...]]]] = defaultdict(list)
     for one in seen:
         zone = str(one.facts.get("timezone") or "UTC")
         for body in _bodies(one.facts.get("schedules")):
-            together[_about(body, zone)].append((one, _moments(body.get("next"))))
+            by_schedules[_about(body, zone)].append((one, _moments(body.get("next"))))
     found: list[Served] = []
-    for about, own in together.items():
+    for about, own in by_schedules.items():
         _, announced = max(own, key=lambda each: each[0].seen_at)
         by = tuple(sorted({one.machine for one, _ in own}))
         found.append(replace(about, next=announced, by=by, alive=any(one.owner in living for one, _ in own)))
@@ -50,7 +50,7 @@ def served(seen: Sequence[SchedulerSeen], now: datetime, silent_minutes: int) ->
 
 
 def _about(body: Mapping[str, Any], zone: str) -> Served:
-    """What is served, without who serves it."""
+    """A timetable, without its scheduler."""
     return Served(
         schedule=str(body.get("schedule") or ""),
         job=str(body.get("job") or ""),

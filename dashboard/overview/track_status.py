@@ -1,4 +1,4 @@
-"""How each part of a schedule stands this morning: its newest night, those before, whether it is late."""
+"""The status of each track: its newest night, those before, and whether it is late."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ from analysis.staleness import (
 )
 from dashboard.components import wording
 from dashboard.overview.schedule_heartbeat import Served
-from records.outcomes import OutcomeCount
+from records.outcomes import OutcomeCount, OutcomeStatus
 from records.runs import RunSummary
 from records.tasks import SchedulerSeen, Task
 from workflows.fleet_status import Patience, measures
@@ -39,7 +39,7 @@ _OVER = ("done", "failed", "lost", "cancelled")
 _ORDER = ("late", "failed", "lost", "missed", "cancelled", "waiting", "running", "done", "not asked for")
 _MISSING = ("failed", "lost", "missed", "cancelled")
 
-#: When a night was due, and what became of it.
+#: When a night was due, and its result.
 Night = tuple[datetime, str]
 
 
@@ -48,18 +48,19 @@ class TrackStatus:
     """A part of a schedule. `tasks` and `nights` are the newest first, and there is at least one of each.
 
     `late` says in a sentence what should have happened and did not, if anything. `waits` is why its newest
-    night waits, None where it does not. `asked_for`: some scheduler still does, as far as anybody can tell.
-    `summary` is the run of the newest task that has one. `coverage` is that of the newest night that is over,
-    None where there is nothing to hold it against. `failed` of its outcomes crashed, were wrong or the like;
-    `disturbed` says how many the machine spoiled, where that is worth a word. `spent` are the seconds of all
-    attempts at the newest task that are over, and how many those are; None before there are any.
+    night waits, None where it does not. `scheduled`: some scheduler still has it in its timetable, as far as
+    is known. `summary` is the run of the newest task that has one. `coverage` is that of the newest night
+    that is over, None where there is nothing to hold it against. `failed` of its outcomes crashed, were
+    wrong or the like; `disturbed` says how many the machine spoiled, where that is worth a word. `spent` are
+    the seconds of all attempts at the newest task that are over, and how many those are; None before there
+    are any.
     """
 
     tasks: tuple[Task, ...]
     nights: tuple[Night, ...]
     late: Outage | None = None
     waits: WaitCause | None = None
-    asked_for: bool = True
+    scheduled: bool = True
     summary: RunSummary | None = None
     coverage: Coverage | None = None
     spent: tuple[float, int] | None = None
@@ -73,37 +74,37 @@ class TrackStatus:
 
     @property
     def name(self) -> tuple[str, str]:
-        """Schedule and part: what tells it from every other."""
+        """Schedule and target: the identity of the track."""
         return self.newest.schedule, self.newest.part
 
     @property
     def state(self) -> str:
-        """In a word how it stands: late, what became of its newest night, or not asked for."""
-        if not self.asked_for:
+        """Its status in a word: late, the state of its newest night, or not scheduled any more."""
+        if not self.scheduled:
             return "not asked for"
         return "late" if self.late else self.nights[0][1]
 
     @property
-    def forsaken(self) -> bool:
-        """Whether its newest night waits, not for long yet, and nobody is there who could take it up."""
-        return self.asked_for and not self.late and self.waits in ("unscheduled", "no such label")
+    def unschedulable(self) -> bool:
+        """Whether its newest night waits, not for long yet, and no live scheduler could claim it."""
+        return self.scheduled and not self.late and self.waits in ("unscheduled", "no such label")
 
     @property
     def fell(self) -> int:
         """How many cases used to be measured and were not in the newest night."""
-        return len(self.coverage.fell) if self.coverage and self.asked_for else 0
+        return len(self.coverage.fell) if self.coverage and self.scheduled else 0
 
     @property
     def blank(self) -> bool:
         """Whether its newest night is done and has no number: whatever it measured ended some other way."""
         counts = self.summary.counts if self.summary and self.summary.id == self.newest.run_id else {}
-        return self.state == "done" and any(counts.values()) and not counts.get("ok")
+        return self.state == "done" and any(counts.values()) and not counts.get(OutcomeStatus.OK)
 
     @property
     def tone(self) -> wording.Tone:
         """How good that is: the worst of its task, of how its cases ended, and of what disturbed them."""
-        tone = "bad" if self.fell or self.forsaken or self.blank else wording.status(self.state).tone
-        spoiled = self.asked_for and (self.failed > 0 or self.disturbed is not None)
+        tone = "bad" if self.fell or self.unschedulable or self.blank else wording.status(self.state).tone
+        spoiled = self.scheduled and (self.failed > 0 or self.disturbed is not None)
         return "odd" if spoiled and tone != "bad" else tone
 
     @property
@@ -133,7 +134,7 @@ class TrackStatus:
     def seriousness(self) -> tuple[int, int, tuple[str, str]]:
         """What sorts parts, the worst first."""
         place = _ORDER.index(self.state) if self.state in _ORDER else 0
-        # What fell, or has nobody, weighs as much as a night that failed.
+        # Lost coverage and an unschedulable night weigh as much as a night that failed.
         return (min(place, 1) if self.tone == "bad" else place, -self.fell, self.name)
 
 
@@ -148,7 +149,7 @@ def standings(
 ) -> list[TrackStatus]:
     """Every part of which there is a task, the worst first; `tasks` and moments come newest first.
 
-    `overdue` are the nights that nobody began, by name.
+    `overdue` are the nights that did not begin, by name.
     """
     tasks = list(tasks)
     parts: dict[tuple[str, str], list[Task]] = defaultdict(list)
@@ -171,11 +172,11 @@ def standings(
         # One that is switched off fires only by hand, and nothing of it is missing.
         silent_since = own[0].due_at if schedule in off else since
         gone = silent_since is not None and now - silent_since > GONE_FOR_GOOD
-        asked_for = (served is None or schedule in served) and not dropped and not gone
+        scheduled = (served is None or schedule in served) and not dropped and not gone
         without = _missed_of(own, missed.get(schedule, ()), fires[schedule])
         nights = sorted(_nights(own, without), reverse=True)[:NIGHTS]
         waits = waiting(own[0], able, busy, now).why if own[0].state == "waiting" else None
-        found.append(TrackStatus(tuple(own), tuple(nights), late if asked_for else None, waits, asked_for))
+        found.append(TrackStatus(tuple(own), tuple(nights), late if scheduled else None, waits, scheduled))
     return sorted(found, key=lambda one: one.seriousness)
 
 
@@ -192,13 +193,13 @@ def with_results(
     """
     run = next((task.run_id for task in one.tasks if task.run_id), None)
     over, before = one.measured, one.runs_before
-    told = coverage(over, before, endings, whole=over.state == "done") if over and before else None
+    cover = coverage(over, before, endings, whole=over.state == "done") if over and before else None
     ended = endings.get(over.run_id or "", ()) if over else ()
     spoiled = disturbed(over.machine if over else "", [{each.status: each.count} for each in ended])
     return replace(
         one,
         summary=summaries.get(run or ""),
-        coverage=told,
+        coverage=cover,
         spent=spent.get(one.newest.id),
         failed=sum(each.count for each in ended if wording.status(each.status).tone == "bad"),
         disturbed=spoiled if spoiled.reported(disturbed_share) else None,
@@ -223,7 +224,7 @@ def _nights(own: Iterable[Task], missed: Iterable[datetime]) -> list[Night]:
 def _missed_of(
     own: Sequence[Task], missed: Iterable[datetime], fires: Collection[datetime]
 ) -> list[datetime]:
-    """The missed fires of a schedule that would have had a task for a part, as far as anybody can tell.
+    """The missed fires of a schedule that would have had a task for a target, as far as is known.
 
     None before its first task where an earlier one of `fires` had none for it, and none after its newest
     where a later one had none: it joined the schedule meanwhile, or left it.
@@ -248,7 +249,7 @@ def _unplanned(
             living |= {each.schedule} if each.alive else set()
     found: dict[str, datetime] = {}
     for schedule, own in _by_schedule(tasks).items():
-        # Where somebody looks at the clock nothing is missing: what is due is planned within seconds.
+        # Where a scheduler runs nothing is missing: what is due is planned within seconds.
         if schedule in living or schedule in off:
             continue
         due = sorted({task.due_at for task in own} | set(missed.get(schedule, ())), reverse=True)
@@ -259,7 +260,7 @@ def _unplanned(
 
 
 def _served(plan: Sequence[Served]) -> frozenset[str] | None:
-    """The schedules that somebody serves; None where nobody lives who could say so."""
+    """The schedules with a scheduler; None where no scheduler is alive to report them."""
     if not any(each.alive for each in plan):
         return None
     return frozenset(each.schedule for each in plan)

@@ -16,8 +16,8 @@ _SENTENCES = 6
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """What detection found lately and nobody has said anything of, each list with the largest change first.
+class NewFindings:
+    """Recent findings that are neither triaged nor muted, each list with the largest change first.
 
     `waiting` are candidates that are yet to be measured again, however old. `known` counts what is new
     or waits and was triaged or muted, `older` the regressions from before that are open still and not muted.
@@ -36,13 +36,13 @@ class News:
         return (*self.regressions, *self.improvements, *self.machine, *self.waiting)
 
 
-def news(
+def new_findings(
     recent: Iterable[Finding],
     waiting: Iterable[Finding],
     still_open: int,
     since: datetime,
     now: datetime,
-) -> News:
+) -> NewFindings:
     """What is new since a moment.
 
     Of `recent` what was confirmed, or found to be the machine's, since then; `waiting` are the candidates.
@@ -50,16 +50,16 @@ def news(
     """
     new = [one for one in recent if (one.decided_at or one.found_at) >= since]
     left = list(waiting)
-    told = _told(new, now)
-    candidates = _told(left, now)
-    confirmed = [one for one in told if one.state == "confirmed"]
+    unsilenced = _unsilenced(new, now)
+    candidates = _unsilenced(left, now)
+    confirmed = [one for one in unsilenced if one.state == "confirmed"]
     regressions = tuple(one for one in confirmed if one.direction == "worse")
-    return News(
+    return NewFindings(
         regressions=regressions,
         improvements=tuple(one for one in confirmed if one.direction == "better"),
-        machine=tuple(one for one in told if one.state == "machine"),
+        machine=tuple(one for one in unsilenced if one.state == "machine"),
         waiting=candidates,
-        known=len(new) - len(told) + len(left) - len(candidates),
+        known=len(new) - len(unsilenced) + len(left) - len(candidates),
         older=max(0, still_open - len(regressions)),
     )
 
@@ -80,25 +80,25 @@ class OverviewVerdict:
 
 
 def verdict(
-    parts: Sequence[TrackStatus], silent: Sequence[Outage], found: News, newly_failed: int = 0
+    parts: Sequence[TrackStatus], silent: Sequence[Outage], found: NewFindings, newly_failed: int = 0
 ) -> OverviewVerdict:
-    """What the nights, the machines and the findings come to together.
+    """The verdict over the nights, the machines and the findings.
 
     So many cases have `newly_failed`, perhaps with some of their replicates only, and are no case that fell.
     """
-    asked = [one for one in parts if one.asked_for]
-    states = [one.state for one in asked]
-    fell = sum(one.fell for one in asked)
-    spoiled = sorted({one.measured.machine for one in asked if one.disturbed and one.measured})
+    tracks = [one for one in parts if one.scheduled]
+    states = [one.state for one in tracks]
+    fell = sum(one.fell for one in tracks)
+    spoiled = sorted({one.measured.machine for one in tracks if one.disturbed and one.measured})
     bad = [
         _many(len(found.regressions), "confirmed regression"),
         _many(len(silent), "machine", "silent"),
         _many(states.count("late"), "track", "late"),
-        _many(sum(one.forsaken for one in asked), "track", "that nobody is there for"),
+        _many(sum(one.unschedulable for one in tracks), "track", "that no scheduler can run"),
         _many(sum(states.count(state) for state in ("failed", "lost")), "night", "failed"),
         _many(states.count("missed"), "night", "missed"),
         _many(fell, "case", "no longer measured"),
-        _many(sum(one.blank and not one.fell for one in asked), "night", "without a number"),
+        _many(sum(one.blank and not one.fell for one in tracks), "night", "without a number"),
     ]
     odd = [
         _many(newly_failed, "case", "newly with failures"),
@@ -108,21 +108,21 @@ def verdict(
         _many(len(found.waiting), "candidate", "not confirmed yet"),
     ]
     good = [_many(len(found.improvements), "confirmed improvement")]
-    troubles = [each for each in (*bad, *odd) if each]
-    told = [each for each in (*troubles, *good) if each]
-    tone: wording.Tone = "bad" if any(bad) else "odd" if any(odd) else "good" if asked else "quiet"
+    problems = [each for each in (*bad, *odd) if each]
+    all_parts = [each for each in (*problems, *good) if each]
+    tone: wording.Tone = "bad" if any(bad) else "odd" if any(odd) else "good" if tracks else "quiet"
     open_still = "running" in states or "waiting" in states
-    quiet = f"All quiet{' so far' if open_still else ''}" if asked else "No night is asked for any more"
-    headline = ", ".join(told) if troubles else ": ".join(each for each in (quiet, *good) if each)
+    quiet = f"All quiet{' so far' if open_still else ''}" if tracks else "No night is asked for any more"
+    headline = ", ".join(all_parts) if problems else ": ".join(each for each in (quiet, *good) if each)
     sentences = (
         *map(silence, silent),
-        *(silence(one.late) for one in asked if one.late),
-        *(_forsaken(one) for one in asked if one.forsaken),
+        *(silence(one.late) for one in tracks if one.late),
+        *(_unschedulable(one) for one in tracks if one.unschedulable),
     )
     return OverviewVerdict(tone, headline, _counted(states), sentences)
 
 
-def _forsaken(one: TrackStatus) -> str:
+def _unschedulable(one: TrackStatus) -> str:
     task = one.newest
     whom = f" for {task.label}" if task.label else ""
     return f"{part_label(task.schedule, task.part)} waits, and no scheduler that measures is there{whom}"
@@ -137,9 +137,9 @@ def _counted(states: Sequence[str]) -> str:
     return ", ".join([done, *others])
 
 
-def banner(told: OverviewVerdict, found: News) -> str:
+def banner(summary: OverviewVerdict, found: NewFindings) -> str:
     """The verdict as HTML, with what else there is to know of findings."""
-    more = [escape(told.counted)] if told.counted else []
+    more = [escape(summary.counted)] if summary.counted else []
     if found.known:
         more.append(escape(f"{wording.plural(found.known, 'finding')} more that people know or muted"))
     if found.older:
@@ -147,13 +147,13 @@ def banner(told: OverviewVerdict, found: News) -> str:
         if found.regressions:
             text += f", {found.older + len(found.regressions):,} with the new"
         more.append(markup.link(links.findings(state=FindingGroup.OPEN), f"{text} →"))
-    part_label = told.sentences[:_SENTENCES]
-    left = len(told.sentences) - len(part_label)
+    part_label = summary.sentences[:_SENTENCES]
+    left = len(summary.sentences) - len(part_label)
     sentences = [f"{each[0].upper()}{each[1:]}." for each in part_label] + (
         [f"And {left:,} more."] if left else []
     )
     return (
-        f'<div class="py-morning py-{told.tone}"><p class="py-value">{escape(told.text)}</p></div>'
+        f'<div class="py-morning py-{summary.tone}"><p class="py-value">{escape(summary.text)}</p></div>'
         f'<p class="py-quiet">{" · ".join(more)}</p>{markup.notes(sentences) if sentences else ""}'
     )
 
@@ -162,8 +162,8 @@ def _many(many: int, word: str, after: str = "") -> str:
     return f"{wording.plural(many, word)} {after}".strip() if many else ""
 
 
-def _told(items: Iterable[Finding], now: datetime) -> tuple[Finding, ...]:
-    """Those that nobody said anything of, the largest change first."""
+def _unsilenced(items: Iterable[Finding], now: datetime) -> tuple[Finding, ...]:
+    """Those that are neither triaged nor muted, the largest change first."""
     return tuple(sorted((one for one in items if not one.silenced(now)), key=_largest_first))
 
 

@@ -1,4 +1,4 @@
-"""What the nights found, as HTML tables and panels; every text from the database is escaped."""
+"""Findings as HTML tables and panels; every text from the database is escaped."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -82,14 +82,14 @@ def counted(groups: Mapping[FindingGroup, int], chosen: filters.Findings) -> str
         FindingGroup.UNCLEAR: ("unclear finding", {"state": "unclear", "triage": "open"}),
         FindingGroup.KNOWN: ("triaged or muted finding", {"state": "known"}),
     }
-    told = [
+    parts = [
         markup.link(
             links.findings(schedule=chosen.schedule, **address), f"{wording.plural(groups[group], words)} →"
         )
         for group, (words, address) in said.items()
         if groups[group] and group is not chosen.group
     ]
-    return f'<p class="py-quiet">Also: {" · ".join(told)}</p>' if told else ""
+    return f'<p class="py-quiet">Also: {" · ".join(parts)}</p>' if parts else ""
 
 
 def frame(items: Iterable[Finding]) -> pd.DataFrame:
@@ -163,21 +163,21 @@ def ways(one: Finding) -> str:
     """Links to what the finding rests on, and to where people work on it."""
     key = one.key
     trend = links.trends(key.metric, key.hardware, key.preset, key.case, at=one.at_run)
-    told = [markup.link(trend, "Trend →")]
+    links_html = [markup.link(trend, "Trend →")]
     if run := one.evidence.confirmation.run:
-        told.append(markup.link(links.run(run), "The session that measured it again →"))
+        links_html.append(markup.link(links.run(run), "The session that measured it again →"))
     if began_as := one.evidence.began_as:
-        told.append(markup.link(links.finding(began_as), f"Goes on from finding {began_as} →"))
+        links_html.append(markup.link(links.finding(began_as), f"Goes on from finding {began_as} →"))
     continuation = one.evidence.goes_on
     if continuation is not None and (later := continuation.finding):
-        told.append(markup.link(links.finding(later), f"Went on: finding {later} →"))
+        links_html.append(markup.link(links.finding(later), f"Went on: finding {later} →"))
     if one.returns_of is not None:
-        told.append(
+        links_html.append(
             markup.link(links.finding(one.returns_of), f"Was called fixed: finding {one.returns_of} →")
         )
     if one.link:
-        told.append(_outside(one.link))
-    return f"<p>{' · '.join(told)}</p>"
+        links_html.append(_outside(one.link))
+    return f"<p>{' · '.join(links_html)}</p>"
 
 
 def _outside(address: str) -> str:
@@ -194,22 +194,22 @@ def _outside(address: str) -> str:
 def verdict(one: Finding) -> str:
     """What the pairs of the session say; nothing where there was none."""
     session = one.evidence.confirmation
-    told = session.verdict
-    if told is None:
+    pair = session.verdict
+    if pair is None:
         return ""
     sides = [f"{each.name} (torch {each.torch})" for each in session.compared]
-    rebuilt = "yes: other packages may lie beside its PyTorch" if session.rebuilt else "no"
-    old, new = (_quantity(value, told.unit) for value in (told.old, told.new))
+    rebuilt = "yes: its other packages may differ" if session.rebuilt else "no"
+    old, new = (_quantity(value, pair.unit) for value in (pair.old, pair.new))
     pairs = {
         "old": ", ".join(each for each in (old, *sides[:1]) if each),
         "new": ", ".join(each for each in (new, *sides[1:2]) if each),
-        "pairs of processes": told.pairs,
-        "interval": _interval(told),
-        "confidence": wording.percent(told.confidence) if told.confidence else None,
-        "smallest change it could see": None if told.smallest is None else percent(told.smallest).lstrip("+"),
+        "pairs of processes": pair.pairs,
+        "interval": _interval(pair),
+        "confidence": wording.percent(pair.confidence) if pair.confidence else None,
+        "smallest change it could see": None if pair.smallest is None else percent(pair.smallest).lstrip("+"),
         "a side was built anew": rebuilt,
     }
-    return markup.panels(markup.facts("Verdict of the session", verdict_word(told), pairs), kind="py-facts")
+    return markup.panels(markup.facts("Verdict of the session", verdict_word(pair), pairs), kind="py-facts")
 
 
 def changes(rows: Sequence[RunChange]) -> str:
@@ -276,9 +276,9 @@ def operators(difference: OperatorDifference) -> str:
     )
 
 
-def evidence_frame(told: Rows | Mapping[str, Any]) -> pd.DataFrame:
+def evidence_frame(evidence: Rows | Mapping[str, Any]) -> pd.DataFrame:
     """A part of the evidence for a CSV file, in ratios: rows, what has rows, or one row by itself."""
-    rows: Rows = told.get("rows") or [told] if isinstance(told, Mapping) else told
+    rows: Rows = evidence.get("rows") or [evidence] if isinstance(evidence, Mapping) else evidence
     return pd.DataFrame([as_ratios(row) for row in rows])
 
 
@@ -306,14 +306,14 @@ def versions(one: Finding) -> str:
 def _change(one: Finding) -> str:
     # Only what was measured again is good or bad news.
     tone = _TONES.get(one.direction, "quiet") if one.state == "confirmed" else "quiet"
-    told = interval(one.change, one.low, one.high)
-    return f'<span class="py-{tone}">{escape(told)}</span><small>{escape(one.direction)}</small>'
+    text = interval(one.change, one.low, one.high)
+    return f'<span class="py-{tone}">{escape(text)}</span><small>{escape(one.direction)}</small>'
 
 
 def _shape(one: Finding) -> str:
     detected = one.evidence.detected
-    beside = "seen beside the baseline's own move" if detected and detected.relative else ""
-    return "; ".join(part for part in (f"a {one.shape}", beside, stricter(detected)) if part)
+    relative = "relative to the baseline, which moved as well" if detected and detected.relative else ""
+    return "; ".join(part for part in (f"a {one.shape}", relative, stricter(detected)) if part)
 
 
 def _marks(one: Finding, now: datetime) -> list[str]:

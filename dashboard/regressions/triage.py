@@ -1,4 +1,4 @@
-"""What people say of a finding, and a form to say it in."""
+"""The triage log of a finding, and the form for a new entry."""
 
 from datetime import UTC, datetime, time, timedelta
 from urllib.parse import urlsplit
@@ -13,10 +13,10 @@ from records.findings import Finding
 
 #: What can be done, as it is written in the log, and as a person reads it.
 _ACTIONS = {
-    "acknowledge": "Acknowledge: somebody looks after it",
+    "acknowledge": "Acknowledge: a person is working on it",
     "expected": "Expected: known and accepted",
     "fixed": "Fixed: opens again should it return",
-    "mute": "Mute: tell nothing of it until a day",
+    "mute": "Mute: do not report it before a day",
     "note": "Note",
     "link": "Link to an issue",
 }
@@ -26,15 +26,15 @@ _WEEKS = 2
 
 
 def section(url: str, one: Finding) -> None:
-    """A form that writes into the log; for those who may not, or where this database takes none, why."""
+    """A form that writes into the log; for readers without the right, or a read-only database, the reason."""
     if refused := reader.triage_refused():
         st.caption(parts.plain(refused))
         return
     if refused := load.triage_refused(url):
-        st.caption(parts.plain(f"Nobody can triage from here. {refused}"))
+        st.caption(parts.plain(f"Triage is not possible from this page. {refused}"))
         return
-    somebody = reader.current()
-    name = somebody.name if somebody else ""
+    person = reader.current()
+    name = person.name if person else ""
     # Outside of the form: what is asked for depends on it.
     action = st.selectbox(
         "What", list(_ACTIONS), format_func=lambda name: _ACTIONS[name], key="triage-action"
@@ -55,7 +55,7 @@ def section(url: str, one: Finding) -> None:
     except NotAllowed as refusal:
         st.warning(parts.plain(str(refusal)))
         return
-    # The first page tells of it too, and whoever comes from here would find it as it was.
+    # The first page shows it too, and would still have the old state.
     overview.recent_findings.clear()
     st.rerun()
 

@@ -1,4 +1,4 @@
-"""What a machine could tell when a run was made, and what not and why: a run's facts as tables."""
+"""The telemetry of a machine when a run was made, and what was absent and why: a run's facts as tables."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -14,9 +14,9 @@ FACT = "telemetry"
 
 def tables(run: Run) -> str:
     """Present and absent capabilities of every device, each with how or why; empty for a run without."""
-    told = _facts(run)
+    facts = _facts(run)
     parts: list[str] = []
-    probe = _probe(told)
+    probe = _probe(facts)
     if probe is not None:
         driver = f" · driver {probe.driver}, CUDA {probe.cuda}" if probe.driver else ""
         if probe.absent:
@@ -26,7 +26,7 @@ def tables(run: Run) -> str:
             name = f"GPU {gpu.index}: {gpu.name}"
             parts.append(f'<h3 class="py-place">{escape(name)} · {escape(gpu.uuid + part + driver)}</h3>')
             parts.append(_table(name, gpu.capabilities))
-    if kernel := _kernel(told):
+    if kernel := _kernel(facts):
         parts.append('<h3 class="py-place">CPUs and processes</h3>')
         parts.append(_table("CPUs and processes", kernel))
     return "".join(parts)
@@ -34,21 +34,21 @@ def tables(run: Run) -> str:
 
 def listed(run: Run) -> list[tuple[str, str, str]]:
     """Every capability of every device: whose, which, and `present` or `absent` with how or why."""
-    told = _facts(run)
-    probe = _probe(told)
+    facts = _facts(run)
+    probe = _probe(facts)
     gpus = [(f"GPU {gpu.index}: {gpu.name}", gpu.capabilities) for gpu in probe.gpus] if probe else []
     return [
         (whose, _spelled(each), f"{'present' if each.present else 'absent'}: {each.detail}")
-        for whose, own in [*gpus, ("CPUs and processes", _kernel(told))]
+        for whose, own in [*gpus, ("CPUs and processes", _kernel(facts))]
         for each in own
     ]
 
 
 def absent(run: Run) -> list[str]:
-    """What the machine of a run cannot tell, each as one line with its reason."""
-    told = _facts(run)
+    """The absent telemetry of a run's machine, each as one line with its reason."""
+    facts = _facts(run)
     lines: list[str] = []
-    probe = _probe(told)
+    probe = _probe(facts)
     if probe is not None:
         lines += [f"No GPU is read: {probe.absent}."] if probe.absent else []
         lines += [
@@ -57,35 +57,35 @@ def absent(run: Run) -> list[str]:
             for each in gpu.capabilities
             if not each.present
         ]
-    lines += [f"No {_spelled(each)} ({each.detail})." for each in _kernel(told) if not each.present]
+    lines += [f"No {_spelled(each)} ({each.detail})." for each in _kernel(facts) if not each.present]
     # Eight GPUs of one kind say the same eight times.
     return list(dict.fromkeys(lines))
 
 
 def present(run: Run) -> list[str]:
-    """What the machine of a run can tell, by name; GPUs of one kind say it once."""
-    told = _facts(run)
-    probe = _probe(told)
+    """The telemetry of a run's machine, by name; GPUs of one kind are listed once."""
+    facts = _facts(run)
+    probe = _probe(facts)
     gpus = [each for gpu in probe.gpus for each in gpu.capabilities] if probe is not None else []
-    return list(dict.fromkeys(_spelled(each) for each in (*gpus, *_kernel(told)) if each.present))
+    return list(dict.fromkeys(_spelled(each) for each in (*gpus, *_kernel(facts)) if each.present))
 
 
 def _facts(run: Run) -> Mapping[str, Any]:
-    told = run.facts.get(FACT)
-    return told if isinstance(told, Mapping) else {}
+    facts = run.facts.get(FACT)
+    return facts if isinstance(facts, Mapping) else {}
 
 
-def _probe(told: Mapping[str, Any]) -> Probe | None:
+def _probe(capabilities: Mapping[str, Any]) -> Probe | None:
     # Another version may have written it: what cannot be read is not shown.
     try:
-        return Probe.from_body(told["gpu"])
+        return Probe.from_body(capabilities["gpu"])
     except (KeyError, TypeError, AttributeError):
         return None
 
 
-def _kernel(told: Mapping[str, Any]) -> list[Capability]:
+def _kernel(capabilities: Mapping[str, Any]) -> list[Capability]:
     try:
-        return [Capability(**each) for each in told["cpu"]]
+        return [Capability(**each) for each in capabilities["cpu"]]
     except (KeyError, TypeError):
         return []
 

@@ -1,4 +1,4 @@
-"""What the techniques of a run bring: tables beside the absolute numbers, and the frame of the CSV file."""
+"""The gains of a run's techniques: tables next to the absolute numbers, and the frame of the CSV file."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -103,13 +103,13 @@ def scaling(run: Run, measured: Sequence[Measurement], found: Gains) -> str:
 
 
 def claims(claimed: Claimed, named: Callable[[str, str], str]) -> str:
-    """What the field claims beside what was measured; `named` is the HTML of a case and environment."""
+    """Published claims next to measurements; `named` is the HTML of a case and environment."""
     rows: list[tuple[str, ...]] = []
     for claim, measured in claimed.items():
         # As in the table of measurements, what rows have in common stands in the first of them.
         about = (_statement(claim), _claimed(claim))
-        for case, environment, here in measured:
-            rows.append((*about, *_measured(claim, here), named(case, environment)))
+        for case, environment, measurement in measured:
+            rows.append((*about, *_measured(claim, measurement), named(case, environment)))
             about = ("", "")
     columns = [
         ("Claim", False),
@@ -140,14 +140,14 @@ def claims_frame(claimed: Claimed, run: Run | None = None) -> pd.DataFrame:
             "case": case,
             **({"torch": versions.get(environment, environment)} if run else {}),
             "environment": environment,
-            "measured": here.point,
-            "low": here.low,
-            "high": here.high,
-            "n": here.n,
-            "reason": here.reason,
+            "measured": measurement.point,
+            "low": measurement.low,
+            "high": measurement.high,
+            "n": measurement.n,
+            "reason": measurement.reason,
         }
         for claim, measured in claimed.items()
-        for case, environment, here in measured
+        for case, environment, measurement in measured
     ]
     return pd.DataFrame(rows)
 
@@ -212,14 +212,14 @@ def _claimed(claim: Claim) -> str:
     return escape(" to ".join(wording.claimed(claim.kind, claim.metric, value) for value in ends))
 
 
-def _measured(claim: Claim, here: ClaimMeasurement) -> tuple[str, str, str]:
-    if here.point is None:
-        return wording.NONE, f'<span class="py-reason">{escape(here.reason)}</span>', wording.NONE
-    point = f"<strong>{escape(wording.claimed(claim.kind, claim.metric, here.point))}</strong>"
-    if here.low is None or here.high is None:
-        return point, wording.NONE, str(here.n)
-    ends = (wording.claimed(claim.kind, claim.metric, value) for value in (here.low, here.high))
-    return point, escape(" to ".join(ends)), str(here.n)
+def _measured(claim: Claim, measurement: ClaimMeasurement) -> tuple[str, str, str]:
+    if measurement.point is None:
+        return wording.NONE, f'<span class="py-reason">{escape(measurement.reason)}</span>', wording.NONE
+    point = f"<strong>{escape(wording.claimed(claim.kind, claim.metric, measurement.point))}</strong>"
+    if measurement.low is None or measurement.high is None:
+        return point, wording.NONE, str(measurement.n)
+    ends = (wording.claimed(claim.kind, claim.metric, value) for value in (measurement.low, measurement.high))
+    return point, escape(" to ".join(ends)), str(measurement.n)
 
 
 def _statement(claim: Claim) -> str:

@@ -19,7 +19,7 @@ _ENDING = ".json.gz"
 def trace_file(data_dir: Path, run: str, name: object) -> Path | None:
     """The trace called `name` in the folder of `run`; None when it is not there, or would lie outside of it.
 
-    Both come from the database, and so perhaps from a journal that somebody else wrote.
+    Both come from the database, and so perhaps from a journal of another source.
     """
     if not isinstance(name, str) or not name.endswith(_ENDING):
         return None

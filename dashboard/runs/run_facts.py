@@ -1,4 +1,4 @@
-"""All that a run knows of itself: of its machine, environments and preset; as panels and as a CSV file."""
+"""The facts of a run: its machine, environments and preset, as panels and as a CSV file."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from dashboard.runs import capabilities
 from records.kinds import RunSource
 from records.runs import Run
 
-#: What has a place of its own: what the machine could tell, and what an upgrade is judged by.
+#: Facts that are shown elsewhere: the telemetry of the machine, and what an upgrade is judged by.
 _ELSEWHERE = (capabilities.FACT, COMPARED, DECIDED)
 
 _LARGEST = 2**63 - 1
@@ -22,13 +22,13 @@ _LARGEST = 2**63 - 1
 def section(run: Run) -> None:
     """The command that made a run, and all it knows of itself."""
     parts.heading("Facts", lambda: frame(run), f"facts-{run.id}.csv")
-    # Of what a script submitted the command tells nothing that anybody could type again.
+    # The command of a submitted run cannot be typed again.
     if run.source == RunSource.MEASURED or run.source == RunSource.IMPORTED:
         parts.code(run.command)
     parts.html(panels(run))
-    if told := capabilities.tables(run):
-        with st.expander("What this machine could tell of GPUs and CPUs, and what not"):
-            parts.html(told)
+    if tables_html := capabilities.tables(run):
+        with st.expander("Telemetry of GPUs and CPUs: available and missing"):
+            parts.html(tables_html)
 
 
 def panels(run: Run) -> str:
@@ -37,15 +37,15 @@ def panels(run: Run) -> str:
 
 
 def frame(run: Run) -> pd.DataFrame:
-    """Every fact in a row, what the machine could tell among them, for CSV."""
-    told: list[tuple[str, str, str, object]] = [
+    """Every fact in a row, the telemetry of the machine among them, for CSV."""
+    rows: list[tuple[str, str, str, object]] = [
         (of.lower(), called, name, _whole(value))
         for of, called, facts in _about(run)
         for name, value in markup.named(facts)
     ]
-    told += [("capability", *each) for each in capabilities.listed(run)]
+    rows += [("capability", *each) for each in capabilities.listed(run)]
     # As they are: a column of another kind would round a number, or make one of a missing one.
-    return pd.DataFrame(told, columns=["of", "called", "fact", "value"], dtype=object)
+    return pd.DataFrame(rows, columns=["of", "called", "fact", "value"], dtype=object)
 
 
 def _whole(value: object) -> object:

@@ -1,10 +1,10 @@
-"""What can go wrong with the dashboard's server.
+"""The errors of the dashboard's server.
 
 * DashboardError
   * PortBusy            something else listens there already
   * AddressUnusable     this machine has no such address, or may not bind it
   * LoginUnusable       what a login needs is not installed
-  * NotAllowed          somebody wants to do what is not theirs to do
+  * NotAllowed          the reader may not do that
 """
 
 
@@ -21,8 +21,8 @@ class AddressUnusable(DashboardError):
 
 
 class LoginUnusable(DashboardError):
-    """A login was asked for that needs what is not installed."""
+    """The configured login needs a package that is not installed."""
 
 
 class NotAllowed(DashboardError):
-    """Somebody wants to do what is not theirs to do."""
+    """The reader may not do that."""

@@ -1,4 +1,4 @@
-"""What a Prometheus server may ask: what succeeded when, what waits, what failed, who is there."""
+"""Metrics for Prometheus: last successes, waiting tasks, failures, and live schedulers."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from db.queue.queries import schedulers
 #: The text format of Prometheus, version 0.0.4.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-#: Told as 0 where there is none: a rule on a time series that is missing never fires.
+#: Exported as 0 where there is none: a rule on a time series that is missing never fires.
 _TASK_STATES = ("waiting", "running", "done", "failed", "lost", "cancelled")
 
 Labels = Mapping[str, str]

@@ -18,10 +18,10 @@ from dashboard.server.errors import AddressUnusable, LoginUnusable, PortBusy
 def serve(host: str, port: int, names: Sequence[str] = (), rules: AccessRules | None = None) -> None:
     """Serve the dashboard on `host` (an address or a name) and `port` until SIGINT or SIGTERM.
 
-    Port 0 takes any free one. `names` are the names by which browsers call it, beside that in the rules'
-    `url`; with none, a server that listens beyond this machine goes by any. Without `rules` nobody logs in.
-    Prints one line with the URL when ready. Raises PortBusy, AddressUnusable or LoginUnusable before anything
-    is served.
+    Port 0 takes any free one. `names` are the names by which browsers call it, besides that in the rules'
+    `url`; with none, a server that listens beyond this machine goes by any. Without `rules` there is no
+    login. Prints one line with the URL when ready. Raises PortBusy, AddressUnusable or LoginUnusable before
+    anything is served.
     """
     rules = rules or AccessRules()
     if rules.login == "oidc" and find_spec("authlib") is None:
@@ -99,6 +99,6 @@ def is_loopback(host: str) -> bool:
 
 
 def _url_host(host: str) -> str:
-    # Nobody can open 0.0.0.0 or ::, which mean every address of this machine.
+    # A browser cannot open 0.0.0.0 or ::, which mean every address of this machine.
     shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{shown}]" if ":" in shown else shown

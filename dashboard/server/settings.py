@@ -1,4 +1,4 @@
-"""What the dashboard is told from outside."""
+"""Settings that the dashboard's process gets from the command."""
 
 import json
 import os

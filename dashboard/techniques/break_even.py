@@ -86,15 +86,15 @@ def advice(cases: Sequence[TechniqueResult]) -> list[str]:
 
 
 def _advice(cases: Sequence[TechniqueResult]) -> str:
-    """What the pairs that nobody disturbed say, and which modes have others."""
+    """The result of the undisturbed pairs, and which modes have disturbed ones."""
     quiet, noisy = ([case for case in cases if _disturbed(case) == which] for which in (False, True))
-    told = [_settled(quiet)] if quiet else []
+    sentences = [_settled(quiet)] if quiet else []
     if noisy:
-        told.append(
+        sentences.append(
             f"{_several(noisy)}: others took part of a core, so that may be anything; measure again when the "
             "machine is quiet."
         )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 def _disturbed(case: TechniqueResult) -> bool:
@@ -110,9 +110,9 @@ def _settled(cases: Sequence[TechniqueResult]) -> str:
     for case in faster:
         by_run.setdefault(case.run, []).append(case)
     # Machines drift between runs: steps and seconds of two of them make no order.
-    together = max(by_run.values(), key=len)
-    apart = [case for case in faster if case not in together]
-    return _of_one_run(together) + (_apart(apart) if apart else "")
+    largest = max(by_run.values(), key=len)
+    apart = [case for case in faster if case not in largest]
+    return _of_one_run(largest) + (_apart(apart) if apart else "")
 
 
 def _of_one_run(faster: Sequence[TechniqueResult]) -> str:
@@ -123,13 +123,13 @@ def _of_one_run(faster: Sequence[TechniqueResult]) -> str:
         return f"{_named(best)}. How long it compiles is not known."
     soonest, paid = min(timed, key=lambda each: each[1].steps)
     steps = in_words(paid.steps)
-    told = (
+    text = (
         f"eager for fewer than {steps} steps ({wording.duration(paid.seconds)} of eager work), then "
         f"{_named(soonest)}: by then it has won back {_seconds(soonest)} of compiling."
     )
     if (warm := of(soonest, WARM)) is not None:
-        told += f" With a filled cache {in_words(warm.steps)} are enough."
-    return told + (_and_the_best(soonest, best) if best is not soonest else "")
+        text += f" With a filled cache {in_words(warm.steps)} are enough."
+    return text + (_and_the_best(soonest, best) if best is not soonest else "")
 
 
 def _apart(cases: Sequence[TechniqueResult]) -> str:
@@ -142,7 +142,7 @@ def _and_the_best(soonest: TechniqueResult, best: TechniqueResult) -> str:
     """What the fastest adds to the one that pays first."""
     name = categories.technique(best.key)
     if _low(best) <= _high(soonest):
-        return f" {name} ({_interval(best)}) cannot be told apart from it by these pairs."
+        return f" {name} ({_interval(best)}) cannot be distinguished from it by these pairs."
     if COLD not in best.own:
         return f" {_named(best)} is faster; how long it compiles is not known."
     steps = overtakes(soonest, best)

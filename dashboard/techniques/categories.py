@@ -1,4 +1,4 @@
-"""The subjects that techniques fall under, told by what a case changes about its workload."""
+"""The subjects of techniques, by what a case changes about its workload."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from runner.worker.case_key import CaseKey
 
 Subject = Literal["compile", "precision", "graphs", "pinning", "scaling", "others", "together"]
 
-#: The axes of each subject; a case of two subjects is of neither, for nobody could say which of them it was.
+#: The axes of each subject; a case of two subjects is of neither, for the effect could not be assigned.
 _AXES: dict[Subject, frozenset[str]] = {
     "compile": frozenset({"compile", "dynamic"}),
     "precision": frozenset({"precision"}),

@@ -135,7 +135,7 @@ def standing(found: Gain) -> tuple[str, str, wording.Tone]:
     less_is_better = found.kind in ("memory", "size")
     words = ("more", "less") if less_is_better else ("faster", "slower")
     if found.kind == "efficiency":
-        # 100 % is the most anybody hopes for, so to lie below it is no failure.
+        # 100 % is the ideal, so to lie below it is no failure.
         return "", "of ideal", "quiet"
     if found.low > 1:
         return "▲", words[0], "bad" if less_is_better else "good"

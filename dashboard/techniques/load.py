@@ -1,4 +1,4 @@
-"""What the Techniques page asks: where techniques were measured, and what the newest runs there say.
+"""The queries of the Techniques page: where techniques were measured, and the newest runs there.
 
 `url` is the database's. All functions raise `db.errors.DatabaseError`.
 """
@@ -19,8 +19,8 @@ from records.kinds import RunSource
 from records.runs import Run
 from records.series import MeasurementConditions, SeriesPoint
 
-#: The metric that every case of ours has, and that tells where techniques were measured.
-TOLD_BY = "latency_floor"
+#: The metric that every case of ours has: where it has points, techniques were measured.
+METRIC = "latency_floor"
 #: Of each case so many points are looked at: the newest runs may have measured it without its baseline, as
 #: an upgrade does.
 POINTS_OF_A_CASE = 8
@@ -37,14 +37,14 @@ _readings_kept = st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
 @_kept
 def places(url: str) -> list[MeasurementConditions]:
     """Where Pyrometer itself measured techniques, the newest first."""
-    found = coverage.places(opened(url), TOLD_BY, techniques=True)
+    found = coverage.places(opened(url), METRIC, techniques=True)
     return [place for place in found if place.source == RunSource.MEASURED]
 
 
 @_kept
 def versions(url: str, hardware: str, preset: str) -> list[str]:
     """The PyTorch versions of which techniques were measured there, newest version first."""
-    found = releases.measured_versions(opened(url), TOLD_BY, hardware, preset, techniques=True)
+    found = releases.measured_versions(opened(url), METRIC, hardware, preset, techniques=True)
     return sorted(found, key=frames.version_order, reverse=True)
 
 
@@ -53,7 +53,7 @@ def points(url: str, hardware: str, preset: str, version: str) -> list[SeriesPoi
     """The newest points of cases under a technique, newest run first."""
     found = releases.points_of_version(
         opened(url),
-        TOLD_BY,
+        METRIC,
         version,
         hardware=hardware,
         preset=preset,
@@ -89,20 +89,20 @@ def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> Newes
     cases: dict[str, set[str]] = {}
     for point in newest_first:
         cases.setdefault(point.run, set()).add(point.case)
-    untold = {point.case for point in newest_first}
+    missing = {point.case for point in newest_first}
     found: list[TechniqueRun] = []
     unread: list[str] = []
     for run_id, measured in cases.items():
-        if not untold & measured:
+        if not missing & measured:
             continue
         if len(found) == MOST_RUNS:
             unread.append(run_id)
         elif (reading := _reading(url, run_id, version)) is not None:
             found.append(reading)
-            untold -= {one.case for one in reading.brought if one.settles}
-    left = untold & {case for run_id in unread for case in cases[run_id]}
+            missing -= {one.case for one in reading.brought if one.settles}
+    left = missing & {case for run_id in unread for case in cases[run_id]}
     many = Counter(point.case for point in newest_first)
-    cut = {case for case in untold - left if many[case] >= POINTS_OF_A_CASE}
+    cut = {case for case in missing - left if many[case] >= POINTS_OF_A_CASE}
     return Newest(found, tuple(unread), frozenset(left), frozenset(cut))
 
 
@@ -110,7 +110,7 @@ def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> Newes
 def newest_with_ratios(
     url: str, hardware: str = "", preset: str = "", version: str = "", but: Where | None = None
 ) -> Where | None:
-    """Where the newest run was made that tells a ratio; None if a few looks find none.
+    """Where the newest run with a ratio was made; None if a few looks find none.
 
     Of all places and versions, or of a hardware, a preset (fingerprints) and a PyTorch version; empty leaves
     nothing out. With `but` another place or version than that.
@@ -131,7 +131,7 @@ def newest_with_ratios(
 
 
 def _place_with_ratios(url: str, run_id: str, version: str, but: Where | None) -> Where | None:
-    """Where a run was made if it tells a ratio under a version, or any of its own, the candidate first."""
+    """Where a run was made if it has a ratio under a version, or any of its own, the candidate first."""
     record = load.run(url, run_id)
     if record is None:
         return None
@@ -142,18 +142,18 @@ def _place_with_ratios(url: str, run_id: str, version: str, but: Where | None) -
         if not each.torch_version or not wanted or where == but:
             continue
         reading = _reading(url, run_id, each.torch_version)
-        if reading is not None and reading.tells:
+        if reading is not None and reading.has_ratio:
             return where
     return None
 
 
-def with_ratios(url: str, here: Where, *, elsewhere: bool) -> Where | None:
-    """Where runs tell ratios, `here` too unless it is to be `elsewhere`; None if a few looks find none.
+def with_ratios(url: str, place: Where, *, elsewhere: bool) -> Where | None:
+    """Where runs have ratios, `place` too unless it is to be `elsewhere`; None if a few looks find none.
 
     The same hardware and preset come first, then the same hardware; of what is as near, the newest run.
     """
-    but = here if elsewhere else None
-    near = (here.hardware, here.preset), (here.hardware, ""), ("", "")
+    but = place if elsewhere else None
+    near = (place.hardware, place.preset), (place.hardware, ""), ("", "")
     return next(
         (where for each in near if (where := newest_with_ratios(url, *each, but=but)) is not None), None
     )

@@ -1,4 +1,4 @@
-"""What one run says of techniques: each case beside its baseline, with its gains and what it cost."""
+"""The techniques in one run: each case with its baseline, its gains and its cost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from analysis.claims_check import findings
 from analysis.comparison.case_results import BROKEN, side
 from analysis.speedups import ALONE, Gain, gains, refused
 from dashboard.runs.gains import Claimed
-from records.outcomes import Measurement, Outcome
+from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
 from runner.suites.references import baselines, claims_for
 from runner.worker.case_key import CaseKey, CaseKeyError
@@ -52,7 +52,7 @@ class TechniqueResult:
         return gain if gain is not None and gain.ratio is not None else None
 
     @property
-    def tells(self) -> bool:
+    def has_ratio(self) -> bool:
         """Whether it has a ratio of any kind: what was measured without its baseline has none."""
         return any(gain.ratio is not None for gain in self.gains.values())
 
@@ -67,7 +67,7 @@ class TechniqueResult:
 
         What ended well without a partner says nothing of that, nor what was skipped, lost or contended.
         """
-        return self.tells or self.refused or (self.failed is not None and self.failed[0] in BROKEN)
+        return self.has_ratio or self.refused or (self.failed is not None and self.failed[0] in BROKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,9 @@ class TechniqueRun:
     """What a run says of techniques in one of its environments.
 
     `metrics` are those of every case, under a technique or not; `on_cpu` says that it measured a CPU, which
-    only what ended well tells. `spoilt` are the cases that nothing may be compared with, for a replicate was
-    wrong or ran something else (see `analysis.speedups.refused`). `unreached` are the replicates that a run
-    planned and has not come to, which one that is complete never will.
+    only cases that ended well count. `spoilt` are the cases that nothing may be compared with, for a
+    replicate was wrong or ran something else (see `analysis.speedups.refused`). `unreached` are the
+    replicates that a run planned and has not come to, which one that is complete never will.
     """
 
     run: str
@@ -93,9 +93,9 @@ class TechniqueRun:
     unreached: int = 0
 
     @property
-    def tells(self) -> bool:
+    def has_ratio(self) -> bool:
         """Whether it has a ratio of any case."""
-        return any(one.tells for one in self.brought)
+        return any(one.has_ratio for one in self.brought)
 
 
 def environment_of(run: Run, version: str) -> str | None:
@@ -114,7 +114,7 @@ def read(
     environment = environment_of(run, version)
     own = [outcome for outcome in outcomes if outcome.environment == environment]
     found = gains(own, baselines)
-    devices = [outcome.facts.get("device") for outcome in own if outcome.status == "ok"]
+    devices = [outcome.facts.get("device") for outcome in own if outcome.status == OutcomeStatus.OK]
     metrics: dict[str, dict[str, Measurement]] = {}
     for each in measurements:
         if each.environment == environment:
@@ -152,7 +152,7 @@ def best_of(readings: Sequence[TechniqueRun]) -> list[TechniqueResult]:
         for one in reading.brought:
             known = found.get(one.case)
             # What ended well since is not broken any more.
-            if known is None or (not known.settles and (one.tells or (known.failed and one.settles))):
+            if known is None or (not known.settles and (one.has_ratio or (known.failed and one.settles))):
                 found[one.case] = one
     return list(found.values())
 
@@ -170,7 +170,7 @@ def eager_of(readings: Sequence[TechniqueRun]) -> list[TechniqueResult]:
 
 
 def claims_of(readings: Sequence[TechniqueRun], shown: Sequence[TechniqueResult]) -> Claimed:
-    """The claims, each case's finding from the reading that speaks for the case elsewhere on the page."""
+    """The claims, each with the reading that represents its case elsewhere on the page."""
     speaks = {one.case: one.run for one in shown}
     found: dict[Any, list[tuple[str, str, Any]]] = {}
     for reading in readings:
@@ -201,7 +201,7 @@ def _brought(
 ) -> TechniqueResult:
     mine = replicates[case]
     kinds = {gain.kind: gain for gain in own}
-    well = [outcome for outcome in mine if outcome.status == "ok"]
+    well = [outcome for outcome in mine if outcome.status == OutcomeStatus.OK]
     base = metrics.get(kinds["speed-up"].against, {}) if "speed-up" in kinds else {}
     return TechniqueResult(
         case=case,
@@ -221,7 +221,7 @@ def _brought(
 def _failed(replicates: Sequence[Outcome]) -> tuple[str, str] | None:
     """How a case ended that did not end well, and why; with how many replicates where not all ended so."""
     ended = side([(each.status, each.reason) for each in replicates])
-    if ended.status == "ok":
+    if ended.status == OutcomeStatus.OK:
         return None
     alike = [each.reason for each in replicates if each.status == ended.status]
     return ended.status, ended.reason if len(alike) < len(replicates) else alike[0]

@@ -53,8 +53,8 @@ def _ended(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -
         return "the reasons stand below"
     if lost := sum(case.lost for case in cases):
         return f"{wording.plural(lost, 'replicate')} did not end well"
-    told = {case.run for case in cases}
-    unreached = sum(each.unreached for each in readings if each.run in told)
+    runs = {case.run for case in cases}
+    unreached = sum(each.unreached for each in readings if each.run in runs)
     return f"all that were reached ended well, {unreached:,} were not" if unreached else "all ended well"
 
 
@@ -76,7 +76,7 @@ _PLAIN = (columns.CASE, _FLOOR, _RATE, metric("latency_p99"), columns.RUN)
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """One section: which cases are in it, and what is told of each; `name` is part of the CSV file's name."""
+    """One section: which cases are in it, and the columns of each; `name` is part of the CSV file's name."""
 
     name: str
     title: str
@@ -87,7 +87,7 @@ class _Section:
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What all sections are about: a PyTorch version, and whether one run alone speaks."""
+    """The subject of all sections: a PyTorch version, and whether all is from one run."""
 
     version: str
     one_run: bool
@@ -181,7 +181,7 @@ _SECTIONS = (
     _Section(
         "together",
         "Techniques together",
-        "Each against eager fp32: what one of them adds to the other, this does not tell.",
+        "Each against eager fp32: what one of them adds to the other is not measured here.",
         _on("together"),
         (*_FIRST, metric("compile_cold"), _MEMORY, _SIZE, metric("error"), columns.RUN),
     ),
@@ -248,13 +248,13 @@ def not_read(chosen: Techniques, newest: Newest) -> None:
         return
     parts.caption(
         f"The newest {MOST_RUNS} runs are read. {wording.plural(len(newest.runs), 'older run')} measured "
-        f"{wording.plural(len(newest.cases), 'case')} of which these tell no ratio."
+        f"{wording.plural(len(newest.cases), 'case')} without a ratio in these runs."
     )
     parts.html(f"<p>{markup.link(chosen.of_runs(newest.runs), 'The next older runs →')}</p>")
 
 
 def runs(readings: Sequence[TechniqueRun], cases: Sequence[TechniqueResult], now: datetime) -> str:
-    """Which runs speak, of what and since when."""
+    """Which runs the page shows, of what and since when."""
     rows = [
         f"{markup.link(links.run(each.run), each.run)} <span>{escape(_of_run(each, cases, now))}</span>"
         for each in readings
@@ -267,10 +267,10 @@ def runs(readings: Sequence[TechniqueRun], cases: Sequence[TechniqueResult], now
 
 def _of_run(reading: TechniqueRun, cases: Sequence[TechniqueResult], now: datetime) -> str:
     many = sum(case.run == reading.run for case in cases)
-    told = f"suite {reading.suite}, {wording.ago(reading.started_at, now)}"
+    text = f"suite {reading.suite}, {wording.ago(reading.started_at, now)}"
     if reading.state != "complete":
-        told += f", {reading.state}, {wording.plural(reading.unreached, 'replicate')} not reached"
-    return f"{told}: {wording.plural(many, 'case')}"
+        text += f", {reading.state}, {wording.plural(reading.unreached, 'replicate')} not reached"
+    return f"{text}: {wording.plural(many, 'case')}"
 
 
 def _speed_ups(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun], about: _About) -> None:
@@ -282,25 +282,25 @@ def _speed_ups(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun
         _no_ratio(cases, readings)
         return
     drawn = frames.drawn(timed)
-    told = (
+    about_chart = (
         "Speed-up over eager fp32 of the same workload, median of n pairs with its 95 % interval, higher is "
         "better. ▲ faster, ▼ slower: the interval leaves out 1×; ~ unclear: it holds 1×; ? there is none, as "
         "for one pair."
     )
     if any(categories.several_ranks(case.key) for case in cases):
-        told += " Several ranks, which are more hardware, stand below under Scaling."
+        about_chart += " Several ranks, which are more hardware, stand below under Scaling."
     if len(drawn) < len(timed):
-        told += f" Drawn are the {len(drawn)} furthest from 1× of {len(timed)}; the CSV file has all."
+        about_chart += f" Drawn are the {len(drawn)} furthest from 1× of {len(timed)}; the CSV file has all."
     rows = frames.speed_ups(drawn)
     records = rows.to_dict("records")
     if any(row["low"] < row["from"] or row["high"] > row["to"] for row in records):
-        told += " Intervals that reach far beyond all ratios are cut; the table has their ends."
+        about_chart += " Intervals that reach far beyond all ratios are cut; the table has their ends."
     if any(row["disturbed"] for row in records):
-        told += (
+        about_chart += (
             " *: in some pair other programs took part of a core; such a ratio may be anything: measure "
             "again when the machine is quiet."
         )
-    parts.caption(told)
+    parts.caption(about_chart)
     said = [f"{row['label']} {row['text']} {row['standing']}" for row in records]
     alt = f"Speed-up of {wording.plural(len(drawn), 'case')} over eager fp32: {'; '.join(said)}"
     dark = st.context.theme.type == "dark"
@@ -339,8 +339,8 @@ def _cuda_graphs(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueR
         parts.caption(_why_no_graphs(readings))
         return
     if eager:
-        told = (columns.CASE, metric("launch_bound"), _FLOOR, columns.RUN)
-        table = _tabular("How launch-bound eager steps are", told, eager, about)
+        column_names = (columns.CASE, metric("launch_bound"), _FLOOR, columns.RUN)
+        table = _tabular("How launch-bound eager steps are", column_names, eager, about)
         parts.heading(table.label, table, "techniques-launch-bound.csv")
         parts.caption("The share of a step in which no kernel ran: the most that a CUDA graph could save.")
         parts.table(table)
@@ -376,10 +376,12 @@ def _scaling(cases: Sequence[TechniqueResult], about: _About) -> None:
         points=curves.points,
         ideal=frames.ideal(curves),
     )
-    told = "Dashed: ideal, twice the ranks do twice the items. Bars: 95 % interval, up to twice the point."
+    about_chart = (
+        "Dashed: ideal, twice the ranks do twice the items. Bars: 95 % interval, up to twice the point."
+    )
     if len(curves.names) < curves.lines:
-        told += f" Drawn are {len(curves.names)} ways of {curves.lines}; the table has all."
-    parts.caption(told)
+        about_chart += f" Drawn are {len(curves.names)} ways of {curves.lines}; the table has all."
+    parts.caption(about_chart)
 
 
 def _batches(readings: Sequence[TechniqueRun]) -> None:

@@ -1,4 +1,4 @@
-"""What the Techniques page shows: read from its address, written back to it."""
+"""The view of the Techniques page: read from its address, written back to it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -109,32 +109,36 @@ def techniques(
 ) -> tuple[Techniques, TechniqueChoices, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
 
-    What `query` leaves open is as in the run that it names, or as in the newest one that tells a ratio.
+    What `query` leaves open is as in the run that it names, or as in the newest one with a ratio.
     """
     complaints: list[str] = []
     wanted = last(query, "run") or NEWEST
-    asked = [] if wanted == NEWEST else wanted.split(_AND)
-    names = asked[:_NAMED_RUNS]
-    if len(names) < len(asked):
-        complaints.append(f"The address names {len(asked):,} runs; the first {_NAMED_RUNS} count.")
+    named_runs = [] if wanted == NEWEST else wanted.split(_AND)
+    names = named_runs[:_NAMED_RUNS]
+    if len(names) < len(named_runs):
+        complaints.append(f"The address names {len(named_runs):,} runs; the first {_NAMED_RUNS} count.")
     runs = {name: ask.run(name) for name in names}
     known = {name: run if run and run.source == RunSource.MEASURED else None for name, run in runs.items()}
     first = next((run for run in known.values() if run is not None), None)
-    told = None if first is not None else _opening_place(query, places, ask)
-    home = _home(first, told, places)
+    opening_place = None if first is not None else _opening_place(query, places, ask)
+    home = _home(first, opening_place, places)
 
     hardware = {place.hardware: place.hardware_label for place in places}
     chosen_hardware = pick_fingerprint(query, "hardware", hardware, home.hardware, complaints)
-    there = [place for place in places if place.hardware == chosen_hardware]
-    presets = {place.preset: place.preset_name for place in there}
-    used = home.preset if home in there else there[0].preset
+    other_place = [place for place in places if place.hardware == chosen_hardware]
+    presets = {place.preset: place.preset_name for place in other_place}
+    used = home.preset if home in other_place else other_place[0].preset
     chosen_preset = pick_fingerprint(query, "preset", presets, used, complaints)
 
     versions = ask.versions(chosen_hardware, chosen_preset)
-    place = next(place for place in there if place.preset == chosen_preset)
+    place = next(place for place in other_place if place.preset == chosen_preset)
     opening = _candidate(first or ask.run(place.run), versions)
-    if told is not None and told[:2] == (chosen_hardware, chosen_preset) and told.version in versions:
-        opening = told.version
+    if (
+        opening_place is not None
+        and opening_place[:2] == (chosen_hardware, chosen_preset)
+        and opening_place.version in versions
+    ):
+        opening = opening_place.version
     version = pick_version(query, "version", versions, opening, complaints)
 
     points = ask.points(chosen_hardware, chosen_preset, version)
@@ -151,22 +155,24 @@ def techniques(
     return chosen, offer, complaints
 
 
-def elsewhere(here: Where, there: Where, places: Sequence[MeasurementConditions]) -> str:
+def elsewhere(chosen_place: Where, other_place: Where, places: Sequence[MeasurementConditions]) -> str:
     """Where other runs are, in words: always of which PyTorch, and what else differs from `here`."""
-    told: list[str] = []
+    parts: list[str] = []
     hardware = distinct({place.hardware: place.hardware_label for place in places})
-    if there.hardware != here.hardware:
-        told.append(f"on {hardware[there.hardware]}")
+    if other_place.hardware != chosen_place.hardware:
+        parts.append(f"on {hardware[other_place.hardware]}")
     names = {place.preset: place.preset_name for place in places}
-    if names[there.preset] != names[here.preset]:
-        told.append(f"under preset {names[there.preset]}")
-    elif there.hardware == here.hardware and there.preset != here.preset:
-        told.append(f"under preset {distinct(names)[there.preset]}")
-    return f"{' '.join(told)} with torch {there.version}" if told else f"of torch {there.version}"
+    if names[other_place.preset] != names[chosen_place.preset]:
+        parts.append(f"under preset {names[other_place.preset]}")
+    elif other_place.hardware == chosen_place.hardware and other_place.preset != chosen_place.preset:
+        parts.append(f"under preset {distinct(names)[other_place.preset]}")
+    return (
+        f"{' '.join(parts)} with torch {other_place.version}" if parts else f"of torch {other_place.version}"
+    )
 
 
 def _opening_place(query: Query, places: Sequence[MeasurementConditions], ask: Sources) -> Where | None:
-    """Where the newest run was made that tells a ratio under all that an address names of that."""
+    """Where the newest run was made that has a ratio under all that an address names of it."""
     hardware = named(last(query, "hardware") or "", {each.hardware: each.hardware_label for each in places})
     own = [each for each in places if hardware in (None, each.hardware)]
     preset = named(last(query, "preset") or "", {each.preset: each.preset_name for each in own})
@@ -174,10 +180,10 @@ def _opening_place(query: Query, places: Sequence[MeasurementConditions], ask: S
 
 
 def _home(
-    first: Run | None, told: Where | None, places: Sequence[MeasurementConditions]
+    first: Run | None, opening_place: Where | None, places: Sequence[MeasurementConditions]
 ) -> MeasurementConditions:
-    """Where a view opens: where the run that is named was made, or one that tells a ratio, or the newest."""
-    made = told[:2] if told is not None else ()
+    """Where a view opens: where the run that is named was made, or one with a ratio, or the newest."""
+    made = opening_place[:2] if opening_place is not None else ()
     if first is not None:
         made = first.machine.hardware.fingerprint, first.preset.fingerprint
     return next((place for place in places if (place.hardware, place.preset) == made), places[0])
@@ -204,6 +210,6 @@ def _runs(points: Sequence[SeriesPoint], kept: Sequence[str]) -> dict[str, str]:
     moments = {point.run: point.started_at for point in points}
     newest_first = sorted(moments, key=lambda run: moments[run], reverse=True)[:_OFFERED_RUNS]
     named = {run: f"{run}, {wording.utc(moments[run])}" for run in newest_first}
-    if kept and (together := _AND.join(kept)) not in named:
-        named[together] = f"{kept[0]} and {len(kept) - 1} more" if len(kept) > 1 else kept[0]
+    if kept and (joined := _AND.join(kept)) not in named:
+        named[joined] = f"{kept[0]} and {len(kept) - 1} more" if len(kept) > 1 else kept[0]
     return {NEWEST: "The newest of each case", **named}

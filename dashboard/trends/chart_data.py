@@ -25,7 +25,7 @@ from records.series import SeriesKey
 
 @dataclass(frozen=True, slots=True)
 class ChartData:
-    """What a view draws: its lines with the points of its tracks, and all that stands on and around them.
+    """The data of a view: its lines with the points of its tracks, and all marks on and around them.
 
     `tracks` are the labels of all tracks that the lines have, `drawn` of those that are drawn; both in the
     order in which tracks are numbered. `levels` are what lines are set against, None on an absolute scale.
@@ -61,18 +61,18 @@ def of_view(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> History:
 
 
 def settle(known: History, chosen: Trends) -> tuple[Trends, list[str]]:
-    """The view with what only its points can tell, and complaints: see `view.settled`."""
-    tracks = lines.in_order((track for line in known.lines for track in line.tracks), known.told)
+    """The view with the values that depend on its points, and complaints: see `view.settled`."""
+    tracks = lines.in_order((track for line in known.lines for track in line.tracks), known.tracks_of_place)
     return settled(
         chosen,
         tracks,
         [*lines.versions(known.lines), *lines.whole_versions(known.lines)],
-        lines.pinned(known.lines, known.told),
+        lines.pinned(known.lines, known.tracks_of_place),
         lines.runs(known.lines),
     )
 
 
-# Shared and not copied, as the history: nobody changes it.
+# Shared and not copied, as the history: it is never changed.
 @st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=64, show_spinner=False)
 def drawing(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Better) -> ChartData:
     """What a settled view draws, whichever point is opened; the lines must have a point."""
@@ -81,8 +81,8 @@ def drawing(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Bette
 
 def of(known: History, chosen: Trends, better: Better) -> ChartData:
     """What a settled view draws of a history."""
-    every = lines.in_order((track for line in known.lines for track in line.tracks), known.told)
-    labels = lines.labels(known.lines, every, known.told)
+    every = lines.in_order((track for line in known.lines for track in line.tracks), known.tracks_of_place)
+    labels = lines.labels(known.lines, every, known.tracks_of_place)
     kept = set(chosen.tracks) or _opening(known, chosen.axis, every)
     shown = tuple(line.within(kept) for line in known.lines)
     tracks = {track: label for track, label in labels.items() if track in kept}
@@ -93,12 +93,16 @@ def of(known: History, chosen: Trends, better: Better) -> ChartData:
     moved = [
         *moves.found(shown, known.findings),
         # By themselves versions stand in an order that is none of time.
-        *(() if along_versions else moves.seen(shown, known.findings, known.told, known.borders, better)),
+        *(
+            ()
+            if along_versions
+            else moves.seen(shown, known.findings, known.tracks_of_place, known.borders, better)
+        ),
     ]
     stepped = (
         ()
         if along_versions
-        else marks.steps(shown, known.changes, moves.levels(shown, known.told, known.borders))
+        else marks.steps(shown, known.changes, moves.levels(shown, known.tracks_of_place, known.borders))
     )
     marked = marks.moves(moved, chosen.axis, points, levels) if len(points) else pd.DataFrame()
     look = replace(
@@ -137,12 +141,12 @@ def _opening(known: History, axis: Axis, every: Sequence[str]) -> set[str]:
     """
     if axis == "version":
         return set(every)
-    scheduled = lines.scheduled(known.lines, known.told) or set(every)
+    scheduled = lines.scheduled(known.lines, known.tracks_of_place) or set(every)
     newest: dict[str, datetime] = {}
     for line in known.lines:
         for point, track in zip(line.points, line.tracks, strict=True):
             newest[track] = max(newest.get(track, point.started_at), point.started_at)
-    # No more than can be told apart.
+    # No more than can be distinguished.
     return set(sorted(scheduled, key=lambda track: newest[track], reverse=True)[:MAX_TRACKS])
 
 
@@ -160,7 +164,7 @@ class TrendsData:
     drawn: ChartData
 
 
-def asked(url: str, query: Query) -> TrendsData | None:
+def load_trends(url: str, query: Query) -> TrendsData | None:
     """What the page of this query shows; None where there is nothing to draw."""
     keys = load.series_keys(url)
     if not keys:

@@ -117,7 +117,7 @@ def _lines(unit: str, lines: int, x: alt.X, style: TrendStyle, only: str) -> lis
     span: dict[str, Any] = {**shared, "y": _values(style, "smallest", only), "y2": style.field("largest")}
     points = alt.Chart(alt.NamedData(_points_of(only)))
     line = points.mark_line(strokeWidth=1.6 if style.bars else 1.1)
-    # Names for thousands of them take as long as all the rest, and nobody has them read out: the chart has
+    # Names for thousands of them take as long as all the rest, and they are not read out: the chart has
     # one itself, and a table has the points.
     dot = points.mark_point(filled=True, size=60 if style.bars else 8, opacity=1, aria=style.bars)
     shapes = alt.Scale(domain=letters, range=_SHAPES[:lines])
@@ -140,7 +140,7 @@ def _lines(unit: str, lines: int, x: alt.X, style: TrendStyle, only: str) -> lis
 
 
 def _zero() -> alt.Chart:
-    """Where a line stands at what it is set against."""
+    """The line of the baseline, at 0 %."""
     return once().mark_rule(color=QUIET, opacity=0.8).encode(y=alt.YDatum(0))
 
 

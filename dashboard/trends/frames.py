@@ -26,7 +26,7 @@ _LABEL_ROOM = 0.007
 _ONE_SCALE = 3
 #: Between the first and the last version at one moment.
 _SPAN = " … "
-#: Within less than this, dates alone do not tell points apart.
+#: Within less than this, dates alone do not distinguish points.
 _DATES_SUFFICE = timedelta(days=3)
 #: Above this many points a bar at every point is noise, and the band alone says the range.
 _MAX_BARS = 120
@@ -162,7 +162,7 @@ def _share(value: float, level: float | None) -> float | None:
 
 
 def _by_date(line: TrendLine, tracks: Mapping[str, str]) -> list[Row]:
-    """The rows of a line, track by track: what hangs together stands together."""
+    """The rows of a line, track by track: connected points are adjacent."""
     rows: list[Row] = []
     for number, (track, label) in enumerate(tracks.items(), 1):
         rows += [{**row(line, point), "track": number, "name": label} for point in line.of_track(track)]
@@ -179,7 +179,7 @@ def _by_version(line: TrendLine, places: Mapping[str, int]) -> list[Row]:
         newest = row(line, group[-1])
         if len(group) > 1:
             # The interval of one point is none of all of them.
-            newest |= {"interval": wording.NONE, "run": _told(group)}
+            newest |= {"interval": wording.NONE, "run": _run_names(group)}
         rows.append(
             {
                 **newest,
@@ -193,7 +193,7 @@ def _by_version(line: TrendLine, places: Mapping[str, int]) -> list[Row]:
     return rows
 
 
-def _told(group: Sequence[SeriesPoint]) -> str:
+def _run_names(group: Sequence[SeriesPoint]) -> str:
     """Which runs have the points of a version, oldest first; one may have several, an environment each."""
     many, newest = len({point.run for point in group}), group[-1].run
     if many == 1:
@@ -202,7 +202,7 @@ def _told(group: Sequence[SeriesPoint]) -> str:
 
 
 def row(line: TrendLine, point: SeriesPoint) -> Row:
-    """One point as the chart draws it along dates; `track` is 1 where nothing else is said."""
+    """One point as the chart draws it along dates; `track` is 1 by default."""
     known = point.low is not None and point.high is not None
     return {
         "x": point.started_at,
@@ -223,7 +223,7 @@ def row(line: TrendLine, point: SeriesPoint) -> Row:
 
 
 def against(own: Row, level: float) -> Row:
-    """A row with what the relative chart draws beside what was measured."""
+    """A row with the values of the relative chart and the measured ones."""
     return {**own, **{f"{name}_share": own[name] / level - 1 for name in ("point", "smallest", "largest")}}
 
 

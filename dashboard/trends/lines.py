@@ -1,4 +1,4 @@
-"""Series as lines of a chart: which points hang together, and what they are set against."""
+"""Series as lines of a chart: which points are connected, and the baseline they are compared with."""
 
 import math
 from collections import Counter, defaultdict
@@ -12,7 +12,7 @@ from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
 from records.series import MeasuredFor, SeriesKey, SeriesPoint
 
-#: The track of what no schedule measured and nobody measured again: one environment after the other.
+#: The track of manual runs of environments that were measured once: one environment after the other.
 OTHER = "other"
 #: After the name of an environment that a schedule's track has too: sessions and single runs of it.
 SINGLE = ", single runs"
@@ -20,7 +20,7 @@ SINGLE = ", single runs"
 #: A run with one of its environments, by id and fingerprint: what a point of any series was measured in.
 Place = tuple[str, str]
 #: By place, whom it was measured for.
-Told = Mapping[Place, MeasuredFor]
+PlaceTracks = Mapping[Place, MeasuredFor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def place_of(point: SeriesPoint) -> Place:
 
 
 def lines(
-    keys: Sequence[SeriesKey], points: Mapping[SeriesKey, Sequence[SeriesPoint]], told: Told
+    keys: Sequence[SeriesKey], points: Mapping[SeriesKey, Sequence[SeriesPoint]], tracks_of_place: PlaceTracks
 ) -> list[TrendLine]:
     """A line for each of `keys`, lettered in their order; one without points has none."""
     by_hardware: dict[str, list[SeriesPoint]] = defaultdict(list)
@@ -63,7 +63,7 @@ def lines(
         by_hardware[key.hardware] += points.get(key, ())
     tracks: dict[Place, str] = {}
     for own in by_hardware.values():
-        tracks |= tracks_of(own, told)
+        tracks |= tracks_of(own, tracks_of_place)
     found: list[TrendLine] = []
     for number, key in enumerate(keys):
         own = tuple(sorted(points.get(key, ()), key=lambda point: point.started_at))
@@ -72,25 +72,25 @@ def lines(
     return found
 
 
-def tracks_of(points: Iterable[SeriesPoint], told: Told) -> dict[Place, str]:
+def tracks_of(points: Iterable[SeriesPoint], tracks_of_place: PlaceTracks) -> dict[Place, str]:
     """The tracks of what was measured on one hardware: points of one track hang together along dates.
 
     A schedule says itself which track it measures. Of what was measured by hand an environment is a track of
-    its own where another one was measured in between, or beside it as its candidate: otherwise the line would
-    go to and fro between the two. All others follow one after the other and are one track.
+    its own where another one was measured in between, or in one session as its candidate: otherwise the line
+    would go to and fro between the two. All others follow one after the other and are one track.
     """
     places = {place_of(point): point for point in sorted(points, key=lambda point: point.started_at)}
     by_hand = [
-        told[place]
+        tracks_of_place[place]
         for place, point in places.items()
-        # What has no PyTorch, as the canary, is the same beside whichever environment.
-        if place in told and not told[place].track and point.torch_version
+        # What has no PyTorch, as the canary, is the same with every environment.
+        if place in tracks_of_place and not tracks_of_place[place].track and point.torch_version
     ]
     apart = _apart(by_hand)
-    taken = {each.track for each in told.values() if each.track}
+    taken = {each.track for each in tracks_of_place.values() if each.track}
     found: dict[Place, str] = {}
     for place in places:
-        about = told.get(place)
+        about = tracks_of_place.get(place)
         if about is None:
             found[place] = OTHER
         elif about.track:
@@ -103,18 +103,18 @@ def tracks_of(points: Iterable[SeriesPoint], told: Told) -> dict[Place, str]:
     return found
 
 
-def scheduled(drawn: Iterable[TrendLine], told: Told) -> set[str]:
+def scheduled(drawn: Iterable[TrendLine], tracks_of_place: PlaceTracks) -> set[str]:
     """The tracks that a schedule measures: nightlies, their pinned baseline. The others are single runs."""
     return {
         track
         for line in drawn
         for point, track in zip(line.points, line.tracks, strict=True)
-        if (about := told.get(place_of(point))) is not None and about.track == track
+        if (about := tracks_of_place.get(place_of(point))) is not None and about.track == track
     }
 
 
 def _apart(by_hand: Sequence[MeasuredFor]) -> set[str]:
-    """The environments, by name, that come back after another one or were measured beside their candidate."""
+    """The environments, by name, that return after another one or share a session with their candidate."""
     ends: dict[str, tuple[int, int]] = {}
     for number, each in enumerate(by_hand):
         ends[each.name] = (ends.get(each.name, (number, 0))[0], number)
@@ -123,16 +123,16 @@ def _apart(by_hand: Sequence[MeasuredFor]) -> set[str]:
     return recurring | {each.name for each in by_hand if not each.last}
 
 
-def in_order(tracks: Iterable[str], told: Told) -> list[str]:
+def in_order(tracks: Iterable[str], tracks_of_place: PlaceTracks) -> list[str]:
     """Tracks as they are numbered: what is followed first, then pinned baselines, then the rest."""
-    pinned = {each.baseline for each in told.values() if each.baseline}
+    pinned = {each.baseline for each in tracks_of_place.values() if each.baseline}
     return sorted(set(tracks), key=lambda name: (name == OTHER, name in pinned, name))
 
 
-def labels(drawn: Iterable[TrendLine], tracks: Sequence[str], told: Told) -> dict[str, str]:
+def labels(drawn: Iterable[TrendLine], tracks: Sequence[str], tracks_of_place: PlaceTracks) -> dict[str, str]:
     """What tracks are called; the one of all others by the name of its environment if there is just one."""
     places = {place_of(point) for line in drawn for point in line.of_track(OTHER)}
-    names = {told[place].name for place in places if place in told}
+    names = {tracks_of_place[place].name for place in places if place in tracks_of_place}
     name = next(iter(names)) if len(names) == 1 else ""
     # What a schedule follows has that name already.
     other = name if name and name not in tracks else "other runs"
@@ -179,15 +179,15 @@ def runs(drawn: Iterable[TrendLine]) -> list[str]:
     return list({point.run: None for line in drawn for point in line.points})
 
 
-def pinned(drawn: Sequence[TrendLine], told: Told) -> str:
-    """What lines are set against unless somebody says otherwise; empty where there are no points.
+def pinned(drawn: Sequence[TrendLine], tracks_of_place: PlaceTracks) -> str:
+    """The default baseline of lines; empty where there are no points.
 
     The version of the schedule's pinned baseline that was measured last, else the oldest version shown, else
     the oldest run. Versions are named as in `baselines`.
     """
     points = sorted((p for line in drawn for p in line.points), key=lambda point: point.started_at)
-    tracks = {each.baseline for each in told.values() if each.baseline}
-    of_baseline = [p for p in points if p.torch_version and _track(told, p) in tracks]
+    tracks = {each.baseline for each in tracks_of_place.values() if each.baseline}
+    of_baseline = [p for p in points if p.torch_version and _track(tracks_of_place, p) in tracks]
     with_version = [p for p in points if p.torch_version]
     found = of_baseline[-1:] or with_version[:1]
     if found:
@@ -195,8 +195,8 @@ def pinned(drawn: Sequence[TrendLine], told: Told) -> str:
     return points[0].run if points else ""
 
 
-def _track(told: Told, point: SeriesPoint) -> str | None:
-    about = told.get(place_of(point))
+def _track(tracks_of_place: PlaceTracks, point: SeriesPoint) -> str | None:
+    about = tracks_of_place.get(place_of(point))
     return about.track or None if about else None
 
 

@@ -1,4 +1,4 @@
-"""What the Trends page knows: the points of its lines and what is told of them, kept for a few seconds.
+"""The data of the Trends page: the points of its lines and the facts of their runs, kept for a few seconds.
 
 All of it raises `db.errors.DatabaseError`, which `app.py` turns into one sentence.
 """
@@ -13,7 +13,7 @@ import streamlit as st
 from analysis.detection.default_watched_metrics import judged_by
 from dashboard.components import load
 from dashboard.server.database import opened
-from dashboard.trends.lines import Place, Told, TrendLine, lines, place_of
+from dashboard.trends.lines import Place, PlaceTracks, TrendLine, lines, place_of
 from dashboard.trends.moves import Borders, border
 from db.findings import store as findings
 from db.runs import history as measured_history
@@ -37,7 +37,7 @@ class History:
     """
 
     lines: tuple[TrendLine, ...]
-    told: Told
+    tracks_of_place: PlaceTracks
     findings: tuple[Finding, ...]
     changes: Mapping[Place, Sequence[RunChange]]
     of_line: Mapping[tuple[str, Place], Sequence[RunChange]]
@@ -45,13 +45,13 @@ class History:
     @property
     def borders(self) -> Borders:
         """Before which points of each line a segment starts."""
-        return {point for point, told in self.of_line.items() if border(told)}
+        return {point for point, changes in self.of_line.items() if border(changes)}
 
 
-# Shared and not copied: nobody changes it, and copying two thousand points takes as long as reading them.
+# Shared and not copied: it is never changed, and copying two thousand points takes as long as reading them.
 @st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=64, show_spinner=False)
 def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
-    """The newest points of some series, up to so many of each, with what is told of them."""
+    """The newest points of some series, up to so many of each, with the facts of their runs."""
     database = opened(url)
     by_hardware: dict[str, list[SeriesKey]] = defaultdict(list)
     for key in keys:
@@ -63,10 +63,12 @@ def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
         for point in series_queries.series(database, own, newest=newest):
             by_case[point.case].append(point)
     runs = {point.run for each in points.values() for point in each}
-    told = {(each.run, each.environment): each for each in measured_history.measured_for(database, runs)}
-    drawn = tuple(lines(keys, points, told))
+    measured_for = {
+        (each.run, each.environment): each for each in measured_history.measured_for(database, runs)
+    }
+    drawn = tuple(lines(keys, points, measured_for))
     judged = tuple(findings.findings_of_series(database, [*keys, *_judged_by(keys)]))
-    return History(drawn, told, judged, *_changes(url, drawn))
+    return History(drawn, measured_for, judged, *_changes(url, drawn))
 
 
 def _judged_by(keys: Sequence[SeriesKey]) -> list[SeriesKey]:
@@ -83,18 +85,21 @@ def _changes(
     They are asked for apart: a case that missed the night of a change has it before its next point.
     """
     own = {line.letter: _along([line]) for line in drawn}
-    together = _along(drawn)
-    every = tuple(dict.fromkeys([*together, *(each for some in own.values() for each in some)]))
-    found = dict(zip(every, _asked(url, every), strict=True))
+    all_lines = _along(drawn)
+    every = tuple(dict.fromkeys([*all_lines, *(each for some in own.values() for each in some)]))
+    found = dict(zip(every, _query_changes(url, every), strict=True))
     changes = {
-        place: told for along in together for place, told in zip(along, found[along], strict=True) if told
+        place: changes_there
+        for along in all_lines
+        for place, changes_there in zip(along, found[along], strict=True)
+        if changes_there
     }
     of_line = {
-        (letter, place): told
+        (letter, place): changes_there
         for letter, some in own.items()
         for along in some
-        for place, told in zip(along, found[along], strict=True)
-        if told
+        for place, changes_there in zip(along, found[along], strict=True)
+        if changes_there
     }
     return changes, of_line
 
@@ -104,7 +109,7 @@ def _along(drawn: Sequence[TrendLine]) -> list[_Along]:
     found: dict[tuple[str, str, str, bool], dict[Place, SeriesPoint]] = defaultdict(dict)
     for line in drawn:
         for point, track in zip(line.points, line.tracks, strict=True):
-            # The canary has an environment of its own beside that of each run.
+            # The canary has an environment of its own in each run.
             apart = line.key.hardware, track, point.machine, point.environment_kind == EnvironmentKind.CANARY
             found[apart][place_of(point)] = point
     return [
@@ -114,6 +119,6 @@ def _along(drawn: Sequence[TrendLine]) -> list[_Along]:
 
 
 @lru_cache(maxsize=64)
-def _asked(url: str, every: tuple[_Along, ...]) -> list[list[list[RunChange]]]:
+def _query_changes(url: str, every: tuple[_Along, ...]) -> list[list[list[RunChange]]]:
     """For each history, what changed before each place. What a run was measured in never changes."""
-    return run_changes.changes_beside(opened(url), every)
+    return run_changes.changes_around(opened(url), every)

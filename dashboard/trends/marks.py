@@ -1,4 +1,4 @@
-"""What stands on and around the lines of a trend, as DataFrames for the chart and for CSV files."""
+"""The marks on and around the lines of a trend, as DataFrames for the chart and for CSV files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from records.series import SeriesPoint
 from reports.text.finding_text import interval
 from reports.text.numbers import percent
 
-#: What changes with PyTorch itself, which the rules of versions tell.
+#: Changes that come with PyTorch itself, which the version rules show.
 _PYTORCH = ("torch", "torch_git", "build_digest")
-#: So many changes before one point are told in a tooltip.
-_TOLD = 4
+#: So many changes before one point are listed in a tooltip.
+_LISTED = 4
 #: The sign of a move that is not settled.
 _SIGNS: Mapping[str, str] = {"candidate": "?", "confirming": "?", "unclear": "?", "machine": "!"}
 
@@ -41,9 +41,9 @@ class TrackChange:
     levels: tuple[LevelShift, ...] = ()
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """In a few words."""
-        some = [f"{each.name} {each.before or '–'} → {each.after or '–'}" for each in self.changes[:_TOLD]]
+        some = [f"{each.name} {each.before or '–'} → {each.after or '–'}" for each in self.changes[:_LISTED]]
         more = len(self.changes) - len(some)
         return "; ".join(some) + (f" and {more:,} more" if more else "")
 
@@ -57,7 +57,7 @@ def sign(move: Move) -> str:
 
 
 def tone(move: Move) -> wording.Tone:
-    """Only what was measured again is good or bad news."""
+    """Good or bad only for moves that were measured again."""
     if move.state == "confirmed":
         return "bad" if move.direction == "worse" else "good"
     return "quiet" if move.state == MOVED else "odd"
@@ -66,9 +66,9 @@ def tone(move: Move) -> wording.Tone:
 def what(move: Move) -> str:
     """A move in words: what it is called, by how much, and which way that is."""
     size = interval(move.change, move.low, move.high)
-    told = f"moved here by {size} (not confirmed)" if move.state == MOVED else f"{move.word}: {size}"
-    told = f"{told}, {move.direction}" if move.direction else told
-    return f"{told} ({_behind(move)})" if move.metric else told
+    text = f"moved here by {size} (not confirmed)" if move.state == MOVED else f"{move.word}: {size}"
+    text = f"{text}, {move.direction}" if move.direction else text
+    return f"{text} ({_behind(move)})" if move.metric else text
 
 
 def _behind(move: Move) -> str:
@@ -130,18 +130,18 @@ def steps(
 
 def ticks(items: Sequence[TrackChange]) -> pd.DataFrame:
     """The steps as the chart marks them; those of one moment and machine are one."""
-    together: dict[tuple[datetime, str], list[TrackChange]] = {}
+    by_moment: dict[tuple[datetime, str], list[TrackChange]] = {}
     for step in items:
-        together.setdefault((step.point.started_at, step.point.machine), []).append(step)
+        by_moment.setdefault((step.point.started_at, step.point.machine), []).append(step)
     rows = [
         {
             "x": moment,
-            "what": "; ".join(dict.fromkeys(step.told for step in own)),
+            "what": "; ".join(dict.fromkeys(step.text for step in own)),
             "where": f"{machine}, {own[0].hardware}",
             "measured": wording.utc(moment),
             "link": links.run(own[0].point.run),
         }
-        for (moment, machine), own in together.items()
+        for (moment, machine), own in by_moment.items()
     ]
     return pd.DataFrame(rows, columns=["x", "what", "where", "measured", "link"])
 

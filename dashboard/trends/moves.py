@@ -1,4 +1,4 @@
-"""Where lines moved: what the nights found, and what a line looks like that nobody watches."""
+"""Where lines moved: the findings of the nights, and level shifts of lines that are not watched."""
 
 import math
 from collections import defaultdict
@@ -11,7 +11,7 @@ from analysis.detection.crossings import crossings
 from analysis.detection.default_watched_metrics import WATCHED, history_rules, judged_by
 from analysis.detection.nights import Change, Rules
 from analysis.metrics import METRICS, Better
-from dashboard.trends.lines import Place, Told, TrendLine, place_of
+from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
 from records.findings import Finding
 from records.runs import RunChange
 from records.series import MeasuredFor, SeriesPoint
@@ -25,7 +25,7 @@ _STANDING = ("candidate", "confirming", "confirmed", "unclear", "machine")
 #: Kinds of change after which a segment starts, as in the nightly judging.
 _NOT_PYTORCHS = ("machine", "hardware", "harness", "preset")
 #: What is known of a point that no run of ours measured.
-_NOBODY = MeasuredFor("", "", "", last=False)
+_UNSCHEDULED = MeasuredFor("", "", "", last=False)
 #: A change that only the line itself shows.
 MOVED = "moved"
 #: A change of a line within so many points of a finding of the metric it follows from is that finding.
@@ -62,7 +62,7 @@ class Move:
 
 
 def found(drawn: Sequence[TrendLine], findings: Sequence[Finding]) -> list[Move]:
-    """The findings that stand in some lines, each at the point that it names; others are left out.
+    """The findings of some lines, each at the point that it names; others are left out.
 
     A line whose metric follows from a watched one has the findings of that one.
     """
@@ -118,11 +118,15 @@ def _judged_series(line: TrendLine) -> tuple[str, str, str, str]:
 
 
 def seen(
-    drawn: Sequence[TrendLine], findings: Sequence[Finding], told: Told, borders: Borders, better: Better
+    drawn: Sequence[TrendLine],
+    findings: Sequence[Finding],
+    tracks_of_place: PlaceTracks,
+    borders: Borders,
+    better: Better,
 ) -> list[Move]:
     """The steps and drifts of lines that no schedule watches, machine by machine; none is confirmed.
 
-    What a finding of the metric behind a line tells is not told again.
+    A move that a finding of the line's metric covers is not listed again.
     """
     watched = {(*_series(one), one.track) for one in findings}
     moves: list[Move] = []
@@ -131,7 +135,9 @@ def seen(
         own = _own_series(line)
         judged = [one for one in findings if _series(one) == _judged_series(line)]
         for track in dict.fromkeys(line.tracks):
-            if (*own, track) in watched or (key.metric in WATCHED and _scheduled(line, track, told)):
+            if (*own, track) in watched or (
+                key.metric in WATCHED and _scheduled(line, track, tracks_of_place)
+            ):
                 continue
             for points in _by_machine(line.of_track(track)):
                 alone = _of_machine(line, track, points, borders, better)
@@ -155,7 +161,7 @@ def _found_there(move: Move, points: Sequence[SeriesPoint], judged: Sequence[Fin
 class LevelShift:
     """A line whose level moved by `change` (a log ratio) across a border before `point`, by so many `nights`.
 
-    Nothing judges it: no pinned baseline was measured beside it that would tell the machine's part.
+    Nothing judges it: no pinned baseline was measured that would show the machine's part.
     """
 
     line: TrendLine
@@ -165,13 +171,17 @@ class LevelShift:
     nights: int
 
 
-def levels(drawn: Sequence[TrendLine], told: Told, borders: Borders) -> list[LevelShift]:
+def levels(drawn: Sequence[TrendLine], tracks_of_place: PlaceTracks, borders: Borders) -> list[LevelShift]:
     """What the levels of lines did across borders, where their schedule pins no baseline."""
     found: list[LevelShift] = []
     for line in drawn:
         for track in dict.fromkeys(line.tracks):
             for own in _by_machine(line.of_track(track)):
-                alone = [point for point in own if not (told.get(place_of(point)) or _NOBODY).baseline]
+                alone = [
+                    point
+                    for point in own
+                    if not (tracks_of_place.get(place_of(point)) or _UNSCHEDULED).baseline
+                ]
                 begins = [(line.letter, place_of(point)) in borders for point in alone]
                 nights = _nights([point.point for point in alone], begins)
                 found += [
@@ -195,9 +205,9 @@ def border(changes: Collection[RunChange]) -> bool:
     return any(change.kind in _NOT_PYTORCHS for change in changes)
 
 
-def _scheduled(line: TrendLine, track: str, told: Told) -> bool:
+def _scheduled(line: TrendLine, track: str, tracks_of_place: PlaceTracks) -> bool:
     places = map(place_of, line.of_track(track))
-    return any(place in told and told[place].track == track for place in places)
+    return any(place in tracks_of_place and tracks_of_place[place].track == track for place in places)
 
 
 def _of_machine(

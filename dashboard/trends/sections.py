@@ -40,7 +40,7 @@ def choices(
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.several("Hardware", "hardware", offer.hardware, chosen, MAX_LINES)
         if len(drawn.tracks) > 1:
-            none = "the scheduled ones" if lines.scheduled(known.lines, known.told) else "all"
+            none = "the scheduled ones" if lines.scheduled(known.lines, known.tracks_of_place) else "all"
             parts.several(f"Tracks, none: {none}", "tracks", drawn.tracks, chosen, MAX_TRACKS)
 
 
@@ -54,7 +54,7 @@ def _baselines(chosen: Trends, drawn: Sequence[TrendLine]) -> dict[str, str]:
 def chart(
     chosen: Trends, known: Metric, drawn: ChartData, opened: Sequence[tuple[TrendLine, SeriesPoint]]
 ) -> None:
-    """The lines with all that stands on them, and how to read them."""
+    """The lines with all marks on them, and how to read them."""
     baseline = chosen.baseline if chosen.scale == "relative" else ""
     title = words.title(known, stacked=drawn.look.stacked, baseline=baseline)
     parts.heading(
@@ -89,8 +89,8 @@ def captions(chosen: Trends, metric: Metric, known: History, drawn: ChartData) -
     )
     if drawn.levels is not None:
         run = chosen.baseline in lines.runs(known.lines)
-        told = words.against(metric, chosen.baseline, drawn.levels, known.lines, run=run)
-        parts.caption(parts.plain(told))
+        sentences = words.against(metric, chosen.baseline, drawn.levels, known.lines, run=run)
+        parts.caption(parts.plain(sentences))
         if not run:
             _measured_in_turns(chosen, known, drawn)
     if chosen.axis == "date" and frames.at_one_moment(drawn.versions):
@@ -103,19 +103,19 @@ def captions(chosen: Trends, metric: Metric, known: History, drawn: ChartData) -
 
 def _left_out(known: History, drawn: ChartData) -> str:
     """Which tracks are not drawn unless they are chosen."""
-    scheduled = lines.scheduled(known.lines, known.told)
-    told: list[str] = []
+    scheduled = lines.scheduled(known.lines, known.tracks_of_place)
+    sentences: list[str] = []
     if single := len(drawn.tracks) - len(scheduled) if scheduled else 0:
         tracks = wording.plural(single, "track")
-        told.append(
+        sentences.append(
             f"Not drawn: {tracks} of sessions that confirm findings, upgrades and single runs; any can be "
             "chosen above."
         )
     if (many := len(scheduled) or len(drawn.tracks)) > MAX_TRACKS:
-        told.append(
+        sentences.append(
             f"Of {many} tracks those {MAX_TRACKS} are drawn that were measured last; any can be chosen above."
         )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 def cut(chosen: Trends, known: History, many: int) -> None:
@@ -131,8 +131,8 @@ def cut(chosen: Trends, known: History, many: int) -> None:
         _other_points(chosen.after("points", "recent"), "Only the newest points →")
 
 
-def _other_points(other: Trends, told: str) -> None:
-    parts.html(f"<p>{markup.link(other.address, told)}</p>")
+def _other_points(other: Trends, text: str) -> None:
+    parts.html(f"<p>{markup.link(other.address, text)}</p>")
 
 
 def _newest(drawn: ChartData) -> SeriesPoint:
@@ -154,9 +154,9 @@ def _measured_in_turns(chosen: Trends, known: History, drawn: ChartData) -> None
     named = lines.baselines(known.lines)
     own = {each.letter: lines.build(each, chosen.baseline) for each in known.lines}[line.letter]
     ends = {"from": [named.get(own, chosen.baseline)], "to": [named[newest.torch_version]]}
-    asked = {**ends, "hardware": [line.key.hardware[: links.FINGERPRINT]]}
+    filters = {**ends, "hardware": [line.key.hardware[: links.FINGERPRINT]]}
     parts.html(
-        f"<p>{markup.link(links.upgrade(asked), 'Measured in turns: the upgrade between the two →')}</p>"
+        f"<p>{markup.link(links.upgrade(filters), 'Measured in turns: the upgrade between the two →')}</p>"
     )
 
 
@@ -173,7 +173,7 @@ def at(known: History, run: str) -> list[tables.Own]:
 def point(
     url: str, chosen: Trends, metric: Metric, known: History, drawn: ChartData, own: Sequence[tables.Own]
 ) -> None:
-    """One run's points: their numbers, what they may be set against, and what else had changed."""
+    """One run's points: their numbers, what they can be compared with, and what else had changed."""
     run = chosen.at
     shown = tuple(replace(line, points=(each,), tracks=(track,)) for each, line, track in own)
     parts.heading(
@@ -187,8 +187,8 @@ def point(
         before = _before(line, track, each)
         label = drawn.tracks[track] if len(drawn.tracks) > 1 else ""
         facts = tables.point_facts(line, each, metric, label, (drawn.levels or {}).get(line.letter))
-        beside = tables.change(each, before, metric) if before is not None else ""
-        parts.html(markup.panels(facts, beside, kind="py-point"))
+        change_html = tables.change(each, before, metric) if before is not None else ""
+        parts.html(markup.panels(facts, change_html, kind="py-point"))
         parts.html(tables.ways(each, before, chosen, observed=(each.case, each.environment) in observed))
         if before is not None:
             _against(known, before, each)
@@ -208,7 +208,7 @@ def _before(line: TrendLine, track: str, point: SeriesPoint) -> SeriesPoint | No
 
 
 def _against(known: History, before: SeriesPoint, point: SeriesPoint) -> None:
-    old, new = known.told.get(place_of(before)), known.told.get(place_of(point))
+    old, new = known.tracks_of_place.get(place_of(before)), known.tracks_of_place.get(place_of(point))
     command = words.comparison(old, new, before, point)
     # What a tool or a script measured no command of ours measures again.
     if command and {point.source, before.source} == {RunSource.MEASURED}:
@@ -266,12 +266,10 @@ def every_point(chosen: Trends, metric: Metric, drawn: ChartData) -> None:
 
 
 def canary(chosen: Trends, offer: TrendChoices) -> None:
-    """A link that sets the machine's own series beside the lines, where there is one and room for it."""
+    """A link that adds the machine's own series to the lines, where there is one and room for it."""
     own = [case for case in offer.cases if is_canary(case) and case not in chosen.cases]
     room = MAX_LINES // len(chosen.hardware) - len(chosen.cases)
     if not own or room < 1 or any(map(is_canary, chosen.cases)):
         return
-    beside = chosen.after("cases", (*chosen.cases, *own[:room]))
-    parts.html(
-        f"<p>{markup.link(beside.address, 'What did the machine itself do? Its canary beside it →')}</p>"
-    )
+    with_canary = chosen.after("cases", (*chosen.cases, *own[:room]))
+    parts.html(f"<p>{markup.link(with_canary.address, 'Add the canary of the machine →')}</p>")

@@ -17,15 +17,15 @@ from reports.text.numbers import percent
 
 #: Points and steps in sight; the CSV files have all. A hundred points take a tenth of a second to show.
 MOST_POINTS, MOST_STEPS = 50, 40
-#: So many changes of one step are told.
-_TOLD = 6
+#: So many changes of one step are listed.
+_LISTED = 6
 
 #: One point, the line and the track that it is of.
 Own = tuple[SeriesPoint, TrendLine, str]
 
 
 def legend(drawn: Sequence[TrendLine], tracks: Mapping[str, str]) -> str:
-    """What the letters and the dashes stand for; it wraps, and never cuts what tells two lines apart."""
+    """The meaning of the letters and the dashes; it wraps, and never cuts what distinguishes two lines."""
     several = len({line.key.hardware for line in drawn}) > 1
     entries = "".join(f"<li>{_key(line)}{_named(line, several)}</li>" for line in drawn)
     found = f'<ul class="py-legend">{entries}</ul>'
@@ -108,19 +108,19 @@ def points(
 
 def ways(point: SeriesPoint, before: SeriesPoint | None, chosen: Trends, *, observed: bool) -> str:
     """Where a point leads: its replicates with their samples, its run, what it may be set against."""
-    told = [
+    links_html = [
         markup.link(links.result(point.run, point.case, point.environment), "Samples and log →"),
         markup.link(links.run(point.run), "The whole run →"),
     ]
     if observed:
         # The page takes the first replicate that was observed.
         address = links.windows(point.run, point.case, point.environment)
-        told.append(markup.link(address, "Utilisation →"))
+        links_html.append(markup.link(address, "Utilisation →"))
     against = chosen.after("scale", "relative").after("baseline", point.run)
-    told.append(markup.link(against.address, "Set all against it →"))
+    links_html.append(markup.link(against.address, "Set all against it →"))
     if before is not None:
-        told.append(markup.link(chosen.after("at", before.run).address, "← The point before"))
-    return f"<p>{' · '.join(told)}</p>"
+        links_html.append(markup.link(chosen.after("at", before.run).address, "← The point before"))
+    return f"<p>{' · '.join(links_html)}</p>"
 
 
 def point_facts(line: TrendLine, point: SeriesPoint, known: Metric, track: str, level: float | None) -> str:
@@ -144,12 +144,12 @@ def point_facts(line: TrendLine, point: SeriesPoint, known: Metric, track: str, 
 
 
 def change(point: SeriesPoint, before: SeriesPoint, known: Metric) -> str:
-    """A card: a point against the one before it in its track, as far as their ranges tell."""
+    """A card: a point against the one before it in its track, with their ranges."""
     found = wording.change(point, before, known.better)
-    told = f"{wording.quantity(before.point, known.unit)} (n {before.n}) → "
-    told += f"{wording.quantity(point.point, known.unit)} (n {point.n}): {found.note}"
+    text = f"{wording.quantity(before.point, known.unit)} (n {before.n}) → "
+    text += f"{wording.quantity(point.point, known.unit)} (n {point.n}): {found.note}"
     value = f'<span class="py-{found.tone}">{escape(found.text)}</span>'
-    return markup.card("Against the point before", value, escape(told))
+    return markup.card("Against the point before", value, escape(text))
 
 
 def _headed(known: Metric) -> str:
@@ -165,15 +165,15 @@ def _key(line: TrendLine) -> str:
 
 
 def _change(move: Move) -> str:
-    told = interval(move.change, move.low, move.high)
-    return f'<span class="py-{marks.tone(move)}">{marks.sign(move)} {escape(told)}</span>'
+    text = interval(move.change, move.low, move.high)
+    return f'<span class="py-{marks.tone(move)}">{marks.sign(move)} {escape(text)}</span>'
 
 
 def _what(move: Move) -> str:
     moved = '<span class="py-quiet">moved here, not confirmed</span>'
-    told = moved if move.state == MOVED else markup.chip(move.word)
-    told += f"<small>{escape(move.direction)}</small>" if move.direction else ""
-    return told + (f"<small>{escape(METRICS[move.metric].title)}</small>" if move.metric else "")
+    text = moved if move.state == MOVED else markup.chip(move.word)
+    text += f"<small>{escape(move.direction)}</small>" if move.direction else ""
+    return text + (f"<small>{escape(METRICS[move.metric].title)}</small>" if move.metric else "")
 
 
 def _way(move: Move) -> str:
@@ -183,16 +183,16 @@ def _way(move: Move) -> str:
 
 
 def _changes(step: TrackChange) -> str:
-    told = [
+    lines = [
         f"{escape(each.name)}: {escape(each.before or wording.NONE)} → {escape(each.after or wording.NONE)}"
-        for each in step.changes[:_TOLD]
+        for each in step.changes[:_LISTED]
     ]
-    more = len(step.changes) - len(told)
-    told += [f"and {more:,} more"] if more > 0 else []
+    more = len(step.changes) - len(lines)
+    lines += [f"and {more:,} more"] if more > 0 else []
     if step.levels:
         moved = ", ".join(f"{one.line.letter} {percent(one.change)} ({_nights(one)})" for one in step.levels)
-        told.append(f"Levels across it: {escape(moved)}. Not judged: there is no baseline.")
-    return f'<span class="py-reason">{"<br>".join(told)}</span>'
+        lines.append(f"Levels across it: {escape(moved)}. Not judged: there is no baseline.")
+    return f'<span class="py-reason">{"<br>".join(lines)}</span>'
 
 
 def _nights(one: LevelShift) -> str:

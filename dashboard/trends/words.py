@@ -37,7 +37,7 @@ def about_moves(metric: str) -> str:
 
 ABOUT_STEPS = (
     "Grey ticks on the axis: something else than PyTorch's version differs from the run before on the same "
-    "machine and track. What changed together cannot be told apart by the line."
+    "machine and track. Changes at the same point cannot be separated by the line."
 )
 
 
@@ -54,7 +54,7 @@ def title(known: Metric, *, stacked: bool, baseline: str = "") -> str:
 
 def how_to_read(known: Metric, axis: Axis, teller: str = "", *, rules: bool = True) -> str:
     """The caption of a trend chart; what others measured is what their tool, the `teller`, says it is."""
-    said = f"as {teller} tells it" if teller else known.meaning
+    said = f"as {teller} reports it" if teller else known.meaning
     meaning = f" {known.title}: {said}." if said else ""
     if axis == "version":
         return (
@@ -62,8 +62,8 @@ def how_to_read(known: Metric, axis: Axis, teller: str = "", *, rules: bool = Tr
             + meaning
         )
     dashed = "Dashed upright: the PyTorch version changes." if rules else ""
-    told = "Point: median of one run's replicates. Bar and band: smallest to largest replicate."
-    return " ".join(part for part in (told, dashed) if part) + meaning
+    reading = "Point: median of one run's replicates. Bar and band: smallest to largest replicate."
+    return " ".join(part for part in (reading, dashed) if part) + meaning
 
 
 def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[TrendLine], *, run: bool) -> str:
@@ -80,29 +80,29 @@ def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[TrendL
     without = [line.letter for line in missing if not lines.measured(line, baseline)]
     nothing = [line.letter for line in missing if lines.measured(line, baseline)]
     of_which = "that run's point" if run else "the median over the points of its runs"
-    told = [f"0 % is {baseline}, {of_which}: {each}."] if each else []
+    sentences = [f"0 % is {baseline}, {of_which}: {each}."] if each else []
     if without:
         verb = "has" if len(without) == 1 else "have"
-        told.append(f"{', '.join(without)} {verb} nothing measured with {baseline} and cannot be drawn.")
+        sentences.append(f"{', '.join(without)} {verb} nothing measured with {baseline} and cannot be drawn.")
     if nothing:
         what = f"What {', '.join(nothing)} measured with {baseline}"
-        told.append(f"{what} is not above 0: there is no share of it to draw.")
-    told.append(
+        sentences.append(f"{what} is not above 0: there is no share of it to draw.")
+    sentences.append(
         "Points of different runs are set against each other, and machines drift between runs: a hint, not a "
         "verdict."
     )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 def _build(line: TrendLine, baseline: str) -> str:
-    """The build that speaks for a public version in a line that has several; empty where it has one."""
+    """The build that represents a public version in a line with several; empty where it has one."""
     several = [version for version in lines.whole_versions([line]) if public(version) == baseline]
     own = lines.build(line, baseline)
     return f" of {own}" if len(several) > 1 and own != baseline else ""
 
 
 def in_words(known: Metric, drawn: Sequence[TrendLine], tracks: int, baseline: str = "") -> str:
-    """What a trend chart shows, for those who cannot see it."""
+    """A trend chart in words, for screen readers."""
     many = sum(len(line.points) for line in drawn)
     names = "; ".join(dict.fromkeys(wording.case(line.key.case).text for line in drawn))
     where = ", ".join(dict.fromkeys(line.key.hardware_label for line in drawn))

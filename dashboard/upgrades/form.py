@@ -9,7 +9,7 @@ from dashboard.upgrades.rules import DECIDING, RuleChanges, number, per_cent, to
 from dashboard.upgrades.view import UpgradeView
 from reports.upgrade_report import JudgedUpgrade
 
-#: What the policy is called that somebody may write into pyrometer.toml.
+#: The name of the policy in the proposed text for pyrometer.toml.
 _NAME = "ours"
 #: Fields of the form, by their keys in the session.
 _METRIC, _THRESHOLD, _WEIGHTS, _MUST = (f"rules-{each}" for each in ("metric", "threshold", "weight", "must"))
@@ -65,16 +65,16 @@ def to_keep(chosen: UpgradeView, judged: JudgedUpgrade) -> None:
 
 
 def _judge(run: str, stored: Policy, metric: str, threshold: float) -> None:
-    """Write what was typed into the address; what cannot be meant is said by the page that it leads to.
+    """Write the typed values into the address; the page that it opens reports invalid ones.
 
     `metric` and `threshold` are those that stood in the form.
     """
     state = st.session_state
     typed = RuleChanges(str(state[_METRIC]), float(state[_THRESHOLD]))
     if typed.metric != metric and typed.threshold == threshold:
-        # It was that of another metric, and nobody has touched it.
+        # It was that of another metric, and was not edited.
         typed = RuleChanges(typed.metric)
-    query = UpgradeView(run, typed.beside(stored)).query()
+    query = UpgradeView(run, typed.differing_from(stored)).query()
     weights, must = _lines(str(state[_WEIGHTS])), _lines(str(state[_MUST]))
     if weights != _weights(stored):
         query["weight"] = weights or [""]

@@ -57,5 +57,5 @@ def missing(verdicts: Sequence[HardwareVerdict], known: Mapping[str, str]) -> li
 
 def _pair(one: Listed) -> tuple[str, ...]:
     old, new = released(one.old.torch_version), released(one.new.torch_version)
-    # One version against itself is told apart by what people call the two.
+    # One version against itself: the two are distinguished by their names.
     return (old, new, one.old.name, one.new.name) if old == new else (old, new)

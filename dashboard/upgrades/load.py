@@ -64,7 +64,7 @@ def comparison_of(run: Run) -> Comparison:
 def judged_by(url: str, run_id: str, stored: int, state: str, rules: RuleChanges) -> Report:
     """The page of a run by these rules; raises ValueError, a sentence, where it cannot be judged.
 
-    `stored`, how many of its outcomes there are, and `state` tell apart what is still being measured.
+    `stored`, how many of its outcomes there are, and `state` identify what is still being measured.
     """
     return report(*_judged(url, run_id, rules))
 
@@ -90,7 +90,7 @@ def _judged(url: str, run_id: str, rules: RuleChanges) -> tuple[Run, JudgedUpgra
         raise ValueError(f"Run {run_id} has just gone from the database.")
     comparison = comparison_of(run)
     if rules.changed:
-        # Whoever reads the report elsewhere sees no address.
+        # A reader of the exported report sees no address.
         run = replace(run, notes=(*run.notes, _REJUDGED))
     wanted = replace(comparison, policy=rules.applied(comparison.policy))
     outcomes = queries.outcomes_of_run(opened(url), run_id)

@@ -1,4 +1,4 @@
-"""What of an upgrade's policy an address changes: read from it, applied, written back and written as TOML."""
+"""Changes of an upgrade's policy in an address: read from it, applied, written back and written as TOML."""
 
 import json
 import math
@@ -64,7 +64,7 @@ class RuleChanges:
             must_not_regress=policy.must_not_regress if self.must is None else self.must,
         )
 
-    def beside(self, policy: Policy) -> "RuleChanges":
+    def differing_from(self, policy: Policy) -> "RuleChanges":
         """Without what the policy says itself."""
         metric = policy.metric if self.metric is None else self.metric
         same = self.threshold is not None and math.isclose(self.threshold, per_cent(policy, metric))
@@ -98,7 +98,7 @@ def settled(query: Query, policy: Policy) -> tuple[RuleChanges, list[str]]:
             complaints.append(f"{text[:1].upper()}{text[1:]}; judged is without it.")
         else:
             rules = changed
-    return rules.beside(policy), complaints
+    return rules.differing_from(policy), complaints
 
 
 def _metric(query: Query, rules: RuleChanges) -> RuleChanges:

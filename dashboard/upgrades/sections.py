@@ -17,7 +17,7 @@ from dashboard.components import links, markup
 from dashboard.components import wording as dashboard_wording
 from dashboard.upgrades import tables as page_tables
 from dashboard.upgrades.charts import IntervalStyle
-from dashboard.upgrades.tables import MOST_BESIDE, MOST_LISTED, MOST_ROWS
+from dashboard.upgrades.tables import MOST_LISTED, MOST_OTHERS, MOST_ROWS
 from records.runs import Run
 from reports import sentences, tables, wording
 from reports.forest import ForestAxis, axis_of
@@ -39,15 +39,15 @@ def drawn_cases(judged: JudgedUpgrade, rows: Sequence[Row], axis: ForestAxis) ->
             n=row.verdict.n,
             standing=row.standing,
             tone=row.tone,
-            told=row.summary,
+            summary=row.summary,
         )
         for row in rows
         if row.verdict and row.verdict.change is not None
     ]
     overall = judged.upgrade.overall
     if overall.change is not None:
-        told = f"geomean over {wording.plural(overall.cases, 'case')}"
-        found.append(_drawn_mean(axis, told, overall))
+        label = f"geomean over {wording.plural(overall.cases, 'case')}"
+        found.append(_drawn_mean(axis, label, overall))
     return _numbered(found)
 
 
@@ -61,7 +61,7 @@ def drawn_means(judged: JudgedUpgrade, names: Sequence[str], axis: ForestAxis) -
 
 def _drawn_mean(axis: ForestAxis, label: str, mean: Geomean) -> dict[str, object]:
     ends = (mean.change, mean.low, mean.high)
-    return _drawn(axis, label, "geomean", ends, n=mean.pairs, standing="mean", tone="quiet", told=label)
+    return _drawn(axis, label, "geomean", ends, n=mean.pairs, standing="mean", tone="quiet", summary=label)
 
 
 def _drawn(
@@ -73,9 +73,9 @@ def _drawn(
     n: int,
     standing: str,
     tone: str,
-    told: str,
+    summary: str,
 ) -> dict[str, object]:
-    """One line of the chart: what lies beyond its axis is drawn at the edge, and told as it is."""
+    """One line of the chart: what lies beyond its axis is drawn at the edge, with its true value as text."""
     change, low, high = ends
     inside = [None if end is None else max(-axis.limit, min(axis.limit, end)) for end in ends]
     interval = wording.interval(low, high)
@@ -89,7 +89,7 @@ def _drawn(
         "high": inside[2],
         "beyond": any(end is not None and abs(end) > axis.limit for end in ends),
         "text": f"{percent(change)} [{interval}], n {n}",
-        "told": told,
+        "told": summary,
         "interval": interval,
         "changed": percent(change),
         "n": n,
@@ -102,7 +102,7 @@ def _numbered(rows: Sequence[dict[str, object]]) -> pd.DataFrame:
 
 AnyRow = TypeVar("AnyRow")
 
-#: Lines of a chart at most, beside that of the whole, and techniques or workloads of the grid.
+#: Lines of a chart at most, besides that of the whole, and techniques or workloads of the grid.
 _DRAWN, _WIDEST_GRID = 15, 60
 
 
@@ -163,7 +163,7 @@ def report(run: Run, judged: JudgedUpgrade) -> Report:
         _cases(run, judged, ordered),
         _heat(judged, worst_first),
         _means(judged),
-        *_beside(judged),
+        *_about_run(judged),
         _exclusions(judged, ordered),
         _differences(judged),
         _how(judged),
@@ -234,7 +234,7 @@ def _order_of_cases(ordered: Sequence[Row]) -> str:
             "change) before smaller ones."
         )
     if "unclear" in standings:
-        return f"No case moved; the largest changes that nobody could tell from noise come {first}."
+        return f"No case moved; the largest changes within the noise come {first}."
     return "No case moved." if "same" in standings else "Of no case is it known whether it moved."
 
 
@@ -324,7 +324,7 @@ def _axis_of_means(means: Sequence[Geomean]) -> ForestAxis:
     )
 
 
-def _beside(judged: JudgedUpgrade) -> list[ReportSection]:
+def _about_run(judged: JudgedUpgrade) -> list[ReportSection]:
     """Compile time, memory, first call and graph breaks, a section each."""
     found: list[ReportSection] = []
     for title, grouped in groupby(judged.upgrade.tables, key=_title):
@@ -338,13 +338,13 @@ def _metric_table(table: MetricTable, policy: Policy) -> tuple[str, DataTable[An
     """The heading of a table of one metric, with how to read it, and the table."""
     about = sentences.about_table(table, policy)
     if missing := without_ratio(table):
-        named = ", ".join(missing[:MOST_BESIDE]) + (" …" if len(missing) > MOST_BESIDE else "")
+        named = ", ".join(missing[:MOST_OTHERS]) + (" …" if len(missing) > MOST_OTHERS else "")
         about += f" Without a ratio: {named}."
     head = Markup('<h3 class="py-sub">{}: {}</h3><p class="py-quiet">{}</p>').format(
         METRICS[table.metric].title, escaped(sentences.table_summary(table)), escaped(about)
     )
     rest = "more cases: the CSV file has them."
-    return head, replace(tables.metric_table(table, _case), most=MOST_BESIDE, rest=rest)
+    return head, replace(tables.metric_table(table, _case), most=MOST_OTHERS, rest=rest)
 
 
 def _title(table: MetricTable) -> str:

@@ -34,7 +34,7 @@ _UPGRADES, _SESSIONS = 50, 20
 
 def nothing_measured() -> None:
     """The page before any upgrade: what to type."""
-    with parts.lonely("No upgrade measured yet"):
+    with parts.empty_state("No upgrade measured yet"):
         st.write("This measures an old and a new PyTorch in pairs on this machine, and judges every case:")
         st.html(markup.code(_MEASURE))
         st.caption("OLD and NEW: versions, declared names or interpreters. It shows up here while it runs.")
@@ -75,7 +75,7 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
     own = load.judged_by(url, run.id, many, summary.state, RuleChanges()) if rules.changed else report
     parts.complain(_other_rules(report.judged, own.judged) if rules.changed else [])
     if run.kind == RunKind.CONFIRMATION:
-        parts.caption("A session about what the nights had found: a few cases, and nobody's upgrade.")
+        parts.caption("A session that confirmed findings: a few cases, and no upgrade.")
     _verdict(summary, report)
     form.rules(chosen, stored, report.judged)
     form.to_keep(chosen, report.judged)
@@ -130,7 +130,7 @@ def _unjudged(run: Run, why: str) -> None:
     if COMPARED not in run.facts and run.kind in (RunKind.UPGRADE, RunKind.CONFIRMATION):
         why = (
             "Measured before Pyrometer stored what was compared. The run's journal knows it, and where that "
-            "lies this tells the verdict:"
+            "lies this gives the verdict:"
         )
     parts.complain([why])
     parts.code(f"pyrometer report {run.id}")
@@ -141,7 +141,7 @@ def _other_rules(judged: JudgedUpgrade, own: JudgedUpgrade) -> list[str]:
     """That the page is judged by other rules, what the run's own say, and what of them means nothing here."""
     many = len(judged.results)
     said = report_wording.DECISIONS[own.upgrade.decision]
-    told = (
+    note = (
         "Judged by the rules in this address, not by those of pyrometer.toml when it was measured: they say "
         f"{said}. Pairs were taken until those were settled; by stricter ones more may stay unclear."
     )
@@ -150,18 +150,18 @@ def _other_rules(judged: JudgedUpgrade, own: JudgedUpgrade) -> list[str]:
         f'{rule}: "{glob}" matches none of the {many} cases.'
         for rule, glob in judged.subject.policy.unmatched(cases)
     ]
-    return [told, *unmatched]
+    return [note, *unmatched]
 
 
 def _verdict(summary: RunSummary, report: Report) -> None:
     parts.html(report.verdict)
     subject = report.judged.subject
-    told = sentences.so_far(subject)
+    progress = sentences.so_far(subject)
     if subject.resume:
-        parts.caption(f"{told} {sentences.GOES_ON}")
+        parts.caption(f"{progress} {sentences.GOES_ON}")
         parts.code(subject.resume)
-    elif told:
-        parts.caption(told)
+    elif progress:
+        parts.caption(progress)
     with st.container(horizontal=True, vertical_alignment="center", key="upgrade-files"):
         for ending, (name, mime) in _FILES.items():
             st.download_button(
@@ -197,7 +197,7 @@ def _chart(drawn: IntervalData) -> None:
 
 
 def lists(known: Known, shown: str | None) -> None:
-    """All upgrades, and the sessions about what the nights had found."""
+    """All upgrades, and the sessions that confirmed findings."""
     if known.upgrades:
         table = tables.upgrades("Upgrades", known.upgrades, shown or "", _UPGRADES)
         parts.heading("Upgrades", table, "upgrades.csv")

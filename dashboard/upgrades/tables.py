@@ -25,13 +25,13 @@ from reports.upgrade_report import JudgedUpgrade
 #: Rows of a table at most, for a page is to be read; the CSV files hold all.
 MOST_ROWS = 100
 #: Rows at most of a table of a metric that does not decide, and of a list of one thing said of many cases.
-MOST_BESIDE, MOST_LISTED = 25, 40
+MOST_OTHERS, MOST_LISTED = 25, 40
 #: More columns than this are no grid that one sees at a glance.
 _WIDE = 8
 
 
 def text(plain: str) -> str:
-    """Anybody's text as HTML, without characters that steer a page."""
+    """Text from any source as HTML, without control characters."""
     return _escape(printable(plain))
 
 
@@ -158,8 +158,8 @@ def heat(found: Grid) -> str:
 def how(subject: Subject) -> str:
     """Everything around the numbers, what the run noted, and the rules it was judged by."""
     rules = "".join(f"<li>{text(rule)}</li>" for rule in sentences.rules(subject))
-    told = {name: printable(value) for name, value in sentences.facts(subject)}
-    facts = markup.facts("How it was measured", subject.run, told)
+    run_facts = {name: printable(value) for name, value in sentences.facts(subject)}
+    facts = markup.facts("How it was measured", subject.run, run_facts)
     noted = markup.notes([printable(note) for note in subject.notes])
     notes = f'<h3 class="py-sub">Notes</h3>{noted}' if subject.notes else ""
     return (

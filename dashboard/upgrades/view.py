@@ -56,12 +56,12 @@ class Listed:
 
     @property
     def confirms(self) -> bool:
-        """Whether it was measured for what the nights had found."""
+        """Whether it was measured to confirm findings."""
         return self.run.kind == RunKind.CONFIRMATION
 
     @property
     def label(self) -> str:
-        """What tells it apart in a choice."""
+        """What identifies it in a choice."""
         sides = f"{version(self.old)} → {version(self.new)}"
         return f"{sides} · {self.run.hardware_label} · {wording.utc(self.run.started_at)}"
 
@@ -108,8 +108,8 @@ def _listed(run: UpgradeRun) -> Listed | None:
     new = sides.get(comparison.new) if comparison else next(iter(run.environments[1:]), None)
     if old is None or new is None:
         return None
-    told = run.facts.get(DECIDED)
-    decided: dict[str, Any] = told if isinstance(told, dict) else {}
+    stored = run.facts.get(DECIDED)
+    decided: dict[str, Any] = stored if isinstance(stored, dict) else {}
     return Listed(
         run, old, new, comparison, str(decided.get("decision", "")), str(decided.get("because", ""))
     )
@@ -132,7 +132,7 @@ def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> Upg
     """The run that an address names, by id or by its versions and hardware; else the newest that can answer.
 
     `older`: there are upgrades that are older than those of `items`. Those that confirm a finding are
-    nobody's upgrade, and are shown only by their id.
+    no upgrades, and are shown only by their id.
     """
     run = last(query, "run")
     if run and run != LATEST:
@@ -162,23 +162,25 @@ def answers(one: Listed) -> tuple[bool, bool, bool, datetime]:
 
 
 def _between(one: Listed, old: str, new: str) -> bool:
-    asked = one.comparison.asked if one.comparison else ("", "")
-    return _is(one.old, asked[0], old) and _is(one.new, asked[1], new)
+    specs = one.comparison.asked if one.comparison else ("", "")
+    return _is(one.old, specs[0], old) and _is(one.new, specs[1], new)
 
 
-def _is(environment: NamedEnvironment, asked: str, text: str) -> bool:
+def _is(environment: NamedEnvironment, spec: str, text: str) -> bool:
     """Whether a text means the environment: its name, its PyTorch with or without the build, as typed."""
     torch = environment.torch_version
-    return text in ("", environment.name, torch, torch.partition("+")[0], asked)
+    return text in ("", environment.name, torch, torch.partition("+")[0], spec)
 
 
 def _missing(old: str, new: str, where: str, among: int) -> UpgradeAddress:
     """Nothing that was measured between these; with `among`, nothing of so many that are the newest."""
     if among:
-        where += f", as far as the newest {among:,} upgrades tell"
+        where += f", among the newest {among:,} upgrades"
     if not (old and new):
         ends = f"from {old}" if old else f"to {new}"
         return UpgradeAddress(None, (f"No upgrade {ends} was measured{where}; shown is what there is.",))
     never = "not" if among else "never"
-    told = f"{old} and {new} were {never} measured together{where}, and numbers of two runs make no verdict."
-    return UpgradeAddress(None, (told,), shlex.join(["pyrometer", "upgrade", old, new]))
+    sentence = (
+        f"{old} and {new} were {never} measured together{where}, and numbers of two runs make no verdict."
+    )
+    return UpgradeAddress(None, (sentence,), shlex.join(["pyrometer", "upgrade", old, new]))

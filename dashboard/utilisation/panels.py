@@ -17,7 +17,7 @@ from runner.telemetry.columns import COLUMNS
 MAX_POINTS = 2000
 #: Rows above which nothing answers to the pointer: each row is a mark of its own in every panel.
 MAX_HOVERED = 250
-#: CPUs above which lines can no longer be told apart, and a map of colours shows them.
+#: CPUs above which lines can no longer be distinguished, and a map of colours shows them.
 MAX_LINES = 6
 #: Rows that lie further apart than this share of the row before are not joined.
 _APART = 0.5
@@ -75,7 +75,7 @@ _HOST: Sequence[tuple[str, PanelScale, Mapping[str, str]]] = (
     ("Context switches", "zero", {"switches": "switches"}),
     ("Pages on the local NUMA node", "percent", {"pages_local": "local pages"}),
 )
-#: Drawn for nobody: it is power times a row's length, and stands in the CSV.
+#: Not drawn: it is power times a row's length, and stands in the CSV.
 _UNDRAWN = frozenset({"energy"})
 
 
@@ -89,13 +89,13 @@ def panels(recording: Recording) -> tuple[Panel, ...]:
     return tuple(panel for panel in found if panel is not None)
 
 
-def untold(recording: Recording) -> list[str]:
-    """What was asked for in every row and never answered: whole panels, or a line of one."""
+def without_values(recording: Recording) -> list[str]:
+    """Columns that were read in every row and never had a value: whole panels, or a line of one."""
     missing: list[str] = []
     for title, _, named in (*_GPU, *_HOST):
-        asked = [column for column in named if column in recording.values]
-        silent = [column for column in asked if not _told(recording, column)]
-        whole = silent == asked and silent
+        recorded = [column for column in named if column in recording.values]
+        silent = [column for column in recorded if not _has_values(recording, column)]
+        whole = silent == recorded and silent
         missing += [title] if whole else [f"{title}: {named[column]}" for column in silent]
     return missing
 
@@ -159,7 +159,7 @@ def heat(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> pd.Dat
 
 def hovered(recording: Recording, origin_ns: int) -> pd.DataFrame:
     """What the pointer says of each row: began, ended (seconds), and every column in words."""
-    # Answers to nobody: its words would be put together for nothing.
+    # Without a pointer: its texts would be made for nothing.
     if len(recording.started_ns) > MAX_HOVERED:
         return pd.DataFrame(columns=["began", "ended", *recording.values], dtype="float64")
     words = {
@@ -183,19 +183,19 @@ def table(recording: Recording, origin_ns: int) -> pd.DataFrame:
 
 def _each_cpu(recording: Recording) -> Panel | None:
     columns = sorted((c for c in recording.values if _cpu(c)), key=lambda c: int(c.removeprefix("cpu")))
-    told = tuple((column, column.upper().replace("CPU", "CPU ")) for column in columns)
-    if not any(_told(recording, column) for column in columns):
+    curves = tuple((column, column.upper().replace("CPU", "CPU ")) for column in columns)
+    if not any(_has_values(recording, column) for column in columns):
         return None
-    title = f"{told[0][1]} busy" if len(told) == 1 else "Each CPU busy"
-    return Panel(title, "%", "percent", told, heat=len(told) > MAX_LINES)
+    title = f"{curves[0][1]} busy" if len(curves) == 1 else "Each CPU busy"
+    return Panel(title, "%", "percent", curves, heat=len(curves) > MAX_LINES)
 
 
 def _panel(recording: Recording, title: str, scale: PanelScale, named: Mapping[str, str]) -> Panel | None:
-    told = tuple((column, label) for column, label in named.items() if _told(recording, column))
-    return Panel(title, _unit(told[0][0]), scale, told) if told else None
+    curves = tuple((column, label) for column, label in named.items() if _has_values(recording, column))
+    return Panel(title, _unit(curves[0][0]), scale, curves) if curves else None
 
 
-def _told(recording: Recording, column: str) -> bool:
+def _has_values(recording: Recording, column: str) -> bool:
     return any(value is not None for value in recording.values.get(column, ()))
 
 
@@ -205,13 +205,13 @@ def _cpu(column: str) -> bool:
 
 def _mean(recording: Recording, column: str, rows: Iterable[int]) -> float | None:
     """The mean of some rows over the time they cover: some are thirty times as long as others."""
-    told = [
+    spans = [
         (recording.ended_ns[row] - recording.started_ns[row], value)
         for row in rows
         if (value := recording.values[column][row]) is not None
     ]
-    whole = sum(length_ns for length_ns, _ in told)
-    return sum(length_ns * value for length_ns, value in told) / whole if whole else None
+    whole = sum(length_ns for length_ns, _ in spans)
+    return sum(length_ns * value for length_ns, value in spans) / whole if whole else None
 
 
 def _unit(column: str) -> str:
@@ -242,14 +242,14 @@ def _pieces(recording: Recording, column: str, most: int) -> list[list[int]]:
 
 
 def _kept(values: Sequence[float | None], most: int) -> list[int]:
-    told = [row for row, value in enumerate(values) if value is not None]
-    if len(told) <= most:
-        return told
-    numbers = np.array([values[row] for row in told], dtype=np.float64)
+    rows = [row for row, value in enumerate(values) if value is not None]
+    if len(rows) <= most:
+        return rows
+    numbers = np.array([values[row] for row in rows], dtype=np.float64)
     kept: set[int] = set()
-    for bucket in np.array_split(np.arange(len(told)), most // 2):
+    for bucket in np.array_split(np.arange(len(rows)), most // 2):
         own = numbers[bucket]
-        kept |= {told[bucket[int(own.argmin())]], told[bucket[int(own.argmax())]]}
+        kept |= {rows[bucket[int(own.argmin())]], rows[bucket[int(own.argmax())]]}
     return sorted(kept)
 
 

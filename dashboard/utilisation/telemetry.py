@@ -13,6 +13,7 @@ from dashboard.runs import capabilities
 from dashboard.utilisation import panels, window_charts
 from db.errors import DamagedTelemetry, SchemaTooNew
 from records.kinds import RunKind, RunSource
+from records.outcomes import OutcomeStatus
 from records.runs import Run
 from records.telemetry import Recording, TelemetryWindow
 
@@ -21,24 +22,24 @@ MOST_WINDOWS = 40
 
 
 def nothing_recorded(url: str) -> None:
-    """The page of a database without a single window: what to type, and what the machine cannot tell."""
+    """The page of a database without a single window: what to type, and which telemetry the machine lacks."""
     runs = load.count_runs(url)
     if runs == 0:
         parts.nothing_measured()
         return
     latest = load.latest_run_id(url)
     found = load.run(url, latest) if latest else None
-    with parts.lonely("No telemetry yet"):
+    with parts.empty_state("No telemetry yet"):
         st.write(f"{wording.plural(runs, 'run')} stored, none with telemetry. {wording.WITHOUT_TELEMETRY}")
         st.html(markup.code("pyrometer run --suite smoke"))
         if found:
             st.write(parts.plain(f"Run {found[0].id}: {why_none(found[0])}."))
         reasons = capabilities.absent(found[0]) if found else []
         if reasons:
-            st.write("What the machine of the newest run cannot tell, and why:")
+            st.write("Telemetry that the machine of the newest run lacks, and why:")
             st.html(markup.notes(reasons))
         else:
-            st.write("What this machine can tell, and what not and why:")
+            st.write("Telemetry of this machine: available and missing, and why:")
             st.html(markup.code("pyrometer doctor"))
 
 
@@ -57,7 +58,7 @@ def without_window(url: str, wanted: str | None, newest: Sequence[TelemetryWindo
     run, _ = found
     which = "The newest run" if wanted in (None, "latest") else "Run"
     parts.caption(parts.plain(f"{which} {run_id} has no telemetry: {why_none(run)}."))
-    case = next((each.case for each in load.outcomes(url, run_id) if each.status == "ok"), "")
+    case = next((each.case for each in load.outcomes(url, run_id) if each.status == OutcomeStatus.OK), "")
     if case and run.source == RunSource.MEASURED:
         suite = "gpu" if run.machine.hardware.facts.get("gpus") else "cpu"
         parts.caption("This measures a case of it with telemetry:")
@@ -80,14 +81,14 @@ def why_none(run: Run) -> str:
 def opening_run(newest: Sequence[TelemetryWindow]) -> str:
     """The newest run with a utilisation, of the machine with the most such runs; without any, the newest run.
 
-    A single run elsewhere, or one whose devices told nothing, is not what people come for.
+    A single run elsewhere, or one whose devices reported nothing, is not what people come for.
     """
-    telling = {window.run: window.machine for window in newest if window.utilisation is not None}
-    if not telling:
+    with_utilisation = {window.run: window.machine for window in newest if window.utilisation is not None}
+    if not with_utilisation:
         return newest[0].run
     # The first of several machines with as many is the one that was measured last.
-    (machine, _), *_ = Counter(telling.values()).most_common(1)
-    return next(run for run, where in telling.items() if where == machine)
+    (machine, _), *_ = Counter(with_utilisation.values()).most_common(1)
+    return next(run for run, where in with_utilisation.items() if where == machine)
 
 
 def choose_run(url: str, wanted: str | None, newest: Sequence[TelemetryWindow]) -> tuple[str, list[str]]:
@@ -109,7 +110,7 @@ def runs_on_offer(newest: Sequence[TelemetryWindow], own: TelemetryWindow) -> Ma
 
 
 def side_by_side(url: str, chosen: filters.Utilisation, windows: Sequence[TelemetryWindow]) -> None:
-    """The chosen devices beside each other, on one axis of seconds."""
+    """The chosen devices side by side, on one axis of seconds."""
     found = [(window, _rows(url, window)) for window in windows]
     kept = [recording for _, recording in found if not isinstance(recording, str)]
     origin, seconds = panels.origin(kept), panels.length(kept)
@@ -153,14 +154,14 @@ def _device(window: TelemetryWindow, recording: Recording | str, origin: int, se
             rows=rows,
         )
     notes = [*recording.notes]
-    if missing := panels.untold(recording):
+    if missing := panels.without_values(recording):
         notes.append(f"No number in any row: {', '.join(missing)}.")
     if notes:
         parts.html(markup.notes(notes))
 
 
 def cards(window: TelemetryWindow) -> str:
-    """What a window comes to, in a row of numbers."""
+    """The summary of a window, in a row of numbers."""
     what, source = wording.utilisation(window.device, window.rung)
     shown = [markup.card(what, _value(window.utilisation, "%"), escape(f"mean · {source}"))]
     if window.power is not None:

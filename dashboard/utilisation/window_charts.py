@@ -15,7 +15,7 @@ PanelScale = Literal["percent", "zero", "free"]
 _HEIGHT = 68
 #: A map of CPUs grows with them, up to here.
 _HIGHEST = 260
-#: CPUs named beside a map at most.
+#: CPUs named next to a map at most.
 _CPU_NAMES = 10
 #: Room for the numbers left of the lines, as a share of the axis.
 _MARGIN = 0.11
@@ -27,7 +27,7 @@ _SCALES: dict[PanelScale, dict[str, Any]] = {
     "zero": {"zero": True, "nice": True},
     "free": {"zero": False, "nice": True},
 }
-#: Panels are as wide as the page's column whatever stands beside them: numbers stand inside.
+#: Panels are as wide as the page's column whatever the layout: numbers stand inside.
 _INSIDE: dict[str, Any] = {
     "ticks": False,
     "domain": False,
@@ -110,7 +110,7 @@ def _seconds(seconds: float, *, labelled: bool) -> dict[str, Any]:
         ticks=labelled,
         title="seconds since the window began" if labelled else None,
         values=_ticks(seconds),
-        # Vega would shorten a `format` to the digits that tell ticks apart: 100 became 1e+2.
+        # Vega would shorten a `format` to the digits that distinguish ticks: 100 became 1e+2.
         labelExpr="format(datum.value, '~r')",
         labelOverlap=True,
         labelBound=True,

@@ -45,7 +45,7 @@ def back_up(url: str, target: Path, *, force: bool = False, timeout: float = 5.0
 
 @contextmanager
 def _replacing(target: Path, source: Path | None, force: bool) -> Generator[Path]:
-    """A file beside `target` that takes its name when it is written and on the disk."""
+    """A temporary file in the folder of `target`; it is renamed to `target` when it is flushed to disk."""
     _refuse(target, source, force)
     try:
         with replacing(target) as part:
@@ -76,7 +76,7 @@ def _copy(source: Path, part: Path, name: str, timeout: float) -> None:
         closing(sqlite3.connect(uri, uri=True, timeout=timeout)) as original,
         closing(sqlite3.connect(part)) as copy,
     ):
-        # One look at the database for all pages, whoever writes meanwhile.
+        # One step for all pages: a consistent copy, also while other processes write.
         original.execute("BEGIN")
         original.execute("SELECT count(*) FROM sqlite_master").fetchone()
         try:
@@ -86,7 +86,7 @@ def _copy(source: Path, part: Path, name: str, timeout: float) -> None:
             if error.sqlite_errorcode & 0xFF in _OF_THE_COPY:
                 raise BackupFailed(f"No backup could be written to {part.parent}: {error}.") from error
             raise
-    # Immutable: no log is laid beside the copy.
+    # Immutable: SQLite makes no log file next to the copy.
     with (
         in_a_sentence(str(part)),
         closing(sqlite3.connect(f"file:{quote(str(part))}?immutable=1", uri=True)) as copy,
@@ -106,7 +106,8 @@ def _dump(url: URL, part: Path) -> None:
             f"pg_dump --format=custom --file=pyrometer.dump '{shown(url)}'"
         )
     address, secret = _address(url)
-    # It asks nobody for a password, and none is on its command line, which all users of a machine can read.
+    # It does not prompt for a password, and none is on its command line, which all users of a machine can
+    # read.
     command = [program, "--no-password", "--format=custom", f"--file={part}", f"--dbname={address}"]
     _run(command, secret, f"pg_dump could not copy {shown(url)}")
     checker = shutil.which("pg_restore", path=os.path.dirname(program)) or shutil.which("pg_restore")
@@ -116,7 +117,7 @@ def _dump(url: URL, part: Path) -> None:
 
 def _address(url: URL) -> tuple[str, dict[str, str]]:
     """The connection string of a Postgres URL without its password, and the variable that holds that."""
-    # With the first Postgres URL anybody opens, and no sooner: it is an extra.
+    # Imported with the first Postgres URL only: it is an extra.
     from psycopg.conninfo import make_conninfo
 
     _, given = url.get_dialect()().create_connect_args(url)

@@ -1,4 +1,4 @@
-"""Is what a database holds sound? Everything is looked at and nothing written."""
+"""The integrity check of a database: everything is read and nothing written."""
 
 import sqlite3
 from collections import defaultdict
@@ -20,7 +20,7 @@ from ..schema import version as schema
 
 #: What reading damaged rows may end in: SQLite and JSON notice only some of it themselves.
 NOT_UNDERSTOOD = (DatabaseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-#: A damaged file has more to complain about than anybody reads.
+#: So many problems of a damaged file are listed.
 _COMPLAINTS = 100
 
 RESTORE = (
@@ -28,7 +28,7 @@ RESTORE = (
     "the next command fills it from the journals."
 )
 STORE_AGAIN = (
-    "Remove the file `stored` beside the run's journal: the next `pyrometer run` or `pyrometer dashboard` "
+    "Remove the file `stored` next to the run's journal: the next `pyrometer run` or `pyrometer dashboard` "
     "stores it again; if this is said after that, restore a backup."
 )
 IMPORT_AGAIN = (

@@ -1,4 +1,4 @@
-"""Is what a database holds of single runs sound? Measurements, samples and recordings, run by run."""
+"""The integrity check of single runs: measurements, samples and recordings, run by run."""
 
 import math
 import time
@@ -28,7 +28,7 @@ Measure = Callable[[Iterable[Replicate]], Sequence[Measurement]]
 #: What is looked at, how many are done, how many there are.
 Progress = Callable[[str, int, int], None]
 
-#: Whoever is just storing a run has stored the rest of it by then.
+#: A process that is storing a run just now has stored the rest of it by then.
 _MOMENT_SECONDS = 0.5
 #: Another version of the mathematical library may round the last digit otherwise.
 _ROUNDING = 1e-9
@@ -40,7 +40,7 @@ _RAW_STAYS = (
 
 
 def unseen(what: str, done: int, there: int) -> None:
-    """Progress that nobody looks at."""
+    """Progress that is not shown."""
 
 
 def measurement_check(
@@ -67,7 +67,7 @@ def measurement_check(
         else:
             wrong, stored = _compared(database, run.id, measure)
             if wrong:
-                # Outcomes are stored before measurements: somebody may be at it.
+                # Outcomes are stored before measurements: another process may be storing this run.
                 time.sleep(_MOMENT_SECONDS)
                 wrong, stored = _compared(database, run.id, measure)
             count += stored
@@ -85,12 +85,12 @@ def sample_check(database: Database, *, newest: int | None = None, progress: Pro
 
 
 def telemetry_check(database: Database, *, newest: int | None = None, progress: Progress = unseen) -> Checked:
-    """Whether each recording can be read back, with as many rows over as many seconds as stand beside it."""
+    """Whether each recording can be read back, with as many rows and seconds as its columns say."""
     return _blob_check(database, "telemetry", "recordings", _RECORDINGS, _read_rows, newest, progress)
 
 
 def _runs(database: Database, newest: int | None) -> tuple[list[RunSummary], tuple[str, ...]]:
-    """The newest runs, and what is to be said where that is not all of them."""
+    """The newest runs, and a note where these are not all."""
     there = queries.count_runs(database)
     runs = queries.recent_runs(database, limit=there if newest is None else newest)
     return runs, (f"of the newest {len(runs)} of {there} runs",) if len(runs) < there else ()
@@ -176,14 +176,16 @@ def _read_rows(row: AnyRow) -> str:
     rows = telemetry_codec.decode(row.codec, row.blob)
     lengths = {len(rows.started_ns), len(rows.ended_ns), *map(len, rows.values.values())}
     if lengths != {row.rows}:
-        return f"The recording of {row.device} has {len(rows.started_ns)} rows, and {row.rows} beside it."
+        return (
+            f"The recording of {row.device} has {len(rows.started_ns)} rows, and its column says {row.rows}."
+        )
     seconds = (rows.ended_ns[-1] - rows.started_ns[0]) / 1e9 if rows.started_ns else 0.0
     if not math.isclose(seconds, row.seconds, rel_tol=_ROUNDING):
-        return f"The recording of {row.device} goes over {seconds} s, and {row.seconds} s stand beside it."
+        return f"The recording of {row.device} goes over {seconds} s, and its column says {row.seconds} s."
     return ""
 
 
-def _beside_outcomes(
+def _stored_by_replicate(
     table: type[tables.SamplesRow] | type[tables.TelemetryRow], *more: InstrumentedAttribute[Any]
 ) -> Select[*tuple[Any, ...]]:
     case = tables.BenchmarkCaseRow
@@ -194,7 +196,7 @@ def _beside_outcomes(
     )
 
 
-_SAMPLES = _beside_outcomes(tables.SamplesRow)
-_RECORDINGS = _beside_outcomes(
+_SAMPLES = _stored_by_replicate(tables.SamplesRow)
+_RECORDINGS = _stored_by_replicate(
     tables.TelemetryRow, tables.TelemetryRow.device, tables.TelemetryRow.rows, tables.TelemetryRow.seconds
 )

@@ -1,4 +1,4 @@
-"""What does not stay for ever: recordings and samples of old runs, and what the queue did long ago."""
+"""Delete what is older than its limit: recordings and samples of old runs, and old tasks of the queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from ..schema.queue_tables import AttemptRow, FireRow, TaskRow
 
 Raw = type[tables.TelemetryRow] | type[tables.SamplesRow]
 
-#: So many runs are pruned in one transaction: whoever waits to write comes in between.
+#: So many runs are pruned in one transaction, so that waiting writers get their turn.
 _RUNS_AT_ONCE = 25
 
 
@@ -74,7 +74,7 @@ def prune_queue(database: Database, before: datetime, *, dry_run: bool = False) 
 
 
 def _forgettable(before: datetime) -> ColumnElement[bool]:
-    """Whether a fire is old, over, without a run, and not where its timetable stands."""
+    """Whether a fire is old, over, without a run, and not the newest of its timetable."""
     later = aliased(FireRow)
     unsettled = or_(TaskRow.state.in_(("waiting", "running")), TaskRow.run_id.is_not(None))
     newer = and_(

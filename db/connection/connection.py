@@ -1,4 +1,4 @@
-"""How SQLite and Postgres are reached, and how their complaints become one sentence each."""
+"""Connections to SQLite and Postgres, and their errors as one sentence each."""
 
 import os
 import re
@@ -68,9 +68,9 @@ def make_engine(url: URL, *, timeout: float, foreign_keys: bool = True) -> Engin
 
 
 def at_rest(path: Path) -> bool:
-    """Whether nobody has an SQLite file open, and this process cannot lay the files beside it that it takes.
+    """Whether no process has an SQLite file open and this process cannot create its log files next to it.
 
-    Then it can only be read as if it never changed. Whoever writes to it lays its log beside it first.
+    Then it can only be read as if it never changed. A writer creates its log file next to it first.
     """
     return not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
 
@@ -100,7 +100,7 @@ def _sqlite_engine(path: Path, timeout: float, foreign_keys: bool) -> Engine:
         connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
         return connection
 
-    # What was read of a file at rest is remembered, and wrong as soon as somebody writes.
+    # What was read of a file at rest is remembered, and wrong as soon as a process writes.
     pool = QueuePool if os.access(path.parent, os.W_OK) else NullPool
     engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=pool)
 

@@ -37,7 +37,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Generator[Connection]:
-        """A connection whose changes are kept all together, or not at all if an exception passes."""
+        """A transaction: its changes are committed all, or none if an exception passes."""
         with (
             in_a_sentence(self.name),
             self.engine.connect().execution_options(**WRITES) as connection,
@@ -96,8 +96,8 @@ def open_database(url: str, *, create: bool = True, timeout: float = 5.0) -> Dat
     """The database at `url`, ready to use.
 
     An SQLite file is made if it is missing and `create` is true, and brought to this program's schema after
-    a copy was laid beside it. A Postgres database is only ever filled when it is empty and `create` is true.
-    `timeout` is how many seconds to wait for somebody else's lock.
+    a copy was saved next to it. A Postgres database is only ever filled when it is empty and `create` is
+    true. `timeout` is how many seconds to wait for the lock of another process.
 
     Raises BadDatabaseUrl, DatabaseUnavailable, SchemaTooNew and, for Postgres only, SchemaTooOld.
     """

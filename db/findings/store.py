@@ -1,4 +1,4 @@
-"""Findings: what detection saw, what became of it when it was measured again, and what people did with it."""
+"""Findings: what detection saw, the decision of the confirming session, and the triage by people."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ Values = dict[str, Any]
 
 _FINDING, _TRIAGE = finding_tables.FindingRow, finding_tables.TriageRow
 
-#: What tells findings apart, and without the last but one, what tells apart where they may come again.
+#: The identity of a finding; without the last but one column, the identity of its series and border.
 _KEY = ("series_id", "schedule", "track", "label", "at_run", "direction")
 
 _WHERE = ("series_id", "schedule", "track", "label", "direction")
@@ -84,7 +84,7 @@ _ALIKE = (
 
 
 def save_findings(database: Database, new: Sequence[NewFinding], now: datetime) -> list[Finding]:
-    """Store findings, and return each as it stands, in the same order.
+    """Store findings, and return each with its present state, in the same order.
 
     One that is stored already (same series, track, label, first run after and direction) takes the new
     numbers for as long as it is a candidate; from then on it stays as it is. One that was taken back (`no
@@ -230,9 +230,9 @@ def triage(
     until: datetime | None,
     now: datetime,
 ) -> Finding | None:
-    """Note what somebody did with a finding, and do it; None if there is none of that id.
+    """Record an action of a person on a finding, and apply it; None if there is no finding of that id.
 
-    acknowledge, expected, fixed: that is its triage from now on. mute: nothing is told of it before `until`
+    acknowledge, expected, fixed: that is its triage from now on. mute: it is not reported before `until`
     (None ends that). link: `text` is its link. note: only noted, as all of these are.
 
     Raises ValueError for another action.
@@ -241,7 +241,7 @@ def triage(
         raise ValueError(f"{action!r} is nothing to do with a finding: one of {', '.join(ACTIONS)} is")
     if action == "mute":
         text = "; ".join(filter(None, (_until(until), text)))
-    # Only these columns: whoever only looks may write them, and no other.
+    # Only these columns: a role with read access may write them, and no other.
     changes: Values = {"mute": {"muted_until": until}, "link": {"link": text}}.get(action, {})
     if action in _BECOMES:
         changes = {"triage": _BECOMES[action]}
@@ -295,7 +295,7 @@ def silenced_at(now: datetime) -> ColumnElement[bool]:
 
 
 def _in_group(group: FindingGroup, now: datetime) -> ColumnElement[bool]:
-    """That a finding is in a group at a moment, for all that `group_of` tells apart."""
+    """That a finding is in a group at a moment, for each value of `group_of`."""
     kept: list[ColumnElement[bool]] = []
     for silenced, condition in ((True, silenced_at(now)), (False, ~silenced_at(now))):
         for direction in FINDING_DIRECTIONS:
@@ -315,8 +315,8 @@ def findings_of_series(database: Database, keys: Collection[SeriesKey]) -> list[
     )
     with database.reading() as connection:
         found = [_finding(row) for row in connection.execute(query)]
-    here = [one for one in found if identity(one.key) in wanted]
-    return sorted(here, key=lambda one: (one.at, one.id))
+    matching = [one for one in found if identity(one.key) in wanted]
+    return sorted(matching, key=lambda one: (one.at, one.id))
 
 
 def finding(database: Database, finding_id: int) -> Finding | None:
@@ -397,7 +397,7 @@ def _by_name(connection: Connection, query: AnySelect) -> dict[str, int]:
 
 
 def _muted(connection: Connection, rows: Sequence[Values], now: datetime) -> dict[tuple[Any, ...], datetime]:
-    """Until when findings of these series are muted, by what tells apart where they come again."""
+    """Until when findings of these series are muted, by the columns that identify where they may return."""
     columns = [getattr(_FINDING, name) for name in _WHERE]
     query = (
         select(*columns, func.max(_FINDING.muted_until).label("until"))
@@ -534,6 +534,6 @@ def triage_refusal(database: Database) -> str:
     except ReadOnly as refusal:
         return str(refusal)
     except DatabaseUnavailable:
-        # Locked for a moment: whoever then says something hears what became of it.
+        # Locked for a moment: a later triage then sees the new state.
         return ""
     return ""

@@ -71,7 +71,7 @@ def claim(
         if task_id is None:
             return None
         taken: Values = {"state": "running", "token": token, "owner": owner, "started_at": now}
-        # A beat too: whoever watches must not take a new attempt for an old one that stands still.
+        # A heartbeat too: a new attempt must not look like an old one that hangs.
         counted: Values = {"attempts": _TASK.attempts + 1, "beats": _TASK.beats + 1}
         claimed = update(_TASK).where(_TASK.id == task_id).values(taken | counted).returning(_TASK)
         task = task_of(connection.execute(claimed).mappings().one())
@@ -118,7 +118,7 @@ def beat_all(database: Database, tokens: Collection[str]) -> frozenset[str]:
 
 
 def finish(database: Database, token: str, state: str, result: Facts, error: str, now: datetime) -> bool:
-    """End the task of this attempt as `done` or `failed`; told again, it changes nothing and is true again.
+    """End the task of this attempt as `done` or `failed`; repeated, it changes nothing and is true again.
 
     False where the attempt is no longer the task's: nothing of it is stored, and it is marked `stale`.
     Raises ValueError for another state.
@@ -149,7 +149,7 @@ def release(database: Database, token: str, detail: str, now: datetime) -> bool:
 def lose(database: Database, token: str, detail: str, now: datetime, most: int) -> str | None:
     """Give an attempt up whose owner is gone; the task waits again, or is `lost` after `most` attempts.
 
-    From the second loss on nobody takes it up for minutes, each time twice as many. Answers the task's new
+    From the second loss on it is not claimed for minutes, each time twice as many. Answers the task's new
     state, None where the attempt is no longer the task's.
     """
     with database.writing() as connection:
@@ -165,7 +165,7 @@ def lose(database: Database, token: str, detail: str, now: datetime, most: int) 
 
 
 def cancel(database: Database, task_id: int, now: datetime) -> bool:
-    """End a task that waits or runs; false for one that is over. Whoever runs it hears so when it beats."""
+    """End a task that waits or runs; false for one that is over. A running attempt sees it at a heartbeat."""
     with database.writing() as connection:
         found = select(_TASK.token).where(_TASK.id == task_id, _TASK.state.in_(("waiting", "running")))
         row = connection.execute(found.with_for_update()).first()
@@ -195,7 +195,7 @@ def supersede(database: Database, schedule: str, before: datetime, now: datetime
 
 
 def seen_all(database: Database, schedulers: Sequence[SchedulerSeen]) -> None:
-    """Store what schedulers say of themselves, in the place of what they said before; each owner once."""
+    """Store the reports of schedulers, replacing their former ones; each owner once."""
     table = queue_tables.SchedulerRow
     names = table.__table__.columns.keys()
     rows = [

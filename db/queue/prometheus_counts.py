@@ -1,4 +1,4 @@
-"""What the queue and the findings come to, in few and cheap questions: for whoever watches the service."""
+"""Counts of the queue and of the findings for Prometheus, in few and cheap queries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Reads of the queue: what runs, what waits, what became of it, and which schedulers there are."""
+"""Reads of the queue: running and waiting tasks, their results, and the schedulers."""
 
 import json
 from collections import defaultdict
@@ -55,7 +55,7 @@ def tasks(
 def waiting(
     database: Database, *, labels: Collection[str] | None = None, oldest: int = 50
 ) -> tuple[list[Task], int]:
-    """What waits, the tasks of the oldest due moments first, and how many there are beside those.
+    """The tasks that wait, those of the oldest due moments first, and how many more there are.
 
     With `labels` only what is for one of them; the empty one is that of what asks for no machine.
     """
@@ -70,7 +70,7 @@ def waiting(
 
 
 def waiting_for(database: Database, now: datetime) -> frozenset[tuple[str, str]]:
-    """The jobs and labels of what waits and may begin now: who has none of them need not try to claim."""
+    """The jobs and labels of tasks that may begin now: a worker with none of them need not try to claim."""
     due = or_(_TASK.not_before.is_(None), _TASK.not_before <= now)
     query = select(_TASK.job, _TASK.label).where(_TASK.state == "waiting", due).distinct()
     with database.reading() as connection:
@@ -141,9 +141,9 @@ def last_of_each(database: Database, *, state: str | None = None) -> dict[tuple[
 
 
 def not_started(database: Database, job: str) -> list[Task]:
-    """What shows since when nobody began a part: two tasks of each that waits, newest first.
+    """Since when a target has not begun: two tasks of each target that waits, newest first.
 
-    They are the newest one that waits and the oldest since the newest one that somebody began, which waits
+    They are the newest one that waits and the oldest since the newest one that began, which waits
     too or is superseded; often both are the same. However many nights that is, and however many parts.
     """
     named = (_TASK.schedule, _TASK.part)
@@ -173,7 +173,7 @@ def not_started(database: Database, job: str) -> list[Task]:
 
 
 def last_taken_up(database: Database, schedule: str) -> dict[str, datetime]:
-    """By part of a schedule, when somebody last took up one of its tasks; a part that nobody did is left out.
+    """By part of a schedule, when one of its tasks was last claimed; a target without a claim is left out.
 
     Of a task that was lost and waits again only its due moment is known.
     """
@@ -188,7 +188,7 @@ def last_taken_up(database: Database, schedule: str) -> dict[str, datetime]:
 
 
 def _last_begun(connection: Connection, job: str, since: datetime) -> dict[tuple[str, str], datetime]:
-    """By schedule and part, when the newest task was due that somebody began; of those due after `since`."""
+    """By schedule and part, when the newest task was due that began; of those due after `since`."""
     begun = or_(_TASK.state.not_in(("waiting", "cancelled")), _TASK.attempts > 0)
     query = (
         select(_TASK.schedule, _TASK.part, func.max(_TASK.due_at))
@@ -206,7 +206,7 @@ def attempts(database: Database, task_id: int) -> list[TaskAttempt]:
 
 
 def schedulers(database: Database) -> list[SchedulerSeen]:
-    """The schedulers that said they are there and did not say that they stop, by machine and owner."""
+    """The schedulers that registered and did not unregister, by machine and owner."""
     table = queue_tables.SchedulerRow
     # As text: a thousand schedulers may say the same, and that is read once.
     facts = type_coerce(table.facts, PlainText()).label("facts")
@@ -276,7 +276,7 @@ def night_tasks(database: Database, since: datetime, newest: int) -> list[Task]:
 def missed_fires(
     database: Database, schedules: Collection[str], since: datetime
 ) -> dict[str, list[datetime]]:
-    """By schedule the moments from `since` on that nobody was there for, newest first."""
+    """By schedule the moments from `since` on that no scheduler served, newest first."""
     query = select(_FIRE.schedule, _FIRE.due_at).where(
         _FIRE.schedule.in_(set(schedules)), _FIRE.due_at >= since, _FIRE.how == "missed"
     )

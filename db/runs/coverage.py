@@ -8,6 +8,7 @@ from sqlalchemy import exists, func, select
 
 from records.facts import Facts
 from records.kinds import RunKind, RunSource
+from records.outcomes import OutcomeStatus
 from records.series import MeasurementConditions
 
 from ..connection.engine import Database
@@ -122,7 +123,9 @@ def technique_runs(
     run, outcome, case = tables.RunRow, tables.OutcomeRow, tables.BenchmarkCaseRow
     there = (
         exists()
-        .where(outcome.run_number == run.number, outcome.status == "ok", case.id == outcome.case_id)
+        .where(
+            outcome.run_number == run.number, outcome.status == OutcomeStatus.OK, case.id == outcome.case_id
+        )
         .where(under_technique())
     )
     query = select(run.id).where(

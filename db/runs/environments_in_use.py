@@ -34,12 +34,12 @@ def newest_named(database: Database, machine: str, name: str) -> str | None:
     That is in the newest run of the machine that had one of that name, however many runs came after it.
     """
     run, link, environment = tables.RunRow, tables.RunEnvironmentRow, tables.EnvironmentRow
-    here = select(tables.MachineRow.id).where(tables.MachineRow.name == machine)
+    own_machine = select(tables.MachineRow.id).where(tables.MachineRow.name == machine)
     query = (
         select(environment.fingerprint)
         .join(link, link.environment_id == environment.id)
         .join(run, run.number == link.run_number)
-        .where(environment.name == name, run.machine_id.in_(here))
+        .where(environment.name == name, run.machine_id.in_(own_machine))
         .order_by(run.started_at.desc(), run.number.desc(), link.position)
         .limit(1)
     )

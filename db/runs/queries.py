@@ -17,7 +17,7 @@ from sqlalchemy import (
 from records.environments import Environment
 from records.kinds import EnvironmentKind, RunSource
 from records.machines import Hardware, Machine
-from records.outcomes import Measurement, Outcome, OutcomeCount, Replicate
+from records.outcomes import Measurement, Outcome, OutcomeCount, OutcomeStatus, Replicate
 from records.runs import ForeignRuns, Run, RunPreset, RunsOnly, RunSummary
 
 from ..connection.engine import Database
@@ -323,7 +323,7 @@ def replicates_of_run(
         .join(tables.RunRow, tables.RunRow.number == outcome.run_number)
         .join(case, case.id == outcome.case_id)
         .join(environment, environment.id == outcome.environment_id)
-        .where(tables.RunRow.id == run_id, outcome.status == "ok")
+        .where(tables.RunRow.id == run_id, outcome.status == OutcomeStatus.OK)
         .order_by(case.key, environment.id, outcome.replicate)
     )
     if cases is not None:

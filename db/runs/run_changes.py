@@ -14,7 +14,7 @@ from ..connection.engine import Database
 from ..connection.statements import in_batches
 from ..schema import core_tables as tables
 
-#: What is told of a machine and differs every time.
+#: Facts of a machine that differ every time.
 _RESTLESS = ("load",)
 #: Facts of an environment that name it, that others say shorter, or that are the machine's.
 _NOT_ITS_OWN = ("fingerprint", "build", "executable", "devices", "packages")
@@ -45,7 +45,7 @@ def changes_along(database: Database, runs: Sequence[str]) -> dict[str, list[Run
     return {after: _differences(facts[before], facts[after]) for before, after in pairwise(runs)}
 
 
-def changes_beside(
+def changes_around(
     database: Database, histories: Sequence[Sequence[tuple[str, str]]]
 ) -> list[list[list[RunChange]]]:
     """For each history, what differs of each of its places from the one before; of the first, nothing.
@@ -88,7 +88,7 @@ def _differences(before: RunFacts, after: RunFacts) -> list[RunChange]:
 
 
 def _facts_of_runs(connection: Connection, runs: Collection[str]) -> dict[str, RunFacts]:
-    """What is told of each run, its own environment included."""
+    """The facts of each run, its own environment included."""
     found: dict[str, RunFacts] = {}
     for some in in_batches(sorted(runs)):
         rows = _rows(connection, some)
@@ -136,7 +136,7 @@ def _of_the_run(row: Any) -> dict[tuple[str, str], str]:
 
 
 def _environments(connection: Connection, numbers: Collection[int]) -> dict[int, dict[tuple[str, str], str]]:
-    """By run number, what is told of the environment given last; the canary's is none."""
+    """By run number, the facts of the environment given last, the canary's left out."""
     table, link = tables.EnvironmentRow, tables.RunEnvironmentRow
     used = (
         select(link.run_number, link.environment_id)
@@ -174,7 +174,7 @@ def _versions(packages: Sequence[str]) -> dict[str, str]:
 
 
 def _named(kind: str, facts: Mapping[str, Any], within: str = "") -> dict[tuple[str, str], str]:
-    """Facts by kind and name, those within others after a dot; nothing is said of what is None or empty."""
+    """Facts by kind and name, those within others after a dot; None and empty values are left out."""
     found: dict[tuple[str, str], str] = {}
     for name, value in facts.items():
         if isinstance(value, Mapping):

@@ -70,7 +70,7 @@ def save_outcomes(
 
     They do not when the outcomes were not `planned`: the canary's belong to the run and to no plan.
 
-    Of two outcomes of one replicate the first stays, and of two recordings of one device beside it. Raises
+    Of two outcomes of one replicate the first stays, and of two recordings of one device for it. Raises
     ValueError if the run, or an outcome's environment in it, was never stored.
     """
     if not outcomes:
@@ -171,7 +171,7 @@ class _KnownEnvironments(dict[str, int]):
 
 
 def _lock_run(connection: Connection, run_id: str) -> AnyRow:
-    """What the store needs to know of a run, which nobody else writes to until this transaction ends."""
+    """What the store needs to know of a run, which is locked until this transaction ends."""
     query = select(tables.RunRow).where(tables.RunRow.id == run_id).with_for_update()
     found = connection.execute(query).first()
     if found is None:

@@ -17,7 +17,7 @@ SUITE = "profile"
 #: What the facts of an outcome with a table hold; within a text of theirs each quote has a backslash
 #: before it.
 _HELD = '"operators":[{'
-#: How much of a fingerprint tells two labels apart.
+#: So many characters of a fingerprint distinguish two labels.
 _FINGERPRINT = 8
 
 
@@ -33,7 +33,7 @@ def operator_tables(
     """The operator tables of a run, a case, a workload or of all, newest run first, then as they were traced.
 
     With `like`, a run, only of runs of its hardware, preset and harness: others cannot be subtracted from
-    its tables. Of one run all are told, else the first `limit`.
+    its tables. Of one run all are returned, else the first `limit`.
     """
     query = _query().limit(limit) if run is None else _query().where(tables.RunRow.id == run)
     if case is not None:
@@ -83,7 +83,7 @@ def _table(row: Row[*tuple[Any, ...]]) -> OperatorTable:
 
 
 def _query() -> Select[*tuple[Any, ...]]:
-    """Outcomes that hold a table, with what tells these apart, newest run first."""
+    """Outcomes that hold a table, with their identity, newest run first."""
     outcome, case, environment = tables.OutcomeRow, tables.BenchmarkCaseRow, tables.EnvironmentRow
     machine, hardware, preset = tables.MachineRow, tables.HardwareRow, tables.ProfileRow
     return (
@@ -108,7 +108,7 @@ def _query() -> Select[*tuple[Any, ...]]:
         .join(hardware, hardware.id == tables.RunRow.hardware_id)
         .join(preset, preset.id == tables.RunRow.profile_id)
         # Facts are compared as the text that they are stored as. A failed trace, which has no table, must not
-        # count toward a limit, nor what somebody else calls a profile.
+        # count toward a limit, nor profiles of other tools.
         .where(
             tables.RunRow.suite == SUITE,
             type_coerce(outcome.facts, PlainText()).contains(_HELD, autoescape=True),

@@ -97,20 +97,20 @@ def _by_fingerprint(
     connection: Connection,
     table: Named,
     rows: Mapping[str, Values],
-    telling: Sequence[str] = (),
+    compared: Sequence[str] = (),
 ) -> dict[str, int]:
     """The ids of rows by fingerprint. Raises ValueError where one is stored that is otherwise in `telling`.
 
     What is told of a thing may be worded otherwise by another Pyrometer; what tells things apart may not.
     """
-    query = select(table.fingerprint, table.id, *(getattr(table, name) for name in telling))
+    query = select(table.fingerprint, table.id, *(getattr(table, name) for name in compared))
 
     def stored() -> dict[str, int]:
         found = rows_among(connection, query, table.fingerprint, rows)
         for row in found:
-            for name in telling:
-                here, there = getattr(row, name), rows[row.fingerprint][name]
-                if here != there:
+            for name in compared:
+                new, old = getattr(row, name), rows[row.fingerprint][name]
+                if new != old:
                     what = name.replace("_", " ")
                     kind = "preset" if table is tables.ProfileRow else table.__tablename__
                     raise ValueError(f"{kind} {row.fingerprint} is stored with another {what}")

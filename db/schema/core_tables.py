@@ -13,29 +13,16 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from records.kinds import EnvironmentKind, RunKind, RunSource
+from records.outcomes import OutcomeStatus
 
-# With these the metadata of the base is whole, for whoever makes, checks or grants all tables.
+# With these the metadata of the base is whole, for all code that makes, checks or grants all tables.
+from . import dispatch_tables as dispatch_tables
 from . import finding_tables as finding_tables
 from . import queue_tables as queue_tables
 from .types import Base, Facts, one_of
 from .types import Json as Json
 from .types import PlainText as PlainText
 from .types import UtcTime as UtcTime
-
-#: What may be written in `outcome.status`; a test holds it equal to the worker's own list.
-STATUSES = (
-    "ok",
-    "skipped",
-    "unsupported",
-    "oom",
-    "timeout",
-    "crashed",
-    "wrong",
-    "not_compiled",
-    "contended",
-    "throttled",
-    "lost",
-)
 
 STATES = ("running", "complete", "interrupted")
 
@@ -126,7 +113,7 @@ class SeriesRow(Base):
 
 
 class MetricRow(Base):
-    """What a metric is that came from outside; ours are in the catalogue and have no row."""
+    """The definition of an imported metric; ours are in the catalogue and have no row."""
 
     __tablename__ = "metric"
 
@@ -198,7 +185,7 @@ class OutcomeRow(Base):
     case_id: Mapped[int] = mapped_column(ForeignKey("benchmark_case.id"), primary_key=True)
     environment_id: Mapped[int] = mapped_column(ForeignKey("environment.id"), primary_key=True)
     replicate: Mapped[int] = mapped_column(primary_key=True)
-    status: Mapped[str]
+    status: Mapped[OutcomeStatus]
     reason: Mapped[str]
     phase: Mapped[str]
     started_at: Mapped[datetime]
@@ -207,11 +194,11 @@ class OutcomeRow(Base):
     facts: Mapped[Facts]
     log_tail: Mapped[str]
 
-    __table_args__ = (CheckConstraint(one_of("status", STATUSES), name="status"),)
+    __table_args__ = (CheckConstraint(one_of("status", OutcomeStatus), name="status"),)
 
 
 def _of_an_outcome(name: str) -> ForeignKeyConstraint:
-    """That a row stands beside an outcome, under the outcome's own key."""
+    """A row that belongs to an outcome, under the outcome's own key."""
     key = ("run_number", "case_id", "environment_id", "replicate")
     return ForeignKeyConstraint(key, [f"outcome.{column}" for column in key], name=name)
 
@@ -232,7 +219,7 @@ class SamplesRow(Base):
 
 
 class TelemetryRow(Base):
-    """One device's recording beside one outcome; unlike all else it is not kept for ever.
+    """One device's recording of one outcome; unlike all else it is not kept for ever.
 
     What lists show stands in columns of their own and before the blob, so that no list ever reads that.
     """

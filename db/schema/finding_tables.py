@@ -1,4 +1,4 @@
-"""The tables of detection: what it found, what people did with that, and what was told of it."""
+"""The tables of detection: what it found, what people did with it, and the notices about it."""
 
 from datetime import datetime
 
@@ -61,7 +61,7 @@ class FindingRow(Base):
 
 
 class TriageRow(Base):
-    """What somebody did with a finding; rows are only ever added."""
+    """An action of a person on a finding; rows are only ever added."""
 
     __tablename__ = "triage"
 
@@ -76,7 +76,7 @@ class TriageRow(Base):
 
 
 class NoticeRow(Base):
-    """What was told, or is to be."""
+    """A notice that was sent, or is to be."""
 
     __tablename__ = "notice"
 

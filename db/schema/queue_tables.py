@@ -30,7 +30,7 @@ class FireRow(Base):
 
 
 class TaskRow(Base):
-    """One thing to be done for a fire. `token` is the running attempt's: whoever else writes is too late."""
+    """One thing to be done for a fire. `token` is the running attempt's: a write with another is too late."""
 
     __tablename__ = "task"
 

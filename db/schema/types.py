@@ -1,4 +1,4 @@
-"""What all tables are made of: their base, and types of columns that are alike in both databases."""
+"""The base of all tables, and types of columns that are alike in both databases."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,6 +12,9 @@ from sqlalchemy.types import TypeDecorator
 
 from records.deliveries import DeliveryState
 from records.kinds import EnvironmentKind, RunKind, RunSource
+from records.outcomes import OutcomeStatus
+
+from ..errors import SchemaTooNew
 
 Facts = Mapping[str, Any]
 
@@ -54,7 +57,10 @@ class PlainText(TypeDecorator[str]):
 
 
 class Word(TypeDecorator[StrEnum]):
-    """One word of an enumeration, kept as text."""
+    """A member of an enumeration, kept as text; raises SchemaTooNew for a text that is none.
+
+    Any text may be bound: the check of a table refuses an unknown one, and a search for it finds nothing.
+    """
 
     impl = Text
     cache_ok = True
@@ -64,10 +70,16 @@ class Word(TypeDecorator[StrEnum]):
         self.words = words
 
     def process_bind_param(self, value: StrEnum | None, dialect: Dialect) -> str | None:
-        return None if value is None else str(self.words(value))
+        return None if value is None else str(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
-        return None if value is None else self.words(value)
+        try:
+            return None if value is None else self.words(value)
+        except ValueError:
+            raise SchemaTooNew(
+                f"A row of the database has {value!r}; this Pyrometer knows only {', '.join(self.words)}. "
+                "It was written by a newer one: install the newer one here too."
+            ) from None
 
 
 class Json(TypeDecorator[Any]):
@@ -106,4 +118,5 @@ class Base(DeclarativeBase):
         RunSource: Word(RunSource),
         EnvironmentKind: Word(EnvironmentKind),
         DeliveryState: Word(DeliveryState),
+        OutcomeStatus: Word(OutcomeStatus),
     }

@@ -1,4 +1,4 @@
-"""Which schema a database has, and how it gets the one this program needs."""
+"""The schema version of a database, and its migration to the one this program needs."""
 
 import threading
 from functools import cache
@@ -33,7 +33,7 @@ def revision_of(connection: Connection, name: str) -> str | None:
     """The revision of the database, None for an empty one.
 
     Raises SchemaTooNew for a revision that this program does not know, and BadDatabaseUrl for a database
-    that holds somebody else's tables.
+    that holds tables of another program.
     """
     # One look: another process may just be making our tables, and then all of them are there or none.
     tables = set(inspect(connection).get_table_names())
@@ -50,7 +50,7 @@ def revision_of(connection: Connection, name: str) -> str | None:
 
 
 def lock(connection: Connection) -> None:
-    """Let nobody else change the schema until this transaction ends (SQLite's write lock does so already)."""
+    """Lock the schema until this transaction ends (SQLite's write lock does so already)."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
 

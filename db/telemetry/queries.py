@@ -1,4 +1,4 @@
-"""Recordings of telemetry windows: what each comes to, lists of them, and one whole."""
+"""Recordings of telemetry windows: their summaries, lists of them, and one whole."""
 
 from math import isfinite
 from typing import Any
@@ -135,7 +135,7 @@ def _window(run: AnyRow, row: AnyRow) -> TelemetryWindow:
 
 
 def _windows() -> AnySelect:
-    """What the records of a list hold beside their run, without a look at any blob; newest outcome first."""
+    """The records of a list without their run, without a look at any blob; newest outcome first."""
     table, outcome = tables.TelemetryRow, tables.OutcomeRow
     case, environment = tables.BenchmarkCaseRow, tables.EnvironmentRow
     return (

@@ -12,7 +12,7 @@ from math import isfinite, nan
 from typing import Any, BinaryIO
 
 from records.environments import Environment
-from records.outcomes import Measurement, Outcome
+from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
 
 from .runs import Catalogue, ExportedRun
@@ -49,14 +49,16 @@ def records_of(exported: ExportedRun, catalogue: Catalogue) -> Iterator[OssRecor
         metric = _metric(each, outcomes[each.case, each.environment], catalogue)
         yield _record(exported.run, environments[each.environment], each.case, metric)
     for (case, environment), own in outcomes.items():
-        if any(outcome.status != "ok" for outcome in own):
+        if any(outcome.status != OutcomeStatus.OK for outcome in own):
             yield _record(exported.run, environments[environment], case, _statuses(own))
 
 
 def _metric(measurement: Measurement, outcomes: Iterable[Outcome], catalogue: Catalogue) -> OssRecord:
     name = measurement.metric
     metric = catalogue.metric(name)
-    good = [each for each in outcomes if each.status == "ok" and isfinite(each.metrics.get(name, nan))]
+    good = [
+        each for each in outcomes if each.status == OutcomeStatus.OK and isfinite(each.metrics.get(name, nan))
+    ]
     values = [float(each.metrics[name]) for each in good]
     # A measurement may have come without its processes.
     whole = len(values) == measurement.n
@@ -64,7 +66,7 @@ def _metric(measurement: Measurement, outcomes: Iterable[Outcome], catalogue: Ca
         "unit": metric.unit if metric else None,
         "better": metric.better if metric else None,
         "title": metric.title if metric else None,
-        "status": "ok",
+        "status": OutcomeStatus.OK,
         "value_kind": "one per fresh process" if whole else "median of fresh processes",
         # Another metric may be of other processes: of one that compiled with a warm cache, say.
         "replicates": [each.replicate for each in good] if whole else None,

@@ -17,7 +17,7 @@ Kind = Literal["text", "json", "int64", "float64", "time"]
 Row = tuple[Any, ...]
 
 #: A spreadsheet takes a text that begins so for a formula. The apostrophe is among them so that what was
-#: put in front can be told from what was there.
+#: put in front can be distinguished from the original text.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "'", "＝", "＋", "－", "＠")
 
 

@@ -89,9 +89,9 @@ def _add(accumulator: RunAccumulator, entry: Value, suite: str, repository: str)
             accumulator.refuse(error)
             continue
         points.append(point)
-        beside = {name: _text(bench.get(name)) for name in ("range", "extra")}
-        if any(beside.values()):
-            about[point.case] = {name: text for name, text in beside.items() if text}
+        extra = {name: _text(bench.get(name)) for name in ("range", "extra")}
+        if any(extra.values()):
+            about[point.case] = {name: text for name, text in extra.items() if text}
     origin = ForeignOrigin(
         format=NAME,
         suite=suite or NAME,

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from analysis.metrics import Better
+from records.outcomes import OutcomeStatus
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key
@@ -223,9 +224,12 @@ def _cases(
         case = case_key(name, "call", {**shared, "asv.version": version or None, **own})
         value = values[number] if values else None
         if value is None or value.value is None:
-            yield case, Failure(case, "crashed", "asv recorded no value (null): the benchmark failed")
+            yield (
+                case,
+                Failure(case, OutcomeStatus.CRASHED, "asv recorded no value (null): the benchmark failed"),
+            )
         elif isinstance(value.value, float) and math.isnan(value.value):
-            yield case, Failure(case, "skipped", "asv recorded NaN: the suite skipped it")
+            yield case, Failure(case, OutcomeStatus.SKIPPED, "asv recorded NaN: the suite skipped it")
         else:
             yield case, value
 

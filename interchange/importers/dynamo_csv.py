@@ -1,4 +1,4 @@
-"""CSV tables of PyTorch's own benchmarks: what dynamo's runner writes, and the targets kept beside it."""
+"""CSV tables of PyTorch's own benchmarks: what dynamo's runner writes, and the targets kept with it."""
 
 import csv
 import hashlib
@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from records.outcomes import OutcomeStatus
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key
@@ -129,7 +131,7 @@ def _each_row(
             if found.again(case, row.place):
                 continue
             if row.disabled:
-                found.failures.append(Failure(case, "skipped", "its row is disabled by `#`"))
+                found.failures.append(Failure(case, OutcomeStatus.SKIPPED, "its row is disabled by `#`"))
             else:
                 take(row, case)
         except BadFile as error:
@@ -148,7 +150,7 @@ def _performance(table: DynamoTable, name: TableFileName) -> list[_Found]:
             return
         said = next((cell.text() for cell in headline if status_of(cell.text())), "")
         reason = said or "its row has neither a speed-up nor a latency"
-        _failed(row, case, status_of(said) or "crashed", reason, found)
+        _failed(row, case, status_of(said) or OutcomeStatus.CRASHED, reason, found)
 
     return _each_row(table, found, name.case, take)
 
@@ -162,7 +164,7 @@ def _accuracy(table: DynamoTable, name: TableFileName) -> list[_Found]:
         status = status_of(word)
         if status is None:
             raise row.cells["accuracy"].wrong("a word for how the check ended")
-        if status == "ok":
+        if status == OutcomeStatus.OK:
             found.failures.append(Failure(case, status, word))
             _numbers(row, case, prefix, found)
         else:
@@ -284,7 +286,7 @@ def _prefix(table: DynamoTable, name: TableFileName) -> str:
     return _TARGET_PREFIX if is_target(table, name) else "dynamo."
 
 
-def _failed(row: DynamoRow, case: str, status: str, reason: str, found: _Found) -> None:
+def _failed(row: DynamoRow, case: str, status: OutcomeStatus, reason: str, found: _Found) -> None:
     """A model without a valid answer has no measurements: what its row says beyond noughts is set aside."""
     found.failures.append(Failure(case, status, reason))
     for column, cell in row.cells.items():

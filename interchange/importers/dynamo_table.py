@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.metrics import Better
+from records.outcomes import OutcomeStatus
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import case_key, plain
@@ -57,25 +58,25 @@ COLUMNS: dict[str, DynamoColumn] = {
 
 #: Words for how the check of the answers ended.
 _STATUSES = {
-    "pass": "ok",
-    "pass_due_to_skip": "skipped",
-    "skip_by_dryrun": "skipped",
-    "fail_accuracy": "wrong",
+    "pass": OutcomeStatus.OK,
+    "pass_due_to_skip": OutcomeStatus.SKIPPED,
+    "skip_by_dryrun": OutcomeStatus.SKIPPED,
+    "fail_accuracy": OutcomeStatus.WRONG,
     # Without an eager answer that repeats there is nothing to check against.
-    "eager_two_runs_differ": "unsupported",
-    "eager_variation": "unsupported",
-    "not_implemented": "unsupported",
-    "infra_error": "lost",
+    "eager_two_runs_differ": OutcomeStatus.UNSUPPORTED,
+    "eager_variation": OutcomeStatus.UNSUPPORTED,
+    "not_implemented": OutcomeStatus.UNSUPPORTED,
+    "infra_error": OutcomeStatus.LOST,
 }
 _SIGNS = (
-    (re.compile(r"(?<![a-z])oom(?![a-z])|out ?of ?memory"), "oom"),
-    (re.compile(r"time-?out|timed out"), "timeout"),
-    (re.compile(r"not ?implemented|unsupported|not supported"), "unsupported"),
-    (re.compile(r"fail|err(?![a-z])|error|exception|crash|killed"), "crashed"),
+    (re.compile(r"(?<![a-z])oom(?![a-z])|out ?of ?memory"), OutcomeStatus.OOM),
+    (re.compile(r"time-?out|timed out"), OutcomeStatus.TIMEOUT),
+    (re.compile(r"not ?implemented|unsupported|not supported"), OutcomeStatus.UNSUPPORTED),
+    (re.compile(r"fail|err(?![a-z])|error|exception|crash|killed"), OutcomeStatus.CRASHED),
 )
 
 
-def status_of(text: str) -> str | None:
+def status_of(text: str) -> OutcomeStatus | None:
     """The status of an outcome for a word or an error text; None for what is neither."""
     word = text.strip().lower()
     if word in _STATUSES:

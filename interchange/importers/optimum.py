@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from analysis.metrics import Better
+from records.outcomes import OutcomeStatus
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, Point, RunAccumulator
@@ -21,7 +22,7 @@ TITLE = "optimum-benchmark reports"
 _BENCHMARK, _REPORT, _CONFIG = "benchmark.json", "benchmark_report.json", "benchmark_config.json"
 _HYDRA = "hydra_config.yaml"
 _RESULTS = ("inference_results.csv", "training_results.csv")
-#: All rows of a tree of folders with their settings beside them, as its authors wrote them for their charts.
+#: All rows of a tree of folders with their settings, as its authors wrote them for their charts.
 _SUMMARIES = ("full_report.csv", "inference_report.csv", "training_report.csv")
 _SHORT = "short_report.csv"
 _NO_SETTINGS = "holds no settings, which make the case: only a full_report.csv can be read"
@@ -37,7 +38,7 @@ class _File:
     path: Path
     name: str
 
-    def beside(self, name: str) -> "_File":
+    def sibling(self, name: str) -> "_File":
         return _File(self.path.parent / name, str(Path(self.name).parent / name))
 
     def text(self) -> str:
@@ -129,7 +130,7 @@ def _compare(accumulator: RunAccumulator, tables: Iterable[_File]) -> None:
         place = SourcePlace(table.name)
         try:
             if table.path.name == _SHORT:
-                if _names(table) - _names(table.beside(_SUMMARIES[0])):
+                if _names(table) - _names(table.sibling(_SUMMARIES[0])):
                     accumulator.aside(place, _NO_SETTINGS)
                 else:
                     accumulator.repeats.append(
@@ -178,11 +179,11 @@ def _read_report(accumulator: RunAccumulator, file: _File) -> None:
     if document.get("config") and document.get("report"):
         config, report = document.need("config"), document.need("report")
     elif file.path.name == _CONFIG:
-        config, report = document, file.beside(_REPORT).json()
+        config, report = document, file.sibling(_REPORT).json()
     else:
-        if not file.beside(_CONFIG).path.is_file():
+        if not file.sibling(_CONFIG).path.is_file():
             raise BadFile(SourcePlace(file.name), f"has no {_CONFIG} beside it")
-        config, report = file.beside(_CONFIG).json(), document
+        config, report = file.sibling(_CONFIG).json(), document
     config.need("backend").object()
     settings = OptimumSettings.of(flattened(config))
     case = settings.case()
@@ -194,21 +195,21 @@ def _read_report(accumulator: RunAccumulator, file: _File) -> None:
 
 def _read_2023(accumulator: RunAccumulator, file: _File) -> None:
     """The settings of a folder with its results; a folder without results is a case that was lost."""
-    hydra = file.beside(_HYDRA)
+    hydra = file.sibling(_HYDRA)
     if not hydra.path.is_file():
         raise BadFile(SourcePlace(file.name), f"has no {_HYDRA} beside it, which holds the settings")
     values = yaml_settings(hydra.text(), hydra.name)
     settings = OptimumSettings.of({path: at.value for path, at in values.items()})
     if not settings.first("backend.name"):
         raise BadFile(SourcePlace(hydra.name), "holds no backend.name")
-    tables = [file] if file.path != hydra.path else [file.beside(name) for name in _RESULTS]
+    tables = [file] if file.path != hydra.path else [file.sibling(name) for name in _RESULTS]
     tables = [table for table in tables if table.path.is_file()]
     for table in tables:
         for row in csv_rows(table.text(), table.name, accumulator.aside):
             _add_row(accumulator, table, settings, row)
     if not tables:
         reason = f"there is no {' or '.join(_RESULTS)} beside {_HYDRA}"
-        failure = Failure(settings.case(), "lost", reason)
+        failure = Failure(settings.case(), OutcomeStatus.LOST, reason)
         accumulator.add(
             settings.origin(NAME, made_at(hydra.path), ()), SourcePlace(hydra.name), (), [failure]
         )
@@ -312,7 +313,7 @@ def of_row(accumulator: RunAccumulator, case: str, row: Mapping[str, Value]) -> 
             continue
         target, quantity, unit = match[1], match[2], _SPELLED.get(match[3], match[3])
         if unit not in ("s", "MB") and quantity != "throughput":
-            # Such as the speed-up in % that tables for charts have beside what was measured.
+            # Such as the speed-up in % that tables for charts have in addition to what was measured.
             accumulator.aside(
                 cell.place, f"is in {unit}: what these tables measure is in s, MB or per second"
             )

@@ -14,7 +14,7 @@ from typing import Any
 
 from analysis.replicates import Summary
 from records.machines import Machine
-from records.outcomes import Measurement, Outcome
+from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import RunPreset
 
 from ..errors import BadFile, SourcePlace
@@ -41,7 +41,7 @@ _STATUSES = "status of each fresh process"
 class _Ending:
     """How one process ended."""
 
-    status: str
+    status: OutcomeStatus
     reason: str
     replicate: int
 
@@ -108,7 +108,7 @@ class ExporterExtras:
         for numbers in self.replicates.get(case, {}).values():
             _ended_well(numbers, endings, record.place)
         self.endings[case] = endings
-        bad = next((each for each in endings if each.status != "ok"), None)
+        bad = next((each for each in endings if each.status != OutcomeStatus.OK), None)
         return [Failure(case, bad.status, bad.reason)] if bad else []
 
 
@@ -264,7 +264,7 @@ def _texts(record: OssRecord) -> Sequence[Value]:
 
 
 def _failure(texts: Sequence[Value], case: str, meaning: MetricMeaning) -> Failure:
-    """The outcome of a result that is a text; a case of its own, beside that of the numbers.
+    """The outcome of a result that is a text; a case of its own, apart from that of the numbers.
 
     A check that fails would else be hidden by a speed-up of the same model.
     """
@@ -273,13 +273,13 @@ def _failure(texts: Sequence[Value], case: str, meaning: MetricMeaning) -> Failu
     for at, status in zip(texts, statuses, strict=True):
         if status is None:
             raise at.wrong("a word for how it ended")
-    worst = next((number for number, status in enumerate(statuses) if status != "ok"), 0)
+    worst = next((number for number, status in enumerate(statuses) if status != OutcomeStatus.OK), 0)
     workload, _, technique = case.rpartition("/")
     name, phase, parameters = workload.split("/")
     result = f"result={plain(slug(meaning.metric.removeprefix('oss.')))}"
     pairs = sorted(each for each in (*parameters.split(","), result) if each != "-")
     key = f"{name}/{phase}/{','.join(pairs)}/{technique}"
-    return Failure(key, statuses[worst] or "crashed", words[worst])
+    return Failure(key, statuses[worst] or OutcomeStatus.CRASHED, words[worst])
 
 
 def _add(group: _Group, accumulator: RunAccumulator) -> None:
@@ -306,7 +306,7 @@ def is_status(record: OssRecord) -> bool:
 
 
 def restored(run: ImportedRun, ours: ExporterExtras) -> ImportedRun:
-    """The run with what our exporter said: the summaries in full, and the processes that did not end well."""
+    """The run with the fields of our exporter: the summaries in full, and the failed processes."""
     measurements = tuple(_measurement(each, ours.measurements) for each in run.measurements)
     found: dict[str, list[Outcome]] = {}
     for each in run.outcomes:
@@ -348,7 +348,7 @@ def _outcomes(
     `numbered` has the numbers of a metric's processes. Older exports lack them; the values are then
     those of the processes that ended well, in turn.
     """
-    good = [each for each in found if each.status == "ok"]
+    good = [each for each in found if each.status == OutcomeStatus.OK]
     if not endings and len(good) < len(found):
         return list(found)
     metrics: dict[int, dict[str, float]] = {}
@@ -373,14 +373,14 @@ def _outcomes(
 
 def _in_turn(endings: Sequence[_Ending]) -> Iterator[int]:
     """The numbers of the processes that ended well, then those that no process has."""
-    yield from (each.replicate for each in endings if each.status == "ok")
+    yield from (each.replicate for each in endings if each.status == OutcomeStatus.OK)
     used = {each.replicate for each in endings}
     yield from (number for number in count() if number not in used)
 
 
 def _ended_well(numbers: Iterable[int], endings: Sequence[_Ending] | None, place: SourcePlace) -> None:
     """Raise BadFile where a process has a value that did not end well, or that is not among the `endings`."""
-    well = {each.replicate for each in endings or () if each.status == "ok"}
+    well = {each.replicate for each in endings or () if each.status == OutcomeStatus.OK}
     for number in numbers:
         if endings is not None and number not in well:
             raise BadFile(place, f"has a value of process {number}, which is none of those that ended well")
@@ -408,7 +408,9 @@ def _stated(about: Mapping[str, Value]) -> Summary:
 def _ending(status: Value, reason: Value, replicate: Value) -> _Ending:
     if status.value not in STATUSES:
         raise status.wrong(f"one of {', '.join(STATUSES)}")
-    return _Ending(str(status.value), "" if reason.value == "" else reason.text(), _process(replicate))
+    return _Ending(
+        OutcomeStatus(status.value), "" if reason.value == "" else reason.text(), _process(replicate)
+    )
 
 
 def _process(at: Value) -> int:
@@ -425,7 +427,7 @@ def _list(about: Mapping[str, Value], name: str) -> Sequence[Value]:
 
 
 def _value(at: Value) -> Value:
-    """A value that stands as JSON in a text, or as it is."""
+    """A value that is JSON in a text, or as it is."""
     return json_of(at.value, at.place) if isinstance(at.value, str) else at
 
 

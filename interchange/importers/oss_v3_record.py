@@ -44,7 +44,7 @@ Members = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class FileTime:
-    """What stands for the time of a record that has none: the file's, how that is known, and its digest."""
+    """The time for a record that has none: the file's, how that is known, and its digest."""
 
     made_at: datetime
     note: str
@@ -92,7 +92,7 @@ class OssRecord:
 
     @property
     def hardware_fingerprint(self) -> str:
-        """What ours says beside the label, which other hardware may share; empty for a record of others."""
+        """What our exports add to the label, which other hardware may share; empty for other tools."""
         found = [extra_text(each, "hardware_fingerprint") for each in self._runners()] if self.is_ours else []
         return "+".join(filter(None, found))
 

@@ -259,7 +259,7 @@ class _Reading:
 
     def _count(self, number: int, at: Value) -> None:
         """Hold the last line against the lines that came since the first."""
-        # In exports of 0.1.0 the counts stand beside the sum.
+        # In exports of 0.1.0 the counts are stored with the sum.
         stated_counts = (at.get("lines") or at).object()
         counts = {kind: int(each.number()) for kind, each in stated_counts.items() if kind != "sum"}
         stated = sum(counts.values())

@@ -144,7 +144,7 @@ def _points(accumulator: RunAccumulator, case: str, stats: Value) -> Iterator[Po
 
 
 def _about(benchmark: Value) -> dict[str, Any]:
-    """How much was measured, and what the suite wrote beside it."""
+    """How much was measured, and what the suite wrote about it."""
     stats = benchmark.need("stats").object()
     about = {name: stats[name].value for name in ("rounds", "iterations", "outliers") if name in stats}
     for name in ("group", "extra_info"):

@@ -65,7 +65,7 @@ def outcome_of(at: Value) -> Outcome:
         case=at.need("case").text(),
         environment=at.need("environment").text(),
         replicate=_count(at, "replicate"),
-        status=_one_of(at, "status", STATUSES),
+        status=OutcomeStatus(_one_of(at, "status", STATUSES)),
         reason=_text(at, "reason"),
         phase=_text(at, "phase"),
         started_at=_moment(at.need("started_at")),

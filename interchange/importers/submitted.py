@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from analysis.metrics import METRICS, Better
 from records.machines import Machine
-from records.outcomes import MetricDefinition, Outcome
+from records.outcomes import MetricDefinition, Outcome, OutcomeStatus
 from records.runs import RunPreset
 
 from ..errors import BadFile
@@ -22,7 +22,10 @@ from ..units import objection
 NAME = SUBMITTED
 
 PHASES = ("infer", "train", "call")
-STATUSES = ("ok", "skipped", "unsupported", "oom", "timeout", "crashed", "wrong", "not_compiled", "lost")
+#: How a case of a script may end: nothing looks for interference while it runs.
+STATUSES = tuple(
+    status for status in OutcomeStatus if status not in (OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED)
+)
 _BETTER = ("lower", "higher", "neither")
 _FIELDS = (
     *("suite", "case", "started_at", "torch", "python", "environment", "profile", "gpus"),
@@ -52,7 +55,7 @@ class Submission:
     preset: str
     gpus: tuple[Gpu, ...]
     points: tuple[Point, ...]
-    status: str
+    status: OutcomeStatus
     reason: str
     facts: Mapping[str, Any]
 
@@ -129,7 +132,9 @@ def _assembled(
         environment=first.environment,
     )
     points = [point for each in own for point in each.points]
-    failures = [Failure(each.case, each.status, each.reason) for each in own if each.status != "ok"]
+    failures = [
+        Failure(each.case, each.status, each.reason) for each in own if each.status != OutcomeStatus.OK
+    ]
     made, definitions, problems = assembled(origin, points, failures)
     settings = {"submitted_as": first.preset}
     # Apart from a preset of ours by that name: who submits ran under settings that we do not know.
@@ -153,9 +158,9 @@ def _submission(at: Value, default_time: datetime | None, latest: datetime) -> S
     case = _case(at.need("case"))
     status, reason = _ending(at)
     points = tuple(_points(case, members["metrics"])) if at.get("metrics") else ()
-    if status == "ok" and not points:
+    if status == OutcomeStatus.OK and not points:
         raise BadFile(at.place.at("metrics"), "is missing: a case that ended ok has at least one")
-    if status != "ok" and points:
+    if status != OutcomeStatus.OK and points:
         raise BadFile(members["metrics"].place, f"a case that ended {status} has no metrics")
     facts = at.get("facts")
     return Submission(
@@ -216,13 +221,13 @@ def _pairs(at: Value, text: str) -> dict[str, str]:
     return found
 
 
-def _ending(at: Value) -> tuple[str, str]:
+def _ending(at: Value) -> tuple[OutcomeStatus, str]:
     given = at.get("status")
-    status = given.text() if given else "ok"
-    if given and status not in STATUSES:
+    if given and given.text() not in STATUSES:
         raise given.wrong(f"one of {', '.join(STATUSES)}")
+    status = OutcomeStatus(given.text()) if given else OutcomeStatus.OK
     reason = _text(at, "reason")
-    if status != "ok" and not reason:
+    if status != OutcomeStatus.OK and not reason:
         raise BadFile(at.place.at("reason"), f"is missing: say why it ended {status}")
     return status, reason
 
@@ -266,7 +271,7 @@ def _points(case: str, at: Value) -> Iterator[Point]:
         unit, better = _unit_and_direction(name, metric)
         values = _values(metric)
         for value in values:
-            # Whoever names a metric knows whether it may be 0.
+            # The script that names a metric knows whether it may be 0.
             if reason := objection(name, unit, better, value, nought=name not in METRICS):
                 raise BadFile(metric.place, reason)
         yield Point(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis.metrics import Better
+from records.outcomes import OutcomeStatus
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key
@@ -116,7 +117,7 @@ def _points(accumulator: RunAccumulator, row: Mapping[str, Value], name: _Name) 
 def _failures(row: Mapping[str, Value], name: _Name) -> Iterator[Failure]:
     if "error" in row:
         reason = row["error"].text()
-        status = "oom" if "out of memory" in reason.lower() else "crashed"
+        status = OutcomeStatus.OOM if "out of memory" in reason.lower() else OutcomeStatus.CRASHED
         phases = [phase for phase in _PHASES if any(column.startswith(f"{phase}_") for column in row)]
         for phase in phases or ["infer"]:
             yield Failure(_case(row, phase, name), status, reason)

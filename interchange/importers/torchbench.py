@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.metrics import Better
+from records.outcomes import OutcomeStatus
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key, plain
@@ -46,7 +47,7 @@ class _Key:
 
 @dataclass(slots=True)
 class _Found:
-    """What the metrics come to: numbers, and by case the texts that stand in place of some."""
+    """The values of the metrics: numbers, and by case the texts in place of some."""
 
     points: list[Point] = field(default_factory=list[Point])
     texts: dict[str, list[tuple[str, Value]]] = field(default_factory=dict[str, list[tuple[str, Value]]])
@@ -165,7 +166,7 @@ def _is_number(text: str) -> bool:
 
 
 def _failures(found: _Found, accumulator: RunAccumulator) -> list[Failure]:
-    """The outcomes of the cases without any number; a text beside numbers is set aside."""
+    """The outcomes of the cases without any number; a text among numbers is set aside."""
     with_numbers = {point.case for point in found.points}
     failures: list[Failure] = []
     for case, texts in found.texts.items():
@@ -177,7 +178,7 @@ def _failures(found: _Found, accumulator: RunAccumulator) -> list[Failure]:
             continue
         said = list(dict.fromkeys(value.text() for _, value in texts))
         reason = said[0] if len(said) == 1 else "; ".join(f"{name}: {value.text()}" for name, value in texts)
-        failures.append(Failure(case, status_of(said[0]) or "crashed", reason))
+        failures.append(Failure(case, status_of(said[0]) or OutcomeStatus.CRASHED, reason))
     return failures
 
 

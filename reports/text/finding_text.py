@@ -1,4 +1,4 @@
-"""How a finding reads, on a terminal and on a page alike: what it is, by how much, and what that means."""
+"""A finding as text, on a terminal and on a page alike: its kind, its size, and what that means."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from records.evidence import Continuation, Detection, Evidence, PairVerdict
 
 from .numbers import called, percent
 
-#: What each state of a finding means, for somebody who meets the word for the first time.
+#: What each state of a finding means, for a reader who meets the word for the first time.
 STATES: Mapping[str, str] = {
     "candidate": "seen from night to night and not measured again yet: it may be noise",
     "confirming": "old and new are being measured against each other now",
@@ -22,8 +22,8 @@ STATES: Mapping[str, str] = {
 }
 #: What each triage means.
 TRIAGES: Mapping[str, str] = {
-    "open": "nobody has looked at it",
-    "acknowledged": "somebody looks after it",
+    "open": "not triaged yet",
+    "acknowledged": "a person is working on it",
     "expected": "known and accepted",
     "fixed": "called fixed: should it come back, it opens again",
 }

@@ -1,4 +1,4 @@
-"""How changes, figures and verdicts read, in every room."""
+"""Changes, figures and verdicts as text, for every room."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -12,12 +12,12 @@ NONE = "–"
 #: Units of metrics of which one says faster and slower; of others, better and worse.
 _SPEEDS = ("ms", "s", "items/s", "TFLOP/s")
 
-#: Beyond this a change is told as a multiple: nobody reads +4,312 %.
+#: Beyond this a change is printed as a multiple: +4,312 % is hard to read.
 _MULTIPLE = math.log(10)
 
 #: What differs by less is the same; sums and logarithms are rounded.
 _NOTHING = 1e-9
-#: So many more digits tell apart what differs by more than nothing.
+#: So many more digits distinguish values that differ.
 _MOST_DIGITS = 9
 
 #: A number as a text of so many more digits than usual, and the number that the text says.
@@ -30,7 +30,7 @@ def percent(change: float | None) -> str:
 
 
 def allowed(limit: float) -> str:
-    """A limit, a logarithm of new / old, as `percent` tells it; where that is not all of it, to the end."""
+    """A limit, a logarithm of new / old, as `percent` prints it; with all digits where that rounds it."""
     return _percent(limit, _digits_of(limit))[0]
 
 
@@ -39,23 +39,23 @@ def share(value: float) -> str:
     return f"{100 * value:.6g} %"
 
 
-def share_beside(value: float, limit: float) -> str:
+def share_near(value: float, limit: float) -> str:
     """A share in whole per cent, with more digits where it reads as the limit, as none or as all, and is not.
 
-    The limit is what `share` tells. So the text lies on the side of the limit on which the share lies.
+    The limit is as `share` prints it. So the text lies on the side of the limit on which the share lies.
     """
     bars = [(limit, float(share(limit)[:-2]) / 100), (0.0, 0.0), (1.0, 1.0)]
     return _apart(lambda more: _whole(value, more), value, bars) or _whole(value, 0)[0]
 
 
 def ends(low: float, high: float) -> tuple[str, str]:
-    """Both ends of an interval, as `percent` tells them; where it leaves 0 outside, neither reads as 0."""
+    """Both ends of an interval, as `percent` prints them; where it leaves 0 outside, neither reads as 0."""
     bars = _zero(low, high)
     first, last = (_apart(_teller(end), end, bars) or percent(end) for end in (low, high))
     return first, last
 
 
-def change_beside(
+def change_near(
     change: float | None, low: float | None, high: float | None, limit: float | None = None
 ) -> tuple[str, str]:
     """A change with its interval, `+3.1 % [+2.8 %, +3.4 %]`, and the limit that it is held against.
@@ -89,14 +89,16 @@ def _sign(value: float) -> int:
     return 0 if abs(value) <= _NOTHING else 1 if value > 0 else -1
 
 
-def _apart(tell: Callable[[int], _Rendered], value: float, bars: Iterable[tuple[float, float]]) -> str | None:
-    """The shortest text that lies on the side of each bar, as that is told, on which the value lies.
+def _apart(
+    render: Callable[[int], _Rendered], value: float, bars: Iterable[tuple[float, float]]
+) -> str | None:
+    """The shortest text that lies on the side of each printed bar on which the value lies.
 
     `bars` are pairs of a number and of what its own text says. None where no text does.
     """
     listed: Sequence[tuple[float, float]] = list(bars)
     for more in range(_MOST_DIGITS):
-        text, said = tell(more)
+        text, said = render(more)
         if all(_sign(said - read) == _sign(value - bar) for bar, read in listed):
             return text
     return None
@@ -107,7 +109,7 @@ def _teller(change: float) -> Callable[[int], _Rendered]:
 
 
 def _digits_of(limit: float) -> int:
-    """How many more digits than usual tell all of a limit; none where no few do."""
+    """How many more digits than usual print a limit exactly; none where a few do not."""
     return next((more for more in range(4) if abs(_percent(limit, more)[1] - limit) <= _NOTHING), 0)
 
 

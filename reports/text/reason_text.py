@@ -1,4 +1,4 @@
-"""Sentences of what speaks for and against an upgrade, and of what is in no geomean."""
+"""Sentences of the reasons for and against an upgrade, and of cases that are in no geomean."""
 
 from typing import Any
 
@@ -24,8 +24,9 @@ from analysis.comparison.verdict import Verdict
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from common.text import plural
+from records.outcomes import OutcomeStatus
 
-from .numbers import called, change_beside, of_cases, percent, share, share_beside, word
+from .numbers import called, change_near, of_cases, percent, share, share_near, word
 
 #: Reasons of a decision that are stored, those that decide first.
 _REASONS = 5
@@ -87,7 +88,7 @@ def exclusion(one: Exclusion) -> str:
     ends = [
         f"{name} ended {end.status}" + (f" ({end.reason})" if end.reason else "")
         for name, end in (("old", one.old), ("new", one.new))
-        if end.status != "ok"
+        if end.status != OutcomeStatus.OK
     ]
     if ends:
         return ", ".join(ends)
@@ -98,7 +99,7 @@ def exclusion(one: Exclusion) -> str:
 
 def _about(case: str, verdict: Verdict, limit: float | None = None) -> tuple[str, str]:
     """What the pairs of a case say of a metric, and the limit (a logarithm) that they are held against."""
-    change, allowed = change_beside(verdict.change, verdict.low, verdict.high, limit)
+    change, allowed = change_near(verdict.change, verdict.low, verdict.high, limit)
     return f"{case}: {METRICS[verdict.metric].title} {word(verdict)}, {change}, n = {verdict.n}", allowed
 
 
@@ -129,12 +130,12 @@ def _beyond(one: CaseBeyondLimit) -> str:
 
 def _slower(one: SlowerShare) -> str:
     worse = called("slower", one.metric)
-    proved, possible = (share_beside(each, one.allowed) for each in (one.proved, one.possible))
+    proved, possible = (share_near(each, one.allowed) for each in (one.proved, one.possible))
     text = f"{of_cases(one.slower, one.known)} {worse}"
     text += f", {proved} by weight" if one.slower else ""
     if one.doubtful:
         text += f". {one.doubtful} {'is' if one.doubtful == 1 else 'are'} not yet measured precisely enough"
-        # Of equal weights everybody can count.
+        # With equal weights the reader can count.
         text += "" if one.equal and not one.slower else f", {possible} by weight in all"
     return f"{text} (policy: at most {share(one.allowed)} may be {worse})"
 
@@ -142,11 +143,11 @@ def _slower(one: SlowerShare) -> str:
 def _mean(one: MeanChange) -> str:
     mean, held = one.mean, one.mean.unreduced
     little = _reduced(mean)
-    # What decides is always told as it is held against its limit.
+    # The deciding number is always printed next to its limit.
     full = held if little or one.with_pairs else mean
-    whole, limit = change_beside(full.change, full.low, full.high, one.limit)
+    whole, limit = change_near(full.change, full.low, full.high, one.limit)
     if little:
-        change = change_beside(mean.change, mean.low, mean.high, None if one.with_pairs else one.limit)[0]
+        change = change_near(mean.change, mean.low, mean.high, None if one.with_pairs else one.limit)[0]
         whole = f"{change}{little}; with every case at its whole weight {whole}"
     over = plural(mean.cases, "case") + (f" and {plural(mean.pairs, 'pair')}" if one.with_pairs else "")
     text = f"{METRICS[one.metric].title} over {over}: {whole}"
@@ -157,7 +158,7 @@ def _mean(one: MeanChange) -> str:
 def _reduced(mean: Geomean) -> str:
     """Which cases count less than half in a mean, as a part of a sentence; empty where none does."""
     little = [(case, part) for case, part in mean.reduced if part < 0.5]
-    parts = ", ".join(f"{case} ({share_beside(part, 1.0)} of its weight)" for case, part in little)
+    parts = ", ".join(f"{case} ({share_near(part, 1.0)} of its weight)" for case, part in little)
     return f"; too imprecise to count whole: {parts}" if parts else ""
 
 
@@ -165,12 +166,12 @@ def _worse(one: Worse) -> str:
     text = f"{METRICS[one.metric].title}: {of_cases(one.cases, one.total)} {called('slower', one.metric)}"
     if one.largest:
         case, verdict = one.largest
-        change = change_beside(verdict.change, verdict.low, verdict.high)[0]
+        change = change_near(verdict.change, verdict.low, verdict.high)[0]
         text += f"; {'next' if one.named else 'largest'}: {case} {change}, n = {verdict.n}"
     if one.material:
         text += f"; {one.material} of them by {share(one.limit)} or more"
     if one.too_many is not None:
-        text += f", {share_beside(one.too_many, one.allowed)} by weight for certain (policy: at "
+        text += f", {share_near(one.too_many, one.allowed)} by weight for certain (policy: at "
         text += f"most {share(one.allowed)} may be)"
     return text
 
@@ -185,6 +186,6 @@ def _doubtful(one: Doubtful) -> str:
 
 
 def _unmeasured(one: Unmeasured) -> str:
-    missing = share_beside(one.share, one.allowed)
+    missing = share_near(one.share, one.allowed)
     text = f"{of_cases(one.cases, one.total, 'have')} no interval, {missing} by weight"
     return f"{text}: at most {share(one.allowed)} may have none"

@@ -1,4 +1,4 @@
-"""Sentences of what is not as fresh as it should be."""
+"""Sentences about silent machines, late nights and waiting tasks."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ def silence(one: Outage) -> str:
         return f"machine {one.name} is silent: no scheduler was seen there for {in_words(one.lasts)}"
     due = f"{one.name} was due {in_words(one.lasts)} ago and"
     if one.cause == "not planned":
-        return f"{due} nobody planned it: no scheduler looked at it"
+        return f"{due} was not planned: no scheduler was running"
     if one.machines:
         return f"{due} has not begun: {', '.join(one.machines)} is there and did not come to it"
     return f"{due} has not begun: no scheduler is there{f' for {one.label}' if one.label else ''}"
@@ -29,7 +29,7 @@ def counted(one: Disturbed) -> str:
 
 
 def in_its_turn(because: WaitReason, attempts: int, not_before: datetime | None) -> str:
-    """Why a task waits that somebody there will do, in a sentence: `because` is not yet, busy or next."""
+    """Why a task waits that a scheduler will claim, in a sentence: `because` is not yet, busy or next."""
     one = len(because.machines) == 1
     if because.why == "not yet":
         tried = f"was lost {attempts} times and " if attempts else ""

@@ -15,7 +15,7 @@ EPSILON = 1e-12
 
 @dataclass(frozen=True)
 class BertSize:
-    """What tells the published models apart, but for the number of layers."""
+    """The differences between the published models, except the number of layers."""
 
     width: int
     heads: int

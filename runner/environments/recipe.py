@@ -15,7 +15,7 @@ from .versions import parse
 
 Device = Literal["auto", "cpu", "cuda"]
 
-#: Installed beside torch unless a recipe does without: what `make setup` puts into the default environment,
+#: Installed with torch unless a recipe does without: what `make setup` puts into the default environment,
 #: so that an old PyTorch is not compared with a new one that alone has ONNX Runtime.
 USUAL = ("numpy", "setuptools", "onnx", "onnxscript", "onnxruntime")
 #: The first release that was built against NumPy 2; an older one warns on import and does without NumPy.
@@ -29,7 +29,7 @@ class Recipe:
 
     `torch` is a version (`2.13.0`), `nightly` or `nightly 2026-11-20`; or else `wheel` is the path or URL of
     a wheel. `index` replaces the package index that pip is configured with, `find_links` adds folders or
-    pages of wheels. `packages` are installed beside torch, and the USUAL ones where `usual`. `base_python`
+    pages of wheels. `packages` are installed with torch, and the USUAL ones where `usual`. `base_python`
     makes the virtual environment, the program's own Python for an empty one. `device` "cuda" wants a PyTorch
     that sees a GPU.
     """
@@ -50,7 +50,7 @@ class Recipe:
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """What stands beside torch on pip's command line."""
+        """The packages on pip's command line, besides torch."""
         return (*self._usual(), *self.packages)
 
     @property
@@ -69,7 +69,7 @@ class Recipe:
 
         Where no other Python makes it, the program's own counts by its minor version: after an upgrade of
         that, a new environment must not be compared with one of the old Python. Another Python counts by its
-        path alone, for nobody is asked here; `Built.replaced` sees when its version is no longer the same.
+        path alone, without running it; `Built.replaced` sees when its version is no longer the same.
         """
         files = {part: _content(part) for part in (self.wheel, *self.packages) if part and is_file(part)}
         python = self.base_python or f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -106,7 +106,7 @@ def is_file(text: str) -> bool:
 
 
 def without_password(address: str) -> str:
-    """The address without the user and password that may stand in it."""
+    """The address without a user and password."""
     parts = urlsplit(address)
     if "@" not in parts.netloc:
         return address

@@ -1,4 +1,4 @@
-"""What uv is told about package indexes, in pip's variables, for where pip itself is told nothing."""
+"""uv's settings of package indexes as variables of pip, for use where pip has none of its own."""
 
 import os
 import tomllib
@@ -13,8 +13,8 @@ _PIP_SAYS = ("index-url", "extra-index-url", "find-links", "no-index")
 def taken_over(environ: Mapping[str, str], pip_config: Callable[[], str]) -> tuple[dict[str, str], str]:
     """Variables for pip that hold uv's indexes, and a sentence on where they are from; both empty for none.
 
-    `pip_config` answers what `pip config list` prints, and is asked where uv is told something. Where pip is
-    told a place itself, nothing is taken over.
+    `pip_config` answers what `pip config list` prints, and is called where uv has an index. Where pip
+    has one of its own, nothing is taken over.
     uv's variables go before its files, as in uv; a project's `[tool.uv]` is not looked at, for a measured
     environment belongs to no project. The names are those of uv's documentation, "Configuration files" and
     "Environment variables".
@@ -31,7 +31,7 @@ def taken_over(environ: Mapping[str, str], pip_config: Callable[[], str]) -> tup
     if not found or any(key in _PIP_SAYS for key in keys):
         return {}, ""
     named = {name: " ".join(values) for name, values in found.items()}
-    return named, f"pip is told no package index: those of {origin} are taken"
+    return named, f"pip has no package index configured: those of {origin} are taken"
 
 
 def _from_variables(environ: Mapping[str, str]) -> dict[str, list[str]]:
@@ -80,6 +80,6 @@ def _files(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _address(word: str) -> str:
-    """An index without the name that uv lets stand before it: `company=https://...`."""
+    """An index without the name that uv allows before it: `company=https://...`."""
     name, equals, address = word.partition("=")
     return address if equals and "://" not in name and "://" in address else word

@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from records.outcomes import OutcomeStatus
+
 from ..session_plan import Timing
 from ..telemetry.interference import Interference
 from ..worker.messages import Block
@@ -129,7 +131,7 @@ class Blocks:
             if number not in self._disturbed
         }
 
-    def invalid_reason(self, offender_text: str = "") -> tuple[str, str] | None:
+    def invalid_reason(self, offender_text: str = "") -> tuple[OutcomeStatus, str] | None:
         """Status and reason where too few blocks or shapes count; `offender_text` ends the reason."""
         untimed = self.untimed
         if not self._disturbed or (len(self.clean) >= self._few and not untimed):

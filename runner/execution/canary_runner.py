@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from records.outcomes import Outcome
+from records.outcomes import Outcome, OutcomeStatus
 
 from ..machine import last_level_cache_mib
 from ..preset import MachinePreset
@@ -70,7 +70,9 @@ class Canary:
             result = results.get(case.partition("/")[0])
             about = (case, self.fingerprint, boundary)
             if result is None:
-                outcomes.append(Outcome(*about, "crashed", reason, "measure", started_at, seconds))
+                outcomes.append(
+                    Outcome(*about, OutcomeStatus.CRASHED, reason, "measure", started_at, seconds)
+                )
                 continue
             samples: list[int] = result["samples_ns"]
             center = median(samples)
@@ -83,7 +85,7 @@ class Canary:
             outcomes.append(
                 Outcome(
                     *about,
-                    status="ok",
+                    status=OutcomeStatus.OK,
                     started_at=started_at,
                     wall_seconds=seconds,
                     metrics={"latency": center / 1e6, "latency_min": min(samples) / 1e6},

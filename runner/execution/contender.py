@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, OutcomeStatus, Planned
 from records.telemetry import Recording
 
 from ..session_plan import Timing
@@ -130,10 +130,14 @@ class Contender:
         self._enter("import")
         self._hello = self._expect(Hello)
         if self._hello.protocol != PROTOCOL:
-            raise self._fail("crashed", f"the worker speaks protocol {self._hello.protocol}, not {PROTOCOL}")
+            raise self._fail(
+                OutcomeStatus.CRASHED, f"the worker speaks protocol {self._hello.protocol}, not {PROTOCOL}"
+            )
         if self._build and self._hello.build and self._hello.build != self._build:
             changed = f"torch {self._hello.build}, not {self._build}"
-            raise self._fail("lost", f"the environment has changed since the run began: {changed}")
+            raise self._fail(
+                OutcomeStatus.LOST, f"the environment has changed since the run began: {changed}"
+            )
         if self._nodes:
             self._send(Nodes(tuple(asdict(node) for node in self._nodes), self._cpus))
         self._ready = self._request(
@@ -165,7 +169,8 @@ class Contender:
         block = self._request(Measure(iterations), Block)
         if len(block.samples_ns) != iterations:
             raise self._fail(
-                "crashed", f"the worker broke the protocol: {len(block.samples_ns)} samples of {iterations}"
+                OutcomeStatus.CRASHED,
+                f"the worker broke the protocol: {len(block.samples_ns)} samples of {iterations}",
             )
         self._enter("wait")
         self._blocks.take(block, self._interference_check.after(block.wall_ns))
@@ -216,7 +221,7 @@ class Contender:
         self._recordings = rows_of(recorded, self._window)
 
     def _discard_disturbed(self) -> None:
-        """Tell the worker to drop a disturbed block from its own counts; it is taken again."""
+        """Have the worker drop a disturbed block from its own counts; it is taken again."""
         if self._blocks.last_is_disturbed:
             self._send(Forget())
 
@@ -251,12 +256,12 @@ class Contender:
         metrics |= observed
         found |= notes
         check = finished.facts.get("check") or {}
-        status, reason = self._blocks.invalid_reason(offender) or ("ok", "")
+        status, reason = self._blocks.invalid_reason(offender) or (OutcomeStatus.OK, "")
         if finished.facts.get("not_compiled"):
-            status, reason = "not_compiled", str(finished.facts["not_compiled"])
+            status, reason = OutcomeStatus.NOT_COMPILED, str(finished.facts["not_compiled"])
         if check.get("wrong"):
-            status, reason = "wrong", str(check["wrong"])
-        if self._cache and status == "ok":
+            status, reason = OutcomeStatus.WRONG, str(check["wrong"])
+        if self._cache and status == OutcomeStatus.OK:
             # A full disk costs the next process its warm cache, not this one its outcome.
             with contextlib.suppress(OSError):
                 (self._cache / ".filled").touch()
@@ -275,7 +280,7 @@ class Contender:
             facts["telemetry_notes"] = notes
         return metrics, facts
 
-    def _fail(self, status: str, reason: str, traceback: str = "") -> ContenderFinished:
+    def _fail(self, status: OutcomeStatus, reason: str, traceback: str = "") -> ContenderFinished:
         """End this contender with a failure: kill it, collect the report, make the outcome."""
         phase = self._phase
         self._worker.kill()
@@ -288,7 +293,7 @@ class Contender:
 
     def _end(
         self,
-        status: str,
+        status: OutcomeStatus,
         reason: str,
         metrics: Mapping[str, float],
         facts: Mapping[str, Any],
@@ -348,30 +353,34 @@ class Contender:
             except WorkerTimeout:
                 limit = self._timing.deadline_seconds
                 raise self._fail(
-                    "timeout", f"no end within {limit:g} s, last seen in {self._phase}"
+                    OutcomeStatus.TIMEOUT, f"no end within {limit:g} s, last seen in {self._phase}"
                 ) from None
             except ProtocolError as error:
-                raise self._fail("crashed", f"the worker broke the protocol: {error}") from None
+                raise self._fail(OutcomeStatus.CRASHED, f"the worker broke the protocol: {error}") from None
             self._budget -= time.monotonic() - sent
             if isinstance(message, Phase):
                 self._enter(message.name)
             elif isinstance(message, Failed):
                 self._phase = message.phase or self._phase
-                status = message.status if message.status in STATUSES else "crashed"
-                self.lost_node = status == "lost"
+                known = message.status in STATUSES
+                status = OutcomeStatus(message.status) if known else OutcomeStatus.CRASHED
+                self.lost_node = status == OutcomeStatus.LOST
                 raise self._fail(status, message.reason, message.traceback)
             elif isinstance(message, kind):
                 return message
             else:
                 raise self._fail(
-                    "crashed", f"the worker answered {type(message).__name__}, not {kind.__name__}"
+                    OutcomeStatus.CRASHED,
+                    f"the worker answered {type(message).__name__}, not {kind.__name__}",
                 )
 
     def _died(self) -> ContenderFinished:
         # The pipe closes a moment before the process has ended. A kill in that moment would be reported as
         # the cause.
         if not self._worker.ends(_EXIT_SECONDS):
-            return self._fail("crashed", f"the worker closed its pipe to the controller in {self._phase}")
+            return self._fail(
+                OutcomeStatus.CRASHED, f"the worker closed its pipe to the controller in {self._phase}"
+            )
         return self._fail(*explain(self._worker.close(), self._phase))
 
     def _enter(self, phase: str) -> None:
@@ -382,18 +391,18 @@ class Contender:
             self._on_phase(self.planned, phase)
 
 
-def explain(report: Mapping[str, Any], phase: str) -> tuple[str, str]:
+def explain(report: Mapping[str, Any], phase: str) -> tuple[OutcomeStatus, str]:
     """Status and reason of a dead worker, from the supervisor's report."""
     if report.get("failed"):
-        return "lost", str(report["failed"])
+        return OutcomeStatus.LOST, str(report["failed"])
     if report.get("killed_by") == "deadline":
-        return "timeout", f"killed at the deadline in {phase}"
+        return OutcomeStatus.TIMEOUT, f"killed at the deadline in {phase}"
     number = report.get("signal")
     if number is not None:
         if report.get("oom_killed") and number == signal.SIGKILL:
-            return "oom", f"killed by the kernel in {phase}: out of memory"
+            return OutcomeStatus.OOM, f"killed by the kernel in {phase}: out of memory"
         # Real-time signals have no names.
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
         meaning = _SIGNALS.get(number, "")
-        return "crashed", f"killed by {name} in {phase}" + (f" ({meaning})" if meaning else "")
-    return "crashed", f"exited with code {report.get('exit_code')} in {phase}, before it was done"
+        return OutcomeStatus.CRASHED, f"killed by {name} in {phase}" + (f" ({meaning})" if meaning else "")
+    return OutcomeStatus.CRASHED, f"exited with code {report.get('exit_code')} in {phase}, before it was done"

@@ -31,7 +31,7 @@ _SWEEP_SECONDS = 5.0
 
 
 class WorkerGone(Exception):
-    """The worker is dead; `WorkerProcess.close()` tells how."""
+    """The worker is dead; `WorkerProcess.close()` reports how."""
 
 
 class WorkerTimeout(Exception):
@@ -101,7 +101,7 @@ class WorkerProcess:
         return self._process.pid
 
     def send(self, message: Message) -> None:
-        """Send one message; raises WorkerGone when nobody reads any more."""
+        """Send one message; raises WorkerGone when the worker no longer reads."""
         try:
             os.write(self._send, (message.to_json() + "\n").encode())
         except BrokenPipeError as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, OutcomeStatus, Planned
 
 from ..multi_node.nodes import Node
 from ..preset import MachinePreset
@@ -181,7 +181,7 @@ class Session:
         if outcome is None:
             return
         others = sum(1 for other in self._alive if other is not contender)
-        if outcome.status == "oom" and others:
+        if outcome.status == OutcomeStatus.OOM and others:
             # The case may fit alone: this says nothing about it.
             count = "1 other" if others == 1 else f"{others} others"
             self._out_of_memory[outcome.planned] = f"beside {count} of its session ({outcome.reason})"
@@ -208,7 +208,7 @@ class Session:
         losses = self._losses.get(outcome.planned, [])
         if losses:
             facts["lost_before"] = list(losses)
-        lost = outcome.status == "lost" and len(losses) == MAX_LOST
+        lost = outcome.status == OutcomeStatus.LOST and len(losses) == MAX_LOST
         reason = f"lost {MAX_LOST} times, at last: {outcome.reason}" if lost else outcome.reason
         return replace(outcome, reason=reason, facts=facts)
 
@@ -252,7 +252,7 @@ class Session:
 def _never_started(planned: Planned, reason: str) -> Outcome:
     """The outcome of a contender that this machine cannot start."""
     about = (planned.case, planned.environment, planned.replicate)
-    return Outcome(*about, "unsupported", reason, "start", datetime.now(UTC))
+    return Outcome(*about, OutcomeStatus.UNSUPPORTED, reason, "start", datetime.now(UTC))
 
 
 def needs_more_blocks(running: Sequence[Contender], error: float) -> list[Contender]:

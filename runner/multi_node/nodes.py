@@ -24,7 +24,7 @@ _PROBE_SECONDS = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node: its name, its address for the others, and what stands before a command for it.
+    """One node: its name, its address for the others, and the prefix of a command for it.
 
     The first of a run is the machine that the run was started on; its command may be empty.
     """
@@ -42,7 +42,7 @@ class NodeMachines:
     machines: tuple[MachineFacts, ...] = ()
 
     def facts(self) -> list[dict[str, Any]]:
-        """The machines that take part beside this one, for the run's header."""
+        """The machines that take part besides this one, for the run's header."""
         return [
             {
                 "address": node.address,

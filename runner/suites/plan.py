@@ -22,7 +22,7 @@ _INDUCTOR_SECONDS = (25.0, 8.0)
 _EXPORT_SECONDS = {"aot-inductor": 40.0, "onnxruntime": 15.0, "export": 5.0}
 #: Preparing and calibrating a quantised model.
 _QUANTISE_SECONDS = 5.0
-#: Processes beside the first one of a case share its CPUs while they start: each adds this.
+#: Processes after the first one of a case share its CPUs while they start: each adds this.
 _PROCESS_SECONDS = 4.0
 
 

@@ -21,7 +21,7 @@ TablePath = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class SuiteBlock:
-    """Cases (keys or globs) that stand in a suite for one reason, in order."""
+    """Cases (keys or globs) that are in a suite for one reason, in order."""
 
     why: str
     cases: tuple[str, ...]
@@ -33,7 +33,7 @@ class Suite:
 
     Replicates are taken in rounds over all cases, so that a budget that runs out costs replicates of all
     before it costs a case. `blocks` are the same cases grouped by why they are there; `baselines` are the
-    eager fp32 cases that were added because a gain is a ratio against them. `places` tells where in the
+    eager fp32 cases that were added because a gain is a ratio against them. `places` says where in the
     suite's table a case comes from, as far as it stands there. `excluded` are globs of cases that a glob of
     `cases` does not stand for. `device` is `cpu` for a suite that is about the CPU whatever else is there,
     and `auto` for one that takes the best device.

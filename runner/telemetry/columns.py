@@ -1,6 +1,6 @@
 """The columns of a recording: name, unit, and how a window's rows become one metric.
 
-`share` columns are percent of time as the source tells it. A column about GPU utilisation belongs to one
+`share` columns are percent of time as the source reports it. A column about GPU utilisation belongs to one
 rung, so that numbers of two rungs never share a name.
 """
 
@@ -65,5 +65,5 @@ _HOST = (
     SampleColumn("pages_local", "%"),
 )
 
-#: Every column by its name. Beside them a host's recording has `cpu0`, `cpu1`...: each CPU's busy share, %.
+#: Every column by its name. In addition a host's recording has `cpu0`, `cpu1`...: each CPU's busy share, %.
 COLUMNS: dict[str, SampleColumn] = {column.name: column for column in (*_GPU, *_HOST)}

@@ -10,7 +10,7 @@ class HostCounters:
 
     `busy_ns` and `steal_ns` are by CPU number, in ticks of 10 ms. `tree_ns` is the CPU time of the measured
     process and all below it, `delay_ns` what their threads waited on a run queue (None where the kernel does
-    not tell), `ours_ns` the CPU time of what measures: controller, supervisors, sampler.
+    not report it), `ours_ns` the CPU time of what measures: controller, supervisors, sampler.
     """
 
     busy_ns: Mapping[int, int]
@@ -22,7 +22,7 @@ class HostCounters:
 
 @dataclass(frozen=True, slots=True)
 class GpuCounters:
-    """What a GPU has counted so far; None or an absent reason where it does not tell.
+    """What a GPU has counted so far; None or an absent reason where it does not report it.
 
     `throttled_ns` is by reason (see `nvml.THROTTLE_FIELDS`). `xids` are the critical errors that came since
     the reading before. `processes` are the compute processes' pids, and None where they are pids of another

@@ -5,12 +5,14 @@ from dataclasses import asdict, dataclass
 from math import sqrt
 from typing import Any, Literal
 
+from records.outcomes import OutcomeStatus
+
 from .counters import GpuCounters, HostCounters, Reading
 
 #: /proc/stat counts in ticks: the difference of two counts of one CPU is off by up to one of them, and by
 #: 0.4 as a standard deviation (the difference of two uniform errors). Over n CPUs that grows with sqrt(n).
 _TICK_NS = 10_000_000
-#: Below this, foreign CPU time cannot be told from counting errors: two standard deviations.
+#: Below this, foreign CPU time cannot be distinguished from counting errors: two standard deviations.
 _MIN_SIGNIFICANT_TICKS = 0.8
 #: Larger than any counting error.
 _CERTAIN_TICKS = 3.0
@@ -32,7 +34,7 @@ class Interference:
     `share` is None for events without a duration (an error of the GPU, a process on it).
     """
 
-    status: Literal["contended", "throttled"]
+    status: Literal[OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED]
     cause: Cause
     reason: str
     share: float | None = None
@@ -101,7 +103,7 @@ def _steal_time(
         return None
     share = lost[cpu] / elapsed
     return Interference(
-        "contended", "hypervisor", f"the hypervisor took {percent(share)} of CPU {cpu}", share
+        OutcomeStatus.CONTENDED, "hypervisor", f"the hypervisor took {percent(share)} of CPU {cpu}", share
     )
 
 
@@ -129,7 +131,9 @@ def _cpu_contention(
     if before.delay_ns is None or after.delay_ns is None:
         if not certain:
             return None
-        return Interference("contended", "cpu", f"others used {percent(foreign)} of a CPU", foreign)
+        return Interference(
+            OutcomeStatus.CONTENDED, "cpu", f"others used {percent(foreign)} of a CPU", foreign
+        )
     delay_ns = grown(before.delay_ns, after.delay_ns)
     if delay_ns is None or delay_ns <= limit * elapsed:
         return None
@@ -137,7 +141,7 @@ def _cpu_contention(
         return None
     share = delay_ns / elapsed
     reason = f"it waited {percent(share)} of the time for a CPU, of which others used {percent(foreign)}"
-    return Interference("contended", "cpu", reason, share)
+    return Interference(OutcomeStatus.CONTENDED, "cpu", reason, share)
 
 
 def _foreign(
@@ -163,7 +167,9 @@ def _by_other_gpu_processes(before: Reading, after: Reading, own: Collection[int
     if not foreign_pids:
         return None
     named = ", ".join(str(pid) for pid in sorted(foreign_pids))
-    return Interference("contended", "company", f"another process computes on its GPU (pid {named})")
+    return Interference(
+        OutcomeStatus.CONTENDED, "company", f"another process computes on its GPU (pid {named})"
+    )
 
 
 def _by_gpu_state(before: Reading, after: Reading, elapsed: int) -> Interference | None:
@@ -181,16 +187,20 @@ def _throttled(before: GpuCounters, after: GpuCounters, elapsed: int) -> Iterato
         if held > _THROTTLED_SHARE * elapsed:
             share = min(1.0, held / elapsed)
             text = f"its GPU held the clock down for {percent(share)} of the time ({reason})"
-            yield Interference("throttled", "gpu", text, share)
+            yield Interference(OutcomeStatus.THROTTLED, "gpu", text, share)
 
 
 def _errors(before: GpuCounters, after: GpuCounters) -> Iterator[Interference]:
     if grown(before.ecc_uncorrected, after.ecc_uncorrected):
-        yield Interference("throttled", "gpu", "its GPU counted an ECC error that it could not correct")
+        yield Interference(
+            OutcomeStatus.THROTTLED, "gpu", "its GPU counted an ECC error that it could not correct"
+        )
     if after.xids:
-        yield Interference("throttled", "gpu", f"its GPU reported Xid {', '.join(map(str, after.xids))}")
+        yield Interference(
+            OutcomeStatus.THROTTLED, "gpu", f"its GPU reported Xid {', '.join(map(str, after.xids))}"
+        )
     if grown(before.pcie_replays, after.pcie_replays):
-        yield Interference("throttled", "gpu", "its GPU had to repeat transfers over PCIe")
+        yield Interference(OutcomeStatus.THROTTLED, "gpu", "its GPU had to repeat transfers over PCIe")
 
 
 def grown(before: int | None, after: int | None) -> int | None:

@@ -146,5 +146,5 @@ class _Recorded:
         return values
 
     def _counters(self) -> dict[str, int]:
-        told = throttled_ns(self._handle)
-        return {} if isinstance(told, Absent) else told
+        times = throttled_ns(self._handle)
+        return {} if isinstance(times, Absent) else times

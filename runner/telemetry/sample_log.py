@@ -138,7 +138,11 @@ def _recording(name: str, device: _Device, notes: Sequence[str]) -> Recording:
         device.rung,
         tuple(started for started, _, _ in rows),
         tuple(ended for _, ended, _ in rows),
-        {column: told for column, told in joined.items() if any(value is not None for value in told)},
+        {
+            column: column_values
+            for column, column_values in joined.items()
+            if any(value is not None for value in column_values)
+        },
         (*device.notes, *notes),
     )
 

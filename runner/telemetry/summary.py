@@ -8,7 +8,7 @@ from records.telemetry import HOST, Recording
 from ..worker.messages import Window
 from .columns import COLUMNS, Summary
 
-#: Fewer rows make no metric; a maximum needs but one of them to tell, for some things are read seldom.
+#: Fewer rows make no metric; a maximum needs only one row with a value, for some columns are read seldom.
 _LEAST_ROWS = 3
 #: What the driver averages over up to a second still holds what was before the window (NVML's utilisation
 #: counters; nvml.h: 1 s down to 1/6 s), and so did rows of a DCGM host engine: by its interval of
@@ -53,7 +53,7 @@ def summarise(
             column = COLUMNS.get(name)
             if column is None or not column.metric:
                 continue
-            rows = _told(one, values)
+            rows = _rows_with_values(one, values)
             if len(rows) >= (_LEAST_ROWS if column.summary == "mean" else 1):
                 metrics.setdefault(column.metric, []).append(_HOW[column.summary](rows))
     found = {metric: _over_devices(metric, values) for metric, values in metrics.items()}
@@ -61,7 +61,7 @@ def summarise(
     return found | energy, tuple(notes)
 
 
-def _told(recording: Recording, values: Sequence[float | None]) -> list[Row]:
+def _rows_with_values(recording: Recording, values: Sequence[float | None]) -> list[Row]:
     ends = zip(recording.started_ns, recording.ended_ns, strict=True)
     return [(v, end - start) for v, (start, end) in zip(values, ends, strict=True) if v is not None]
 
@@ -94,7 +94,7 @@ def _energy(recordings: Sequence[Recording], window: Window, items: float) -> di
     for one in recordings:
         if one.device == HOST:
             continue
-        rows = _told(one, one.values.get("energy", (None,) * len(one.started_ns)))
+        rows = _rows_with_values(one, one.values.get("energy", (None,) * len(one.started_ns)))
         covered = sum(ns for _, ns in rows)
         if len(rows) < _LEAST_ROWS or covered < _LEAST_ENERGY_SHARE * length:
             # Of some GPUs only, it would be the energy of nothing.

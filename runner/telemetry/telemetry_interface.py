@@ -1,4 +1,4 @@
-"""The seam between measuring and what looks at the machine meanwhile."""
+"""The interface between measuring and telemetry."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,8 +42,8 @@ StartTelemetry = Callable[[Path, tuple[str, ...], tuple[int, ...], tuple[int, ..
 class FilteredTelemetry:
     """A session's telemetry as one of its contenders sees it: of the GPUs only those it computes on.
 
-    The others are idle or somebody else's, and what they do is no matter of its own. `uuids` may lack NVML's
-    prefixes.
+    The others are idle or belong to other cases, and their load is not recorded for it. `uuids` may lack
+    NVML's prefixes.
     """
 
     def __init__(self, session: Telemetry, uuids: tuple[str, ...]) -> None:

@@ -23,7 +23,7 @@ def describe() -> dict[str, Any]:
     """Versions, build and devices of this environment, with a fingerprint over what identifies it.
 
     The fingerprint covers interpreter, torch build and installed packages; it leaves out the machine,
-    its devices and the variables, which are recorded beside it.
+    its devices and the variables, which are recorded separately.
     """
     packages, build = _packages(), torch.__config__.show()
     identity = {

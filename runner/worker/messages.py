@@ -99,6 +99,19 @@ class Trace(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class TakeFingerprint(Message):
+    """Build the case and write into `folder` what one step of it calls; the worker answers `Fingerprinted`.
+
+    Instead of `Prepare`: such a worker measures nothing.
+    """
+
+    case: str
+    folder: str
+    device: str = "cpu"
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Finish(Message):
     """Report what only the end knows and exit; the worker answers `Finished`."""
 
@@ -123,14 +136,14 @@ class Hello(Message):
 
 @dataclass(frozen=True, slots=True)
 class Phase(Message):
-    """The worker enters a phase: build, reference, first_call, warm_up, trace, check."""
+    """The worker enters a phase: build, reference, first_call, warm_up, trace, fingerprint, check."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ready(Message):
-    """The case stands and is warm.
+    """The case is built and warm.
 
     `first_call_ns`: first call of the step, synchronised. `step_ns`: the last warm step, for calibration.
     `warm_up`: iterations, seconds, how it ended (`steady` or `cap`). `facts`: parameters, flops per step,
@@ -183,6 +196,13 @@ class Traced(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Fingerprinted(Message):
+    """The files of a fingerprint are written. `facts`: compile counters, and why a library has no lines."""
+
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
 class Finished(Message):
     """The end of a worker's life as it sees it: metrics by name, facts that only the end knows."""
 
@@ -221,6 +241,7 @@ class _Registry:
             Forget,
             Observe,
             Trace,
+            TakeFingerprint,
             Finish,
             Hello,
             Phase,
@@ -228,6 +249,7 @@ class _Registry:
             Block,
             Window,
             Traced,
+            Fingerprinted,
             Finished,
             Failed,
             Described,

@@ -46,7 +46,7 @@ class CaseRunner(Protocol):
         ...
 
     def check(self) -> correctness.Check:
-        """Whether the answer is right; asked last, for it takes memory and changes the model."""
+        """Whether the answer is right; called last, for it takes memory and changes the model."""
         ...
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class SingleProcess:
 
     def __init__(self, key: CaseKey, device: str, seed: int) -> None:
         if key.axis("compile") != "none":
-            compiling.keep_headers_beside_the_cache()
+            compiling.keep_headers_next_to_the_cache()
         self._device = device
         self._seed = seed
         self.prepared = build(key, device, seed)

@@ -13,11 +13,12 @@ from .case import REGISTER
 from .case_key import CaseKey
 from .distributed.cpu_partition import TooFewCpus
 from .distributed.members import GROUP_AXES, MemberFailed
-from .measurements import affinity_check, compiling, memory, timing, tracing
+from .measurements import affinity_check, compiling, dispatch, memory, timing, tracing
 from .messages import (
     PROTOCOL,
     Block,
     Failed,
+    Fingerprinted,
     Finish,
     Finished,
     Forget,
@@ -30,6 +31,7 @@ from .messages import (
     Prepare,
     ProtocolError,
     Ready,
+    TakeFingerprint,
     Trace,
     Traced,
     parse,
@@ -88,6 +90,9 @@ class Worker:
         elif isinstance(message, Trace):
             self._enter("trace")
             self._send(self._traced(message))
+        elif isinstance(message, TakeFingerprint):
+            self._send(self._fingerprinted(message))
+            self._phase = "finished"
         elif isinstance(message, Finish):
             self._send(self._finished())
             self._phase = "finished"
@@ -158,6 +163,20 @@ class Worker:
         if not isinstance(runner, SingleProcess):
             raise Unsupported("a case of several processes is not traced: a trace shows one process")
         return tracing.trace(runner.prepared.step, self._device, message.steps, message.path)
+
+    def _fingerprinted(self, message: TakeFingerprint) -> Fingerprinted:
+        if self._runner is not None:
+            raise ProtocolError("a worker prepares one case in its life")
+        key = CaseKey.parse(message.case)
+        if any(axis in GROUP_AXES for axis, _ in key.technique):
+            raise Unsupported("a case of several processes has no fingerprint: one shows a single process")
+        self._enter("build")
+        affinity_check.check_start_conditions(key, torch.get_num_threads())
+        if key.name not in REGISTER:
+            self._load_user_cases()
+        runner = SingleProcess(key, message.device, message.seed)
+        self._enter("fingerprint")
+        return Fingerprinted(dispatch.capture(runner.prepared, message.device, message.folder))
 
     def _finished(self) -> Finished:
         runner = self._built

@@ -1,4 +1,4 @@
-"""Levels across a border that no baseline stands beside: reported with their size, and not judged."""
+"""Levels across a border without a baseline: reported with their size, and not judged."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -62,10 +62,10 @@ def newest_crossing(nights: Sequence[NightValue], on: Collection[int]) -> Crossi
 
 def border_changes(track: str, found: Iterable[tuple[MachineSeries, Crossing]]) -> list[BorderChange]:
     """The crossings of single series by machine, border and metric."""
-    together: dict[tuple[str, str, str, int], list[tuple[str, float]]] = defaultdict(list)
+    by_border: dict[tuple[str, str, str, int], list[tuple[str, float]]] = defaultdict(list)
     for series, one in found:
         about = series.machine, one.border, series.key.metric, one.nights
-        together[about].append((series.key.case, one.change))
+        by_border[about].append((series.key.case, one.change))
     return [
         BorderChange(
             machine=machine,
@@ -77,5 +77,5 @@ def border_changes(track: str, found: Iterable[tuple[MachineSeries, Crossing]]) 
             middle=median(change for _, change in own),
             largest=tuple(sorted(own, key=lambda each: -abs(each[1]))[:_NAMED]),
         )
-        for (machine, border, metric, nights), own in sorted(together.items())
+        for (machine, border, metric, nights), own in sorted(by_border.items())
     ]

@@ -32,7 +32,7 @@ class ConfirmationPlan:
 
     `options` are those that every command about these cases takes: the preset, the files of own cases, and
     the device where it is the CPU. `suite` says how long is measured, `cold` how many pairs compile cold,
-    `also` which metrics have to be judged beside the one that decides an upgrade.
+    `also` which metrics have to be judged besides the one that decides an upgrade.
     """
 
     findings: tuple[Finding, ...]
@@ -46,7 +46,7 @@ class ConfirmationPlan:
 
     @property
     def command(self) -> list[str]:
-        """What stands behind `pyrometer`."""
+        """The arguments of `pyrometer`."""
         cases = [part for case in self.cases for part in ("--case", case)]
         given = (*self.options, *self.cold, *self.also)
         return ["upgrade", self.old.text, self.new.text, *self.suite, *cases, *given]
@@ -87,7 +87,7 @@ def plan_confirmation(
 
 
 def _also(found: Sequence[Finding]) -> tuple[str, ...]:
-    """What must be judged however soon the latency is: of metrics that vary, as two pairs tell the others.
+    """What must be judged however soon the latency is: of metrics that vary, as two pairs decide the others.
 
     One that is neither better nor worse, which schedules could watch once, must not keep others from theirs.
     """

@@ -7,6 +7,7 @@ from analysis.comparison.comparison import Comparison
 from analysis.comparison.verdict import Verdict
 from analysis.detection.default_watched_metrics import rules_of
 from records.findings import Finding
+from records.outcomes import OutcomeStatus
 from workflows.run_header import Header
 from workflows.session_queue import without_again
 
@@ -26,13 +27,13 @@ class FindingVerdict:
 def judge_finding(one: Finding, result: CaseResult | None, *, rebuilt: bool) -> FindingVerdict:
     """What the pairs of its case say of a finding.
 
-    With `rebuilt` a side was built anew and other packages may lie beside its PyTorch: what then does not
-    show is not refuted, for it may have been theirs.
+    With `rebuilt` a side was built anew and other packages may be installed with its PyTorch: what then does
+    not show is not refuted, for it may have been theirs.
     """
     if result is None:
         return FindingVerdict(one, "unclear", "the session did not measure the case")
     if not result.works:
-        side, name = (result.old, "old") if result.old.status != "ok" else (result.new, "new")
+        side, name = (result.old, "old") if result.old.status != OutcomeStatus.OK else (result.new, "new")
         why = f"{side.status} ({side.reason})" if side.reason else side.status
         return FindingVerdict(one, "unclear", f"in the {name} environment the case ended {why}")
     verdict = result.verdicts.get(one.key.metric)

@@ -19,7 +19,7 @@ def continuations(
     rules: Rules,
     now: datetime,
 ) -> dict[int, Continuation]:
-    """What is to be noted, by finding, of a series whose `known` findings these are, of any state.
+    """The continuations to record, by finding, of a series with these `known` findings, of any state.
 
     Nothing is where nothing is new: a change that goes on is noted once, and again when it has gone on by as
     much as it takes to be seen. `now` is aware. Nights are not pairs: what they say is no measurement.
@@ -39,7 +39,7 @@ def continuations(
 
 
 def _follows(other: Finding, one: Finding) -> bool:
-    """Whether it is a later change of the series, the same way: that speaks for all nights since."""
+    """Whether it is a later change of the series in the same direction: that covers all nights since."""
     settled = other.state in ("confirmed", "machine")
     return settled and other.direction == one.direction and (other.at, other.id) > (one.at, one.id)
 

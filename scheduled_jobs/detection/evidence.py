@@ -1,4 +1,4 @@
-"""What speaks for a finding beside its number: what else changed, what moved too, where time went."""
+"""Evidence of a finding besides its number: what else changed, what moved too, where time went."""
 
 import math
 import shlex
@@ -24,7 +24,7 @@ from .rebuild_environment import version_spec
 #: Rows of a difference of operator tables that are kept: what is behind a change is among the first.
 _OPERATORS = 12
 #: How far apart the first nights of two findings may lie that moved together.
-_TOGETHER = timedelta(hours=36)
+_ONE_CAUSE = timedelta(hours=36)
 #: States of findings that say that a series did not move, or not by PyTorch.
 _DID_NOT_MOVE = ("refuted", "no longer", "machine")
 _SUITE_OF_OPERATORS = "ops"
@@ -73,7 +73,7 @@ def moved_with(one: Finding, others: Iterable[Finding]) -> tuple[RelatedFinding,
         and other.key.case.partition("/")[0] in operations()
         and other.machine == one.machine
         and other.state not in _DID_NOT_MOVE
-        and abs(other.at - one.at) <= _TOGETHER
+        and abs(other.at - one.at) <= _ONE_CAUSE
     ]
     return tuple(
         RelatedFinding(other.id, other.key.case, other.key.metric, other.direction, other.change, other.state)
@@ -86,8 +86,8 @@ def operator_difference(
 ) -> OperatorDifference | None:
     """The newest operator tables of a case under two versions of PyTorch, subtracted; None where one lacks.
 
-    Microseconds a step; above zero, the new one spends more. Of two versions that are spelled alike nobody
-    can tell which table is whose.
+    Microseconds a step; above zero, the new one spends more. Of two versions that are spelled alike
+    the tables cannot be assigned.
     """
     if old_torch == new_torch:
         return None
@@ -111,7 +111,7 @@ def _origin(table: OperatorTable) -> OperatorOrigin:
 
 
 def bisect_offer(old_torch: str, new_torch: str, case: str, options: Sequence[str] = ()) -> str:
-    """The command that would find between which two versions a case changed; empty where none lie between.
+    """The command that finds between which two versions a case changed; empty where none are between.
 
     Of releases whose numbers leave room for others that is what the package index says when it is asked.
     """

@@ -17,7 +17,7 @@ _WOBBLE = 3
 #: So many confirmed steps in a row the same way, each of at most that log ratio, are one drift. Seldom does a
 #: second commit cost as little as the first, and a third as well.
 _STEPS_OF_A_DRIFT, _SMALL = 3, 0.06
-#: How much of a fingerprint tells two environments of one night apart.
+#: So many characters of a fingerprint distinguish two environments of one night.
 _FINGERPRINT = 12
 
 
@@ -125,15 +125,15 @@ def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -
     """
     at = series.points[change.index].run
     alike = [one for one in known if one.direction == change.direction]
-    here = [one for one in alike if one.at_run == at]
-    first_as = next((one.evidence.first_as for one in here if one.evidence.first_as), "")
-    if _state(change, series) == "candidate" and any(one.state == "machine" for one in here):
+    same_run = [one for one in alike if one.at_run == at]
+    first_as = next((one.evidence.first_as for one in same_run if one.evidence.first_as), "")
+    if _state(change, series) == "candidate" and any(one.state == "machine" for one in same_run):
         first_as = "machine"
     first = _first_piece(change, series, known)
     return Evidence(
-        waits=next((one.evidence.waits for one in here if one.evidence.waits), ""),
-        tries=max((one.evidence.tries for one in here), default=0),
-        repeated=next((one.evidence.repeated for one in here if one.evidence.repeated), ""),
+        waits=next((one.evidence.waits for one in same_run if one.evidence.waits), ""),
+        tries=max((one.evidence.tries for one in same_run), default=0),
+        repeated=next((one.evidence.repeated for one in same_run if one.evidence.repeated), ""),
         first_as=first_as,
         began_as=first.id if first else None,
         confirmed_before=_confirmed_size(first, _pieces(change, series, known)) if first else None,

@@ -16,7 +16,7 @@ from runner.environments.versions import date_of, parse
 class EnvironmentChoice:
     """One side of a session: the `text` of the command, the fingerprint that it should turn out to have.
 
-    `rebuilt` is one that is gone and that its version stands for: what lies beside its PyTorch may differ.
+    `rebuilt` is one that is gone and is built again from its version: its other packages may differ.
     """
 
     text: str
@@ -25,7 +25,7 @@ class EnvironmentChoice:
 
 
 class EnvironmentGone(Exception):
-    """An environment that cannot be had any more; the text is a sentence that says why."""
+    """An environment that cannot be rebuilt any more; the text is a sentence that says why."""
 
 
 def find_environment(
@@ -34,7 +34,7 @@ def find_environment(
     declared: Mapping[str, EnvironmentSettings],
     store: Store,
 ) -> EnvironmentChoice:
-    """What stands for an environment on this machine; raises Gone where nothing does.
+    """A replacement for an environment on this machine; raises Gone where there is none.
 
     `newest` is the fingerprint that the newest run saw under the environment's name: an interpreter that
     exists is what it was then, and nothing older. What was built is known by its fingerprint, whatever it is
@@ -60,7 +60,7 @@ def find_environment(
 
 
 def remote_environment(environment: Environment, newest: str) -> EnvironmentChoice:
-    """What stands for an environment on a machine whose files are not seen from here; raises Gone.
+    """A replacement for an environment on a machine whose files this one cannot read; raises Gone.
 
     Its name, where the newest run of that machine saw it under it; a nightly's name stands for another one
     every day, so it is asked for by its day, as everything else is by its version.
@@ -97,7 +97,7 @@ def interpreter_of(environment: Environment, declared: Mapping[str, EnvironmentS
 
 
 def version_spec(torch_version: str) -> str | None:
-    """How a version is asked for: `2.13.0`, or `nightly 2026-11-20`; None for a local build.
+    """The spec of a version: `2.13.0`, or `nightly 2026-11-20`; None for a local build.
 
     The local part (`+cpu`, `+cu130`) is the index's affair.
     """

@@ -23,7 +23,7 @@ def findings_to_repeat(
     control: Sequence[NightValue | None] | None,
     rules: Rules,
 ) -> dict[int, Reopened]:
-    """What is measured once more, by finding, of a series whose `known` findings these are, of any state.
+    """The sessions to repeat, by finding, of a series with these `known` findings, of any state.
 
     A comparison may have been unlucky in its nights. So the second one is between an early night of the level
     that was left and the newest.

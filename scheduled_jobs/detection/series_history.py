@@ -1,4 +1,4 @@
-"""Histories as detection wants them: the nights of one machine, its borders, the control beside them."""
+"""Histories for detection: the nights of one machine, its borders, and the control."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -20,7 +20,7 @@ _LISTED = 3
 #: A control counts for a night that it was measured no further from than this.
 _SAME_NIGHT = timedelta(hours=18)
 
-#: What tells series on machines apart: case, metric, hardware, preset, machine.
+#: The identity of a series on a machine: case, metric, hardware, preset, machine.
 MachineSeriesKey = tuple[str, str, str, str, str]
 
 
@@ -42,7 +42,7 @@ def holds_zero(history: SeriesHistory) -> bool:
 
 
 def machine_series_key(series: MachineSeries) -> MachineSeriesKey:
-    """What two series share that may stand beside each other night by night."""
+    """What two series share that may be compared night by night."""
     key: SeriesKey = series.key
     return key.case, key.metric, key.hardware, key.preset, series.machine
 
@@ -101,8 +101,8 @@ def control_of(series: MachineSeries, control: MachineSeries | None) -> list[Nig
     found: list[NightValue | None] = []
     for point in series.points:
         place = bisect_left(moments, point.started_at)
-        beside = control.points[max(0, place - 1) : place + 1]
-        nearest = min(beside, key=lambda one: abs(one.started_at - point.started_at))
+        adjacent = control.points[max(0, place - 1) : place + 1]
+        nearest = min(adjacent, key=lambda one: abs(one.started_at - point.started_at))
         near = abs(nearest.started_at - point.started_at) <= _SAME_NIGHT
         found.append(NightValue(nearest.point) if near else None)
     return found if any(found) else None

@@ -20,7 +20,7 @@ from .findings import compared_runs
 MOST_CASES = 12
 #: Cases of a cold session, which compiles each of them up to two dozen times.
 MOST_COLD = 4
-#: How much of a fingerprint tells environments apart.
+#: So many characters of a fingerprint distinguish environments.
 _FINGERPRINT = 12
 #: Sessions that may fail before a finding waits for people.
 MOST_TRIES = 3
@@ -50,7 +50,7 @@ class NightSession:
     cold: bool = False
 
     def task(self, track: Track) -> NewTask:
-        """As a task of the machine that saw the change: no other can tell whether it is still there."""
+        """As a task of the machine that saw the change: no other can measure whether it is still there."""
         spec: dict[str, Any] = {
             **asdict(track),
             "old": self.old,

@@ -17,7 +17,7 @@ from records.findings import Finding
 from records.tasks import Task
 from scheduled_jobs.jobs.context import JobContext, JobResult
 from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement, store_runs
-from workflows.load_run import retell
+from workflows.load_run import load_run
 from workflows.measure import RunResult, new_run_id
 from workflows.run_header import Header
 
@@ -109,8 +109,8 @@ def _with_neighbours(known: Evidence, found: tuple[NeighbourVerdict, ...]) -> Ev
 
 def _neighbours(one: Finding, results: Sequence[CaseResult]) -> tuple[NeighbourVerdict, ...]:
     """What a session says of the metric of a finding in its other cases."""
-    beside = [(each.case, each.verdicts.get(one.key.metric)) for each in results if each.case != one.key.case]
-    return tuple(NeighbourVerdict(case, pair_verdict(verdict)) for case, verdict in beside if verdict)
+    others = [(each.case, each.verdicts.get(one.key.metric)) for each in results if each.case != one.key.case]
+    return tuple(NeighbourVerdict(case, pair_verdict(verdict)) for case, verdict in others if verdict)
 
 
 def _in_states(database: Database, spec: Mapping[str, Any], states: Collection[str]) -> list[Finding]:
@@ -130,7 +130,7 @@ def _measured(
     if not done.complete:
         sentence = done.ended.sentence if done.ended else ""
         raise _Unjudged(sentence or "the session did not come to its end")
-    loaded = retell(context.data_dir, done.run, context.open_database)
+    loaded = load_run(context.data_dir, done.run, context.open_database)
     comparison = loaded.header.compared if loaded.header else None
     if loaded.header is None or comparison is None:
         raise _Unjudged(f"run {done.run} compares no environments")

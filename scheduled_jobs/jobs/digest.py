@@ -21,16 +21,16 @@ from ..notifications.digest import Digest, digest
 from ..notifications.render import digest_json, digest_markdown, digest_text, escape_mentions, subject, tone
 from .context import JobContext, JobResult
 
-#: Kinds of notices beside digests: what fell silent, and what is heard of again.
+#: Kinds of notices besides digests: outages, and their ends.
 SILENCE, RETURN = "silence", "return"
 
-#: How long a notice is news: what lies further back is not sent to anybody any more.
-_NEWS = {DIGEST: timedelta(days=3), SILENCE: timedelta(hours=6), RETURN: timedelta(hours=6)}
+#: How long a notice is sent: an older one is not sent any more.
+_SENT_FOR = {DIGEST: timedelta(days=3), SILENCE: timedelta(hours=6), RETURN: timedelta(hours=6)}
 _NOTICES = 100
 
 
 def send_digest(task: Task, context: JobContext) -> JobResult:
-    """Make the digest of this night, where this task has not yet, and have it sent to whoever lacks it."""
+    """Make the digest of this night, unless this task already did; send it to each target that lacks it."""
     now = context.now()
     night = night_of(now, context.settings.timezone)
     with context.open_database() as database:
@@ -40,22 +40,22 @@ def send_digest(task: Task, context: JobContext) -> JobResult:
 
 
 def health_check(task: Task, context: JobContext) -> JobResult:
-    """Tell at once what fell silent and what is heard of again; send again what did not arrive."""
+    """Report outages and their ends at once; send again what did not arrive."""
     now = context.now()
     with context.open_database() as database:
         silent = outages(database, context.settings, now)
         newest = notices(database, _NOTICES)
         made = [*new_silences(silent, newest, now), *returns(database, silent, newest, now)]
-        told = [one for one in made if save_notice(database, one)]
-        # Oldest first: that something is back is not told before that it was away.
-        news = [*reversed([one for one in newest if _is_news(one, now)]), *told]
-        result = _sent(database, context, news)
+        stored = [one for one in made if save_notice(database, one)]
+        # Oldest first: the end of an outage is not reported before the outage.
+        pending = [*reversed([one for one in newest if _is_recent(one, now)]), *stored]
+        result = _sent(database, context, pending)
     sentences = [*map(silence, silent)]
-    return JobResult(result={"silent": sentences, "told": [one.title for one in told], **result})
+    return JobResult(result={"silent": sentences, "told": [one.title for one in stored], **result})
 
 
-def _is_news(one: Notice, now: datetime) -> bool:
-    return one.kind in _NEWS and now - one.made_at <= _NEWS[one.kind]
+def _is_recent(one: Notice, now: datetime) -> bool:
+    return one.kind in _SENT_FOR and now - one.made_at <= _SENT_FOR[one.kind]
 
 
 def save_digest(
@@ -63,7 +63,7 @@ def save_digest(
 ) -> Notice:
     """The stored digest of a night that was due then; made of what is known now where there is none yet.
 
-    A second one that is due on the same date tells what came after the first. Without `due_at` whichever
+    A second one that is due on the same date reports what came after the first. Without `due_at` whichever
     was first is meant.
     """
     due = due_at.isoformat() if due_at else ""
@@ -97,8 +97,8 @@ def as_notice(one: Digest, settings: Settings, now: datetime, key: str = "", due
 
 
 def new_silences(silent: Iterable[Outage], newest: Iterable[Notice], now: datetime) -> list[Notice]:
-    """Notices of what is silent and was not told yet, `newest` being the notices that there are."""
-    told = {one.key for one in newest if one.kind == SILENCE}
+    """Notices of outages that were not reported yet, `newest` being the existing notices."""
+    reported = {one.key for one in newest if one.kind == SILENCE}
     return [
         _note(
             SILENCE,
@@ -109,17 +109,17 @@ def new_silences(silent: Iterable[Outage], newest: Iterable[Notice], now: dateti
             {"of": one.kind, "name": one.name, "since": one.since.isoformat()},
         )
         for one in silent
-        if one.key not in told
+        if one.key not in reported
     ]
 
 
 def returns(
     database: Database, silent: Collection[Outage], newest: Iterable[Notice], now: datetime
 ) -> list[Notice]:
-    """Notices of what was told as silent and is heard of again; of one that is forgotten there is none."""
-    told = [one for one in newest if one.kind in (SILENCE, RETURN)]
+    """Notices of outages that are over; of a forgotten machine there is none."""
+    notices = [one for one in newest if one.kind in (SILENCE, RETURN)]
     last: dict[tuple[str, str], Notice] = {}
-    for one in told:
+    for one in notices:
         last.setdefault((one.facts["of"], one.facts["name"]), one)
     still = {(one.kind, one.name) for one in silent}
     seen, measuring = schedulers(database), measuring_tasks(database)
@@ -147,19 +147,19 @@ def _note(kind: str, key: str, now: datetime, sentence: str, loud: str, about: M
     return Notice(kind, key, now, f"Pyrometer: {plain}", markdown.text(sentence), facts)
 
 
-def _sent(database: Database, context: JobContext, news: Iterable[Notice]) -> dict[str, Any]:
-    """Send notices and say of each target what became of it, as part of a job's result."""
+def _sent(database: Database, context: JobContext, pending: Iterable[Notice]) -> dict[str, Any]:
+    """Send notices, and return the delivery of each target as part of a job's result."""
     to: tuple[Target, ...] = targets(context.settings.alerts)
     tried: list[tuple[str, Delivery]] = []
-    for one in news:
+    for one in pending:
         context.check_stopped()
         if not one.facts["skipped"]:
             tried += deliver(database, one, to, context.now)
     for target, after in tried:
         if after.state == DeliveryState.FAILED:
-            context.say(f"{target} was not told: {after.why}")
+            context.say(f"{target} was not notified: {after.why}")
     if not to:
-        return {"summary": "nobody to tell: [alerts] names no targets on this machine", "targets": {}}
+        return {"summary": "no targets: [alerts] names none on this machine", "targets": {}}
     return {"summary": _summary(tried), "targets": {target: _became(after) for target, after in tried}}
 
 

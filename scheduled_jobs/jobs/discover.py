@@ -28,8 +28,8 @@ _OF_NIGHTS = ("track", "baseline", "replicates", "nodes")
 
 
 @dataclass(frozen=True, slots=True)
-class _News:
-    """A release that a schedule has not met: `judged` is whether it is set against the baseline by itself."""
+class _NewRelease:
+    """A release that is new to a schedule: `judged` is whether it is compared with the baseline."""
 
     schedule: str
     baseline: str
@@ -55,7 +55,7 @@ class _News:
 def discover(task: Task, context: JobContext) -> JobResult:
     """Ask the package index; a release newer than a schedule's baseline is set against it, each once.
 
-    At the first time only the newest release is: what a team passed over years ago is no news. Of nightlies
+    At the first time only the newest release is: older releases were passed over before. Of nightlies
     only the newest is reported: their schedules measure them anyway. Raises IndexFailed, DatabaseUnavailable.
     """
     base = look_at("")
@@ -65,7 +65,7 @@ def discover(task: Task, context: JobContext) -> JobResult:
             one
             for name, schedule in context.settings.schedules.items()
             if schedule.job == MEASURE and schedule.baseline
-            for one in _news(database, context, name, schedule, releases)
+            for one in _new_releases(database, context, name, schedule, releases)
         ]
         enqueued = [one for one in found if one.judged and not _was_enqueued(database, one)]
         for one in found:
@@ -89,9 +89,9 @@ def discover(task: Task, context: JobContext) -> JobResult:
     return JobResult(result=result, follow_ups=tuple(follow_ups))
 
 
-def _news(
+def _new_releases(
     database: Database, context: JobContext, name: str, schedule: ScheduleSettings, releases: Sequence[str]
-) -> list[_News]:
+) -> list[_NewRelease]:
     """The releases newer than a schedule's baseline that have no notice yet."""
     baseline = schedule.baseline or ""
     pinned = pinned_version(baseline, context.settings)
@@ -103,13 +103,13 @@ def _news(
     }
     first = not any(known.values())
     return [
-        _News(name, baseline, text, judged=not first or text == newer[-1])
+        _NewRelease(name, baseline, text, judged=not first or text == newer[-1])
         for text in newer
         if not known[text]
     ]
 
 
-def _was_enqueued(database: Database, one: _News) -> bool:
+def _was_enqueued(database: Database, one: _NewRelease) -> bool:
     """Whether a release was set against this baseline before: one that is pinned later is another one."""
     earlier = (task for fire in scheduled_runs(database, one.fire_before) for task in fire.tasks)
     return bool(scheduled_runs(database, one.fire, newest=1)) or any(
@@ -130,13 +130,13 @@ def _public(texts: Iterable[str]) -> list[str]:
     return [str(version) for version in sorted(versions) if not version.is_prerelease]
 
 
-def _upgrades(schedule: ScheduleSettings, one: _News) -> tuple[NewTask, ...]:
+def _upgrades(schedule: ScheduleSettings, one: _NewRelease) -> tuple[NewTask, ...]:
     how = {name: value for name, value in measure_spec(schedule, "").items() if name not in _OF_NIGHTS}
     spec = {"schedule": one.schedule, "old": one.baseline, "new": one.version, **how}
     return tuple(NewTask(label, UPGRADE, spec, label=label) for label in labels_of(schedule))
 
 
-def _note(database: Database, one: _News, context: JobContext) -> None:
+def _note(database: Database, one: _NewRelease, context: JobContext) -> None:
     what = f"PyTorch {one.version} is out; schedule {one.schedule} is pinned to {one.baseline}."
     how = "It is set against it." if one.judged else "It was there before this schedule looked."
     facts: Mapping[str, str] = {"schedule": one.schedule, "baseline": one.baseline, "version": one.version}

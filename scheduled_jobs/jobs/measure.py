@@ -42,7 +42,7 @@ def measure(task: Task, context: JobContext) -> JobResult:
 
 
 def run_options(spec: Mapping[str, Any], context: JobContext) -> list[str]:
-    """What of a spec stands on the command line."""
+    """The command line options of a spec."""
     given = [part for key, option in _OPTIONS.items() if spec.get(key) for part in (option, _text(spec[key]))]
     chosen = [part for case in spec.get("cases") or () for part in ("--case", _all_of(str(case)))]
     return [*given, *chosen, *case_files(spec.get("case_files") or (), context)]
@@ -54,7 +54,7 @@ def _all_of(pattern: str) -> str:
 
 
 def case_files(names: Iterable[str], context: JobContext) -> list[str]:
-    """Files of own cases for a command line; those named by a relative path lie beside pyrometer.toml.
+    """Files of own cases for a command line; relative paths count from the folder of pyrometer.toml.
 
     A machine that is away has a pyrometer.toml of its own, in the folder in which its commands are done.
     """

@@ -23,7 +23,7 @@ from db.runs.queries import endings, run_summary
 from db.runs.run_changes import run_changes
 from records.deliveries import DeliveryState
 from records.findings import Finding, Notice
-from records.outcomes import OutcomeCount
+from records.outcomes import OutcomeCount, OutcomeStatus
 from records.tasks import ScheduledRun, Task
 from workflows import fleet_status
 from workflows.fleet_status import Patience
@@ -37,7 +37,7 @@ from .digest import COUNTED, REPORTED, WAITING, DigestData, DigestProblem, PartR
 DIGEST = "digest"
 RELEASE = "release"
 
-#: How far back a finding may lie that was never told of, and how many digests and other notices are read.
+#: How old an unreported finding may be, and how many digests and other notices are read.
 _BACK = timedelta(days=60)
 _NOTICES = 500
 #: More than these of a night are not looked at one by one.
@@ -48,14 +48,14 @@ _OVER = ("done", "failed", "lost", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class EarlierDigests:
-    """What earlier digests said: until when, of which findings, and which coverage the last one told of.
+    """What earlier digests reported: until when, which findings, and the coverage in the last one.
 
-    Of the findings, `as_machines` are those that were told as the machine's and as nothing else.
+    Of the findings, `as_machines` are those that were reported as the machine's and as nothing else.
     `known_since` is from when on all digests were read.
     """
 
     until: datetime | None
-    told: frozenset[int]
+    reported: frozenset[int]
     as_machines: frozenset[int]
     coverage: frozenset[str]
     known_since: datetime
@@ -73,13 +73,13 @@ def usual_span(night: date, timezone: str) -> tuple[datetime, datetime]:
 
 
 def stored_digest(database: Database, night: date) -> Notice | None:
-    """The digest that was made last of a night; None where none was, or so long ago that nobody knows."""
+    """The digest that was made last of a night; None where there is none, or none recent enough."""
     made = (one for one in notices(database, _NOTICES) if one.kind == DIGEST)
     return next((one for one in made if one.facts["night"] == night.isoformat()), None)
 
 
 def outages(database: Database, settings: Settings, now: datetime) -> list[Outage]:
-    """What should be heard of and is not, at this moment."""
+    """The outages at this moment: machines and schedules that are overdue."""
     found = fleet_status.outages(database, schedulers(database), now, Patience.of(settings.alerts))
     return [*found.machines, *found.nights]
 
@@ -93,8 +93,8 @@ def collect_digest_data(
     database: Database, settings: Settings, night: date, since: datetime | None, until: datetime
 ) -> DigestData:
     """What is known of the time after `since` (None: the digest before) and up to `until`, both aware."""
-    told = notices(database, _NOTICES)
-    earlier = before(told, until)
+    notices_made = notices(database, _NOTICES)
+    earlier = before(notices_made, until)
     since = since or earlier.until or until - timedelta(days=1)
     due = {
         name: _of_window(scheduled_runs(database, name, _FIRES), since, until)
@@ -108,7 +108,7 @@ def collect_digest_data(
     by_run: dict[str, list[OutcomeCount]] = defaultdict(list)
     for ending in ended:
         by_run[ending.run].append(ending)
-    here = [ending for task in _runs(own) for ending in by_run[task.run_id or ""]]
+    own_endings = [ending for task in _runs(own) for ending in by_run[task.run_id or ""]]
     over = [task for task in _others(database) if _within(task.ended_at, since, until)]
     return DigestData(
         night=night,
@@ -116,17 +116,17 @@ def collect_digest_data(
         since=since,
         until=until,
         ran=[*(_ran(task, by_run) for _, task in own), *_missed(due.values())],
-        cases=len({ending.case for ending in here}),
-        not_ok=len({ending.case for ending in here if ending.status != "ok"}),
-        findings=_to_tell(database, still, since, max(until - _BACK, earlier.known_since)),
+        cases=len({ending.case for ending in own_endings}),
+        not_ok=len({ending.case for ending in own_endings if ending.status != OutcomeStatus.OK}),
+        findings=_to_report(database, still, since, max(until - _BACK, earlier.known_since)),
         still=still,
         open=open_regressions(database, until),
-        told=earlier.told,
-        told_as_machines=earlier.as_machines,
+        reported=earlier.reported,
+        reported_as_machines=earlier.as_machines,
         upgrades=[
             _upgraded(database, task) for task in over if (task.job, task.state) == ("upgrade", "done")
         ],
-        news=_news(told, since, until),
+        notices=_notices(notices_made, since, until),
         changed=_changed(database, history, own),
         crossed=_crossed(database, since, until),
         outages=outages(database, settings, until),
@@ -135,21 +135,23 @@ def collect_digest_data(
         disturbed=_disturbed(own, by_run),
         disturbed_share=settings.alerts.disturbed_share,
         failed=_failed(over),
-        undelivered=_undelivered(told, since, until),
+        undelivered=_undelivered(notices_made, since, until),
     )
 
 
 def before(newest: Sequence[Notice], until: datetime) -> EarlierDigests:
-    """What earlier digests told, of the `newest` notices, which are sorted newest first."""
+    """What earlier digests reported, of the `newest` notices, which are sorted newest first."""
     made = [
         one for one in newest if one.kind == DIGEST and datetime.fromisoformat(one.facts["until"]) < until
     ]
     as_machines = [_as_machines(one) for one in made]
-    told = [frozenset(map(int, one.facts["ids"])) - own for one, own in zip(made, as_machines, strict=True)]
+    reported = [
+        frozenset(map(int, one.facts["ids"])) - own for one, own in zip(made, as_machines, strict=True)
+    ]
     last = made[0] if made else None
     return EarlierDigests(
         until=datetime.fromisoformat(last.facts["until"]) if last else None,
-        told=frozenset().union(*told),
+        reported=frozenset().union(*reported),
         as_machines=frozenset().union(*as_machines),
         coverage=frozenset(last.facts["coverage"]) if last else frozenset(),
         known_since=newest[-1].made_at if len(newest) == _NOTICES else until - _BACK,
@@ -157,7 +159,7 @@ def before(newest: Sequence[Notice], until: datetime) -> EarlierDigests:
 
 
 def _as_machines(made: Notice) -> frozenset[int]:
-    """The findings that a digest told as the machine's; of an earlier Pyrometer's, those that it named."""
+    """The findings that a digest reported as the machine's; of an earlier Pyrometer, those that it named."""
     ids = made.facts.get("machine_ids")
     if ids is None:
         ids = [moved["finding"] for group in made.facts.get("machine", ()) for moved in group["top"]]
@@ -166,8 +168,8 @@ def _as_machines(made: Notice) -> frozenset[int]:
 
 def _measuring(database: Database, settings: Settings) -> list[str]:
     """The schedules that measure: those of these settings and those that other machines have."""
-    here = {name for name, schedule in settings.schedules.items() if schedule.job == "measure"}
-    return sorted(here | {task.schedule for task in measuring_tasks(database)})
+    configured = {name for name, schedule in settings.schedules.items() if schedule.job == "measure"}
+    return sorted(configured | {task.schedule for task in measuring_tasks(database)})
 
 
 def _of_window(newest: Iterable[ScheduledRun], since: datetime, until: datetime) -> list[ScheduledRun]:
@@ -207,7 +209,7 @@ def _histories(database: Database, own: Sequence[Task]) -> dict[tuple[str, str],
 def _ran(task: Task, by_run: dict[str, list[OutcomeCount]]) -> PartResult:
     cases: dict[str, bool] = {}
     for ending in by_run.get(task.run_id or "", ()):
-        cases[ending.case] = cases.get(ending.case, True) and ending.status == "ok"
+        cases[ending.case] = cases.get(ending.case, True) and ending.status == OutcomeStatus.OK
     return PartResult(
         schedule=task.schedule,
         part=task.part,
@@ -237,7 +239,7 @@ def _missed(due: Iterable[Sequence[ScheduledRun]]) -> list[PartResult]:
 def _changed(
     database: Database, history: dict[tuple[str, str], list[str]], own: Sequence[tuple[ScheduledRun, Task]]
 ) -> list[str]:
-    """What of each machine is another than in the run before: there its series begin anew."""
+    """What differs on each machine from the run before: there its series start anew."""
     found: dict[str, str] = {}
     for _, task in own:
         runs = history.get((task.schedule, task.part), [])
@@ -245,9 +247,9 @@ def _changed(
         before = next((run for run in runs[place:] if _machine_of(database, run) == _machine(task)), None)
         if before is None or task.run_id is None or _machine(task) in found:
             continue
-        if told := border(run_changes(database, before, task.run_id)):
-            found[_machine(task)] = told
-    return [f"machine {machine}: {told}" for machine, told in sorted(found.items())]
+        if changes := border(run_changes(database, before, task.run_id)):
+            found[_machine(task)] = changes
+    return [f"machine {machine}: {changes}" for machine, changes in sorted(found.items())]
 
 
 def _crossed(database: Database, since: datetime, until: datetime) -> list[BorderChange]:
@@ -288,20 +290,20 @@ def _lost_cases(
 def _disturbed(
     own: Sequence[tuple[ScheduledRun, Task]], by_run: dict[str, list[OutcomeCount]]
 ) -> list[Disturbed]:
-    machines: dict[str, list[dict[str, int]]] = defaultdict(list)
+    machines: dict[str, list[dict[OutcomeStatus, int]]] = defaultdict(list)
     for task in _runs(own):
         counts = [{ending.status: ending.count} for ending in by_run[task.run_id or ""]]
         machines[_machine(task)] += counts
     return [disturbed(machine, counts) for machine, counts in sorted(machines.items())]
 
 
-def _to_tell(
+def _to_report(
     database: Database, still: Iterable[Finding], since: datetime, known_since: datetime
 ) -> list[Finding]:
     """The findings of the time of which all digests are known, and open ones whose silence ended tonight."""
     recent = findings(database, states=(*REPORTED, *WAITING, *COUNTED), since=known_since, newest=_FINDINGS)
-    heard = [one for one in still if one.muted_until is not None and one.muted_until > since]
-    return list({one.id: one for one in (*heard, *recent)}.values())
+    unmuted = [one for one in still if one.muted_until is not None and one.muted_until > since]
+    return list({one.id: one for one in (*unmuted, *recent)}.values())
 
 
 def _others(database: Database) -> list[Task]:
@@ -340,7 +342,7 @@ def _failed(over: Iterable[Task]) -> list[DigestProblem]:
     return found
 
 
-def _news(newest: Iterable[Notice], since: datetime, until: datetime) -> list[str]:
+def _notices(newest: Iterable[Notice], since: datetime, until: datetime) -> list[str]:
     return [one.title for one in newest if one.kind == RELEASE and _within(one.made_at, since, until)]
 
 

@@ -170,7 +170,8 @@ def _asset() -> "AppriseAsset":
     from apprise import AppriseAsset
 
     # No picture from elsewhere, no advertisement, and no ":bug:" of a case's text turned into a sign. Where a
-    # redirect is followed, what was posted is asked for instead, and nobody was told who seems to be.
+    # redirect is followed, the client sends GET instead of POST, and the message is lost although it seems
+    # delivered.
     return AppriseAsset(
         app_id="Pyrometer",
         app_desc="Pyrometer",
@@ -199,7 +200,7 @@ def _name(url: str) -> str:
 
 
 def _without_secrets(sentence: str, target: Target) -> str:
-    """What Apprise said, without anything that stands in the URL and not in the name."""
+    """The message of Apprise, without any part of the URL that is not in the name."""
     shown = " ".join(sentence.split())
     pieces = set(re.split(r"[/?&=@:#,\s]+", target.url)) | set(
         re.split(r"[/?&=@:#,\s]+", unquote(target.url))

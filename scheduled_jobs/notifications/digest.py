@@ -1,4 +1,4 @@
-"""What is told of a night, from what is known of it: grouped, the largest first, and nothing twice."""
+"""The digest of a night: findings grouped, the largest first, and nothing reported twice."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -12,10 +12,10 @@ from reports.text.staleness_text import counted, silence
 from ..detection.border_levels import BorderChange
 from .drift_followup import ContinuedChange, going_on
 
-#: Changes of a group that are told one by one.
+#: Changes of a group that are listed one by one.
 TOP = 5
 
-#: States of findings that are told one by one, and those of which there is only a number.
+#: States of findings that are listed one by one, and those that are only counted.
 REPORTED = ("confirmed", "machine")
 WAITING = ("candidate", "confirming")
 COUNTED = ("refuted", "unclear")
@@ -73,11 +73,11 @@ class DigestProblem:
 class DigestData:
     """Everything that is known of a night.
 
-    `night` is a local date of `timezone`, told of is what happened after `since` and until `until` (aware).
-    `told` are the findings that earlier digests told of, `told_as_machines` those as the machine's alone.
-    Of different `cases` that were measured so many are `not_ok`. `still` are the confirmed changes
-    without a triage; so many regressions are `open`, as everywhere (`records.findings.FindingGroup`).
-    `lost_before` is the coverage that the digest before told of, `news` are sentences, and so are
+    `night` is a local date of `timezone`; the digest reports what happened after `since` and until `until`
+    (aware). `reported` are the findings of earlier digests, `reported_as_machines` those reported as the
+    machine's alone. Of different `cases` that were measured so many are `not_ok`. `still` are the confirmed
+    changes without a triage; so many regressions are `open`, as everywhere (`records.findings.FindingGroup`).
+    `lost_before` is the coverage in the digest before, `notices` are sentences, and so are
     `changed`: what of the machines is another than the night before. `crossed` is what levels did across it.
     """
 
@@ -91,10 +91,10 @@ class DigestData:
     findings: Sequence[Finding] = ()
     still: Sequence[Finding] = ()
     open: int = 0
-    told: Collection[int] = frozenset()
-    told_as_machines: Collection[int] = frozenset()
+    reported: Collection[int] = frozenset()
+    reported_as_machines: Collection[int] = frozenset()
     upgrades: Sequence[UpgradeDecision] = ()
-    news: Sequence[str] = ()
+    notices: Sequence[str] = ()
     changed: Sequence[str] = ()
     crossed: Sequence[BorderChange] = ()
     outages: Sequence[Outage] = ()
@@ -110,7 +110,7 @@ class DigestData:
 class CaseChange:
     """A case that moved: of its metrics the one that moved most, as log ratios of new to old.
 
-    `began_as` is the finding that a drift was told as before; `after` is a night on which a drift had not
+    `began_as` is the finding that reported a drift before; `after` is a night on which a drift had not
     begun, and None for a step, which has a night.
     """
 
@@ -151,11 +151,11 @@ class ChangeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What is told of a night, each list with the worst first.
+    """The digest of a night, each list with the worst first.
 
-    `waiting` says why candidates wait, and how many do. `open` counts the open regressions, told of before
-    or not; `silenced` those not told because people know them. `ids` are the
-    findings that this digest tells of, `machine_ids` those of them that it tells as the machine's, `coverage`
+    `waiting` says why candidates wait, and how many do. `open` counts the open regressions, reported before
+    or not; `silenced` those not reported because of their triage. `ids` are the
+    findings in this digest, `machine_ids` those of them that it reports as the machine's, `coverage`
     the keys of what fell.
     """
 
@@ -176,7 +176,7 @@ class Digest:
     open: int
     silenced: int
     upgrades: tuple[UpgradeDecision, ...]
-    news: tuple[str, ...]
+    notices: tuple[str, ...]
     changed: tuple[str, ...]
     crossed: tuple[BorderChange, ...]
     problems: tuple[DigestProblem, ...]
@@ -186,29 +186,29 @@ class Digest:
 
     @property
     def quiet(self) -> bool:
-        """Whether there is nothing to tell but that all is as before."""
-        told = (
+        """Whether there is nothing to report."""
+        contents = (
             self.regressions,
             self.improvements,
             self.machine,
             self.going_on,
             self.upgrades,
-            self.news,
+            self.notices,
             self.changed,
             self.crossed,
             self.problems,
             self.waiting,
         )
-        return not any(told) and all(ran.state == "done" for ran in self.ran)
+        return not any(contents) and all(ran.state == "done" for ran in self.ran)
 
 
 def digest(night: DigestData) -> Digest:
-    """What is told of a night; pure: the same night gives the same digest."""
+    """The digest of a night; pure: the same night gives the same digest."""
     known = [one for one in night.findings if one.state == "confirmed" and one.silenced(night.until)]
     new = [
         one
         for one in night.findings
-        if one.state in REPORTED and not _was_told(one, night) and not one.silenced(night.until)
+        if one.state in REPORTED and not _was_reported(one, night) and not one.silenced(night.until)
     ]
     confirmed = [one for one in new if one.state == "confirmed" and not _is_part(one, new)]
     ended = [one for one in night.findings if _within(one.decided_at, night)]
@@ -228,9 +228,9 @@ def digest(night: DigestData) -> Digest:
         refuted=sum(one.state == "refuted" for one in ended),
         unclear=sum(one.state == "unclear" for one in ended),
         open=night.open,
-        silenced=sum(one.id not in night.told for one in known),
+        silenced=sum(one.id not in night.reported for one in known),
         upgrades=tuple(night.upgrades),
-        news=tuple(night.news),
+        notices=tuple(night.notices),
         changed=tuple(night.changed),
         crossed=tuple(night.crossed),
         problems=_problems(night),
@@ -240,9 +240,9 @@ def digest(night: DigestData) -> Digest:
     )
 
 
-def _was_told(one: Finding, night: DigestData) -> bool:
-    """Whether an earlier digest told of it as what it is: as the machine's, a regression was not told."""
-    return one.id in night.told or (one.state == "machine" and one.id in night.told_as_machines)
+def _was_reported(one: Finding, night: DigestData) -> bool:
+    """Whether an earlier digest reported it as what it is now: the machine's, or a regression."""
+    return one.id in night.reported or (one.state == "machine" and one.id in night.reported_as_machines)
 
 
 def _is_part(one: Finding, new: Iterable[Finding]) -> bool:
@@ -258,10 +258,10 @@ def _is_part(one: Finding, new: Iterable[Finding]) -> bool:
 
 def groups(findings: Iterable[Finding]) -> tuple[ChangeGroup, ...]:
     """Findings by night, machine and pair of environments, the group with the largest change first."""
-    together: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
+    by_cause: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
     for one in findings:
-        together[one.at_run, one.machine, one.old_environment, one.new_environment].append(one)
-    made = [_group(own) for own in together.values()]
+        by_cause[one.at_run, one.machine, one.old_environment, one.new_environment].append(one)
+    made = [_group(own) for own in by_cause.values()]
     return tuple(sorted(made, key=lambda group: -abs(group.largest.change)))
 
 
@@ -328,7 +328,7 @@ def _problems(night: DigestData) -> tuple[DigestProblem, ...]:
 def _missing(night: DigestData) -> list[DigestProblem]:
     """The parts that were due and not done; of one that was done later, nothing is missing.
 
-    Of one that is told as silent each night that a later one stood for is part of that.
+    A missed night within a reported outage is part of the outage.
     """
     silent = {one.name for one in night.outages if one.kind == "night"}
     # The newest wins, in whatever order they come.
@@ -349,13 +349,13 @@ def _missing(night: DigestData) -> list[DigestProblem]:
 
 def _not_done(ran: PartResult, name: str) -> str:
     if ran.state == "missed":
-        return f"{name} was due and nobody was there to begin it"
+        return f"{name} was due and no scheduler was there to begin it"
     why = f": {ran.error}" if ran.error else ""
     return f"{name} was due and {'was cancelled' if ran.state == 'cancelled' else ran.state}{why}"
 
 
 def _coverage(night: DigestData) -> list[DigestProblem]:
-    """A trouble for each part of which cases fell that the digest before did not tell of."""
+    """A problem for each target with lost cases that the digest before did not report."""
     parts: dict[tuple[str, str], list[LostCase]] = defaultdict(list)
     for one in night.lost_cases:
         parts[one.schedule, one.part].append(one)

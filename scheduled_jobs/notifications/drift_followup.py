@@ -1,4 +1,4 @@
-"""Changes that were told and went on since: how far they have come, and since when."""
+"""Reported changes that continued since: their size now, and since when."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from records.findings import Finding
 
 @dataclass(frozen=True, slots=True)
 class ContinuedChange:
-    """A confirmed change that was `told` of as so much since the night of `since`, and is `change` `now`.
+    """A confirmed change that was `reported` with one size since the night of `since`, and is `change` `now`.
 
     Both are log ratios of new to old, the first one measured in pairs, the second by the nights since.
     """
@@ -19,7 +19,7 @@ class ContinuedChange:
     metric: str
     machine: str
     direction: str
-    told: float
+    reported: float
     change: float
     since: datetime
     now: datetime
@@ -28,7 +28,7 @@ class ContinuedChange:
 def going_on(findings: Iterable[Finding], since: datetime, until: datetime) -> tuple[ContinuedChange, ...]:
     """Those of which it was noted after `since` and until `until` that they go on, the largest first.
 
-    What is silenced is not told. Nor is what a later finding tells of, which was measured in pairs itself.
+    Silenced ones are left out, and those with a later finding, which was measured in pairs itself.
     """
     found = [
         _goes_on(one)
@@ -52,7 +52,7 @@ def _goes_on(one: Finding) -> ContinuedChange:
         metric=one.key.metric,
         machine=one.machine,
         direction=one.direction,
-        told=one.change,
+        reported=one.change,
         change=noted.change,
         since=one.at,
         now=datetime.fromisoformat(noted.night),

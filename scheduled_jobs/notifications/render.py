@@ -18,7 +18,7 @@ from ..detection.border_levels import BorderChange
 from .digest import CaseChange, ChangeGroup, Digest, DigestProblem, PartResult, UpgradeDecision
 from .drift_followup import ContinuedChange
 
-#: A sign that chats take for the beginning of somebody's name.
+#: A sign that chats take for the beginning of a person's name.
 _MENTION = re.compile(r"(?<!\w)@|@(?=everyone|here|channel|all|team)", re.IGNORECASE)
 
 #: Mail programs and chats show about so much of a subject.
@@ -27,7 +27,7 @@ _SUBJECT = 200
 _NAMED = 3
 
 #: Troubles by kind, the loudest first, and what there are so many of.
-_TROUBLES: Mapping[str, tuple[str, str]] = {
+_PROBLEMS: Mapping[str, tuple[str, str]] = {
     "missing": ("missing night", "missing nights"),
     "silent": ("silent machine", "silent machines"),
     "coverage": ("part lost coverage", "parts lost coverage"),
@@ -46,13 +46,13 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Words that lead somewhere; `url` is ours."""
+    """Words with a link; `url` is an address of the dashboard."""
 
     text: str
     url: str
 
 
-#: Text is anybody's, and nothing but text in every form.
+#: Text comes from any source and stays plain text in every format.
 Piece = str | Code | Link
 Line = Sequence[Piece]
 
@@ -66,16 +66,16 @@ class Section:
 
 
 def subject(digest: Digest) -> str:
-    """One line, the worst first: regressions, then what is missing or refused, and good news last."""
+    """One line, the worst first: regressions, then what is missing or refused, and improvements last."""
     parts = [
         *_moved_in_all(digest.regressions, "regression"),
         *_going_on_in_all(digest.going_on),
-        *_troubles_in_all(digest.problems, zone(digest.timezone)),
+        *_problem_counts(digest.problems, zone(digest.timezone)),
         *(f"upgrade {one.old} to {one.new}: {one.decision}" for one in digest.upgrades),
         *_moved_in_all(digest.machine, "change", " with the machine"),
         *digest.changed,
         *_moved_in_all(digest.improvements, "improvement"),
-        *digest.news,
+        *digest.notices,
     ]
     if digest.waiting:
         count = sum(each for _, each in digest.waiting)
@@ -87,7 +87,7 @@ def subject(digest: Digest) -> str:
 
 
 def quiet_line(digest: Digest) -> str:
-    """The one line of a night with nothing to tell."""
+    """The one line of a night with nothing to report."""
     machines = len({ran.machine for ran in digest.ran if ran.cases})
     if not machines:
         return "nothing was measured" if digest.ran else "nothing was due"
@@ -108,7 +108,7 @@ def tone(digest: Digest) -> str:
 
 
 def digest_text(digest: Digest, dashboard_url: str | None = None) -> str:
-    """The digest as plain text; whatever text comes from a case mentions nobody and links nowhere."""
+    """The digest as plain text; text from a case makes no mention and no link."""
     lines = [_plain(_head(digest))]
     for section in sections(digest, dashboard_url):
         lines += ["", section.title.upper()]
@@ -128,7 +128,9 @@ def digest_markdown(digest: Digest, dashboard_url: str | None = None) -> str:
 def digest_json(digest: Digest) -> dict[str, Any]:
     """The digest as JSON values: its fields by name, times in ISO 8601, changes as log ratios."""
     body: dict[str, Any] = _values(asdict(digest))
-    body["troubles"] = body.pop("problems")
+    body |= {"troubles": body.pop("problems"), "news": body.pop("notices")}
+    for change in body["going_on"]:
+        change["told"] = change.pop("reported")
     return {"subject": subject(digest), "quiet": digest.quiet, **body}
 
 
@@ -145,16 +147,16 @@ def sections(digest: Digest, dashboard_url: str | None) -> list[Section]:
     place = _Place(zone(digest.timezone), (dashboard_url or "").rstrip("/"))
     found = [
         Section("Regressions", _groups(digest.regressions, place)),
-        Section("Going on since they were told", [(0, _goes_on(one, place)) for one in digest.going_on]),
+        Section("Continued since they were reported", [(0, _goes_on(one, place)) for one in digest.going_on]),
         Section("Not as it should be", [(0, (one.sentence,)) for one in _loudest(digest.problems)]),
         Section("Upgrades", [line for one in digest.upgrades for line in _upgrade(one, place)]),
         Section("Moved with the machine, not with PyTorch", _groups(digest.machine, place)),
         Section("Another machine than the night before", [(0, (one,)) for one in digest.changed]),
         Section("Levels across a change of the machine, not judged", _crossed(digest.crossed)),
         Section("Improvements", _groups(digest.improvements, place)),
-        Section("On offer", [(0, (one,)) for one in digest.news]),
+        Section("On offer", [(0, (one,)) for one in digest.notices]),
         Section("What ran", [(0, _ran(one, place)) for one in digest.ran]),
-        Section("Beside that", [(0, (line,)) for line in _beside(digest)]),
+        Section("Also", [(0, (line,)) for line in _further(digest)]),
     ]
     return [section for section in found if section.lines]
 
@@ -178,8 +180,8 @@ class _Place:
 
 def _head(digest: Digest) -> Line:
     place = _Place(zone(digest.timezone), "")
-    told = f"{quiet_line(digest)}. " if digest.quiet else ""
-    return (f"{told}Told of: {place.time(digest.since)} to {place.time(digest.until)}, {digest.timezone}.",)
+    quiet = f"{quiet_line(digest)}. " if digest.quiet else ""
+    return (f"{quiet}Period: {place.time(digest.since)} to {place.time(digest.until)}, {digest.timezone}.",)
 
 
 def _groups(groups: Iterable[ChangeGroup], place: _Place) -> list[tuple[int, Line]]:
@@ -214,9 +216,9 @@ def _moved(one: CaseChange, place: _Place) -> Line:
 def _goes_on(one: ContinuedChange, place: _Place) -> Line:
     """What nights say of a change since it was measured in pairs is about right, and no measurement."""
     since, now = place.day(one.since), place.day(one.now)
-    told = f"since the night of {since}, told as {numbers.percent(one.told)}"
+    since_text = f"since the night of {since}, reported as {numbers.percent(one.reported)}"
     head = f"now about {numbers.percent(one.change)} (night of {now}) {_title(one.metric)}: "
-    return (head, Code(one.case), f" on {one.machine}, {told}, ", _finding(one.finding, place))
+    return (head, Code(one.case), f" on {one.machine}, {since_text}, ", _finding(one.finding, place))
 
 
 def _crossed(levels: Iterable[BorderChange]) -> list[tuple[int, Line]]:
@@ -262,11 +264,11 @@ def _ran(one: PartResult, place: _Place) -> Line:
     return (f"{counts}, ", Link(f"run {one.run}", url)) if url else (counts,)
 
 
-def _beside(digest: Digest) -> list[str]:
+def _further(digest: Digest) -> list[str]:
     counted = (
         (digest.refuted, "measured again and refuted"),
         (digest.unclear, "measured again and still unclear"),
-        (digest.silenced, "confirmed and not told: people know of it, or it is muted"),
+        (digest.silenced, "confirmed and not reported: triaged or muted"),
     )
     lines = [f"{plural(count, 'change', 'changes')} {what}" for count, what in counted if count]
     if digest.coverage:
@@ -279,12 +281,12 @@ def _beside(digest: Digest) -> list[str]:
 
 
 def _loudest(problems: Iterable[DigestProblem]) -> list[DigestProblem]:
-    return sorted(problems, key=lambda one: list(_TROUBLES).index(one.kind))
+    return sorted(problems, key=lambda one: list(_PROBLEMS).index(one.kind))
 
 
-def _troubles_in_all(problems: Sequence[DigestProblem], place: tzinfo) -> list[str]:
+def _problem_counts(problems: Sequence[DigestProblem], place: tzinfo) -> list[str]:
     found: list[str] = []
-    for kind, names in _TROUBLES.items():
+    for kind, names in _PROBLEMS.items():
         own = [one for one in problems if one.kind == kind]
         if len(own) == 1 and kind in ("missing", "silent"):
             found.append(own[0].sentence)
@@ -344,7 +346,7 @@ def _joined(
 
 
 def escape_mentions(anything: str) -> str:
-    """Text that no chat takes for more: nobody is mentioned, nothing is a link, and it stays in its line."""
+    """Text that stays plain text in a chat: no mention, no link, and one line."""
     plain = printable(anything).translate({ord("<"): "‹", ord(">"): "›", ord("`"): "'"})
     # A space without width keeps what stands behind a sign from being a name; `nightly@h200` is none.
     quiet = _MENTION.sub("@\N{ZERO WIDTH SPACE}", plain)

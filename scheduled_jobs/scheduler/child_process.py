@@ -38,12 +38,12 @@ class Logs:
 
     @property
     def log(self) -> Path:
-        """What stands on stderr: sentences."""
+        """The log of stderr: sentences."""
         return self.folder / f"attempt-{self.attempt}.log"
 
     @property
     def events(self) -> Path:
-        """What stands on stdout: JSON lines."""
+        """The log of stdout: JSON lines."""
         return self.folder / f"attempt-{self.attempt}.jsonl"
 
 
@@ -65,17 +65,17 @@ def run_child(
     """
     lines = Lines(logs.events, on_event)
     child = Child(command, logs)
-    asked = False
+    requested = False
     try:
         while not child.over(_LOOK_SECONDS):
-            if stop.is_set() and not asked:
-                asked = True
+            if stop.is_set() and not requested:
+                requested = True
                 child.ask()
             lines.read()
     finally:
         ended = child.end()
     lines.read()
-    if asked:
+    if requested:
         raise Stopped
     return ended
 
@@ -97,7 +97,7 @@ class Child:
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         make_room(logs.folder)
-        self._log, self._told = logs.log, _size(logs.log)
+        self._log, self._log_start = logs.log, _size(logs.log)
         self._process = SupervisedProcess(
             command,
             logs.log,
@@ -116,12 +116,12 @@ class Child:
         self._process.terminate()
 
     def end(self) -> ChildExit:
-        """How it ended. Whatever still runs of it is asked to end first, and waited for."""
+        """How it ended. Remaining processes are first asked to end, and waited for."""
         report = self._process.end()
         code, number = report.get("exit_code"), report.get("signal")
         if code is None and number is None:
             return ChildExit(None, None, str(report.get("failed", "it cannot be killed")))
-        return ChildExit(code, number, last_sentence(self._log, self._told))
+        return ChildExit(code, number, last_sentence(self._log, self._log_start))
 
 
 def last_sentence(log: Path, start: int = 0) -> str:
@@ -145,7 +145,7 @@ class Lines:
         self._torn = b""
 
     def read(self) -> None:
-        """Tell what is new."""
+        """Report what is new."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._at)
@@ -169,11 +169,11 @@ def _size(path: Path) -> int:
 
 
 def make_room(folder: Path) -> None:
-    """Make the folder, and remove the oldest beside it that are not in use where there are too many."""
+    """Make the folder, and remove the oldest other folders that are not in use where there are too many."""
     folder.mkdir(parents=True, exist_ok=True)
-    beside = [each for each in folder.parent.iterdir() if each.is_dir() and each != folder]
+    others = [each for each in folder.parent.iterdir() if each.is_dir() and each != folder]
     since = time.time() - _KEPT_SECONDS
-    for old in sorted(beside, key=_age)[: -_MOST_LOGS + 1]:
+    for old in sorted(others, key=_age)[: -_MOST_LOGS + 1]:
         if not _changed_since(old, since):
             shutil.rmtree(old, ignore_errors=True)
 

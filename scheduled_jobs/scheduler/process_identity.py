@@ -1,4 +1,4 @@
-"""Who a scheduler is, so that another one can tell whether it still lives."""
+"""The identity of a scheduler process, by which another one can check whether it is alive."""
 
 import os
 import re
@@ -16,7 +16,7 @@ _STAT_STARTED = 19
 class Owner:
     """A process since its machine booted, and the `machine` where it has things done: its own, or a node.
 
-    `boot` tells containers with one kernel apart as well, and machines that are copies of one that ran.
+    `boot` also distinguishes containers with one kernel, and machines that are copies of one that ran.
     Written `machine/boot/pid/started`.
     """
 
@@ -49,7 +49,7 @@ def this_process(machine: str) -> Owner:
 
 
 def machine_name() -> str:
-    """What this machine is called, and can always be asked by."""
+    """The name of this machine, which is always one of its labels."""
     return socket.gethostname()
 
 

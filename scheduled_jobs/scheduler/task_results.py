@@ -18,7 +18,7 @@ MOST_ATTEMPTS = 5
 
 
 def record_result(database: Database, work: RunningTask, now: datetime, log: Log) -> None:
-    """Write down how an attempt ended. Raises DatabaseError, and may then be asked again."""
+    """Write down how an attempt ended. Raises DatabaseError, and may then be called again."""
     if isinstance(work.ending, JobResult):
         _close(database, work, work.ending, now, log)
     elif isinstance(work.ending, Lost) and not work.fenced:

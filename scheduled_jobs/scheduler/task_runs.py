@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from db.queue.queries import attempts
+from records.outcomes import OutcomeStatus
 from records.tasks import Task
 from runner import journal
 from runner.errors import JournalError
@@ -45,7 +46,7 @@ class MeasuredRun:
     ended: ChildExit | None
     began: bool
     complete: bool
-    counts: Mapping[str, int]
+    counts: Mapping[OutcomeStatus, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class _Standing:
 
     began: bool = False
     complete: bool = False
-    counts: Mapping[str, int] = field(default_factory=Counter[str])
+    counts: Mapping[OutcomeStatus, int] = field(default_factory=Counter[OutcomeStatus])
 
 
 def run_measurement(
@@ -115,7 +116,7 @@ def _hearing(context: JobContext, on_event: OnEvent) -> OnEvent:
     """Logs what a child waits for before it measures, and forwards every event."""
     waits = False
 
-    def heard(event: Mapping[str, Any]) -> None:
+    def receive(event: Mapping[str, Any]) -> None:
         nonlocal waits
         if event.get("event") == "waiting":
             waits = True
@@ -126,7 +127,7 @@ def _hearing(context: JobContext, on_event: OnEvent) -> OnEvent:
             context.waits("")
         on_event(event)
 
-    return heard
+    return receive
 
 
 def _known_run(task: Task, context: JobContext) -> str | None:
@@ -176,15 +177,15 @@ def store_runs(context: JobContext, *runs: str) -> None:
         STORE_QUEUE.remove(runs)
         with context.open_database() as database:
             for done in ingest_pending(context.data_dir, database, runs):
-                _tell(context, done)
+                _report(context, done)
             if STORE_QUEUE:
                 return
             for done in ingest_pending(context.data_dir, database):
-                _tell(context, done)
+                _report(context, done)
                 if STORE_QUEUE:
                     return
 
 
-def _tell(context: JobContext, done: Ingested | JournalError) -> None:
+def _report(context: JobContext, done: Ingested | JournalError) -> None:
     if isinstance(done, JournalError):
         context.say(f"{done}; it is left alone")

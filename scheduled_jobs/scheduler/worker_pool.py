@@ -19,15 +19,15 @@ from .log import Log
 from .process_identity import Owner, dead_process
 from .worker_slot import Lost, RunningTask, WorkerSlot
 
-#: Of a place of which nothing is new one in so many beats tells: there may be a thousand of them.
-_TOLD_EVERY = 6
+#: A host without changes is reported at one heartbeat in so many: there may be a thousand hosts.
+_REPORT_EVERY = 6
 #: A place that lost a task takes no other for so long, after the next one twice that, and so on, but never
 #: longer than that: one that loses everything would else use up all attempts at all that waits.
 REST_SECONDS, _LONGEST_REST_SECONDS = 10.0, 600.0
 #: A scheduler of this machine that was not seen for so long is none any more.
 _FORGOTTEN = timedelta(days=1)
 #: Sentences on hosts that are not used that are reported with each heartbeat, at most.
-_TROUBLES = 20
+_MOST_PROBLEMS = 20
 _NAMESAKE = "a host has the name of this machine and is not used: only the own slot of this machine measures"
 
 
@@ -50,14 +50,14 @@ class PoolWorker:
     there: bool = True
     drained: bool = False
     only_labels: tuple[str, ...] = ()
-    news: bool = True
+    changed: bool = True
     beats: int = 0
     losses: int = 0
     rests_until: float = 0.0
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """The labels of what it takes up just now; the empty one is that of what asks for no machine."""
+        """The labels of the tasks that it claims now; the empty one is that of tasks for any machine."""
         return self.only_labels or ("", *self.labels)
 
     @property
@@ -103,7 +103,7 @@ class WorkerPool:
         self._missing: set[str] = set()
         #: By machine the owners of what earlier services of this machine had there.
         self._former: dict[str, list[str]] = {}
-        self._namesake = self._namesake_told = False
+        self._namesake = self._namesake_reported = False
 
     @property
     def workers(self) -> list[PoolWorker]:
@@ -115,7 +115,7 @@ class WorkerPool:
         return (slot for worker in self.workers for slot in worker.slots)
 
     def ended(self) -> Iterator[RunningTask]:
-        """What is over; each is let go of when the next one is asked for."""
+        """The attempts that are over; each is released when the next one is read."""
         for worker in self.workers:
             for slot in worker.slots:
                 if slot.work is not None and slot.work.ending is not None:
@@ -143,7 +143,7 @@ class WorkerPool:
         return [(worker, slot) for worker in ready for slot in worker.slots if slot.work is None]
 
     def look(self) -> None:
-        """Take up who came, and let go of who is gone and has nothing left to do."""
+        """Add new hosts, and remove hosts that are gone and have no task left."""
         if self._hosts is None:
             return
         there: dict[str, HostStatus] = {}
@@ -151,14 +151,14 @@ class WorkerPool:
             there.setdefault(each.place.machine, each)
         self._namesake = there.pop(self._local.place.machine, None) is not None
         if self._namesake:
-            self._tell_of_namesake()
+            self._report_namesake()
         for machine, each in there.items():
             self._take(machine, each)
         for machine in sorted(self._workers.keys() - there.keys()):
             self._miss(machine, self._workers[machine])
 
-    def tell(self, database: Database, served: Mapping[str, Any], version: str) -> None:
-        """Say who is there, and forget who left in order; `served` are the facts of this service."""
+    def report(self, database: Database, served: Mapping[str, Any], version: str) -> None:
+        """Report the workers, and unregister those that left; `served` are the facts of this service."""
         now = self._now()
         if self._beats == 0:
             self._forget_the_dead(database, now)
@@ -166,7 +166,7 @@ class WorkerPool:
         reported = [worker for worker in self.workers if worker.there and self._is_due(worker)]
         seen_all(database, [self._seen(worker, served, version, now) for worker in reported])
         for worker in reported:
-            worker.news, worker.beats = False, worker.beats + 1
+            worker.changed, worker.beats = False, worker.beats + 1
         # A host that is back is reported by this process; what an earlier one reported is outdated.
         back = [worker.place.machine for worker in reported if worker.place.machine in self._former]
         if over := self._left.union(*(self._former[machine] for machine in back)):
@@ -201,7 +201,7 @@ class WorkerPool:
             worker.stop_claiming()
             self._log("place drained", "it takes nothing new", {"machine": machine})
         known = (worker.there, worker.labels, worker.drained, worker.facts)
-        worker.news |= known != (True, each.place.labels, each.drained, each.facts)
+        worker.changed |= known != (True, each.place.labels, each.drained, each.facts)
         worker.place, worker.labels, worker.facts = each.place, each.place.labels, each.facts
         worker.drained, worker.only_labels, worker.there = each.drained, each.only_labels, True
 
@@ -219,13 +219,13 @@ class WorkerPool:
         if not worker.busy and (worker.drained or not worker.is_remembered):
             del self._workers[machine]
 
-    def _tell_of_namesake(self) -> None:
-        if not self._namesake_told:
-            self._namesake_told = True
+    def _report_namesake(self) -> None:
+        if not self._namesake_reported:
+            self._namesake_reported = True
             self._log("place refused", _NAMESAKE, {"machine": self._local.place.machine}, "warning")
 
     def _is_due(self, worker: PoolWorker) -> bool:
-        return worker is self._local or worker.news or self._beats % _TOLD_EVERY == 0
+        return worker is self._local or worker.changed or self._beats % _REPORT_EVERY == 0
 
     def _seen(
         self, worker: PoolWorker, served: Mapping[str, Any], version: str, now: datetime
@@ -248,7 +248,7 @@ class WorkerPool:
         if self._hosts is None:
             return served
         found = [*self._hosts.problems(), *([_NAMESAKE] if self._namesake else [])]
-        reported = {"troubles": found[:_TROUBLES], "missing": sorted(self._missing)}
+        reported = {"troubles": found[:_MOST_PROBLEMS], "missing": sorted(self._missing)}
         return {**served, **{name: each for name, each in reported.items() if each}}
 
     def _facts(self, worker: PoolWorker, served: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,9 +56,9 @@ def test_it_lies_among_its_cases_and_turns_round_with_them(cases: list[tuple[Loc
 
 @given(several, st.floats(min_value=1e-3, max_value=1e3))
 def test_only_the_proportions_of_weights_matter(cases: list[tuple[Location, float]], factor: float) -> None:
-    here, there = geomean(cases), geomean([(one, weight * factor) for one, weight in cases])
-    assert there.change == pytest.approx(here.change, abs=1e-9)
-    assert there.high == pytest.approx(here.high, rel=1e-6, abs=1e-9)
+    original, weighted = geomean(cases), geomean([(one, weight * factor) for one, weight in cases])
+    assert weighted.change == pytest.approx(original.change, abs=1e-9)
+    assert weighted.high == pytest.approx(original.high, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, math.nan, math.inf])

@@ -12,7 +12,7 @@ from analysis.comparison.policy import Limits, Policy
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.upgrade import decide
 from analysis.comparison.verdict import judge
-from reports.text.numbers import allowed, change_beside, share, share_beside
+from reports.text.numbers import allowed, change_near, share, share_near
 from reports.text.reason_text import sentence
 from support.builders.upgrade_cases import FLOOR, WOBBLE, alike, kinds, result, verdict
 
@@ -122,7 +122,7 @@ def _side(one: float, other: float) -> int:
 
 
 @pytest.mark.parametrize(("percent", "decision"), [(9.522, "unclear"), (9.4, "go"), (10.5, "no-go")])
-def test_an_interval_beside_its_limit_reads_as_it_was_judged(percent: float, decision: str) -> None:
+def test_an_interval_close_to_its_limit_reads_as_it_was_judged(percent: float, decision: str) -> None:
     upgrade = decide([*alike(30), result("slow", percent)])
     assert upgrade.decision == decision
     for reason in upgrade.reasons:
@@ -149,7 +149,7 @@ def test_the_limit_of_a_geomean_too() -> None:
 def test_a_change_reads_on_the_side_of_its_limit(change: float, limit: float, by: float, near: bool) -> None:
     if near:
         limit = change + by
-    text, bar = change_beside(change, change - 0.01, change + 0.02, limit)
+    text, bar = change_near(change, change - 0.01, change + 0.02, limit)
     assert len(_read(text)) == 3
     for number, read in zip((change, change - 0.01, change + 0.02), _read(text), strict=True):
         if abs(number - limit) > 1e-7:
@@ -160,7 +160,7 @@ def test_a_change_reads_on_the_side_of_its_limit(change: float, limit: float, by
 def test_a_share_reads_on_the_side_of_its_limit(value: float, thousandths: int) -> None:
     limit = thousandths / 1000
     if min(abs(value - bar) for bar in (limit, 0.0, 1.0)) > 1e-7:
-        (read,) = _read(share_beside(value, limit))
+        (read,) = _read(share_near(value, limit))
         assert _side(read, _read(share(limit))[0]) == _side(value, limit)
         assert 0 < read < 100
 
@@ -169,5 +169,5 @@ def test_a_limit_is_written_with_all_its_digits() -> None:
     text = [allowed(math.log1p(limit)) for limit in (0.1, 0.0125, 0.125, -0.005, 0.0)]
     assert text == ["+10.0 %", "+1.25 %", "+12.5 %", "-0.50 %", "0 %"]
     assert allowed(-math.log1p(0.1)) == "-9.1 %"
-    assert change_beside(20.0, None, None, math.log(11)) == ("4.9e+8 times", "11.0 times")
-    assert change_beside(None, None, None) == ("–", "")
+    assert change_near(20.0, None, None, math.log(11)) == ("4.9e+8 times", "11.0 times")
+    assert change_near(None, None, None) == ("–", "")

@@ -29,26 +29,28 @@ def test_the_interval_holds_the_point_and_the_range_too(values: list[float]) -> 
 
 @given(st.lists(positive, min_size=2, max_size=30), st.floats(min_value=1e-6, max_value=1e6))
 def test_another_unit_changes_the_unit_and_nothing_else(values: list[float], factor: float) -> None:
-    here, there = summarise(values), summarise([value * factor for value in values])
+    original, changed = summarise(values), summarise([value * factor for value in values])
     close = {"rel": 1e-6}
-    assert there.point == pytest.approx(here.point * factor, **close)
-    assert there.spread == pytest.approx(here.spread, rel=1e-6, abs=1e-9)
-    assert here.low is not None and there.low is not None
-    assert math.log(there.low) == pytest.approx(math.log(here.low) + math.log(factor), rel=1e-6, abs=1e-6)
+    assert changed.point == pytest.approx(original.point * factor, **close)
+    assert changed.spread == pytest.approx(original.spread, rel=1e-6, abs=1e-9)
+    assert original.low is not None and changed.low is not None
+    assert math.log(changed.low) == pytest.approx(
+        math.log(original.low) + math.log(factor), rel=1e-6, abs=1e-6
+    )
 
 
 @given(st.lists(positive, min_size=2, max_size=30), st.randoms(use_true_random=False))
 def test_the_order_of_replicates_does_not_matter(values: list[float], rng: random.Random) -> None:
     shuffled = values.copy()
     rng.shuffle(shuffled)
-    here, there = summarise(values), summarise(shuffled)
-    assert (here.point, here.smallest, here.largest, here.n) == (
-        there.point,
-        there.smallest,
-        there.largest,
-        there.n,
+    original, changed = summarise(values), summarise(shuffled)
+    assert (original.point, original.smallest, original.largest, original.n) == (
+        changed.point,
+        changed.smallest,
+        changed.largest,
+        changed.n,
     )
-    assert there.spread == pytest.approx(here.spread, rel=1e-9, abs=1e-12)
+    assert changed.spread == pytest.approx(original.spread, rel=1e-9, abs=1e-12)
 
 
 @given(positive)

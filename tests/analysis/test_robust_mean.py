@@ -42,17 +42,17 @@ def test_of_eight_by_hand() -> None:
 
 @given(several)
 def test_turned_round_it_is_mirrored(values: list[float]) -> None:
-    here, there = locate(values), locate([-value for value in values])
-    assert there.point == pytest.approx(-here.point, abs=1e-12)
-    assert there.error == pytest.approx(here.error, abs=1e-12)
-    assert (there.degrees, there.set_aside) == (here.degrees, here.set_aside)
+    original, changed = locate(values), locate([-value for value in values])
+    assert changed.point == pytest.approx(-original.point, abs=1e-12)
+    assert changed.error == pytest.approx(original.error, abs=1e-12)
+    assert (changed.degrees, changed.set_aside) == (original.degrees, original.set_aside)
 
 
 @given(several, st.integers(-5, 5))
 def test_it_moves_with_the_values(values: list[float], shift: int) -> None:
-    here, there = locate(values), locate([value + shift for value in values])
-    assert there.point == pytest.approx(here.point + shift, abs=1e-9)
-    assert there.error == pytest.approx(here.error, abs=1e-9)
+    original, changed = locate(values), locate([value + shift for value in values])
+    assert changed.point == pytest.approx(original.point + shift, abs=1e-9)
+    assert changed.error == pytest.approx(original.error, abs=1e-9)
 
 
 @given(several, st.randoms(use_true_random=False))

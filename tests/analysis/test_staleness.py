@@ -84,7 +84,7 @@ def test_superseded_nights_are_silent_since_the_first_not_started() -> None:
     done = a_task(1, due_at=DUE - 3 * day)
     (silence,) = overdue(newest, *superseded, done)
     assert silence.since == DUE - 2 * day
-    # What somebody cancelled is not waited for, and what was begun and given back has begun.
+    # A cancelled task is not waited for, and what was begun and given back has begun.
     assert overdue(*superseded, done) == []
     assert overdue(replace(newest, attempts=1), *superseded, done) == []
 
@@ -196,7 +196,7 @@ def test_an_unscheduled_night_is_late_after_hours_and_dropped_after_weeks() -> N
     late = unplanned("nightly (nightly)", DUE, DUE + timedelta(hours=6), 5)
     assert late is not None and late.kind == "night" and late.since == DUE
     assert staleness_text.silence(late) == (
-        "nightly (nightly) was due 6 hours ago and nobody planned it: no scheduler looked at it"
+        "nightly (nightly) was due 6 hours ago and was not planned: no scheduler was running"
     )
     assert unplanned("n", DUE, DUE + timedelta(hours=5), 5) is None
     assert unplanned("n", DUE, DUE + timedelta(days=15), 5) is None

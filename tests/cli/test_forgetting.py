@@ -13,6 +13,7 @@ from records.outcomes import MetricDefinition
 from runner import journal
 from support.builders.journals import a_plan, write_journal
 from support.builders.run_records import a_run, an_outcome, measurements_for
+from support.sqlite_files import sqlite_with_tables
 from workflows.ingest import ingest_pending
 
 
@@ -20,7 +21,7 @@ from workflows.ingest import ingest_pending
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder without settings, with one run in journal and database."""
     monkeypatch.setenv("PYROMETER_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{tmp_path}/pyrometer.db")
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", sqlite_with_tables(tmp_path / "pyrometer.db"))
     monkeypatch.chdir(tmp_path)
     write_journal(tmp_path / "data", "run-1")
     with opened(tmp_path) as database:
@@ -55,8 +56,8 @@ def test_a_forgotten_run_goes_and_its_journal_stays_and_is_not_stored_again(fold
         assert path.read_bytes() == content
     again = typed("forget", "run-1", "--yes")
     assert again.stdout == "run run-1 is not in the database; its journal is marked and stays\n"
-    told = CliRunner().invoke(app, ["report", "run-1"])
-    assert told.exit_code == 2 and "nothing was measured yet" in told.stderr
+    report = CliRunner().invoke(app, ["report", "run-1"])
+    assert report.exit_code == 2 and "nothing was measured yet" in report.stderr
     resumed = CliRunner().invoke(app, ["run", "--resume", "run-1"])
     assert resumed.exit_code == 4 and "run run-1 was forgotten: remove " in resumed.stderr
     path.with_name("forgotten").unlink()
@@ -86,7 +87,7 @@ def test_a_metric_from_outside_is_corrected_and_no_number_changes(folder: Path) 
     said = typed("metric", "tool.speed", "--unit", "s", "--better", "lower")
     assert said.stdout == "tool.speed: Speed, in s, lower is better\n"
     assert typed("metric", "tool.speed", "--title", "Pace").exit_code == 0
-    # One that nobody defined is defined whole, or not at all.
+    # An undefined one is defined whole, or not at all.
     half = typed("metric", "tool.lost", "--unit", "MiB")
     assert half.exit_code == 2 and "tool.lost" in half.stderr
     assert typed("metric", "tool.lost", "--unit", "", "--better", "neither").exit_code == 0
@@ -102,6 +103,6 @@ def test_a_metric_from_outside_is_corrected_and_no_number_changes(folder: Path) 
 def test_what_is_not_to_be_corrected_is_refused(folder: Path) -> None:
     own = typed("metric", "latency", "--unit", "s")
     assert own.exit_code == 2 and "metric latency is Pyrometer's own, in ms" in own.stderr
-    nobody = typed("metric", "tool.speed", "--unit", "s")
-    assert nobody.exit_code == 2 and "there is no metric tool.speed" in nobody.stderr
+    unknown = typed("metric", "tool.speed", "--unit", "s")
+    assert unknown.exit_code == 2 and "there is no metric tool.speed" in unknown.stderr
     assert typed("metric", "tool.speed", "--title", " ").exit_code == 2

@@ -33,7 +33,7 @@ def test_every_planned_replicate_has_one_outcome_after_its_phases(
     assert sorted(ended, key=str) == sorted(planned, key=str)
 
 
-def test_the_phases_of_a_replicate_are_told_in_order(measured_once: tuple[Site, Done]) -> None:
+def test_the_phases_of_a_replicate_are_reported_in_order(measured_once: tuple[Site, Done]) -> None:
     _, done = measured_once
     phases = [
         event["phase"]

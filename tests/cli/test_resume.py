@@ -131,7 +131,7 @@ def test_the_latest_is_the_newest_of_this_machine(
     shutil.rmtree(runs / run)
     with pytest.raises(NothingToResume, match=f"belongs to this machine, {socket.gethostname()}"):
         find_run(context(), "latest")
-    # What nobody can read is not passed over in silence.
+    # An unreadable file is reported.
     (runs / "20990102-000000-ffffffff").mkdir()
     (runs / "20990102-000000-ffffffff" / journal.FILE).write_bytes(b"{}\n")
     assert find_run(context(), "latest").name == "20990102-000000-ffffffff"
@@ -142,12 +142,13 @@ def test_with_another_node_of_the_same_kind_a_run_is_not_resumed(
 ) -> None:
     site, run = half
     monkeypatch.chdir(site.folder)
-    here = machine.describe([])
+    machine_facts = machine.describe([])
     nodes = (Node("first", "10.0.0.1"), Node("second", "10.0.0.2", ("ssh", "second")))
     now, before = (
-        NodeMachines(nodes, (replace(here, name=name, fingerprint=name * 8),)) for name in ("gb", "ga")
+        NodeMachines(nodes, (replace(machine_facts, name=name, fingerprint=name * 8),))
+        for name in ("gb", "ga")
     )
-    change_header(site.journal(run), lambda body: body.update(machine=machine_of(here, before)))
+    change_header(site.journal(run), lambda body: body.update(machine=machine_of(machine_facts, before)))
     folder = site.journal(run).parent
     with pytest.raises(UsageError, match="measures together with second: resume it with the same --nodes"):
         prepare_again(context(), folder)

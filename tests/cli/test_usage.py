@@ -80,7 +80,7 @@ def test_a_mistake_gets_one_sentence(site: Site, arguments: list[str], sentence:
 
 
 @pytest.mark.torch
-def test_whoever_starts_the_command_gets_the_same(site: Site) -> None:
+def test_the_command_is_the_same_however_it_is_started(site: Site) -> None:
     (arguments, sentence), *_ = MISTAKES
     said = site.call(*arguments).one_sentence()
     assert said.startswith("pyrometer: ") and sentence in said
@@ -184,9 +184,9 @@ def test_ctrl_c_while_the_program_is_imported_gets_one_sentence(tmp_path: Path) 
     assert (starting.returncode, out, err) == (130, "", "interrupted before anything began\n")
 
 
-def test_the_version_is_told_either_way() -> None:
-    told = {CliRunner().invoke(app, [word]).stdout for word in ("--version", "version")}
-    assert told == {f"{version('pyrometer')}\n"}
+def test_the_version_is_printed_either_way() -> None:
+    printed = {CliRunner().invoke(app, [word]).stdout for word in ("--version", "version")}
+    assert printed == {f"{version('pyrometer')}\n"}
 
 
 @pytest.mark.torch
@@ -260,13 +260,13 @@ def test_a_command_waits_for_no_import_of_another(
     ],
 )
 def test_where_data_goes_instead_is_said_once(tmp_path: Path, words: tuple[str, ...]) -> None:
-    # Nobody, root included, makes files in /proc.
+    # No user, root included, can make files in /proc.
     done = called(Path("/proc"), {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}, *words)
     notes = [line for line in done.err.splitlines() if "so data goes to" in line]
     assert len(notes) == 1 and notes[0].startswith("note: /proc/.pyrometer cannot be written (")
 
 
-def test_who_mistypes_is_told_what_there_is() -> None:
+def test_a_mistyped_word_gets_a_list_of_known_ones() -> None:
     done = CliRunner().invoke(app, ["regresions"])
     assert done.exit_code == 2
     assert 'unknown command "regresions": did you mean "regressions"?' in done.output

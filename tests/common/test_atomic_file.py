@@ -84,7 +84,7 @@ def test_a_link_stays_one_and_a_mode_what_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
-def test_a_block_that_raises_leaves_what_was_there_and_nothing_beside(tmp_path: Path) -> None:
+def test_a_block_that_raises_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     file = tmp_path / "night.md"
     file.write_text("before")
     with pytest.raises(KeyError), replacing(file) as partial:

@@ -158,7 +158,7 @@ def test_every_scalar_field_has_its_variable(place: Path) -> None:
             assert str(getattr(entry, key)).removesuffix(".0") == fields[key]
 
 
-def test_the_file_is_the_one_asked_for(place: Path) -> None:
+def test_the_file_is_the_named_one(place: Path) -> None:
     for name in ("argument", "variable", "pyrometer"):
         (place / f"{name}.toml").write_text(f'data_dir = "{name}"')
     environ = {"PYROMETER_CONFIG": "variable.toml"}
@@ -167,7 +167,7 @@ def test_the_file_is_the_one_asked_for(place: Path) -> None:
     assert load_settings(environ={}).data_dir == place / "pyrometer"
 
 
-def test_paths_count_from_the_file_and_from_here_for_variables(place: Path) -> None:
+def test_paths_count_from_the_file_and_for_variables_from_the_current_folder(place: Path) -> None:
     (place / "sub").mkdir()
     (place / "sub" / "some.toml").write_text('[environments.one]\npython = "bin/python"\n')
     environ = {"PYROMETER_CONFIG": "sub/some.toml", "PYROMETER_DATABASE_URL": "sqlite:///here.db"}
@@ -243,7 +243,7 @@ def test_a_password_is_in_no_repr_and_in_no_error(place: Path) -> None:
     assert caught.value.__suppress_context__
 
 
-def test_a_file_asked_for_must_exist(place: Path) -> None:
+def test_a_file_that_is_named_must_exist(place: Path) -> None:
     with pytest.raises(UnreadableFile, match=r"^no\.toml does not exist$"):
         load_settings(Path("no.toml"), environ={})
     with pytest.raises(UnreadableFile, match=r"^no\.toml \(PYROMETER_CONFIG\) does not exist$"):

@@ -46,6 +46,7 @@ from support.builders.schedule_nights import Mornings
 from support.builders.telemetry import a_host, an_h200, with_telemetry
 from support.pages import Open, opener
 from support.servers.browser import Browsers, Visitor
+from support.sqlite_files import sqlite_with_tables
 
 #: What each case takes on the first night, in milliseconds.
 LATENCY_MS = {MLP: 2.0, RESNET: 48.0, RESNET_COMPILED: 31.0, BERT: 210.0}
@@ -158,14 +159,14 @@ def full_url(filled_url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def empty_url(tmp_path: Path) -> str:
-    """The URL of a database that nobody has used yet."""
+    """The URL of an unused database."""
     return f"sqlite:///{tmp_path}/pyrometer.db"
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     """The URL of a database that a test fills itself."""
-    return f"sqlite:///{tmp_path}/database/pyrometer.db"
+    return sqlite_with_tables(tmp_path / "database/pyrometer.db")
 
 
 @pytest.fixture
@@ -282,7 +283,7 @@ def browsers(chromium: Browser) -> Browsers:
 
 @pytest.fixture
 def visitor(chromium: Browser, home: str, browsers: Browsers) -> Iterator[Visitor]:
-    """Somebody who opens pages; at the end nothing may have gone wrong in the browser."""
-    somebody = Visitor(chromium, home, browsers)
-    yield somebody
-    assert somebody.leave() == []
+    """A visitor who opens pages; at the end nothing may have gone wrong in the browser."""
+    reader = Visitor(chromium, home, browsers)
+    yield reader
+    assert reader.leave() == []

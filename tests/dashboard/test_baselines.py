@@ -1,4 +1,4 @@
-"""What parts of pages looked like when somebody last looked at them, and that they look like that still.
+"""Screenshots of parts of pages, compared with reviewed baselines.
 
 `PYROMETER_TEST_NEW_BASELINES=1` takes new pictures; look at them before they are kept.
 """
@@ -71,7 +71,7 @@ def test_it_looks_as_it_did(visitor: Visitor, chromium: Browser, name: str, tmp_
     assert differing(kept.read_bytes(), now) <= SHARE, f"compare {kept} with {tmp_path / kept.name}"
 
 
-def test_a_picture_that_is_another_is_told_apart_and_none_is_large() -> None:
+def test_a_changed_picture_is_detected_and_none_is_large() -> None:
     pictures = sorted(FOLDER.glob("*.png"))
     assert len(pictures) == len(PICTURES)
     assert [file.name for file in pictures if file.stat().st_size > LARGEST] == []

@@ -102,7 +102,7 @@ def test_modes_that_pairs_cannot_tell_apart_are_not_ranked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "told"),
+    ("steps", "text"),
     [
         (0.2, "1"),
         (20.0, "20"),
@@ -115,5 +115,5 @@ def test_modes_that_pairs_cannot_tell_apart_are_not_ranked() -> None:
         (123_456.0, "130,000"),
     ],
 )
-def test_steps_are_rounded_up(steps: float, told: str) -> None:
-    assert break_even.in_words(steps) == told
+def test_steps_are_rounded_up(steps: float, text: str) -> None:
+    assert break_even.in_words(steps) == text

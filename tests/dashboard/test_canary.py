@@ -57,7 +57,7 @@ def test_it_counts_for_no_run_and_is_no_version_of_pytorch(url: str) -> None:
         assert summary.torch_versions == (TORCH.torch_version,)
 
 
-def test_a_run_shows_it_beside_its_cases(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_shows_the_canary_next_to_its_cases(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     page = shown(opened(url, "run_detail", monkeypatch, run="run-1"))
     assert "canary_compute" in page and page.count("Open →") == 5
     # A case is named with its PyTorch where a run measured several; the canary makes one no two.
@@ -80,21 +80,23 @@ def test_it_has_a_trend(url: str, monkeypatch: pytest.MonkeyPatch, along: str) -
     assert len(page.get("arrow_vega_lite_chart")) + len(page.get("vega_lite_chart")) == 1
 
 
-def test_the_canary_beside_a_model_is_no_change_of_pytorch(url: str) -> None:
+def test_the_canary_next_to_a_model_is_no_change_of_pytorch(url: str) -> None:
     with open_database(url) as database:
         keys = [key for key in series_queries.series_keys(database) if key.metric == "latency"]
         points = {key: series_queries.series(database, [key]) for key in keys}
-        told = {(each.run, each.environment): each for each in history.measured_for(database, ["run-1"])}
-    drawn = lines.lines(keys, points, told)
+        tracks_of_place = {
+            (each.run, each.environment): each for each in history.measured_for(database, ["run-1"])
+        }
+    drawn = lines.lines(keys, points, tracks_of_place)
     assert {point.torch_version for line in drawn for point in line.points} == {"", TORCH.torch_version}
     assert {track for line in drawn for track in line.tracks} == {lines.OTHER}
     assert list(frames.version_changes(drawn)["version"]) == []
     assert list(frames.version_names(drawn)["version"]) == [TORCH.torch_version, "no PyTorch"]
 
 
-def test_a_link_sets_it_beside_the_cases(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_adds_the_canary_to_the_cases(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(url, "trends", monkeypatch, metric="latency", case=MLP)
     assert page.multiselect(key="choose-cases").value == [MLP]
-    (address,) = re.findall(r'href="([^"]+)"[^>]*>What did the machine itself do', shown(page))
+    (address,) = re.findall(r'href="([^"]+)"[^>]*>Add the canary', shown(page))
     cases = parse_qs(urlsplit(unescape(address)).query)["case"]
     assert cases == [MLP, COMPUTE]

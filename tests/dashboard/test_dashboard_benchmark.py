@@ -63,7 +63,7 @@ def test_pages_questions_and_readers(printed: Print) -> None:
 
 
 @pytest.mark.browser
-def test_times_to_marks_beside_an_empty_page(printed: Print) -> None:
+def test_times_to_marks_next_to_an_empty_page(printed: Print) -> None:
     if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
         unavailable("no Chromium on PATH")
     shown = printed("--results", "2800", "--only", "browser", "--rounds", "1", "--page", "hardware")

@@ -55,7 +55,7 @@ def test_the_morning_is_not_quiet_where_a_machine_was_disturbed(
     assert "! 1 machine disturbed" in page and "2 throttled of 6 outcomes (33 %)" in page
 
 
-def test_a_share_below_the_one_that_the_scheduler_reports_is_not_told(url: str, mornings: Mornings) -> None:
+def test_a_share_below_the_one_that_the_scheduler_reports_is_not_shown(url: str, mornings: Mornings) -> None:
     mornings.scheduler("bench-1", facts={"silent_minutes": 20, "overdue_hours": 5, "disturbed_share": 0.4})
     mornings.nights([3, 2, 1, 0], not_ok={MLP: "throttled"})
     assert standing(url).disturbed is None and standing(url).tone == "good"

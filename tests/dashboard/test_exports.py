@@ -17,7 +17,7 @@ from dashboard.components import links, markup, parts
 from dashboard.exports import chart_download, footer, page
 from dashboard.exports import page_recorder as shown
 from dashboard.exports.page_recorder import PageItem, PageRecord, frame_of
-from dashboard.regressions import findings as told
+from dashboard.regressions import findings as findings_page
 from dashboard.runs import run_facts
 from db.connection.engine import open_database
 from db.findings import store as findings
@@ -115,7 +115,9 @@ def test_every_page_can_be_taken_along_as_markdown(
     assert "<" not in re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
 
 
-def test_a_run_is_told_as_it_is_shown(open_page: Open, everything: str, records: list[PageRecord]) -> None:
+def test_a_run_is_exported_as_it_is_shown(
+    open_page: Open, everything: str, records: list[PageRecord]
+) -> None:
     open_page(everything, RUN, run="run-11")
     text = written(records[-1])
     for part in (
@@ -134,7 +136,7 @@ def test_a_run_is_told_as_it_is_shown(open_page: Open, everything: str, records:
     assert "\n## Outcomes\n" in text
 
 
-def test_what_only_streamlit_draws_is_told_as_its_csv_file_has_it(
+def test_a_table_drawn_by_streamlit_is_exported_as_in_its_csv_file(
     open_page: Open, everything: str, records: list[PageRecord]
 ) -> None:
     open_page(everything, TRENDS)
@@ -175,7 +177,7 @@ def test_the_address_is_the_one_that_shows_the_same_tomorrow() -> None:
     assert page.address("", {}, "") == ""
 
 
-def test_what_was_wrong_is_told_too(open_page: Open, everything: str, records: list[PageRecord]) -> None:
+def test_complaints_are_exported_too(open_page: Open, everything: str, records: list[PageRecord]) -> None:
     open_page(everything, RUN, run="run-1l")
     assert "> ! There is no run 'run-1l' in this database; did you mean 'run-1'?" in written(records[-1])
 
@@ -188,7 +190,7 @@ def test_a_page_with_nothing_to_show_has_nothing_to_take_along(
     assert "Page as Markdown" not in downloads(at)
 
 
-def test_the_markdown_is_shown_where_somebody_asks_for_it(open_page: Open, everything: str) -> None:
+def test_the_markdown_is_shown_on_request(open_page: Open, everything: str) -> None:
     at = open_page(everything, RUN, run="run-11")
     assert not any(code.startswith("# Runs") for code in typed(at))
     at.toggle(key="show-markdown-runs").set_value(True).run()
@@ -291,7 +293,7 @@ def test_the_facts_of_a_run_are_a_csv_file(everything: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "digits"),
     [
         (1234567.891, "1234567.891"),
         (0.123456789, "0.123456789"),
@@ -308,9 +310,9 @@ def test_the_facts_of_a_run_are_a_csv_file(everything: str) -> None:
         ({"b": 1.5}, "1.5"),
     ],
 )
-def test_the_file_of_facts_has_all_their_digits(value: object, told: str) -> None:
+def test_the_file_of_facts_has_all_their_digits(value: object, digits: str) -> None:
     written = parts.csv(run_facts.frame(replace(a_run(), facts={"a": value}))).decode()
-    assert written.endswith(f"{',a b,' if isinstance(value, dict) else ',a,'}{told}\r\n")
+    assert written.endswith(f"{',a b,' if isinstance(value, dict) else ',a,'}{digits}\r\n")
 
 
 def test_a_wide_table_keeps_all_columns_that_have_a_value() -> None:
@@ -332,7 +334,7 @@ def test_numbers_have_the_digits_of_the_page() -> None:
     ]
 
 
-def test_what_a_chart_alone_shows_is_told_as_its_table() -> None:
+def test_a_chart_without_a_table_is_exported_as_its_data() -> None:
     columns: list[Column[float]] = [
         Column("case", "Case", lambda row: "x"),
         Column("speed_up", "Speed-up", lambda row: row, lambda row: f"{row:.2f}×"),
@@ -374,16 +376,19 @@ def test_no_cell_of_the_evidence_starts_a_formula(tmp_path: Path) -> None:
         log = findings.triage_log(database, one.id)
     body = evidence_body(one.evidence)
     for name in ("changes", "neighbours", "moved_with", "operators", "verdict"):
-        assert len(told.evidence_frame(body[name])) == 1
-    assert parts.csv(told.log_frame(log)).decode().splitlines()[1].endswith(",'=ann,note,'=1+1")
-    assert HOSTILE in told.evidence_frame(body["changes"])["after"].tolist()
+        assert len(findings_page.evidence_frame(body[name])) == 1
+    assert parts.csv(findings_page.log_frame(log)).decode().splitlines()[1].endswith(",'=ann,note,'=1+1")
+    assert HOSTILE in findings_page.evidence_frame(body["changes"])["after"].tolist()
     for name in ("neighbours", "moved_with", "verdict"):
-        assert "ratio" in (shown := told.evidence_frame(body[name])) and "change" not in shown
+        assert "ratio" in (shown := findings_page.evidence_frame(body[name])) and "change" not in shown
 
 
 def test_no_name_of_a_column_starts_a_formula() -> None:
     rows: list[dict[str, object]] = [{"=1+1": 1, "@a": -0.5, "low": "-x"}]
-    assert parts.csv(told.evidence_frame(rows)).decode().splitlines() == ["'=1+1,'@a,low", "1,-0.5,'-x"]
+    assert parts.csv(findings_page.evidence_frame(rows)).decode().splitlines() == [
+        "'=1+1,'@a,low",
+        "1,-0.5,'-x",
+    ]
     assert parts.csv(pd.DataFrame([[1, 2]], columns=["=a", "=a"])).decode().splitlines()[0] == "'=a,'=a"
     assert parts.csv(pd.DataFrame()).strip() == b""
 

@@ -104,7 +104,7 @@ def test_a_scheduler_that_died_is_silent_and_what_it_announced_was_due(
     page = open_page(url, PAGE)
     silent, gone = rows(page, "Machines")
     assert silent.startswith("one × silent seen 2 days ago") and gone.startswith("old – gone")
-    assert "× 0 alive, 1 silent" in cards(page) and "no scheduler told one" in cards(page)
+    assert "× 0 alive, 1 silent" in cards(page) and "no scheduler reported one" in cards(page)
     (nightly,) = (each for each in rows(page, "Schedules") if each.startswith("nightly "))
     assert " and who serves it is silent never × silent one" in nightly and "× 20" in nightly
 
@@ -122,7 +122,7 @@ def test_a_machine_that_its_head_misses_is_gone_and_takes_nothing(
     assert "node would do it and is silent" in task
 
 
-def test_what_waits_for_somebody_who_is_not_there_stands_first(
+def test_a_task_that_waits_for_a_missing_machine_comes_first(
     open_page: Open, url: str, database: Database, mornings: Mornings, tmp_path: Path
 ) -> None:
     planner = facts(tmp_path, mornings.now, measures=False)
@@ -141,14 +141,14 @@ def test_what_waits_for_somebody_who_is_not_there_stands_first(
 @pytest.mark.parametrize(
     ("label", "joining"), [("h200", ""), ("rack=7", ", or by pyrometer fleet join --label rack=7")]
 )
-def test_a_label_that_nobody_has_is_named_with_the_way_out(
+def test_a_label_without_a_scheduler_is_named_with_the_remedy(
     open_page: Open, url: str, mornings: Mornings, label: str, joining: str
 ) -> None:
     mornings.scheduler("one", "a10")
     mornings.fire(mornings.due(0, 1), ("nightly", label))
     (task,) = rows(open_page(url, PAGE), "What runs and what waits")
-    told = f'no scheduler that is there has the label "{label}": a machine gets it by machine_labels'
-    assert told in task.replace("&quot;", '"')
+    sentence = f'no scheduler that is there has the label "{label}": a machine gets it by machine_labels'
+    assert sentence in task.replace("&quot;", '"')
     assert task.rstrip().endswith(f"in its pyrometer.toml{joining}")
 
 
@@ -171,7 +171,7 @@ def test_one_machine_is_opened_by_the_address(
 ) -> None:
     mornings.scheduler("one", "h200")
     mornings.scheduler("two")
-    told = {
+    run_facts = {
         "conditions": {"driver": "580.1", "kernel": "6.8.0"},
         "telemetry": {
             "cpu": [
@@ -180,7 +180,7 @@ def test_one_machine_is_opened_by_the_address(
             ]
         },
     }
-    run = replace(a_run("run-1", started_at=mornings.due(0), machine=a_machine("one")), facts=told)
+    run = replace(a_run("run-1", started_at=mornings.due(0), machine=a_machine("one")), facts=run_facts)
     store.save_run(database, run)
     mornings.fire(mornings.due(0, 1), ("nightly", "h200"), ("nightly", "a10"))
     page = open_page(url, PAGE, machine="one")
@@ -196,7 +196,7 @@ def test_one_machine_is_opened_by_the_address(
     assert 'did you mean "two"?' in page.warning[0].value and len(rows(page, "Machines")) == 2
 
 
-def test_a_run_by_hand_is_told_while_it_runs_and_that_of_a_task_is_none(
+def test_a_manual_run_is_shown_while_it_runs_and_that_of_a_task_is_not(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
     begun = mornings.now - timedelta(minutes=30)
@@ -204,8 +204,8 @@ def test_a_run_by_hand_is_told_while_it_runs_and_that_of_a_task_is_none(
         run = a_run(f"{machine}-run", started_at=begun, state="running", machine=a_machine(machine))
         store.save_run(database, run)
     page = open_page(url, PAGE, machine="desk")
-    told = "No task of a schedule runs or waits; desk-run runs by hand on desk, begun 30 minutes ago."
-    assert parts.plain(told) in [each.value for each in page.caption]
+    sentence = "No task of a schedule runs or waits; desk-run runs by hand on desk, begun 30 minutes ago."
+    assert parts.plain(sentence) in [each.value for each in page.caption]
     mornings.fire(begun, ("nightly", "node"))
     assert queue.set_run(database, mornings.begin(begun, "node", "node"), "node-run")
     st.cache_resource.clear()
@@ -219,8 +219,8 @@ def test_a_run_by_hand_is_told_while_it_runs_and_that_of_a_task_is_none(
 def test_what_a_script_submits_hides_no_run_of_the_machine_where_that_was_typed(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
-    here, begun = import_runs.machine_of([]), mornings.now - 2 * HOUR
-    own = a_run("own-run", started_at=begun, state="running", machine=here)
+    own_machine, begun = import_runs.machine_of([]), mornings.now - 2 * HOUR
+    own = a_run("own-run", started_at=begun, state="running", machine=own_machine)
     store.save_run(database, own)
     sent = json.dumps({"suite": "team", "case": "mine/train", "metrics": {"latency": {"value": 12.5}}})
     (later,), _ = import_runs.submit(
@@ -228,11 +228,11 @@ def test_what_a_script_submits_hides_no_run_of_the_machine_where_that_was_typed(
     )
     page = open_page(url, PAGE)
     (machine,) = rows(page, "Machines")
-    assert machine.startswith(here.name) and "– by hand" in machine and "own-run by hand" in machine
+    assert machine.startswith(own_machine.name) and "– by hand" in machine and "own-run by hand" in machine
     assert later not in html(page) and "The database is empty" not in text(page)
 
 
-def test_a_machine_is_told_what_any_machine_may_do_and_it_can(
+def test_a_machine_page_lists_tasks_for_any_machine_that_it_can_run(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
     mornings.scheduler("head", facts={"measures": False})
@@ -283,20 +283,20 @@ def test_what_few_machines_can_measure_is_shown_and_the_file_has_all(
         made[title] = frame
 
     monkeypatch.setattr("dashboard.components.parts.heading", heading)
-    # The first in the list has a run and told nothing: it takes no place.
-    for number, told in enumerate([{}, *[{"telemetry": CAPABILITIES}] * 12]):
+    # The first in the list has a run without telemetry: it takes no row.
+    for number, run_facts in enumerate([{}, *[{"telemetry": CAPABILITIES}] * 12]):
         run = a_run(f"run-{number}", started_at=a_night(number), machine=a_machine(f"m{number:02}"))
-        store.save_run(database, replace(run, facts=told))
+        store.save_run(database, replace(run, facts=run_facts))
     page = open_page(url, PAGE)
     shown = rows(page, "What machines can measure")
     assert [each[:3] for each in shown] == [f"m{number:02}" for number in range(1, 9)]
     below = html(page).partition('aria-label="What machines can measure"')[2].partition("</table>")[2]
-    assert "and 4 machines more; the CSV has all that told anything" in below
+    assert "and 4 machines more; the CSV has all with telemetry" in below
     frame = made["What machines can measure"]()
     assert list(frame["machine"].unique()) == [f"m{number:02}" for number in range(1, 13)]
 
 
-def test_of_more_than_is_looked_at_the_oldest_are_told_and_all_are_counted(
+def test_of_more_than_is_read_the_oldest_are_listed_and_all_are_counted(
     open_page: Open, url: str, mornings: Mornings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dashboard.machines.load.TASKS", 3)
@@ -309,12 +309,12 @@ def test_of_more_than_is_looked_at_the_oldest_are_told_and_all_are_counted(
     assert "Running now 1" in cards(page) and "Waiting 5" in cards(page)
     shown = rows(page, "What runs and what waits")
     assert "4 days ago" in shown[0] and "3 days ago" in shown[1]
-    told = "Of what waits these are the 3 oldest; 2 newer tasks not listed."
-    assert len(shown) == 4 and told in text(page)
+    sentence = "Of what waits these are the 3 oldest; 2 newer tasks not listed."
+    assert len(shown) == 4 and sentence in text(page)
     # A machine's own page asks for what is its own: older tasks of others take no room there.
     page = open_page(url, PAGE, machine="one")
-    told = "Of what waits these are the 3 oldest; 1 newer task not listed."
-    assert told in text(page)
+    sentence = "Of what waits these are the 3 oldest; 1 newer task not listed."
+    assert sentence in text(page)
 
 
 def test_a_file_that_lacks_the_newest_is_not_said_to_have_all(
@@ -327,14 +327,14 @@ def test_a_file_that_lacks_the_newest_is_not_said_to_have_all(
 
 
 def test_hostile_names_stay_text(open_page: Open, url: str, mornings: Mornings) -> None:
-    told = {
+    run_facts = {
         "timezone": HOSTILE,
         "schedules": [
             {name: HOSTILE for name in ("schedule", "job", "cron", "suite", "baseline")}
             | {"environments": [HOSTILE], "labels": [HOSTILE], "enabled": True}
         ],
     }
-    mornings.scheduler(HOSTILE, HOSTILE, facts=told)
+    mornings.scheduler(HOSTILE, HOSTILE, facts=run_facts)
     mornings.fire(mornings.due(0), (HOSTILE, ""))
     mornings.measure(
         mornings.due(0), HOSTILE, hardware=HOSTILE, version=HOSTILE, state="failed", error=HOSTILE
@@ -348,7 +348,7 @@ def test_hostile_names_stay_text(open_page: Open, url: str, mornings: Mornings) 
             assert not re.search(r"(?<!\\)(<img|\*\*b|\[x\])", str(each.value)), each.value
 
 
-def test_schedules_that_nobody_serves_come_last(mornings: Mornings) -> None:
+def test_schedules_without_a_scheduler_come_last(mornings: Mornings) -> None:
     fires = [
         LastScheduledRun(name, mornings.now, "timetable", {"done": 1}, "")
         for name in ("old", "detect:nightly", "a")

@@ -90,7 +90,7 @@ def test_only_what_has_a_ratio_can_have_another_number_of_cpus(open_page: Open, 
     save(url, own, outcomes([Measured("gpt2_small/infer/-/eager", (3.0, 3.0))]))
     said = "the same number of CPUs on all of these machines"
     assert said in plain(open_page(url, PAGE, to=CPU))
-    # It shares a case with nobody: nothing is held against the 30 CPUs of another.
+    # It shares no case with others: nothing is held against the 30 CPUs of another.
     assert said not in plain(open_page(url, PAGE, to=alone))
 
 
@@ -213,14 +213,14 @@ def test_a_case_on_one_gpu_of_eight_costs_an_eighth_of_the_machine(
     assert f"{GPU}, at 24 USD/h = 3.00 USD per GPU-hour" in shown.replace("\\", "")
 
 
-def test_what_the_address_has_and_nobody_knows_is_said(open_page: Open, two_url: str) -> None:
+def test_unknown_values_in_the_address_are_said(open_page: Open, two_url: str) -> None:
     query = {"metric": "speed", "to": "abacus", "preset": "loud", "version": "9.9", "price": "abacus:2"}
     at = open_page(two_url, PAGE, **query)
     assert len(at.warning) == 5
     assert "Latency floor, normalised" in text(at)
 
 
-def test_a_metric_that_nobody_measured_is_a_sentence(open_page: Open, two_url: str) -> None:
+def test_a_metric_without_results_is_a_sentence(open_page: Open, two_url: str) -> None:
     at = open_page(two_url, PAGE, metric="energy_per_item", to=CPU, version=VERSION)
     assert "There is no energy per item of torch" in text(at)
     assert not at.exception

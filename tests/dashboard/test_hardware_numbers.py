@@ -119,7 +119,7 @@ def test_a_case_is_charged_for_the_gpus_that_it_uses(
     assert both[1][1] == pytest.approx(1.0)
 
 
-def test_the_cheaper_hardware_is_told_over_the_cases_that_both_have() -> None:
+def test_the_cheaper_hardware_is_named_over_the_cases_that_both_have() -> None:
     slow, fast = column("slow", a=100.0, b=100.0), column("fast", a=400.0, b=1600.0, c=1.0)
     # Four times the price; four times and sixteen times the items.
     found = normalised.cheapest([slow, fast], {slow.hardware: 1.0, fast.hardware: 4.0})
@@ -130,20 +130,20 @@ def test_the_cheaper_hardware_is_told_over_the_cases_that_both_have() -> None:
     assert normalised.cheapest([slow, fast], {}) == []
 
 
-def test_runs_apart_are_told_by_their_median() -> None:
+def test_runs_apart_are_compared_by_their_median() -> None:
     assert normalised.apart(10.0, 11.0) == pytest.approx(0.1)
     assert normalised.apart(0.0, 11.0) is None
     quiet, loud = column("x", a=1.0, b=1.0, c=1.0), column("y")
-    told = {
+    cells = {
         case: HardwareValue(1.0, 1.0, 1.0, 2, "run", NOW, OLD, "r", "h", apart)
         for case, apart in ((A, 0.01), (B, 0.03), (C, 0.5))
     }
-    assert normalised.noise([HardwareColumn("f", "x", "p", 1, told), loud]) == (0.03, 3)
+    assert normalised.noise([HardwareColumn("f", "x", "p", 1, cells), loud]) == (0.03, 3)
     assert normalised.noise([quiet, loud]) is None
 
 
 @pytest.mark.parametrize(
-    ("ratio", "told"),
+    ("ratio", "text"),
     [
         (2.0, "▲ 2.00×"),
         (0.5, "▼ 0.500×"),
@@ -156,8 +156,8 @@ def test_runs_apart_are_told_by_their_median() -> None:
         (None, "–"),
     ],
 )
-def test_only_what_is_beyond_the_noise_has_a_direction(ratio: float | None, told: str) -> None:
-    assert frames.times(ratio, 0.0374) == told
+def test_only_what_is_beyond_the_noise_has_a_direction(ratio: float | None, text: str) -> None:
+    assert frames.times(ratio, 0.0374) == text
 
 
 def test_the_noise_is_what_runs_show_or_what_is_taken_for_it() -> None:
@@ -210,7 +210,7 @@ def test_a_version_is_the_median_of_its_runs_and_one_run_its_replicates() -> Non
     assert (second.cpus, second.cells[A].apart) == (4, None)
 
 
-def test_the_newest_point_tells_noise_only_beside_one_of_its_own_environment() -> None:
+def test_the_newest_point_shows_noise_only_against_one_of_its_own_environment() -> None:
     again = Headline(key(A, "x"), point(A, 10.0), point(A, 11.0))
     other = Headline(key(B, "x"), point(B, 10.0), point(B, 20.0, environment="other"))
     canary = Headline(key(C, "x"), point(C, 1.0, version=""), None)
@@ -228,7 +228,7 @@ def place(hardware: str, made: RunPreset, run: str = "run-1") -> MeasurementCond
 
 
 PLACES = [place(GPU, preset(pinned=30)), place(CPU, preset())]
-HERE = [(fingerprint(each.hardware_label), each.preset) for each in PLACES]
+PLACE_KEYS = [(fingerprint(each.hardware_label), each.preset) for each in PLACES]
 
 
 def test_how_many_cpus_a_preset_pins_is_the_machines_own_and_all_else_is_not() -> None:
@@ -250,7 +250,7 @@ def test_hardware_under_other_settings_of_the_preset_is_refused() -> None:
 
 
 def test_it_opens_on_the_newest_version_that_most_hardware_has() -> None:
-    (gpu, gpus), (cpu, cpus) = HERE
+    (gpu, gpus), (cpu, cpus) = PLACE_KEYS
     spread = frozenset({(OLD, gpu, gpus), (OLD, cpu, cpus), (NEW, gpu, gpus)})
     chosen, offer, complaints = view.hardware({}, PLACES, spread)
     assert (chosen.version, chosen.metric, chosen.preset) == (public(OLD), "latency_floor", "quiet")
@@ -265,7 +265,7 @@ def test_it_opens_on_the_newest_version_that_most_hardware_has() -> None:
 
 def test_builds_of_one_release_are_one_version_that_machines_share() -> None:
     """Each machine has the wheel of its own CUDA; a newer release is on one of them only."""
-    (gpu, gpus), (cpu, cpus) = HERE
+    (gpu, gpus), (cpu, cpus) = PLACE_KEYS
     of_gpu, of_cpu, newer = "2.15.0+cu130", "2.15.0+cpu", "2.16.0+cu130"
     spread = frozenset(
         {(of_gpu, gpu, gpus), ("2.15.0+cu126", gpu, gpus), (of_cpu, cpu, cpus), (newer, gpu, gpus)}
@@ -281,7 +281,7 @@ def test_builds_of_one_release_are_one_version_that_machines_share() -> None:
 
 
 def test_two_commits_are_two_versions() -> None:
-    (gpu, gpus), (cpu, cpus) = HERE
+    (gpu, gpus), (cpu, cpus) = PLACE_KEYS
     mine, theirs = "2.15.0a0+git4f0a1c2", "2.15.0a0+git5b1c9d2"
     spread = frozenset({(mine, gpu, gpus), (theirs, cpu, cpus), (OLD, gpu, gpus), (OLD, cpu, cpus)})
     chosen, offer, _ = view.hardware({}, PLACES, spread)
@@ -292,8 +292,8 @@ def test_two_commits_are_two_versions() -> None:
 
 def test_it_opens_on_a_reference_that_has_the_version() -> None:
     places = [*PLACES, place("1 x board", preset())]
-    here = [(fingerprint(each.hardware_label), each.preset) for each in places]
-    spread = frozenset({(NEW, *here[0]), (NEW, *here[1]), (OLD, *here[2])})
+    place_keys = [(fingerprint(each.hardware_label), each.preset) for each in places]
+    spread = frozenset({(NEW, *place_keys[0]), (NEW, *place_keys[1]), (OLD, *place_keys[2])})
     chosen, offer, complaints = view.hardware({}, places, spread)
     assert (chosen.version, chosen.to) == (public(NEW), fingerprint(GPU))
     assert offer.versions == {public(NEW): 2, public(OLD): 1}

@@ -125,16 +125,16 @@ def test_a_case_is_shown_as_it_was_called() -> None:
     assert "<b>" not in markup.case("%3Cb%3E/call/-/eager")
 
 
-def test_metrics_that_share_a_title_are_told_apart() -> None:
+def test_metrics_that_share_a_title_are_distinguished() -> None:
     defined = {
         "one.mean": MetricDefinition("one.mean", "Mean", "s", "lower"),
         "two.mean": MetricDefinition("two.mean", "Mean", "s", "lower"),
     }
-    told = wording.titles(["latency", "one.mean", "two.mean"], defined)
-    assert told == {"latency": "Latency", "one.mean": "Mean (one.mean)", "two.mean": "Mean (two.mean)"}
+    titles = wording.titles(["latency", "one.mean", "two.mean"], defined)
+    assert titles == {"latency": "Latency", "one.mean": "Mean (one.mean)", "two.mean": "Mean (two.mean)"}
 
 
-def test_a_metric_that_nobody_defined_goes_by_its_name_and_ours_by_our_own_words() -> None:
+def test_an_undefined_metric_goes_by_its_name_and_a_known_one_by_its_title() -> None:
     known = wording.metric("tool.speed", {"tool.speed": SPEED})
     assert (known.title, known.unit, known.better) == ("Speed of <b>it</b>", "x", "higher")
     assert wording.metric("tool.speed").title == "tool.speed"
@@ -148,11 +148,11 @@ def test_a_phone_shows_the_number_after_the_longest_title(
 ) -> None:
     defined = definitions(imported_url)
     longest = max(defined, key=lambda name: len(wording.metric(name, defined).title))
-    somebody = Visitor(chromium, serve(imported_url).url)
-    page = somebody.open(f"/trends?metric={longest}", "phone")
+    reader = Visitor(chromium, serve(imported_url).url)
+    page = reader.open(f"/trends?metric={longest}", "phone")
     numbers = "[data-testid=stMain] .py-folded td strong"
     assert fits(page) and page.locator(numbers).count() and beyond(page, numbers) == []
-    assert somebody.leave() == []
+    assert reader.leave() == []
 
 
 def definitions(url: str) -> dict[str, MetricDefinition]:

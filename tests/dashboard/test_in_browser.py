@@ -151,8 +151,10 @@ def test_a_table_is_downloaded_as_csv(look: Look) -> None:
     file = download.value
     assert file.suggested_filename == "measurements-run-11.csv"
     header, *rows = file.path().read_text().splitlines()
-    told = "run,case,torch,environment,environment_name,metric,unit,point,low,high,smallest,largest,spread,n"
-    assert header == told
+    columns = (
+        "run,case,torch,environment,environment_name,metric,unit,point,low,high,smallest,largest,spread,n"
+    )
+    assert header == columns
     assert len(rows) == 12
 
 

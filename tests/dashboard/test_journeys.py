@@ -37,7 +37,7 @@ def follow(page: Page, link: Locator) -> None:
 
 
 def choose(page: Page, label: str, option: str) -> None:
-    """Choose from a list by its label, as somebody with a mouse does."""
+    """Choose from a list by its label, as a reader with a mouse does."""
     box = page.get_by_role("combobox", name=label)
     # A list that scrolls away closes.
     box.scroll_into_view_if_needed()
@@ -141,9 +141,7 @@ def test_from_a_run_to_an_outcome_to_its_samples_and_the_files(visitor: Visitor,
     assert (width, height) == (round(2 * (shown["width"] + 32)), round(2 * (shown["height"] + 32)))
 
 
-def test_a_link_that_is_shared_shows_the_same_to_somebody_else(
-    visitor: Visitor, chromium: Browser, home: str
-) -> None:
+def test_a_shared_link_shows_another_reader_the_same(visitor: Visitor, chromium: Browser, home: str) -> None:
     page = visitor.open("/trends")
     choose(page, "Metric", "Throughput")
     expect(page.locator("svg .mark-symbol path").first).to_be_attached(timeout=20_000)
@@ -181,7 +179,7 @@ def test_a_finding_is_muted_until_a_day(visitor: Visitor) -> None:
     march = f"{datetime.now(UTC).year + 1}-03-01"
     expect(page.get_by_role("button", name="Save")).to_be_visible()
     expect(until).to_have_count(0)
-    choose(page, "What", "Mute: tell nothing of it until a day")
+    choose(page, "What", "Mute: do not report it before a day")
     until.get_by_role("spinbutton", name="year").click()
     page.keyboard.type(march.replace("-", ""))
     page.keyboard.press("Tab")
@@ -189,9 +187,9 @@ def test_a_finding_is_muted_until_a_day(visitor: Visitor) -> None:
     page.get_by_label("Who says so").fill("ada")
     page.get_by_role("button", name="Save").click()
     log = page.get_by_role("region", name="Triage")
-    told = f"until {march} 00:00 UTC; a driver to come mends it"
-    expect(log.get_by_text(told)).to_be_visible(timeout=30_000)
-    expect(page.get_by_text(f"nobody has looked at it; muted until {march}")).to_be_visible()
+    entry = f"until {march} 00:00 UTC; a driver to come mends it"
+    expect(log.get_by_text(entry)).to_be_visible(timeout=30_000)
+    expect(page.get_by_text(f"not triaged yet; muted until {march}")).to_be_visible()
 
 
 def test_a_phone_gets_everywhere(visitor: Visitor) -> None:

@@ -44,15 +44,15 @@ def test_a_parameter_that_a_page_does_not_read_is_said_in_one_line(
     open_page: Open, full_url: str, page: Page
 ) -> None:
     at = open_page(full_url, page.script, alnog="versions")
-    (told,) = [str(each.value).replace("\\", "") for each in at.warning]
-    assert told.startswith('Unknown parameter "alnog"') and told.endswith("; it is ignored.")
+    (warning,) = [str(each.value).replace("\\", "") for each in at.warning]
+    assert warning.startswith('Unknown parameter "alnog"') and warning.endswith("; it is ignored.")
     assert set(NAMES[page.script]) <= set(page.parameters)
 
 
 def test_the_nearest_parameter_is_named() -> None:
     trends = next(page for page in PAGES if page.path == "trends")
-    (told,) = unknown_parameters({"bsaeline": ["2.13.0"], "metric": ["latency"]}, trends.parameters)
-    assert 'did you mean "baseline"?' in told
+    (warning,) = unknown_parameters({"bsaeline": ["2.13.0"], "metric": ["latency"]}, trends.parameters)
+    assert 'did you mean "baseline"?' in warning
     assert unknown_parameters({}, trends.parameters) == []
 
 
@@ -61,8 +61,8 @@ def test_a_page_that_a_list_does_not_have_is_said(open_page: Open, full_url: str
     at = open_page(full_url, "app_pages/run_detail.py")
     at.query_params["page"] = wanted
     at.run()
-    (told,) = [str(each.value).replace("\\", "") for each in at.warning]
-    assert f'"{wanted}" is no page' in told
+    (warning,) = [str(each.value).replace("\\", "") for each in at.warning]
+    assert f'"{wanted}" is no page' in warning
 
 
 def test_a_page_of_a_list_beyond_all_numbers_is_its_last(open_page: Open, full_url: str) -> None:
@@ -88,7 +88,7 @@ def test_a_right_name_with_a_sign_too_many_is_still_found(open_page: Open, full_
 
 
 @pytest.mark.parametrize("price", ["1e-320", "1e308", "0", "-1", "nan", "inf"])
-def test_a_price_that_nobody_pays_is_no_price(open_page: Open, full_url: str, price: str) -> None:
+def test_an_impossible_price_is_no_price(open_page: Open, full_url: str, price: str) -> None:
     at = open_page(full_url, "app_pages/hardware.py", price=[f"8 x H200:{price}", "8 x H200:2.5"])
     assert not at.exception
     assert f"8 x H200\\:{price}" in str(at.warning[0].value) and "is no price" in str(at.warning[0].value)

@@ -53,7 +53,7 @@ def test_every_place_counts_the_same_open_regressions(
     of_every_kind(database, mornings)
     now = mornings.now
     assert findings.open_regressions(database, now) == 3
-    new = verdict.news(*load.recent_findings(url, 1), now - 24 * HOUR, now)
+    new = verdict.new_findings(*load.recent_findings(url, 1), now - 24 * HOUR, now)
     assert (len(new.regressions), new.older) == (2, 1)
     assert "2 confirmed regressions" in html(open_page(url, OVERVIEW))
     page = open_page(url, REGRESSIONS)

@@ -93,10 +93,10 @@ def test_both_sides_of_an_environment_against_itself_open_and_name_what_was_decl
         store.save_outcomes(database, run.id, outcomes)
     listed = html(open_page(made, PAGE, run="run-1"))
     found = [unescape(each) for each in re.findall(r'href="([^"]*replicate=0)"[^>]*>Open', listed)]
-    told: list[str] = []
+    latencies: list[str] = []
     for address in found:
         query = {name: value for name, (value,) in parse_qs(urlsplit(address).query).items()}
         at = open_page(made, PAGE, **query)
-        told += re.findall(r"<dt>Latency</dt><dd>(.*?)</dd>", html(at))
+        latencies += re.findall(r"<dt>Latency</dt><dd>(.*?)</dd>", html(at))
         assert "--environment default " in typed(at)[0]
-    assert told == ["2.00 ms", "3.00 ms"]
+    assert latencies == ["2.00 ms", "3.00 ms"]

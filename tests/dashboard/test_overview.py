@@ -87,44 +87,44 @@ def test_one_track_is_late_and_stands_first(open_page: Open, url: str, mornings:
     assert "an earlier night: ✓ 6 ok" in late and "earlier night" not in done
 
 
-def test_a_night_that_waits_for_nobody_is_no_quiet_morning(
+def test_a_night_that_no_scheduler_can_run_is_no_quiet_morning(
     open_page: Open, url: str, mornings: Mornings, tmp_path: Path
 ) -> None:
     mornings.nights([2, 1])
     mornings.fire(mornings.due(0, 3), ("nightly", ""))
     mornings.scheduler("one", facts=facts(tmp_path, mornings.now, measures=False))
     page = open_page(url, OVERVIEW)
-    assert morning_line(page) == "× 1 track that nobody is there for"
+    assert morning_line(page) == "× 1 track that no scheduler can run"
     (card,) = cards(page)
     assert "Nightly waits, and no scheduler that measures is there." in html(page)
-    assert "… waiting" in card and "3 hours ago; nobody is there for it" in card
+    assert "… waiting" in card and "3 hours ago; no scheduler can run it" in card
     assert "✓ an earlier night: 3 of 3 usual cases measured" in card
     mornings.scheduler("two", facts={"head": "head"})
     st.cache_resource.clear()
     assert morning_line(open_page(url, OVERVIEW)) == "✓ All quiet so far"
     mornings.scheduler("head", facts={"measures": False, "missing": ["two"]})
     st.cache_resource.clear()
-    assert morning_line(open_page(url, OVERVIEW)) == "× 1 track that nobody is there for"
+    assert morning_line(open_page(url, OVERVIEW)) == "× 1 track that no scheduler can run"
 
 
 def test_before_the_first_night_the_page_says_when_it_comes(
     open_page: Open, url: str, mornings: Mornings, tmp_path: Path
 ) -> None:
-    told = facts(tmp_path, mornings.now)
-    mornings.scheduler("one", facts=told)
+    body = facts(tmp_path, mornings.now)
+    mornings.scheduler("one", facts=body)
     page = open_page(url, OVERVIEW)
-    first = next(each["next"][0] for each in told["schedules"] if each["schedule"] == "nightly")
+    first = next(each["next"][0] for each in body["schedules"] if each["schedule"] == "nightly")
     assert "Nothing measured yet" in text(page) and f"The first night is due {first[:10]} 02:30" in html(page)
 
 
-def test_a_night_that_nobody_planned_is_late(open_page: Open, url: str, mornings: Mornings) -> None:
+def test_a_night_that_was_never_enqueued_is_late(open_page: Open, url: str, mornings: Mornings) -> None:
     mornings.nights([5, 4, 3, 2])
     page = open_page(url, OVERVIEW)
     assert morning_line(page) == "× 1 track late"
-    assert "was due 30 hours ago and nobody planned it: no scheduler looked at it" in html(page)
+    assert "was due 30 hours ago and was not planned: no scheduler was running" in html(page)
 
 
-def test_a_confirmed_regression_is_told_first_and_what_people_know_is_counted(
+def test_a_confirmed_regression_comes_first_and_triaged_ones_are_counted(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
     runs = mornings.nights([2, 1, 0])
@@ -209,7 +209,7 @@ def test_a_thousand_machines_do_not_make_the_page_long(
     assert "looked at for 24 of 1,000 tracks" in text(page)
 
 
-def test_late_is_since_the_first_night_that_nobody_began_however_many_machines_wait(
+def test_late_is_since_the_first_night_that_did_not_begin_however_many_machines_wait(
     open_page: Open, url: str, mornings: Mornings
 ) -> None:
     labels = [f"m{number:04}" for number in range(1600)]
@@ -220,7 +220,7 @@ def test_late_is_since_the_first_night_that_nobody_began_however_many_machines_w
     assert html(page).count("was due 2 days ago and has not begun: no scheduler is there for m") == 6
 
 
-def test_a_track_that_nobody_asks_for_any_more_is_not_late(
+def test_a_track_that_no_schedule_has_any_more_is_not_late(
     open_page: Open, url: str, mornings: Mornings, tmp_path: Path
 ) -> None:
     mornings.schedule = "given up"
@@ -230,7 +230,7 @@ def test_a_track_that_nobody_asks_for_any_more_is_not_late(
     mornings.scheduler("bench-1", facts=facts(tmp_path, mornings.now))
     page = open_page(url, OVERVIEW)
     assert morning_line(page) == "✓ All quiet" and len(cards(page)) == 1
-    assert "and 1 track that nobody asks for any more: Fleet →" in html(page)
+    assert "and 1 track that no schedule has any more: Fleet →" in html(page)
 
 
 def test_a_schedule_that_is_switched_off_is_shown_when_it_was_fired_and_never_late(
@@ -245,7 +245,7 @@ def test_a_schedule_that_is_switched_off_is_shown_when_it_was_fired_and_never_la
     mornings.schedule = "long ago"
     mornings.nights([30, 29, 28, 20])
     page = open_page(url, OVERVIEW)
-    assert "and 1 track that nobody asks for any more" in html(page) and len(cards(page)) == 1
+    assert "and 1 track that no schedule has any more" in html(page) and len(cards(page)) == 1
 
 
 def test_hostile_names_stay_text(open_page: Open, url: str, mornings: Mornings) -> None:
@@ -311,7 +311,7 @@ def test_what_other_versions_say_that_they_serve_is_read_as_far_as_it_can_be(mor
     )
 
 
-def test_schedulers_that_serve_alike_are_told_once_and_the_newest_says_what_is_next(
+def test_schedulers_that_serve_alike_are_listed_once_and_the_newest_says_what_is_next(
     mornings: Mornings, tmp_path: Path
 ) -> None:
     early, late = (facts(tmp_path, mornings.now - n * timedelta(days=1)) for n in (3, 0))
@@ -327,9 +327,9 @@ def test_schedulers_that_serve_alike_are_told_once_and_the_newest_says_what_is_n
     assert not alone.alive and min(alone.next) < mornings.now
 
 
-def test_nothing_asked_for_is_neither_good_nor_bad() -> None:
-    told = verdict.verdict([], [], verdict.News())
-    assert (told.tone, told.text) == ("quiet", "… No night is asked for any more")
+def test_no_requested_track_is_neither_good_nor_bad() -> None:
+    summary = verdict.verdict([], [], verdict.NewFindings())
+    assert (summary.tone, summary.text) == ("quiet", "… No night is asked for any more")
 
 
 def test_spare_replicates_are_not_needed_and_what_the_budget_skipped_is() -> None:

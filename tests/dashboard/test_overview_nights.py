@@ -9,7 +9,7 @@ from support.pages import OVERVIEW, Open, html
 def test_a_part_misses_no_night_before_it_joined_its_schedule_or_after_it_left(
     open_page: Open, url: str, mornings: Mornings
 ) -> None:
-    """Nobody fired for two nights; meanwhile one track left, and another one came."""
+    """No scheduler ran for two nights; meanwhile one track left, and another one came."""
     both = ("nightly", ""), ("old", "")
     for age in (4, 3):
         mornings.fire(mornings.due(age), *both)
@@ -21,10 +21,10 @@ def test_a_part_misses_no_night_before_it_joined_its_schedule_or_after_it_left(
     mornings.measure(mornings.due(0))
     mornings.measure(mornings.due(0), version="2.15.0+cpu")
     parts = {one.newest.track: one for one in load.morning(url).parts}
-    told = {
+    expected = {
         track: ([state for _, state in reversed(one.nights)], one.missing) for track, one in parts.items()
     }
-    assert told == {
+    assert expected == {
         "nightly": (["done", "done", "missed", "missed", "done"], 2),
         "new": (["done"], 0),
         "old": (["done", "done"], 0),
@@ -40,9 +40,7 @@ def test_nights_that_a_part_misses_after_its_newest_one_are_missed(url: str, mor
     assert (part.state, part.missing) == ("missed", 2)
 
 
-def test_nights_are_missing_after_an_outage_longer_than_anybody_looks_back(
-    url: str, mornings: Mornings
-) -> None:
+def test_nights_are_missing_after_an_outage_longer_than_the_window(url: str, mornings: Mornings) -> None:
     mornings.nights([42, 41])
     for age in range(40, 0, -1):
         mornings.fire(mornings.due(age), how="missed")

@@ -119,7 +119,7 @@ def test_those_that_people_know_are_not_open(open_page: Open, url: str, database
     assert chips(open_page(url, PAGE, state="waiting")) == ["candidate"]
 
 
-def test_what_the_address_asks_for_and_nobody_knows_is_said(open_page: Open, url: str) -> None:
+def test_unknown_values_in_the_address_are_said(open_page: Open, url: str) -> None:
     page = open_page(url, PAGE, state="confirmd")
     assert 'did you mean "confirmed"' in page.warning[0].value and chips(page)
     for number in ("77", "x", "9" * 30):
@@ -155,25 +155,25 @@ def test_one_finding_is_shown_whole_and_as_text(open_page: Open, url: str) -> No
 def test_a_verdict_is_called_slower_only_where_it_is_about_a_time(
     database: Database, metric: str, right: str, wrong: str
 ) -> None:
-    told = pair_verdict(Verdict(metric, "slower", old=512.0, new=640.0, change=0.22))
+    verdict = pair_verdict(Verdict(metric, "slower", old=512.0, new=640.0, change=0.22))
     (one,) = findings.findings(database, states=["confirmed"])
     for shown in (
-        page.verdict(replace(one, evidence=Evidence(confirmation=Confirmation(verdict=told)))),
-        page.neighbours([NeighbourVerdict(RESNET, told)]),
+        page.verdict(replace(one, evidence=Evidence(confirmation=Confirmation(verdict=verdict)))),
+        page.neighbours([NeighbourVerdict(RESNET, verdict)]),
     ):
         assert right in shown and wrong not in shown
-    assert told.word == "slower"
+    assert verdict.word == "slower"
 
 
-@pytest.mark.parametrize(("direction", "told"), [("worse", "regression"), ("better", "improvement")])
-def test_an_operator_that_moved_too_is_called_as_on_its_own_page(direction: str, told: str) -> None:
+@pytest.mark.parametrize(("direction", "word"), [("worse", "regression"), ("better", "improvement")])
+def test_an_operator_that_moved_too_is_called_as_on_its_own_page(direction: str, word: str) -> None:
     row = RelatedFinding(2, RESNET, "latency_floor", direction, 0.1, "confirmed")
     shown = page.moved_with([row])
-    assert markup.chip(told) in shown and "confirmed" not in shown
+    assert markup.chip(word) in shown and "confirmed" not in shown
     assert markup.chip("candidate") in page.moved_with([replace(row, state="candidate")])
 
 
-def test_why_a_candidate_waits_is_told_only_while_it_is_one(database: Database) -> None:
+def test_the_reason_why_a_candidate_waits_is_shown_only_while_it_is_one(database: Database) -> None:
     why = "the environment could not be built: no space left"
     (one,) = findings.findings(database, states=["candidate"])
     findings.defer(database, [one.id], why)
@@ -242,14 +242,14 @@ def test_triage_is_written_with_who_and_why(open_page: Open, url: str, database:
 
 
 def test_the_first_page_knows_at_once_what_was_said(open_page: Open, url: str) -> None:
-    def told() -> dict[int, str]:
+    def triage_by_id() -> dict[int, str]:
         return {one.id: one.triage for each in overview.recent_findings(url, 9999)[:2] for one in each}
 
     page = open_page(url, PAGE, finding="1")
-    assert told()[1] == "open"
+    assert triage_by_id()[1] == "open"
     page.text_input(key="triage-who").input("ada")
     page.button[0].click().run()
-    assert told()[1] == "acknowledged"
+    assert triage_by_id()[1] == "acknowledged"
 
 
 def test_what_says_nothing_is_refused() -> None:
@@ -261,15 +261,13 @@ def test_what_says_nothing_is_refused() -> None:
     assert triage.complaint("link", "https://example.org/7", "ada") == ""
 
 
-def test_where_nobody_may_write_it_is_said(
-    open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_page_says_so(open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(database: Database) -> str:
         return "It may only be read."
 
     monkeypatch.setattr("db.findings.store.triage_refusal", refused)
     page = open_page(url, PAGE, finding="1")
-    assert "Nobody can triage from here. It may only be read." in text(page) and not page.button
+    assert "Triage is not possible from this page. It may only be read." in text(page) and not page.button
 
 
 def test_an_empty_database_says_what_finds_something(open_page: Open, empty_url: str) -> None:

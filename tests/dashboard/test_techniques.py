@@ -177,8 +177,8 @@ def test_a_star_says_what_it_means_where_others_disturbed(open_page: Open, tmp_p
         made = [replace(each, facts={**each.facts, "cpu_share": share}) for each in outcomes(ON_CPU[:2])]
         return text(open_page(save(f"sqlite:///{tmp_path}/{share}.db", run(), made), PAGE))
 
-    told = "*: in some pair other programs took part of a core; such a ratio may be anything"
-    assert told in shown(0.5) and told not in shown(1.0)
+    note = "*: in some pair other programs took part of a core; such a ratio may be anything"
+    assert note in shown(0.5) and note not in shown(1.0)
 
 
 def test_of_two_runs_of_one_moment_the_one_stored_last_speaks(open_page: Open, tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_an_odd_fact_of_a_file_from_elsewhere_is_no_error(open_page: Open, tmp_p
             assert not at.exception and "2.00×" in text(at)
 
 
-def test_launch_bound_shares_are_told_where_they_were_measured(open_page: Open, measured_url: str) -> None:
+def test_launch_bound_shares_are_shown_where_they_were_measured(open_page: Open, measured_url: str) -> None:
     shown = html(open_page(measured_url, PAGE, hardware=GPU))
     assert "Launch-bound, eager" in shown
     assert "70.0\N{NO-BREAK SPACE}%" in shown and "10.0\N{NO-BREAK SPACE}%" in shown
@@ -228,7 +228,7 @@ def test_a_run_alone_says_where_it_was_made(open_page: Open, measured_url: str) 
     assert other.selectbox(key="choose-run").value == "newest"
 
 
-def test_what_the_address_has_and_nobody_knows_is_said(open_page: Open, measured_url: str) -> None:
+def test_unknown_values_in_the_address_are_said(open_page: Open, measured_url: str) -> None:
     query = {"hardware": "abacus", "preset": "loud", "version": "9.9", "run": "run-77"}
     at = open_page(measured_url, PAGE, **query)
     assert len(at.warning) == 4
@@ -289,12 +289,12 @@ def test_where_nothing_tells_a_ratio_a_link_leads_to_what_does(open_page: Open, 
     later = run("run-2", hardware=GPU, started_at=FIRST_NIGHT + timedelta(days=1))
     save(url, later, outcomes(ON_CPU[:2], apart=True))
     at = open_page(url, PAGE, hardware=GPU)
-    assert "There is no ratio" in text(at) and "These runs tell no speed-up" in text(at)
+    assert "There is no ratio" in text(at) and "These runs have no speed-up" in text(at)
     address = next(each for each in Links(html(at)).addresses if each.startswith("/techniques?"))
-    asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
-    assert asked["version"] == VERSION and asked["run"] == "newest"
-    there = open_page(url, PAGE, **asked)
-    assert "There is no ratio" not in text(there) and "These runs tell no speed-up" not in text(there)
+    query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+    assert query["version"] == VERSION and query["run"] == "newest"
+    there = open_page(url, PAGE, **query)
+    assert "There is no ratio" not in text(there) and "These runs have no speed-up" not in text(there)
 
 
 def test_it_opens_on_the_newest_run_that_tells_a_ratio(open_page: Open, tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_runs_that_are_not_read_are_counted_and_led_to(open_page: Open, tmp_path
         made = run(f"run-{number}", started_at=FIRST_NIGHT + timedelta(days=number))
         save(url, made, outcomes(pair))
     at = open_page(url, PAGE)
-    assert "of 16" in html(at) and "4 older runs measured 4 cases of which these tell no ratio" in text(at)
+    assert "of 16" in html(at) and "4 older runs measured 4 cases without a ratio in these runs" in text(at)
     (address,) = [each for each in Links(html(at)).addresses if each.endswith("%2Crun-0")]
     there = open_page(url, PAGE, **parse_qs(urlsplit(address).query))
     assert "of 4" in html(there) and not there.warning and "older run" not in text(there)
@@ -347,8 +347,8 @@ def test_a_case_whose_newest_runs_have_no_ratio_is_said(open_page: Open, tmp_pat
     for number in range(8):
         made = run(f"run-{number}", started_at=FIRST_NIGHT + timedelta(days=1 + number))
         save(url, made, outcomes(ON_CPU[:2], apart=True))
-    told = text(open_page(url, PAGE))
-    assert "1 case without a ratio in the newest 8 runs of each" in told
+    page_text = text(open_page(url, PAGE))
+    assert "1 case without a ratio in the newest 8 runs of each" in page_text
 
 
 @pytest.mark.parametrize(("hardware", "device", "suite"), [(CPU, "cpu", "cpu"), (GPU, "cuda", "gpu")])
@@ -365,11 +365,11 @@ def test_what_is_advised_is_the_suite_of_the_device(
 
 
 def test_that_link_leads_as_near_as_it_can_and_names_what_differs(open_page: Open, tmp_path: Path) -> None:
-    def told(found: str, made: Run, version: str = VERSION) -> str:
+    def link_text(found: str, made: Run, version: str = VERSION) -> str:
         url = save(f"sqlite:///{tmp_path}/p.db", made, outcomes(ON_CPU[:2], version=version))
         st.cache_data.clear()
         shown = html(open_page(url, PAGE, hardware=CPU, preset="quiet", version=VERSION))
-        (link,) = [one for one in re.findall(r"<a [^>]*>(.*?)</a>", shown) if "tell no speed-up" in one]
+        (link,) = [one for one in re.findall(r"<a [^>]*>(.*?)</a>", shown) if "have no speed-up" in one]
         assert found in link
         return link
 
@@ -378,11 +378,13 @@ def test_that_link_leads_as_near_as_it_can_and_names_what_differs(open_page: Ope
 
     save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2], apart=True))
     # Each is older than the one before it, and nearer.
-    told(f"other runs do, on {GPU} with torch {VERSION} →", run("run-2", hardware=GPU, started_at=later(9)))
+    link_text(
+        f"other runs do, on {GPU} with torch {VERSION} →", run("run-2", hardware=GPU, started_at=later(9))
+    )
     loud = run("run-3", under=preset("loud"), started_at=later(8))
-    assert GPU not in told(f"other runs do, under preset loud with torch {VERSION} →", loud)
+    assert GPU not in link_text(f"other runs do, under preset loud with torch {VERSION} →", loud)
     own = run("run-4", version="2.12.0+cpu", started_at=later(7))
-    assert "preset" not in told("other runs do, of torch 2.12.0+cpu →", own, "2.12.0+cpu")
+    assert "preset" not in link_text("other runs do, of torch 2.12.0+cpu →", own, "2.12.0+cpu")
 
 
 def test_where_all_failed_nothing_is_made_up(open_page: Open, tmp_path: Path) -> None:
@@ -396,7 +398,7 @@ def test_where_all_failed_nothing_is_made_up(open_page: Open, tmp_path: Path) ->
     assert "2.00×" in text(open_page(url, PAGE))
 
 
-def test_what_failed_on_a_gpu_is_told_as_that(open_page: Open, tmp_path: Path) -> None:
+def test_a_failure_on_a_gpu_is_shown_as_one(open_page: Open, tmp_path: Path) -> None:
     url = save(f"sqlite:///{tmp_path}/p.db", run(hardware=GPU), outcomes(ON_GPU, device="cuda"))
     crashed = [replace(each, floors=(), status="crashed", reason="driver") for each in ON_GPU]
     later = run("run-2", hardware=GPU, started_at=FIRST_NIGHT + timedelta(days=1))

@@ -117,7 +117,7 @@ def test_what_does_not_work_any_more_has_no_speed_up_of_an_older_run(
     ]
     (found,) = [one for one in best_of([reading(ended, "newer", night=1), READ]) if one.case == DEFAULT]
     assert (found.run, found.failed) == shown
-    assert found.tells == (found.failed is None)
+    assert found.has_ratio == (found.failed is None)
 
 
 def test_a_later_run_without_a_ratio_does_not_bring_back_what_was_wrong() -> None:
@@ -157,13 +157,13 @@ def test_a_claim_is_held_against_the_run_that_speaks_for_the_case() -> None:
     readings = [reading(outcomes(slower), "newer", night=1), reading(outcomes(pair))]
     found = claims_of(readings, best_of(readings))
     fast = next(measured for claim, measured in found.items() if "2.3 times" in claim.statement)
-    assert [(case, here.point) for case, _, here in fast] == [(f"{claimed}/compile=default", 1.25)]
+    assert [(case, value.point) for case, _, value in fast] == [(f"{claimed}/compile=default", 1.25)]
 
 
 def test_a_column_without_a_number_is_left_out_and_one_with_any_stays() -> None:
-    told = (columns.CASE, columns.metric("error"), columns.metric("rss_peak_steady"), columns.PAYS)
+    names = (columns.CASE, columns.metric("error"), columns.metric("rss_peak_steady"), columns.PAYS)
     eager_and_compiled = [CASES[DEFAULT], CASES[f"{RESNET}/allocator=jemalloc"]]
-    table = columns.table("Some", told, eager_and_compiled, "2.13.0")
+    table = columns.table("Some", names, eager_and_compiled, "2.13.0")
     html = table.html()
     assert "Peak RSS, steady (MiB)" in html and "Pays after" in html
     assert "Error" not in html
@@ -267,7 +267,7 @@ def test_what_others_disturbed_is_neither_the_fastest_nor_advised() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "told"),
+    ("ratio", "text"),
     [
         (1.0, "1.00×"),
         (1.0004, "1.0004×"),
@@ -277,9 +277,9 @@ def test_what_others_disturbed_is_neither_the_fastest_nor_advised() -> None:
         (2, "2.00×"),
     ],
 )
-def test_only_one_reads_as_one(ratio: float, told: str) -> None:
-    assert wording.times(ratio) == told
-    assert wording.gain(gain(ratio)) == told
+def test_only_one_reads_as_one(ratio: float, text: str) -> None:
+    assert wording.times(ratio) == text
+    assert wording.gain(gain(ratio)) == text
 
 
 def test_without_an_interval_nothing_else_than_one_pair_is_called_one() -> None:
@@ -287,7 +287,7 @@ def test_without_an_interval_nothing_else_than_one_pair_is_called_one() -> None:
     assert columns.standing(replace(gain(2.0), n=1))[:2] == ("?", "one pair")
 
 
-def test_launch_bound_shares_stand_beside_each_other() -> None:
+def test_launch_bound_shares_of_all_machines_are_in_one_table() -> None:
     made = run(hardware="8 x H200")
     measured = outcomes(ON_GPU, device="cuda")
     found = read(made, VERSION, measured, measurements_for(measured))
@@ -300,7 +300,7 @@ def test_launch_bound_shares_stand_beside_each_other() -> None:
     assert memory is not None and (memory.metric, memory.ratio) == ("cuda_peak_allocated", 1.2)
 
 
-def test_of_what_all_crashed_nobody_knows_what_it_would_have_run_on() -> None:
+def test_if_all_processes_crashed_the_device_is_unknown() -> None:
     crashed = [replace(each, status="crashed", reason="driver", metrics={}) for each in outcomes(ON_CPU[:2])]
     assert not reading(crashed).on_cpu
 

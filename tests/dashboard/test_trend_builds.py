@@ -13,7 +13,7 @@ from records.series import SeriesPoint
 from support.builders.run_records import MLP, a_night, a_run, an_environment, an_outcome, measurements_for
 from support.builders.technique_runs import environment
 from support.builders.telemetry import a_host, with_telemetry
-from support.builders.trends import a_line, a_point, told
+from support.builders.trends import a_line, a_point, tracks_of_place
 from support.pages import Open, html, text
 
 PAGE = "app_pages/trends.py"
@@ -44,20 +44,20 @@ def in_turns(shown: str) -> dict[str, list[str]]:
 
 
 def test_two_builds_of_a_release_are_two_baselines_and_never_one(open_page: Open, builds: str) -> None:
-    asked = {"metric": "latency", "scale": "relative", "case": MLP}
-    at = open_page(builds, PAGE, **asked, baseline="2.13.0+cu130")
+    query = {"metric": "latency", "scale": "relative", "case": MLP}
+    at = open_page(builds, PAGE, **query, baseline="2.13.0+cu130")
     choice = at.selectbox(key="choose-baseline")
     assert (choice.value, choice.options) == ("2.13.0+cu130", ["2.14.0", "2.13.0+cu130", "2.13.0+cu126"])
     assert "+33 %" in html(at) and "A 6.00 ms." in text(at)
     ends = in_turns(html(at))
     assert (ends["from"], ends["to"]) == (["2.13.0+cu130"], ["2.14.0"])
-    assert open_page(builds, PAGE, **asked).selectbox(key="choose-baseline").value == "2.13.0+cu126"
+    assert open_page(builds, PAGE, **query).selectbox(key="choose-baseline").value == "2.13.0+cu126"
 
 
 def test_a_link_to_a_release_of_two_builds_says_which_of_them_it_is(open_page: Open, builds: str) -> None:
     at = open_page(builds, PAGE, metric="latency", scale="relative", case=MLP, baseline="2.13.0")
     assert "A 6.00 ms of 2.13.0+cu130." in text(at) and not at.warning
-    assert "8.00 ms." not in text(at), "the median of both builds, which nobody measured"
+    assert "8.00 ms." not in text(at), "the median of both builds, which was not measured"
     assert in_turns(html(at))["from"] == ["2.13.0+cu130"]
 
 
@@ -75,8 +75,8 @@ def test_a_point_leads_to_the_window_of_its_own_pytorch(open_page: Open, tmp_pat
     led = {}
     for panel in shown.split("<dt>PyTorch</dt><dd>")[1:]:
         address = panel.partition('href="/utilisation?')[2].partition('"')[0].replace("&amp;", "&")
-        asked = {name: values[-1] for name, values in parse_qs(address).items()}
-        led[panel.partition("<")[0]] = asked.get("environment", "nowhere")
+        query = {name: values[-1] for name, values in parse_qs(address).items()}
+        led[panel.partition("<")[0]] = query.get("environment", "nowhere")
     assert led == {
         "2.13.0+cpu": old.fingerprint[:12],
         "2.14.0+cpu": new.fingerprint[:12],
@@ -98,26 +98,26 @@ def test_two_builds_of_a_release_go_by_the_names_of_their_environments(
     names: tuple[str, str], command: str
 ) -> None:
     old, new = a_point(0, "2.13.0+cu126"), a_point(1, "2.13.0+cu130")
-    about = told([old], name=names[0]) if names[0] else {}
-    about |= told([new], name=names[1])
+    about = tracks_of_place([old], name=names[0]) if names[0] else {}
+    about |= tracks_of_place([new], name=names[1])
     sides = about.get(lines.place_of(old)), about.get(lines.place_of(new))
     assert words.comparison(*sides, old, new) == command
 
 
-def test_what_is_no_share_of_anything_is_not_told_as_never_measured() -> None:
+def test_a_value_without_a_share_is_not_reported_as_never_measured() -> None:
     none, zero = a_line([a_point(0, "2.12.0")]), a_line([a_point(1, "2.13.0", point=0.0)], "B")
     for baseline, run in (("2.13.0", False), ("run-1", True)):
-        told = words.against(metric("graph_breaks"), baseline, {}, [none, zero], run=run)
-        assert f"A has nothing measured with {baseline} and cannot be drawn." in told
-        assert f"What B measured with {baseline} is not above 0: there is no share of it to draw." in told
+        sentence = words.against(metric("graph_breaks"), baseline, {}, [none, zero], run=run)
+        assert f"A has nothing measured with {baseline} and cannot be drawn." in sentence
+        assert f"What B measured with {baseline} is not above 0: there is no share of it to draw." in sentence
 
 
 def test_two_environments_of_one_version_in_one_run_are_no_two_runs() -> None:
     once = [a_point(0, run="s", environment=each) for each in ("before", "after")]
     again = [a_point(1), a_point(2)]
 
-    def told_of(points: list[SeriesPoint]) -> str:
+    def runs_text(points: list[SeriesPoint]) -> str:
         return frames.points([a_line(points)], {lines.OTHER: "runs"}, "version")["run"].tolist()[0]
 
-    assert told_of(once) == "s, in 2 environments"
-    assert told_of([*once, *again]) == "3 runs, newest run-2"
+    assert runs_text(once) == "s, in 2 environments"
+    assert runs_text([*once, *again]) == "3 runs, newest run-2"

@@ -18,7 +18,7 @@ from dashboard.trends.charts import TrendStyle
 from dashboard.trends.lines import OTHER, TrendLine
 from records.outcomes import MetricDefinition
 from support.builders.run_records import BERT, MLP, RESNET, a_night
-from support.builders.trends import EPYC, XEON, a_key, a_line, a_point, drawn, found, told
+from support.builders.trends import EPYC, XEON, a_key, a_line, a_point, drawn, found, tracks_of_place
 
 ONE = {OTHER: "other runs"}
 PLAIN = TrendStyle(stacked=False, bars=True, clock=False)
@@ -65,8 +65,8 @@ def test_on_a_relative_scale_all_of_it_is_shares_in_per_cent_around_zero() -> No
 def test_points_link_and_tell_n_interval_and_range() -> None:
     encoding = layer(trend(), "point")["encoding"]
     assert encoding["href"]["field"] == "link"
-    told = {each["field"] for each in encoding["tooltip"]}
-    assert {"point", "interval", "smallest", "largest", "n", "torch", "run", "where"} <= told
+    fields = {each["field"] for each in encoding["tooltip"]}
+    assert {"point", "interval", "smallest", "largest", "n", "torch", "run", "where"} <= fields
     assert "point_share" in {
         each["field"] for each in layer(trend(relative=True), "point")["encoding"]["tooltip"]
     }
@@ -78,7 +78,7 @@ def test_colours_are_left_to_the_theme_and_every_line_has_its_own_shape() -> Non
     assert len(set(encoding["shape"]["scale"]["range"])) == 6
 
 
-def test_tracks_are_told_apart_by_their_dashes_and_never_joined() -> None:
+def test_tracks_are_distinguished_by_their_dashes_and_never_joined() -> None:
     encoding = layer(trend(tracks=2), "line")["encoding"]
     assert encoding["detail"]["field"] == encoding["strokeDash"]["field"] == "track"
     assert encoding["strokeDash"]["scale"]["domain"] == [1, 2]
@@ -154,10 +154,12 @@ def test_the_last_point_of_each_line_carries_its_letter() -> None:
     assert frame["interval"].tolist()[0] == "1.96 to 2.04"
 
 
-def test_the_points_of_a_track_stand_together_and_end_in_its_number() -> None:
+def test_the_points_of_a_track_are_adjacent_and_end_in_its_number() -> None:
     nightly = [a_point(night, "2.14.0", run=f"new-{night}") for night in range(3)]
     pinned = [a_point(night, run=f"old-{night}") for night in range(3)]
-    about = told(nightly, track="nightly", baseline="2.13.0") | told(pinned, track="2.13.0")
+    about = tracks_of_place(nightly, track="nightly", baseline="2.13.0") | tracks_of_place(
+        pinned, track="2.13.0"
+    )
     mixed = [point for pair in zip(nightly, pinned, strict=True) for point in pair]
     frame = frames.points(drawn({a_key(): mixed}, about), {"nightly": "nightly", "2.13.0": "2.13.0"}, "date")
     assert frame["run"].tolist() == [f"{side}-{night}" for side in ("new", "old") for night in range(3)]
@@ -177,7 +179,7 @@ def test_a_share_is_the_point_by_its_level_less_one(value: float, level: float, 
     assert row["point_share"] == pytest.approx(share)
     assert row["smallest_share"] == pytest.approx(value * 0.95 / level - 1)
     assert row["largest_share"] == pytest.approx(value * 1.05 / level - 1)
-    assert row["point"] == value, "what was measured is still told"
+    assert row["point"] == value, "the measured value is still shown"
     (row,) = frames.table([line], "ms", ONE, {"A": level}).to_dict("records")
     assert row["relative"] == pytest.approx(share)
 
@@ -190,7 +192,7 @@ def test_a_line_without_a_level_is_not_drawn_and_stays_in_the_table() -> None:
     assert frames.points(both, ONE, "date", {}).empty
 
 
-def test_on_the_version_axis_the_runs_of_a_version_are_put_together() -> None:
+def test_on_the_version_axis_the_runs_of_a_version_are_merged() -> None:
     points = [
         a_point(0, "2.9.0", point=1.0),
         a_point(1, "2.13.0", point=2.0),
@@ -219,7 +221,7 @@ def test_a_rule_stands_where_the_version_changes() -> None:
 def test_tracks_that_alternate_change_no_version() -> None:
     nightly = [a_point(night, "2.14.0" if night else "2.13.1", run=f"new-{night}") for night in range(4)]
     pinned = [a_point(night, run=f"old-{night}") for night in range(4)]
-    about = told(nightly, track="nightly") | told(pinned, track="2.13.0")
+    about = tracks_of_place(nightly, track="nightly") | tracks_of_place(pinned, track="2.13.0")
     mixed = [point for pair in zip(nightly, pinned, strict=True) for point in pair]
     assert frames.version_changes(drawn({a_key(): mixed}, about))["version"].tolist() == ["2.14.0"]
 
@@ -320,20 +322,20 @@ def test_the_scale_says_its_direction_in_both_spellings() -> None:
 
 def test_the_caption_of_a_relative_scale_says_what_zero_is_and_what_is_left_out() -> None:
     both = [a_line([a_point(0), a_point(1, "2.14.0")]), a_line([a_point(0, "2.12.0", RESNET)], "B")]
-    told = words.against(metric("latency"), "2.13.0", {"A": 2.0}, both, run=False)
-    assert told.startswith("0 % is 2.13.0, the median over the points of its runs: A 2.00 ms.")
-    assert "B has nothing measured with 2.13.0" in told and "a hint, not a verdict" in told
+    caption = words.against(metric("latency"), "2.13.0", {"A": 2.0}, both, run=False)
+    assert caption.startswith("0 % is 2.13.0, the median over the points of its runs: A 2.00 ms.")
+    assert "B has nothing measured with 2.13.0" in caption and "a hint, not a verdict" in caption
     assert "that run's point" in words.against(metric("latency"), "run-0", {"A": 2.0}, both, run=True)
     builds = [a_line([a_point(0, "2.13.0+cu126"), a_point(1, "2.13.0+cu130")])]
-    told = words.against(metric("latency"), "2.13.0", {"A": 2.0}, builds, run=False)
-    assert told.startswith(
+    caption = words.against(metric("latency"), "2.13.0", {"A": 2.0}, builds, run=False)
+    assert caption.startswith(
         "0 % is 2.13.0, the median over the points of its runs: A 2.00 ms of 2.13.0+cu130."
     )
 
 
 def test_the_meaning_of_a_metric_is_its_tellers() -> None:
     latency = metric("latency", {"latency": MetricDefinition("latency", "x", "s", "higher")})
-    assert "Latency: as the script tells it." in words.how_to_read(latency, "date", "the script")
+    assert "Latency: as the script reports it." in words.how_to_read(latency, "date", "the script")
     assert "as " not in words.how_to_read(latency, "date").partition("Latency:")[2]
 
 
@@ -363,7 +365,10 @@ def test_two_points_are_measured_against_each_other_by_a_command(
     before: str, after: str, command: str
 ) -> None:
     old, new = a_point(0, before), a_point(1, after)
-    names = {place: about for place, about in (told([old]) | told([new], name="my build")).items()}
+    names = {
+        place: about
+        for place, about in (tracks_of_place([old]) | tracks_of_place([new], name="my build")).items()
+    }
     sides = names.get(lines.place_of(old)), names.get(lines.place_of(new))
     assert words.comparison(*sides, old, new) == command
 

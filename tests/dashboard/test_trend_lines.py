@@ -11,16 +11,16 @@ from dashboard.trends.lines import OTHER
 from records.runs import RunChange
 from records.series import SeriesPoint
 from support.builders.run_records import MLP, RESNET
-from support.builders.trends import EPYC, XEON, a_key, a_line, a_point, drawn, found, told
+from support.builders.trends import EPYC, XEON, a_key, a_line, a_point, drawn, found, tracks_of_place
 
 KEY = a_key()
 
 
-def two_tracks() -> tuple[list[SeriesPoint], lines.Told]:
+def two_tracks() -> tuple[list[SeriesPoint], lines.PlaceTracks]:
     """Ten nights of a nightly and of the pinned baseline, each with a run of its own."""
     nightly = [a_point(night, f"2.14.0.dev{night}", point=2.2, run=f"new-{night}") for night in range(10)]
     pinned = [a_point(night, "2.13.0", point=2.0, run=f"old-{night}") for night in range(10)]
-    about = told(nightly, track="nightly", baseline="2.13.0") | told(
+    about = tracks_of_place(nightly, track="nightly", baseline="2.13.0") | tracks_of_place(
         pinned, track="2.13.0", baseline="2.13.0"
     )
     return [point for pair in zip(nightly, pinned, strict=True) for point in pair], about
@@ -37,19 +37,19 @@ def test_what_a_schedule_measures_in_two_environments_is_two_tracks() -> None:
 
 def test_what_was_measured_by_hand_one_after_the_other_is_one_track() -> None:
     points = [a_point(night, version) for night, version in enumerate(("2.12.0", "2.12.0", "2.13.0"))]
-    assert set(lines.tracks_of(points, told(points)).values()) == {OTHER}
+    assert set(lines.tracks_of(points, tracks_of_place(points)).values()) == {OTHER}
 
 
 def test_an_environment_that_comes_back_by_hand_is_a_track_of_its_own() -> None:
     versions = ["2.13.0", "2.14.0.dev1", "2.13.0", "2.14.0.dev2", "2.13.0"]
     points = [a_point(night, version) for night, version in enumerate(versions)]
-    tracks = lines.tracks_of(points, told(points))
+    tracks = lines.tracks_of(points, tracks_of_place(points))
     assert [tracks[lines.place_of(point)] for point in points] == ["2.13.0", OTHER, "2.13.0", OTHER, "2.13.0"]
 
 
 def test_the_old_side_of_a_session_is_no_part_of_the_line_of_its_candidate() -> None:
     old, new = a_point(0, "2.13.0", run="session"), a_point(0, "2.14.0", run="session", point=1.9)
-    about = told([old], last=False) | told([new])
+    about = tracks_of_place([old], last=False) | tracks_of_place([new])
     assert lines.tracks_of([old, new], about) == {
         ("session", "environment-2.13.0"): "2.13.0",
         ("session", "environment-2.14.0"): OTHER,
@@ -61,19 +61,19 @@ def test_the_old_side_of_a_session_is_no_part_of_the_line_of_its_candidate() -> 
 def test_a_session_of_a_pinned_release_is_no_night_of_it() -> None:
     points, about = two_tracks()
     session = [a_point(3, "2.13.0", run="s"), a_point(3, "2.14.0.dev3", run="s")]
-    about |= told(session[:1], last=False) | told(session[1:])
+    about |= tracks_of_place(session[:1], last=False) | tracks_of_place(session[1:])
     (line,) = drawn({KEY: [*points, *session]}, about)
     assert {p.run for p in line.of_track("2.13.0")} == {f"old-{night}" for night in range(10)}
     assert [p.run for p in line.of_track(f"2.13.0{lines.SINGLE}")] == ["s"]
     assert lines.scheduled([line], about) == {"nightly", "2.13.0"}
-    (line,) = drawn({KEY: session}, told(session))
-    assert lines.scheduled([line], told(session)) == set()
+    (line,) = drawn({KEY: session}, tracks_of_place(session))
+    assert lines.scheduled([line], tracks_of_place(session)) == set()
 
 
 def test_runs_by_hand_of_several_pytorchs_have_no_name_in_common() -> None:
     scheduled = [a_point(night, "2.13.0", run=f"night-{night}") for night in range(3)]
     by_hand = [a_point(5, "2.13.0", run="hand-5"), a_point(6, "2.14.0", run="hand-6")]
-    about = told(scheduled, track="2.13.0") | told(by_hand)
+    about = tracks_of_place(scheduled, track="2.13.0") | tracks_of_place(by_hand)
     (line,) = drawn({KEY: [*scheduled, *by_hand]}, about)
     assert lines.labels([line], ["2.13.0", OTHER], about) == {"2.13.0": "2.13.0", OTHER: "other runs"}
 
@@ -81,7 +81,7 @@ def test_runs_by_hand_of_several_pytorchs_have_no_name_in_common() -> None:
 def test_what_has_no_pytorch_is_never_a_track_of_its_own() -> None:
     canary = [a_point(night, "", environment="canary") for night in range(3)]
     models = [a_point(night, "2.13.0") for night in range(3)]
-    about = told(canary, name="canary", last=False) | told(models)
+    about = tracks_of_place(canary, name="canary", last=False) | tracks_of_place(models)
     assert set(lines.tracks_of([*canary, *models], about).values()) == {OTHER}
     # Nothing is known of a run that went meanwhile.
     assert lines.tracks_of(models, {}) == {("run-0", "environment-2.13.0"): OTHER} | {
@@ -90,10 +90,10 @@ def test_what_has_no_pytorch_is_never_a_track_of_its_own() -> None:
 
 
 def test_tracks_are_those_of_each_hardware() -> None:
-    here = [a_point(0, "2.12.0", run="a"), a_point(3, "2.13.0", run="d")]
-    there = [a_point(1, "2.13.0", run="b"), a_point(2, "2.12.0", run="c")]
-    keys = {a_key(): here, a_key(hardware=EPYC): there}
-    both = drawn(keys, told([*here, *there]))
+    points_of_xeon = [a_point(0, "2.12.0", run="a"), a_point(3, "2.13.0", run="d")]
+    points_of_epyc = [a_point(1, "2.13.0", run="b"), a_point(2, "2.12.0", run="c")]
+    keys = {a_key(): points_of_xeon, a_key(hardware=EPYC): points_of_epyc}
+    both = drawn(keys, tracks_of_place([*points_of_xeon, *points_of_epyc]))
     assert {track for line in both for track in line.tracks} == {OTHER}
     assert [line.letter for line in both] == ["A", "B"]
 
@@ -117,7 +117,7 @@ def test_a_level_is_the_median_of_a_version_or_the_point_of_a_run() -> None:
     assert lines.level(line, "2.14.0") is None, "there is nothing to divide by"
 
 
-def test_builds_are_told_apart_where_a_line_has_several_and_else_have_the_public_version() -> None:
+def test_builds_are_distinguished_where_a_line_has_several_and_else_have_the_public_version() -> None:
     of_cpu = a_line([a_point(0, "2.13.0+cpu"), a_point(3, "2.15.0+cpu")])
     of_gpu = a_line([a_point(0, "2.13.0+cu126"), a_point(1, "2.13.0+cu130"), a_point(2, "2.15.0+cu130")], "B")
     assert lines.baselines([of_cpu]) == {"2.13.0+cpu": "2.13.0", "2.15.0+cpu": "2.15.0"}
@@ -148,7 +148,7 @@ def stepped(better: str = "lower", at: int = 15, nights: int = 30) -> list[Serie
     ]
 
 
-def test_a_confirmed_finding_stands_at_its_first_night_and_nothing_is_computed_beside_it() -> None:
+def test_a_confirmed_finding_stands_at_its_first_night_and_no_other_move_is_computed() -> None:
     points, about = stepped(), {}
     line = a_line(points)
     one = found(points[16], KEY, track=OTHER)
@@ -192,7 +192,7 @@ def test_of_a_run_with_two_environments_the_one_that_the_finding_is_about_is_mar
     assert move.point is new
 
 
-def test_a_line_that_nobody_watches_says_itself_where_it_moved() -> None:
+def test_an_unwatched_line_marks_where_it_moved() -> None:
     line = a_line(stepped(at=15))
     (move,) = moves.seen([line], [], {}, (), "lower")
     assert (move.point.run, move.state, move.direction, move.before) == ("run-15", "moved", "worse", "run-14")
@@ -215,24 +215,24 @@ def test_a_border_hides_a_step_and_machines_are_judged_apart() -> None:
 def test_what_a_schedule_watches_is_left_to_its_findings() -> None:
     points = stepped()
     watched, other = a_key(metric="latency_floor"), a_key(metric="throughput")
-    about = told(points, track="nightly")
+    about = tracks_of_place(points, track="nightly")
     for key, many in ((watched, 0), (other, 1)):
         (line,) = drawn({key: points}, about)
         assert len(moves.seen([line], [], about, (), "lower")) == many
-    # By hand nobody watches it.
-    (line,) = drawn({watched: points}, told(points))
-    assert len(moves.seen([line], [], told(points), (), "lower")) == 1
+    # A manual run is not watched.
+    (line,) = drawn({watched: points}, tracks_of_place(points))
+    assert len(moves.seen([line], [], tracks_of_place(points), (), "lower")) == 1
 
 
 @pytest.mark.parametrize("metric", ["latency", "throughput"])
 def test_a_finding_of_the_watched_metric_stands_on_what_follows_from_it(metric: str) -> None:
     points = stepped(at=15)
-    (line,) = drawn({a_key(metric=metric): points}, told(points, track="nightly"))
+    (line,) = drawn({a_key(metric=metric): points}, tracks_of_place(points, track="nightly"))
     one = found(points[16], a_key(metric="latency_floor"))
     (move,) = moves.found([line], [one])
     assert (move.word, move.finding, move.metric) == ("regression", 7, "latency_floor")
     # The same change is not a second, unconfirmed one.
-    better, about = METRICS[metric].better, told(points, track="nightly")
+    better, about = METRICS[metric].better, tracks_of_place(points, track="nightly")
     same = replace(one, direction="worse" if better == "lower" else "better")
     assert moves.seen([line], [same], about, (), better) == []
     far = replace(same, at_run=points[25].run)
@@ -258,14 +258,14 @@ def test_a_metric_of_another_tool_is_judged_by_the_usual_rules() -> None:
     assert "worse" not in tables.moves([move], {OTHER: "other runs"})
 
 
-def test_what_changed_along_the_way_is_told_once_and_without_pytorch_itself() -> None:
+def test_changes_between_points_are_listed_once_and_without_pytorch_itself() -> None:
     points, others = [a_point(night) for night in range(3)], [a_point(n, case=RESNET) for n in range(3)]
     both = [a_line(points), a_line(others, "B")]
     driver = RunChange("machine", "driver", "580", "590")
     own = RunChange("environment", "torch", "2.13.0", "2.14.0")
     changes = {lines.place_of(points[1]): [driver, own], lines.place_of(points[2]): [own]}
     (step,) = marks.steps(both, changes)
-    assert (step.point.run, step.changes, step.told) == ("run-1", (driver,), "driver 580 → 590")
+    assert (step.point.run, step.changes, step.text) == ("run-1", (driver,), "driver 580 → 590")
     (tick,) = marks.ticks([step]).to_dict("records")
     assert (tick["x"], tick["what"], tick["where"]) == (
         points[1].started_at,
@@ -282,7 +282,7 @@ def test_what_changed_along_the_way_is_told_once_and_without_pytorch_itself() ->
     )
 
 
-def test_the_canary_beside_a_case_tells_nothing_twice() -> None:
+def test_the_canary_next_to_a_case_repeats_no_change() -> None:
     case, canary = a_point(1), a_point(1, "", environment="canary")
     harness, triton = RunChange("harness", "harness", "1", "2"), RunChange("environment", "triton", "3", "4")
     changes = {lines.place_of(case): [harness, triton], lines.place_of(canary): [harness]}
@@ -295,7 +295,7 @@ def test_many_changes_before_one_point_are_counted_and_those_of_one_moment_are_o
     many = tuple(RunChange("environment", f"package-{number}", "1", "2") for number in range(7))
     point = a_point(1)
     steps = [marks.TrackChange(point, track, XEON, many) for track in ("nightly", "2.13.0")]
-    assert steps[0].told.endswith("package-3 1 → 2 and 3 more")
+    assert steps[0].text.endswith("package-3 1 → 2 and 3 more")
     assert len(marks.ticks(steps)) == 1
     assert marks.ticks([]).empty
 
@@ -316,7 +316,7 @@ def test_a_border_without_a_baseline_says_by_how_much_the_level_moved() -> None:
     points = [a_point(night, point=2.0 if night < 5 else 2.2) for night in range(8)]
     line = a_line(points)
     place = lines.place_of(points[5])
-    (level,) = moves.levels([line], told(points), {("A", place)})
+    (level,) = moves.levels([line], tracks_of_place(points), {("A", place)})
     assert (level.point, level.nights, level.change) == (points[5], 3, pytest.approx(math.log(1.1)))
     changes = {place: [RunChange("machine", "driver", "575", "580")]}
     (step,) = marks.steps([line], changes, [level])
@@ -324,5 +324,5 @@ def test_a_border_without_a_baseline_says_by_how_much_the_level_moved() -> None:
         [step], {OTHER: "other runs"}
     )
     # Beside a baseline that is judged.
-    assert moves.levels([line], told(points, baseline="2.13.0"), {("A", place)}) == []
-    assert moves.levels([line], told(points), set()) == []
+    assert moves.levels([line], tracks_of_place(points, baseline="2.13.0"), {("A", place)}) == []
+    assert moves.levels([line], tracks_of_place(points), set()) == []

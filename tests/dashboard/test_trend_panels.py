@@ -13,8 +13,8 @@ def trend(lines: int, **look: Any) -> charts.Spec:
 
 
 def a_look(**look: Any) -> TrendStyle:
-    told: dict[str, Any] = {"stacked": False, "bars": True, "clock": False, **look}
-    return TrendStyle(**told)
+    style: dict[str, Any] = {"stacked": False, "bars": True, "clock": False, **look}
+    return TrendStyle(**style)
 
 
 def test_stacked_lines_have_a_panel_each_and_share_the_axis() -> None:
@@ -39,8 +39,8 @@ def test_panels_without_a_move_have_no_place_for_one() -> None:
 
 def test_every_point_is_drawn_once_and_every_line_ends_once() -> None:
     frame = pd.DataFrame({"letter": list("AABB"), "x": range(4), "last": [False, True, False, True]})
-    together = charts.point_sets(frame, a_look())
-    assert {name: list(rows["x"]) for name, rows in together.items()} == {
+    point_rows = charts.point_sets(frame, a_look())
+    assert {name: list(rows["x"]) for name, rows in point_rows.items()} == {
         "points": [0, 1, 2, 3],
         "ends": [1, 3],
     }

@@ -166,15 +166,15 @@ def test_more_lines_than_colours_are_cut_and_said() -> None:
     assert chosen.lines(both) == tuple(both[:6])
 
 
-def test_labels_that_two_fingerprints_share_are_told_apart() -> None:
+def test_labels_that_two_fingerprints_share_are_distinguished() -> None:
     other = SeriesKey(MLP, "latency", EPYC, "Xeon, 2 cores", QUIET, "quiet")
     _, offer, _ = view.trends({}, [key(MLP), other])
     assert len(set(offer.hardware.values())) == 2
 
 
 def test_what_only_points_can_tell_is_settled_with_them() -> None:
-    asked = replace(OPENING, tracks=("nightly", "x"), scale="relative", baseline="2.12.9", at="gone")
-    chosen, complaints = view.settled(asked, ["nightly", "other"], ["2.12.0", "2.13.0"], "2.13.0", ["run-1"])
+    wanted = replace(OPENING, tracks=("nightly", "x"), scale="relative", baseline="2.12.9", at="gone")
+    chosen, complaints = view.settled(wanted, ["nightly", "other"], ["2.12.0", "2.13.0"], "2.13.0", ["run-1"])
     assert (chosen.tracks, chosen.baseline, chosen.at) == (("nightly",), "2.13.0", "")
     assert len(complaints) == 3
     assert 'track "x"' in complaints[0] and 'did you mean "2.12.0"?' in complaints[1]
@@ -183,9 +183,9 @@ def test_what_only_points_can_tell_is_settled_with_them() -> None:
 
 @pytest.mark.parametrize("baseline", ["2.12.0", "2.13.0+cpu", "run-1"])
 def test_a_version_with_or_without_its_local_part_and_a_run_can_be_the_baseline(baseline: str) -> None:
-    asked = replace(OPENING, scale="relative", baseline=baseline, at="run-1")
+    wanted = replace(OPENING, scale="relative", baseline=baseline, at="run-1")
     known = ["2.12.0", "2.13.0", "2.13.0+cpu"]
-    assert view.settled(asked, [], known, "2.13.0", ["run-1"]) == (asked, [])
+    assert view.settled(wanted, [], known, "2.13.0", ["run-1"]) == (wanted, [])
 
 
 def test_the_baseline_that_is_taken_by_default_is_pinned_in_the_address() -> None:

@@ -233,10 +233,10 @@ def test_relative_is_against_the_version_in_the_address(shown: Any) -> None:
     assert parts.plain("Latency floor, change against 2.13.0 (%) · below 0 % is better") in [
         each.value for each in at.header
     ]
-    told = text(at).replace("\\", "")
+    page_text = text(at).replace("\\", "")
     assert (
-        "0 % is 2.13.0, the median over the points of its runs: A 10.0 ms." in told
-        and "a hint, not a verdict" in told
+        "0 % is 2.13.0, the median over the points of its runs: A 10.0 ms." in page_text
+        and "a hint, not a verdict" in page_text
     )
     (upgrade,) = addresses(at, "Measured in turns")
     query = parse_qs(urlsplit(upgrade).query)
@@ -280,7 +280,7 @@ def test_a_point_is_opened_by_its_run(shown: Any) -> None:
     assert "triton" in differs and "3.5.0" in differs
 
 
-def test_a_case_that_missed_the_night_of_a_change_is_told_of_it_beside_others_too(
+def test_a_case_that_missed_the_night_of_a_change_lists_it_next_to_others_too(
     open_page: Open, tmp_path: Path
 ) -> None:
     """The driver is new on the second night, on which one of two cases has no number."""
@@ -346,7 +346,7 @@ def test_cases_on_several_kinds_of_hardware_are_lines_of_their_own(
     assert legend.count("<li>") == 2 and "Xeon 6430, 2 cores" in legend
     assert "EPYC, &lt;b&gt;64&lt;/b&gt; cores" in legend
     assert len(at.multiselect(key="choose-hardware").value) == 2
-    # What nobody watches tells itself that it moved: one of the two, at its night.
+    # An unwatched line marks where it moved: one of the two, at its night.
     listed = html(at).partition('aria-label="Where lines moved"')[2].partition("</table>")[0]
     assert listed.count("moved here, not confirmed") == 1 and "△ +20" in listed
     assert f"{a_night(20):%Y-%m-%d}" in listed and "bench-1" in listed
@@ -422,7 +422,7 @@ def test_the_same_address_draws_the_same_chart(shown: Any) -> None:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The last five nights of two tracks are enough, unless somebody wants more."""
+    """The last five nights of two tracks are enough by default."""
     monkeypatch.setattr(load, "RECENT_POINTS", 10)
     st.cache_resource.clear()
     yield
@@ -439,9 +439,9 @@ def test_the_last_nights_are_drawn_and_a_link_leads_to_all_and_back(shown: Any) 
     assert drawn_points(at) == 10
     assert "Of each line the newest 10 points; `pyrometer export` has all" in text(at)
     (more,) = addresses(at, "Up to 1,000 points of each line →")
-    asked = parse_qs(urlsplit(more).query)
-    assert asked["points"] == ["all"]
-    at = shown(**asked)
+    query = parse_qs(urlsplit(more).query)
+    assert query["points"] == ["all"]
+    at = shown(**query)
     assert drawn_points(at) == 2 * NIGHTS
     assert "Of each line the newest" not in text(at)
     (fewer,) = addresses(at, "Only the newest points →")

@@ -36,7 +36,7 @@ from support.builders.upgrade_journals import (
 from support.builders.upgrade_reports import NASTY
 from support.pages import Open, html, text, typed
 from support.servers.browser import Visitor, drawn, fits
-from workflows.load_run import judge_told, retell
+from workflows.load_run import judge_loaded, load_run
 
 PAGE = "app_pages/upgrade.py"
 Filled = Callable[..., str]
@@ -48,11 +48,11 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     made: dict[str, Path] = {}
 
     def store(*stories: Story) -> Path:
-        told = repr(stories)
-        if told not in made:
-            made[told] = tmp_path_factory.mktemp("upgrades")
-            store_upgrades(made[told], *stories)
-        return made[told]
+        key = repr(stories)
+        if key not in made:
+            made[key] = tmp_path_factory.mktemp("upgrades")
+            store_upgrades(made[key], *stories)
+        return made[key]
 
     return store
 
@@ -105,16 +105,16 @@ def test_verdict_and_reasons_come_first_and_correctness_before_speed(open_page: 
         "Upgrades",
     ]
     assert f"pyrometer upgrade 2.13.0 2.15.0 --case {RESNET} --suite cpu --pairs 12" in shown
-    # What differs, why a pair does not count, and what the machine could not tell.
+    # What differs, why a pair does not count, and which telemetry was missing.
     for part in ("triton", "2.4.0", "had 55 % of its core", "frequency is not readable"):
         assert part in shown
 
 
 def test_the_page_says_what_the_command_says(tmp_path: Path, open_page: Open, filled: Filled) -> None:
     url = filled()
-    told = judge_told(retell(tmp_path / "data", RUN, lambda: open_database(url)))
-    assert told is not None
-    of_the_command, of_the_page = (json.loads(FORMATS[".json"](each)) for each in (told, judged(url)))
+    loaded = judge_loaded(load_run(tmp_path / "data", RUN, lambda: open_database(url)))
+    assert loaded is not None
+    of_the_command, of_the_page = (json.loads(FORMATS[".json"](each)) for each in (loaded, judged(url)))
     del of_the_command["run"]["ended_at"], of_the_page["run"]["ended_at"]
     assert of_the_page == of_the_command
     page = open_page(url, PAGE)
@@ -143,7 +143,7 @@ def test_a_threshold_in_the_address_judges_anew(open_page: Open, filled: Filled)
     assert "judged by rules that a reader of the dashboard chose" in FORMATS[".md"](
         judged(url, RuleChanges(threshold=8.0))
     )
-    # Whoever follows the page's own link sees the same thing.
+    # The page's own link shows the same thing.
     assert f'href="/upgrade?run={RUN}&amp;threshold=8"' in html(page)
     kept = next(each for each in typed(page) if each.startswith("[policies"))
     assert tomllib.loads(kept)["policies"]["ours"]["thresholds"] == {"latency_floor": 0.08}
@@ -183,8 +183,8 @@ def test_rules_that_cannot_be_meant_are_said_and_left_out(
 
 def test_rules_that_match_no_case_are_said(open_page: Open, filled: Filled) -> None:
     page = open_page(filled(), PAGE, must="no_such_model/*")
-    told = [each.value.replace("\\", "") for each in page.warning]
-    assert 'must_not_regress: "no_such_model/*" matches none of the 6 cases.' in told
+    warnings = [each.value.replace("\\", "") for each in page.warning]
+    assert 'must_not_regress: "no_such_model/*" matches none of the 6 cases.' in warnings
 
 
 def test_the_form_writes_the_rules_into_the_address(open_page: Open, filled: Filled) -> None:
@@ -241,7 +241,7 @@ def test_an_address_names_a_run_or_its_versions(
     assert "shown above" in html(page) and f"/run?run={run}" in html(page)
 
 
-def test_what_was_never_measured_together_is_not_compared(open_page: Open, filled: Filled) -> None:
+def test_environments_without_a_common_session_are_not_compared(open_page: Open, filled: Filled) -> None:
     url = filled(*two())
     page = open_page(url, PAGE, **{"from": "2.13.0", "to": "2.14.0", "hardware": "Xeon 6430, 2 cores"})
     (said,) = [each.value for each in page.warning]
@@ -267,7 +267,7 @@ def test_a_choice_leads_to_another_upgrade_without_the_rules_of_this_one(
     assert dict(page.query_params) == {"run": RUN} and "2.13.0 → 2.15.0" in html(page)
 
 
-def test_sessions_about_findings_are_nobodys_upgrade(open_page: Open, filled: Filled) -> None:
+def test_sessions_about_findings_are_no_upgrades(open_page: Open, filled: Filled) -> None:
     session = Story(OTHER, begun=BEGUN + timedelta(days=2), confirms=True)
     url = filled(Story(), session)
     page = open_page(url, PAGE)
@@ -312,7 +312,7 @@ def test_one_that_lacks_an_environment_is_one_sentence(open_page: Open, filled: 
     assert "which the run does not have" in page.warning[0].value
 
 
-def test_half_an_upgrade_is_told_as_far_as_it_has_come(open_page: Open, filled: Filled) -> None:
+def test_half_an_upgrade_is_shown_as_far_as_it_has_come(open_page: Open, filled: Filled) -> None:
     page = open_page(filled(Story(unfinished=True)), PAGE)
     assert "Unclear</p>" in html(page) and "3 of at least 6 pairs" in html(page)
     assert typed(page)[0] == f"pyrometer upgrade --resume {RUN}"
@@ -341,7 +341,7 @@ def test_no_text_of_a_case_becomes_markup(open_page: Open, filled: Filled) -> No
 
 
 @pytest.mark.browser
-def test_a_phone_shows_all_of_it_and_nothing_is_asked_elsewhere(
+def test_a_phone_shows_all_of_it_and_requests_no_other_site(
     chromium: Browser, serve: Any, filled: Filled
 ) -> None:
     visitor = Visitor(chromium, serve(filled(Story(broken=(GPT_COMPILED,)))).url)

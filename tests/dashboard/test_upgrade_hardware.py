@@ -131,9 +131,11 @@ def test_a_build_for_another_device_is_the_same_version_and_another_commit_is_no
     old = Story().sides[0]
     mine = an_environment("2.15.0a0+cu130" if same else "2.15.0a0+git4f0a1c2", name="mine")
     theirs = an_environment(f"2.15.0a0+{local}", name="theirs")
-    here = Story(hardware=H100, sides=(old, mine), memory=1.0)
-    there = Story(ON_A100, hardware=A100, begun=BEGUN + timedelta(days=1), sides=(old, theirs), memory=1.0)
-    known = load.newest(store_upgrades(tmp_path, here, there))
+    story = Story(hardware=H100, sides=(old, mine), memory=1.0)
+    other_story = Story(
+        ON_A100, hardware=A100, begun=BEGUN + timedelta(days=1), sides=(old, theirs), memory=1.0
+    )
+    known = load.newest(store_upgrades(tmp_path, story, other_story))
     items = {one.run.id: one for one in known.items}
     found = [one.run.id for one in on_all_hardware(items[RUN], known.items)]
     assert found == ([RUN, ON_A100] if same else [RUN])

@@ -13,7 +13,7 @@ PAGE = "app_pages/upgrade.py"
 
 
 @pytest.fixture
-def beside_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def many_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """An upgrade, and three newer sessions about findings where lists and tables hold two."""
     for name in ("load.UPGRADES", "load.SESSIONS"):
         monkeypatch.setattr(f"dashboard.upgrades.{name}", 2)
@@ -24,13 +24,13 @@ def beside_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return store_upgrades(tmp_path, Story(), *sessions)
 
 
-def test_however_many_sessions_there_are_the_upgrades_stay(open_page: Open, beside_sessions: str) -> None:
-    page = open_page(beside_sessions, PAGE, **{"from": "2.13.0", "to": "2.15.0"})
+def test_however_many_sessions_there_are_the_upgrades_stay(open_page: Open, many_sessions: str) -> None:
+    page = open_page(many_sessions, PAGE, **{"from": "2.13.0", "to": "2.15.0"})
     assert not page.warning and page.selectbox(key="choose-run").value == RUN
     assert [each.value for each in page.header][-2:] == ["Upgrades", "Sessions about findings"]
     assert "These are the newest 2 sessions; each older one" in text(page)
     assert "newest 2 upgrades" not in text(page)
-    page = open_page(beside_sessions, PAGE, **{"from": "2.13.0", "to": "2.14.0"})
+    page = open_page(many_sessions, PAGE, **{"from": "2.13.0", "to": "2.14.0"})
     assert "were never measured together" in page.warning[0].value
 
 
@@ -44,9 +44,9 @@ def test_never_is_not_said_where_older_upgrades_were_not_looked_at(
     for query, said in (
         (
             {"from": "2.13.0", "to": "2.15.0"},
-            "2.13.0 and 2.15.0 were not measured together, as far as the newest 1 upgrades tell, and numbers",
+            "2.13.0 and 2.15.0 were not measured together, among the newest 1 upgrades, and numbers",
         ),
-        ({"from": "2.13.0"}, "No upgrade from 2.13.0 was measured, as far as the newest 1 upgrades tell"),
+        ({"from": "2.13.0"}, "No upgrade from 2.13.0 was measured, among the newest 1 upgrades"),
     ):
         page = open_page(url, PAGE, **query)
         assert page.warning[0].value.startswith(said)
@@ -54,7 +54,7 @@ def test_never_is_not_said_where_older_upgrades_were_not_looked_at(
 
 
 def test_a_list_that_is_cut_says_so_and_its_file_has_the_rest(
-    open_page: Open, beside_sessions: str, monkeypatch: pytest.MonkeyPatch
+    open_page: Open, many_sessions: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files: dict[str, CsvSource] = {}
     monkeypatch.setattr("dashboard.upgrades.show._SESSIONS", 1)
@@ -63,6 +63,6 @@ def test_a_list_that_is_cut_says_so_and_its_file_has_the_rest(
         files[file_name] = csv_of
 
     monkeypatch.setattr("dashboard.components.parts.heading", heading)
-    shown = html(open_page(beside_sessions, PAGE))
+    shown = html(open_page(many_sessions, PAGE))
     assert "and 1 more sessions: the CSV file has them." in shown and "more upgrades" not in shown
     assert list(frame_of(files["sessions.csv"])["run"]) == ["20261124-080000-bbbb", "20261123-080000-bbbb"]

@@ -20,7 +20,7 @@ GONE = a_result("gone/infer/-/eager", new=CaseSide("crashed", "no"), verdicts={}
 NOISE = {"noise": 0.3}
 
 
-def told(cases: Sequence[CaseResult], policy: Policy | None = None) -> Report:
+def report_of(cases: Sequence[CaseResult], policy: Policy | None = None) -> Report:
     return report(a_run(), JudgedUpgrade(*reported(cases, policy)))
 
 
@@ -37,23 +37,23 @@ def section(found: Report, title: str) -> str:
         ([a_result("a/infer/-/eager", **NOISE)], "No case moved. Latency floor"),
         (
             [a_result("a/infer/-/eager", 0.9)],
-            "No case moved; the largest changes that nobody could tell from",
+            "No case moved; the largest changes within the noise",
         ),
         (
             [a_result("a/infer/-/eager", 0.9), GONE],
-            "No case moved; the largest changes that nobody could tell from noise come after what broke.",
+            "No case moved; the largest changes within the noise come after what broke.",
         ),
         ([a_result("a/infer/-/eager", verdicts={})], "Of no case is it known whether it moved."),
     ],
     ids=["moved", "broken", "same", "unclear", "unclear and broken", "no number"],
 )
 def test_which_cases_come_first_is_what_does(cases: Sequence[CaseResult], first: str) -> None:
-    assert section(told(cases), "What moved").startswith(first)
+    assert section(report_of(cases), "What moved").startswith(first)
 
 
 @pytest.mark.parametrize(("many", "cut"), [(15, ""), (20, "Drawn are the 15 that come first of 20;")])
 def test_a_chart_that_leaves_cases_out_says_so(many: int, cut: str) -> None:
-    found = told([a_result(f"case{n:02}/infer/-/eager", 3.0 + n / 10) for n in range(many)])
+    found = report_of([a_result(f"case{n:02}/infer/-/eager", 3.0 + n / 10) for n in range(many)])
     (chart,) = [each.chart for each in found.sections if each.title.startswith("What moved")]
     # One line is that of the whole.
     assert chart is not None and len(chart.rows) == 16
@@ -61,25 +61,25 @@ def test_a_chart_that_leaves_cases_out_says_so(many: int, cut: str) -> None:
 
 
 def test_a_chart_that_leaves_techniques_out_says_so() -> None:
-    found = told([a_result(f"a/infer/-/technique={n:02}", 3.0) for n in range(17)])
+    found = report_of([a_result(f"a/infer/-/technique={n:02}", 3.0) for n in range(17)])
     assert "Drawn are the 15 that moved most of 17; the CSV file has all." in section(found, "Over all")
-    assert "Drawn" not in section(told([a_result("a/infer/-/eager", 3.0)]), "Over all")
+    assert "Drawn" not in section(report_of([a_result("a/infer/-/eager", 3.0)]), "Over all")
 
 
 def test_of_an_exact_metric_no_test_is_claimed_and_what_is_too_small_counts_as_nothing() -> None:
     memory = an_exact_verdict("rss_peak_steady", 600.0, 603.0)
     cases = [a_result("m/infer/-/eager", more={"rss_peak_steady": memory})]
-    found = told(cases, Policy(metric="rss_peak_steady"))
+    found = report_of(cases, Policy(metric="rss_peak_steady"))
     assert "is proved with an error" not in section(found, "What moved")
-    assert "is proved with an error" in section(told(cases), "What moved")
+    assert "is proved with an error" in section(report_of(cases), "What moved")
     nothing = "A difference that is too small to matter counts as none."
-    assert nothing in section(found, "Over all") and nothing not in section(told(cases), "Over all")
+    assert nothing in section(found, "Over all") and nothing not in section(report_of(cases), "Over all")
     (table,) = found.judged.upgrade.tables
     assert (table.metric, table.geomean.change) == ("rss_peak_steady", 0.0)
     assert nothing in sentences.about_table(table, Policy())
     # Where a policy lets nothing be too small, nothing counts as none.
     strict = Policy(thresholds={"rss_peak_steady": Threshold(0.02, absolute=0.0, exact=True)})
-    found = told(cases, strict)
+    found = report_of(cases, strict)
     (table,) = found.judged.upgrade.tables
     assert table.geomean.change == pytest.approx(math.log(603 / 600))
     assert nothing not in sentences.about_table(table, strict)
@@ -89,12 +89,14 @@ def test_of_an_exact_metric_no_test_is_claimed_and_what_is_too_small_counts_as_n
 
 
 def test_why_the_interval_of_a_mean_over_one_case_is_not_the_cases_own() -> None:
-    told_once = "Its interval is that of all its pairs, looked at once"
+    one_look_note = "Its interval is that of all its pairs, looked at once"
     cases = [a_result("a/infer/-/eager", 3.0)]
-    assert told_once in section(told(cases), "Over all")
+    assert one_look_note in section(report_of(cases), "Over all")
     subject, results, upgrade = reported(cases)
     one_look = replace(subject, plan=replace(subject.plan, smallest=6, largest=6))
-    assert told_once not in section(report(a_run(), JudgedUpgrade(one_look, results, upgrade)), "Over all")
+    assert one_look_note not in section(
+        report(a_run(), JudgedUpgrade(one_look, results, upgrade)), "Over all"
+    )
 
 
 def test_what_a_case_may_do_is_no_ground_to_go() -> None:

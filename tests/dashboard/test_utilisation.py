@@ -159,7 +159,7 @@ def test_an_address_survives_in_both_spellings(url: str) -> None:
         ({"replicate": ["7"]}, "0"),
     ],
 )
-def test_what_nobody_knows_is_one_sentence_and_the_view_falls_back(
+def test_unknown_values_are_one_sentence_and_the_view_falls_back(
     url: str, query: dict[str, list[str]], near: str
 ) -> None:
     windows = the_windows(url, "on-h200")
@@ -198,8 +198,8 @@ def test_a_newer_run_of_cases_that_were_named_says_why_it_has_no_window(show: An
         store.save_outcomes(database, run.id, [an_outcome(MLP)])
     for query, which in (({}, "The newest run named"), ({"run": "named"}, "Run named")):
         at = show(filled, **query)
-        told = " ".join(str(each.value) for each in at.caption).replace("\\", "")
-        assert f"{which} has no telemetry: it was measured without a telemetry window" in told
+        captions = " ".join(str(each.value) for each in at.caption).replace("\\", "")
+        assert f"{which} has no telemetry: it was measured without a telemetry window" in captions
         assert typed(at) == [f"pyrometer run --suite cpu --case {MLP}"]
         assert at.selectbox(key="choose-run").value == "on-h200"
     # One that has some says nothing, and neither does a page that was opened on it.
@@ -220,7 +220,7 @@ def test_why_a_run_has_no_window(facts: dict[str, Any], why: str) -> None:
     assert why in telemetry_parts.why_none(replace(a_run(), facts=facts, kind=kind_of_old_run("", facts)))
 
 
-def test_without_any_telemetry_the_page_says_what_to_run_and_what_cannot_be_told(
+def test_without_any_telemetry_the_page_says_what_to_run_and_what_is_absent(
     show: Any, tmp_path: Path
 ) -> None:
     plain = f"sqlite:///{tmp_path}/plain.db"
@@ -229,9 +229,9 @@ def test_without_any_telemetry_the_page_says_what_to_run_and_what_cannot_be_told
     assert "No telemetry yet" in html(at)
     assert typed(at) == ["pyrometer run --suite smoke", "pyrometer doctor"]
     absent = {"gpu": {**made_up.CAPABILITIES["gpu"], "gpus": [], "absent": "no NVIDIA driver is installed"}}
-    told = f"sqlite:///{tmp_path}/told.db"
-    made_up.save(told, "told", 0, a_machine(), made_up.observed(MLP), telemetry=absent)
-    assert "No GPU is read: no NVIDIA driver is installed." in html(show(told))
+    url_of_telemetry = f"sqlite:///{tmp_path}/told.db"
+    made_up.save(url_of_telemetry, "told", 0, a_machine(), made_up.observed(MLP), telemetry=absent)
+    assert "No GPU is read: no NVIDIA driver is installed." in html(show(url_of_telemetry))
 
 
 def test_a_damaged_recording_leaves_the_others_as_they_are(show: Any, tmp_path: Path) -> None:
@@ -305,12 +305,13 @@ def test_capabilities_stand_on_the_run_page_with_their_reasons(show: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    "told", [None, 5, [], ["x"], [{"block": []}], {"gpu": 7, "cpu": 7}, {"gpu": {"gpus": [{}]}, "cpu": [{}]}]
+    "facts_value",
+    [None, 5, [], ["x"], [{"block": []}], {"gpu": 7, "cpu": 7}, {"gpu": {"gpus": [{}]}, "cpu": [{}]}],
 )
-def test_facts_of_another_version_are_no_error(told: Any) -> None:
-    run = replace(a_run(), facts={"telemetry": told})
+def test_facts_of_another_version_are_no_error(facts_value: Any) -> None:
+    run = replace(a_run(), facts={"telemetry": facts_value})
     assert (capabilities.tables(run), capabilities.absent(run)) == ("", [])
-    facts = {"tainted_blocks": told}
+    facts = {"tainted_blocks": facts_value}
     assert (rounds.tainted(facts), tables.in_words(facts)) == (frozenset(), "")
 
 

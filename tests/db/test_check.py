@@ -181,7 +181,7 @@ def test_what_cannot_be_read_back_is_found(url: str, database: Database) -> None
     assert len(found["samples"]) == 4 and "The stored samples cannot be read back" in found["samples"][0]
     assert len(found["telemetry"]) == 12
     newest, *_, oldest = found["telemetry"]
-    assert "is too old to read" in newest and "has 3 rows, and 4 beside it" in oldest
+    assert "is too old to read" in newest and "has 3 rows, and its column says 4" in oldest
     assert found.keys() == {"samples", "telemetry"}
 
 

@@ -1,6 +1,5 @@
 """However many series and runs there are: no question needs more variables than a stock SQLite takes."""
 
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
+from support.sqlite_files import sqlite_with_tables
 
 #: Fewer than there are series or runs, and three batches: a stock SQLite takes 32,766, a batch is 10,000.
 VARIABLES = 100
@@ -33,13 +33,13 @@ def _limit(connection: sqlite3.Connection, *_: object) -> None:
 
 
 @pytest.fixture
-def database(sqlite_tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """Many runs, the newest of many cases, behind connections that take few variables."""
     monkeypatch.setattr(statements, "BATCH", VARIABLES // 3)
-    file = Path(shutil.copyfile(sqlite_tables, tmp_path / "pyrometer.db"))
+    url = sqlite_with_tables(tmp_path / "pyrometer.db")
     cases = [f"case_{number}/infer/-/eager" for number in range(MANY)]
     newest = [an_outcome(case, environment=an_environment(TORCH), blocks=()) for case in cases]
-    with open_database(f"sqlite:///{file}") as opened:
+    with open_database(url) as opened:
         for night in range(MANY):
             save_run(opened, a_run(f"night-{night}", started_at=a_night(night)))
         save_outcomes(opened, f"night-{MANY - 1}", newest)
@@ -64,8 +64,8 @@ def test_all_series_have_their_points(database: Database, newest: int | None) ->
 
 
 def test_places_of_many_series_are_found(database: Database) -> None:
-    here = a_machine().hardware.fingerprint, a_preset().fingerprint
-    assert releases.measured_versions(database, "latency", *here) == {TORCH}
-    assert releases.version_places(database, "latency", [TORCH]) == {(TORCH, *here)}
+    place = a_machine().hardware.fingerprint, a_preset().fingerprint
+    assert releases.measured_versions(database, "latency", *place) == {TORCH}
+    assert releases.version_places(database, "latency", [TORCH]) == {(TORCH, *place)}
     for newest in (1, 2):
         assert len(releases.points_of_version(database, "latency", TORCH, newest=newest)) == MANY

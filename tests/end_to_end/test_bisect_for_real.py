@@ -75,8 +75,8 @@ def test_five_real_interpreters_one_kill_and_what_was_planted(site: Site) -> Non
     done = site.call("bisect", "--resume", str(name), "--json")
     end = end_of(done)
     assert (done.code, end["end"]) == (0, "pair"), done
-    told = [(Path(one["new"]).name, one["said"]) for one in end["comparisons"]]
-    assert told == [("e-gone", "bad"), ("c", "skip"), ("d", "skip"), ("b-slow", "bad")]
+    steps = [(Path(one["new"]).name, one["said"]) for one in end["comparisons"]]
+    assert steps == [("e-gone", "bad"), ("c", "skip"), ("d", "skip"), ("b-slow", "bad")]
     ends, no_torch, _, found = end["comparisons"]
     assert "no such operator" in ends["told"] and "No module named 'torch'" in no_torch["told"]
     assert found["evidence"]["verdict"]["word"] == "slower"

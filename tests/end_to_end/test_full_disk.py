@@ -23,16 +23,16 @@ WAITS = "the disk with the journal is full: outcomes wait in memory until there 
 GREEDY = """
 import os, select, sys
 taken = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
-told = False
+printed = False
 while True:
     try:
         os.write(taken, bytes(4096))
         continue
     except OSError:
         pass
-    if not told:
+    if not printed:
         print("full", flush=True)
-        told = True
+        printed = True
     if select.select([0], [], [], 0.005)[0]:
         break
 """
@@ -109,9 +109,9 @@ def test_what_fits_nowhere_waits_in_memory_and_then_goes_elsewhere(
     assert done.code == 0, done
     assert len([e for e in done.events if e["event"] == "outcome" and e["status"] == "ok"]) == 4
     assert WAITS in notes(done)
-    told = re.search(r"did not fit on the disk: they are kept in (\S+); append them to (\S+)", done.out)
-    assert told, notes(done)
-    rescued, target = Path(told[1]), Path(told[2].rstrip('"}'))
+    note = re.search(r"did not fit on the disk: they are kept in (\S+); append them to (\S+)", done.out)
+    assert note, notes(done)
+    rescued, target = Path(note[1]), Path(note[2].rstrip('"}'))
     assert 1 <= len(journal.read(target).outcomes) < 4
     if not database_too:
         as_if_nothing_had_happened(url, done)
@@ -148,7 +148,7 @@ def test_a_full_disk_that_gets_room_again_takes_what_waited(site: Site, small_di
     assert stored(site.url, done.run) == 4
 
 
-def test_what_is_told_on_the_disk_that_fills_ends_no_run(site: Site, small_disk: Path) -> None:
+def test_output_to_a_full_disk_ends_no_run(site: Site, small_disk: Path) -> None:
     out, err = small_disk / "out.jsonl", small_disk / "err.log"
     places = {"PYROMETER_DATA_DIR": str(small_disk / "data")}
     options = ["--suite", "quick", "--cases", "cases.py", *site.narrowed("quick"), "--json"]
@@ -189,15 +189,15 @@ def test_a_reader_that_goes_away_while_outcomes_wait_in_memory_loses_none(
     running.until("outcome")
     with filled(small_disk):
         running.until("note", text=WAITS)
-        # That may have been told of the canary.
+        # That note may have been about the canary.
         running.until("outcome")
         assert running.process.stdout is not None
         running.process.stdout.close()
         code = running.process.wait(PATIENCE_SECONDS)
-    assert code == 1 and "nobody reads the output any more: stopped" in running.said()
-    told = re.search(r"note: \d+ lines did not fit .* kept in (\S+); append them to (\S+)", running.said())
-    assert told, running.said()
-    rescued, target = Path(told[1]), Path(told[2])
+    assert code == 1 and "the output is closed: stopped" in running.said()
+    note = re.search(r"note: \d+ lines did not fit .* kept in (\S+); append them to (\S+)", running.said())
+    assert note, running.said()
+    rescued, target = Path(note[1]), Path(note[2])
     before = len(journal.read(target).outcomes)
     with target.open("ab") as file:
         file.write(rescued.read_bytes())
@@ -213,7 +213,7 @@ def test_the_database_alone_on_a_disk_that_fills(site: Site, small_disk: Path) -
         done = running.end()
     assert done.code == 0, done
     assert not done.events[-1]["stored"]
-    assert sum("disk is full" in note for note in notes(done)) == 1, "the same trouble is told once"
+    assert sum("disk is full" in note for note in notes(done)) == 1, "the same problem is reported once"
     assert len(journal.read(site.journal(done.run)).outcomes) == 4
     the_next_command_stores(site, done, url, PYROMETER_DATABASE_URL=url)
 

@@ -22,7 +22,7 @@ from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
 from runner.execution.canary_runner import CASES
-from support.site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan, one_site, wait_for_nobody
+from support.site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan, one_site, wait_until_gone
 
 pytestmark = pytest.mark.torch
 
@@ -35,7 +35,7 @@ def interrupted(done: Done) -> str:
     assert "Traceback" not in done.err
     assert done.events[-1]["state"] == "interrupted"
     assert f"go on with: pyrometer run --resume {done.run}\n" in done.err
-    wait_for_nobody(done.run)
+    wait_until_gone(done.run)
     return done.run
 
 
@@ -119,7 +119,7 @@ def test_the_canary_sings_between_sessions_and_a_resumed_run_counts_on(gone_on: 
             assert samples == next(o.blocks for o in contents.canaries if o.case == case)
 
 
-def test_a_second_signal_at_once_hurries_and_leaves_nobody(site: Site) -> None:
+def test_a_second_signal_at_once_hurries_and_leaves_no_process(site: Site) -> None:
     running = site.start_suite("quick")
     run = str(running.until("began")["run"])
     running.until("phase", phase="measure")
@@ -128,7 +128,7 @@ def test_a_second_signal_at_once_hurries_and_leaves_nobody(site: Site) -> None:
     done = running.end()
     assert done.code == 130, done
     assert f"--resume {run}" in done.err and "Traceback" not in done.err
-    wait_for_nobody(run)
+    wait_until_gone(run)
     assert journal.read(site.journal(run)).set_aside == ()
 
 
@@ -136,7 +136,7 @@ def test_a_second_signal_at_once_hurries_and_leaves_nobody(site: Site) -> None:
 def test_other_signals_do_the_same_even_before_the_first_case_stands(
     site: Site, number: signal.Signals
 ) -> None:
-    # Whoever runs the tests may ignore SIGHUP (nohup does), and a child inherits that.
+    # The tests may run with SIGHUP ignored (nohup does that), and a child inherits it.
     before = signal.signal(number, signal.SIG_DFL)
     try:
         running = site.start_suite("quick")
@@ -153,7 +153,7 @@ def test_a_signal_to_the_whole_tree_is_no_crash_of_a_case(site: Site) -> None:
     running.until("outcome")
     running.until("phase", phase="measure")
     tree = psutil.Process(running.process.pid)
-    # As scancel does it, and systemd where nobody says otherwise: all of them, the oldest first.
+    # As scancel does it, and systemd by default: all of them, the oldest first.
     for process in (tree, *tree.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGTERM)
@@ -219,7 +219,7 @@ def test_a_reader_that_goes_away_stops_the_run_and_loses_nothing(site: Site) -> 
     err = (site.folder / "stderr-0").read_text()
     assert code == 1 and "Traceback" not in err
     assert f"--resume {run}" in err
-    wait_for_nobody(run)
+    wait_until_gone(run)
     assert journal.read(site.journal(run)).outcomes
 
 

@@ -14,7 +14,7 @@ from db.connection.engine import open_database
 from db.runs import queries
 from records.outcomes import Outcome, Planned
 from runner import journal
-from support.site import Site, carriers, of_the_plan, wait_for_nobody
+from support.site import Site, carriers, of_the_plan, wait_until_gone
 from workflows.run_header import Header
 
 #: Kills of the command, its start included, and of controllers that are past their start.
@@ -82,7 +82,7 @@ def test_kills_at_random_moments_lose_nothing(site: Site) -> None:
     done = site.call("run", "--resume", run)
     assert done.code == 0, done
     assert "is complete: 12 ok of 12 planned" in done.out
-    wait_for_nobody(run)
+    wait_until_gone(run)
 
     path = site.journal(run)
     measured = outcomes_by_plan(path)

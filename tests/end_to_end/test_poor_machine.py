@@ -28,10 +28,11 @@ def obey_permissions() -> None:
         ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, 0, 0, 0)
 
 
-def test_a_poor_machine_is_measured_and_told_what_it_lacks(site: Site) -> None:
+def test_a_poor_machine_is_measured_and_its_limits_are_reported(site: Site) -> None:
     home = site.temporary / "home"
     poor = {"HOME": str(home), "PATH": str(site.temporary), "CUDA_VISIBLE_DEVICES": ""}
     site.before_exec = obey_permissions
+    (site.folder / "pyrometer.db").unlink()
     site.folder.chmod(0o555)
     try:
         done = site.run("quick", "--replicates", "1", **poor)
@@ -44,10 +45,10 @@ def test_a_poor_machine_is_measured_and_told_what_it_lacks(site: Site) -> None:
     data, url, *notes = places.splitlines()
     assert (data, url) == (str(state), f"sqlite:///{state}/pyrometer.db"), "where the dashboard looks"
     introduction = done.out[: done.out.index("  1/2 ")]
-    here = site.folder
+    folder = site.folder
     for sentence in (
-        f"not here: {here}/.pyrometer cannot be written (Permission denied), so data goes to {state}; ",
-        f"not here: {here}/pyrometer.db cannot be written (Permission denied), so the database goes to ",
+        f"not here: {folder}/.pyrometer cannot be written (Permission denied), so data goes to {state}; ",
+        f"not here: {folder}/pyrometer.db cannot be written (Permission denied), so the database goes to ",
         "not here: no CUDA device is visible to the measured PyTorch: ",
         "not here: numactl is not installed: memory cannot be bound to a NUMA node",
         "not here: no C++ compiler is installed: torch.compile cannot build CPU kernels, ",
@@ -60,4 +61,4 @@ def test_a_poor_machine_is_measured_and_told_what_it_lacks(site: Site) -> None:
         run = queries.run_record(database, summary.id)
         assert run is not None and set(notes) < set(run.notes)
     assert f"run {summary.id} is complete" in suite.one_sentence()
-    assert not (here / ".pyrometer").exists() and not (here / "pyrometer.db").exists()
+    assert not (folder / ".pyrometer").exists() and not (folder / "pyrometer.db").exists()

@@ -20,7 +20,7 @@ from support.servers.schedulers import until
 from support.site import ADD, ROOT, Site, of_the_plan
 from workflows.ingest import ingest_pending
 
-#: Writes large lines when it is told to, a small one before.
+#: Writes large lines on request, a small one before.
 LARGE = """
 import sys, time
 from pathlib import Path
@@ -48,7 +48,7 @@ class RealNode(Node):
 
 
 @pytest.mark.torch
-def test_a_run_on_a_node_is_stopped_gone_on_with_and_stored_here(
+def test_a_run_on_a_node_is_stopped_resumed_and_stored_on_the_head(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_host, "POLL_SECONDS", 0.2)
@@ -67,12 +67,15 @@ def test_a_run_on_a_node_is_stopped_gone_on_with_and_stored_here(
     head.stop.clear()
     assert head.run("run", "--resume", RUN, "--json", name="real") == ChildExit(0, None, "")
     assert head.mirror() == node.journal(RUN).read_bytes()
-    with open_database(f"sqlite:///{tmp_path}/head.db") as here, open_database(site.url) as there:
-        (stored,) = ingest_pending(head.data_dir, here)
+    with (
+        open_database(f"sqlite:///{tmp_path}/head.db") as head_database,
+        open_database(site.url) as node_database,
+    ):
+        (stored,) = ingest_pending(head.data_dir, head_database)
         assert getattr(stored, "set_aside", None) == ()
-        assert queries.run_record(here, RUN) == queries.run_record(there, RUN)
-        outcomes = queries.outcomes_of_run(here, RUN)
-        assert outcomes == queries.outcomes_of_run(there, RUN)
+        assert queries.run_record(head_database, RUN) == queries.run_record(node_database, RUN)
+        outcomes = queries.outcomes_of_run(head_database, RUN)
+        assert outcomes == queries.outcomes_of_run(node_database, RUN)
         assert [outcome.status for outcome in of_the_plan(outcomes)] == ["ok"] * 3
     refused = head.run("run", "--suite", "lnog", name="real", run="")
     assert refused.code == 2 and "lnog" in refused.sentence

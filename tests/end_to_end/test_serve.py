@@ -29,7 +29,7 @@ job = "prune"
 
 
 def a_free_port() -> int:
-    """A port of loopback that nobody has now."""
+    """A port of loopback that is free now."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
@@ -63,15 +63,15 @@ class Serving:
 
         def said() -> str | None:
             assert self.process.poll() is None, "it has ended"
-            told = [line.split()[1] for line in list(self.lines) if line.startswith("Dashboard: ")]
-            return told[-1] if told else None
+            urls = [line.split()[1] for line in list(self.lines) if line.startswith("Dashboard: ")]
+            return urls[-1] if urls else None
 
         return str(until(said, "the dashboard says where it is"))
 
     def events(self, name: str, **about: object) -> list[dict[str, Any]]:
         """What the scheduler said of that name."""
-        told = [json.loads(line) for line in list(self.lines) if line.startswith("{")]
-        return [each for each in told if each["event"] == name and about.items() <= each.items()]
+        lines = [json.loads(line) for line in list(self.lines) if line.startswith("{")]
+        return [each for each in lines if each["event"] == name and about.items() <= each.items()]
 
     def processes(self) -> list[psutil.Process]:
         """It and everything that it has started."""

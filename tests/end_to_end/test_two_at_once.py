@@ -8,7 +8,7 @@ import pytest
 from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
-from support.site import PATIENCE_SECONDS, Running, Site, carriers, wait_for_nobody
+from support.site import PATIENCE_SECONDS, Running, Site, carriers, wait_until_gone
 
 pytestmark = pytest.mark.torch
 
@@ -29,7 +29,7 @@ def wait_until_it_waits(running: Running) -> None:
 def test_a_second_run_waits_for_the_first_and_a_third_may_give_up(site: Site) -> None:
     first = site.start_suite("quick")
     first.until("began")
-    # At once: between the end of the first and the next look of the second the third would find nobody.
+    # At once: between the end of the first and the next look of the second the third would find no run.
     second = site.start_suite("quick", "--replicates", "1")
     third = site.start_suite("quick")
     wait_until_it_waits(second)
@@ -62,7 +62,7 @@ def test_a_killed_run_takes_its_workers_along_and_of_two_that_resume_it_the_seco
     assert carriers(run)
     started.process.kill()
     started.end()
-    wait_for_nobody(run)
+    wait_until_gone(run)
     first = site.start("--resume", run)
     first.until("began")
     second = site.start("--resume", "latest")

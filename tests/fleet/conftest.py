@@ -31,7 +31,7 @@ def engine(tmp_path: Path) -> Iterator[LoopbackEngine]:
     """Nodes `one` and `two`; afterwards nothing of theirs runs."""
     made = LoopbackEngine(Node(tmp_path, "one", "h200"), Node(tmp_path, "two", "a10"))
     yield made
-    for node in made.nodes_here.values():
+    for node in made.own_nodes.values():
         node.agent.close()
     until(lambda: not processes(tmp_path), "all children are gone")
 

@@ -105,7 +105,7 @@ def test_a_doctor_that_fails_is_asked_again(examined: Node, monkeypatch: pytest.
 
 
 def test_what_it_cannot_do_is_one_sentence(engine: LoopbackEngine) -> None:
-    agent = engine.nodes_here["one"].agent
+    agent = engine.own_nodes["one"].agent
     wish = {"token": TOKEN, "arguments": [], "run": RUN}
     read = {"settled": True}
     wrong = [
@@ -128,7 +128,7 @@ def test_what_it_cannot_do_is_one_sentence(engine: LoopbackEngine) -> None:
 
 
 def test_runs_of_orders_are_listed_and_read(engine: LoopbackEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = engine.nodes_here["one"]
+    node = engine.own_nodes["one"]
     write_journal(node.data_dir, "20260101-000000-00000000", replicates=1)
     agent = node.agent
     arguments = ["run", "--environment", "quick", "--run-id", RUN]
@@ -156,5 +156,5 @@ def test_a_niceness_that_children_would_inherit_is_said(
     engine: LoopbackEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.getpriority", lambda which, who: 15)
-    (note,) = engine.nodes_here["one"].agent.describe()["notes"]
+    (note,) = engine.own_nodes["one"].agent.describe()["notes"]
     assert "niceness 15" in note

@@ -58,7 +58,7 @@ def test_a_node_that_cannot_be_used_is_reported_for_as_long_as_that_is_so(
 ) -> None:
     monkeypatch.setattr(scheduler, "TICK_SECONDS", 0.05)
     monkeypatch.setattr(scheduler, "BEAT_SECONDS", 0.1)
-    engine.nodes_here["again"] = Node(tmp_path / "more", "again")
+    engine.own_nodes["again"] = Node(tmp_path / "more", "again")
     real = engine.nodes
 
     def nodes() -> list[NodeSeen]:

@@ -67,7 +67,7 @@ def test_nodes_are_hosts_with_all_their_labels(fleet: Fleet, engine: LoopbackEng
     one, two = hosts.look()
     assert one.place.labels == ("one", "accel=H200", "H200", "h200")
     assert two.place.labels == ("two", "a10")
-    assert one.facts["folder"] == str(engine.nodes_here["one"].folder)
+    assert one.facts["folder"] == str(engine.own_nodes["one"].folder)
     assert {"machine", "version", "python", "capabilities", "environments", "examined"} <= one.facts.keys()
     assert not one.drained and hosts.problems() == ()
 
@@ -78,7 +78,7 @@ def test_nodes_come_and_go_and_stay_the_same_host(
     hosts = fleet()
     before = {seen.place.machine: seen.place for seen in hosts.look()}
     engine.gone.add("two")
-    engine.nodes_here["three"] = Node(tmp_path, "three")
+    engine.own_nodes["three"] = Node(tmp_path, "three")
     until(lambda: names(hosts) == ["one", "three"], "one went, another came")
     engine.gone.clear()
     until(lambda: names(hosts) == ["one", "three", "two"], "it came back")
@@ -114,15 +114,15 @@ def test_a_drained_node_is_there_and_reported(fleet: Fleet, head: Head) -> None:
 def test_a_node_that_cannot_describe_itself_is_not_used_and_reported(
     fleet: Fleet, engine: LoopbackEngine, said: list[str], tmp_path: Path
 ) -> None:
-    settings = engine.nodes_here["one"].folder / "pyrometer.toml"
+    settings = engine.own_nodes["one"].folder / "pyrometer.toml"
     well = settings.read_text()
     settings.write_text("data_dri = 1")
     for name in ("no/name", "two"):
-        engine.nodes_here[f"x-{name}"] = namesake = Node(tmp_path / "more", name.replace("/", "-"))
+        engine.own_nodes[f"x-{name}"] = namesake = Node(tmp_path / "more", name.replace("/", "-"))
         namesake.name = name
     nodes = engine.nodes
     engine.nodes = lambda: [  # type: ignore[method-assign]
-        type(each)(each.id, engine.nodes_here[each.name].name, each.labels) for each in nodes()
+        type(each)(each.id, engine.own_nodes[each.name].name, each.labels) for each in nodes()
     ]
     hosts = fleet()
     assert names(hosts) == ["two"]
@@ -148,7 +148,7 @@ def test_a_node_that_lost_a_child_has_to_describe_itself_again(
         return one.run(arguments, head.logs(), head.stop, head.events.append, RUN)
 
     with under_way(measure) as future:
-        until(lambda: len(executions(engine.nodes_here["one"].data_dir)) == 2, "two cases are measured")
+        until(lambda: len(executions(engine.own_nodes["one"].data_dir)) == 2, "two cases are measured")
         time.sleep(0.5)
         engine.silent.add("one")
         with pytest.raises(ChildLost):
@@ -158,7 +158,7 @@ def test_a_node_that_lost_a_child_has_to_describe_itself_again(
         assert "not used" in " ".join(hosts.problems())
         engine.silent.clear()
     until(lambda: names(hosts) == ["one", "two"], "it answers again")
-    engine.nodes_here["one"].agent.close()
+    engine.own_nodes["one"].agent.close()
 
 
 def test_a_child_that_is_lost_while_its_node_describes_itself_is_not_forgotten(
@@ -212,7 +212,7 @@ def a_task_that_names(database: Database, head: Head, run: str) -> None:
 def test_what_was_measured_while_the_head_was_away_is_fetched(
     fleet: Fleet, head: Head, engine: LoopbackEngine, database: Database, said: list[str]
 ) -> None:
-    node = engine.nodes_here["one"]
+    node = engine.own_nodes["one"]
     with under_way(lambda: head.measure("patient")) as future:
         until(lambda: len(executions(node.data_dir)) == 2, "two cases are measured")
         until(lambda: len(head.mirror().splitlines()) == 3, "they are mirrored")
@@ -249,7 +249,7 @@ def test_what_was_measured_while_the_head_was_away_is_fetched(
 def test_what_is_longer_here_or_forgotten_is_left_alone(
     fleet: Fleet, head: Head, engine: LoopbackEngine, said: list[str]
 ) -> None:
-    node, other = engine.nodes_here["one"], f"{RUN[:-1]}1"
+    node, other = engine.own_nodes["one"], f"{RUN[:-1]}1"
     head.measure("quick")
     head.measure("quick", run=other)
     longer = head.data_dir / "runs" / RUN / journal.FILE
@@ -267,7 +267,7 @@ def test_what_is_longer_here_or_forgotten_is_left_alone(
 def test_a_zombie_s_journal_is_fetched_when_it_has_ended(
     fleet: Fleet, head: Head, engine: LoopbackEngine, database: Database
 ) -> None:
-    node = engine.nodes_here["one"]
+    node = engine.own_nodes["one"]
     with under_way(lambda: head.measure("patient")) as future:
         until(lambda: len(head.mirror().splitlines()) == 3, "two cases are mirrored")
         engine.gone.add("one")

@@ -72,13 +72,13 @@ def all_of(run: str = RUN) -> list[str]:
 def test_a_run_on_a_node_is_mirrored_byte_for_byte(head: Head, engine: LoopbackEngine) -> None:
     logs = head.logs()
     assert head.measure("quick", logs=logs) == WELL
-    node = engine.nodes_here["one"]
+    node = engine.own_nodes["one"]
     assert head.mirror() == node.journal(RUN).read_bytes() != b""
     assert len(journal.read(head.data_dir / "runs" / RUN / journal.FILE).outcomes) == len(CASES)
     assert head.events == [{"event": "began"}]
     assert logs.events.read_bytes() == b'{"event": "began"}\n'
     assert executions(node.data_dir) == all_of()
-    assert executions(engine.nodes_here["two"].data_dir) == []
+    assert executions(engine.own_nodes["two"].data_dir) == []
     assert head.lost == 0
     # Whoever stores what is here must not find it taken.
     assert not journal.in_use(head.data_dir / "runs" / RUN / journal.FILE)
@@ -92,7 +92,7 @@ def test_lost_repeated_and_late_calls_change_nothing(head: Head, engine: Loopbac
     runs = [f"{RUN[:-1]}{number}" for number in range(3)]
     for run in runs:
         assert head.measure("quick", run=run) == WELL
-    node = engine.nodes_here["one"]
+    node = engine.own_nodes["one"]
     assert executions(node.data_dir) == [line for run in runs for line in all_of(run)]
     assert [head.mirror(run) for run in runs] == [node.journal(run).read_bytes() for run in runs]
     assert head.events == [{"event": "began"}] * 3
@@ -102,7 +102,7 @@ def test_half_lines_and_half_signs_at_the_border_of_pieces(
     head: Head, engine: LoopbackEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_chunks, "CHUNK_BYTES", 13)
-    engine.nodes_here["one"] = node = Node(tmp_path, "chatty", command=[sys.executable, "-c", CHATTY])
+    engine.own_nodes["one"] = node = Node(tmp_path, "chatty", command=[sys.executable, "-c", CHATTY])
     logs = head.logs()
     ended = head.run("run", RUN, logs=logs)
     assert ended == ChildExit(None, signal.SIGKILL, "das war alles 🔥")
@@ -117,7 +117,7 @@ def test_half_a_line_that_is_taken_back_was_never_here(
     head: Head, engine: LoopbackEngine, tmp_path: Path
 ) -> None:
     node = Node(tmp_path, "reluctant", command=[sys.executable, "-c", RELUCTANT])
-    engine.nodes_here["one"] = node
+    engine.own_nodes["one"] = node
     with under_way(lambda: head.run("run", RUN)) as future:
         until(lambda: head.mirror() == b"whole\n" and head.events, "the whole line is here")
         calls = len(engine.calls)
@@ -133,7 +133,7 @@ def test_no_answer_is_larger_than_three_mebibytes(head: Head, engine: LoopbackEn
     )
     talks += "open(f'{sys.argv[1]}/runs/{sys.argv[-1]}/journal.jsonl', 'w').write(much)\n"
     talks += "sys.stdout.write(much); sys.stderr.write(much)\n"
-    engine.nodes_here["one"] = Node(tmp_path, "talks", command=[sys.executable, "-c", talks])
+    engine.own_nodes["one"] = Node(tmp_path, "talks", command=[sys.executable, "-c", talks])
     logs = head.logs()
     assert head.run("run", RUN, logs=logs).code == 0
     assert len(head.mirror()) == logs.log.stat().st_size == logs.events.stat().st_size == 3_000_001
@@ -141,7 +141,7 @@ def test_no_answer_is_larger_than_three_mebibytes(head: Head, engine: LoopbackEn
 
 
 def test_a_wish_to_stop_keeps_what_is_measured(head: Head, engine: LoopbackEngine) -> None:
-    node = engine.nodes_here["one"]
+    node = engine.own_nodes["one"]
     with under_way(lambda: head.measure("patient")) as future:
         midway(node)
         head.stop.set()
@@ -165,7 +165,7 @@ def test_a_stop_before_it_began_has_it_never_begin(head: Head, engine: LoopbackE
     head.stop.set()
     with pytest.raises(Stopped):
         head.measure("patient", run=f"{RUN[:-1]}1")
-    assert not engine.nodes_here["one"].journal(f"{RUN[:-1]}1").exists()
+    assert not engine.own_nodes["one"].journal(f"{RUN[:-1]}1").exists()
 
 
 def test_a_killed_child_and_a_killed_supervisor_are_reported(
@@ -176,7 +176,7 @@ def test_a_killed_child_and_a_killed_supervisor_are_reported(
     assert len(journal.read(head.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
 
     other = f"{RUN[:-1]}1"
-    node = engine.nodes_here["two"]
+    node = engine.own_nodes["two"]
     with under_way(lambda: head.measure("patient", name="two", run=other)) as future:
         midway(node)
         (guard,) = processes(node.folder, "common.supervisor")
@@ -190,7 +190,7 @@ def test_a_killed_child_and_a_killed_supervisor_are_reported(
 
 
 def test_an_agent_that_was_started_anew_knows_nothing(head: Head, engine: LoopbackEngine) -> None:
-    node = engine.nodes_here["one"]
+    node = engine.own_nodes["one"]
     with under_way(lambda: head.measure("patient")) as future:
         midway(node)
         node.start_anew()
@@ -204,7 +204,7 @@ def test_an_agent_that_was_started_anew_knows_nothing(head: Head, engine: Loopba
 
 
 def test_a_journal_that_is_still_written_to_is_waited_for(head: Head, engine: LoopbackEngine) -> None:
-    node = engine.nodes_here["one"]
+    node = engine.own_nodes["one"]
     head.measure("suicidal")
     writer = Journal(node.journal(RUN).parent)
     node.start_anew()
@@ -217,7 +217,7 @@ def test_a_journal_that_is_still_written_to_is_waited_for(head: Head, engine: Lo
 
 
 def test_a_node_that_is_silent_for_a_while_is_waited_for(head: Head, engine: LoopbackEngine) -> None:
-    node = engine.nodes_here["one"]
+    node = engine.own_nodes["one"]
     with under_way(lambda: head.measure("patient")) as future:
         midway(node)
         engine.silent.add("one")
@@ -240,7 +240,7 @@ def test_a_node_that_is_silent_for_a_while_is_waited_for(head: Head, engine: Loo
 def test_a_node_that_is_lost_goes_on_and_nothing_is_measured_twice(
     head: Head, engine: LoopbackEngine, trouble: Callable[[LoopbackEngine], object], sentence: str
 ) -> None:
-    node = engine.nodes_here["one"]
+    node = engine.own_nodes["one"]
     with under_way(lambda: head.measure("patient")) as future:
         midway(node)
         trouble(engine)
@@ -266,7 +266,7 @@ def _resumes(node: Node) -> bool:
 
 
 def test_an_order_that_comes_too_late_begins_nothing(head: Head, engine: LoopbackEngine) -> None:
-    agent = engine.nodes_here["one"].agent
+    agent = engine.own_nodes["one"].agent
     orders = [
         {"token": f"{number:032x}", "arguments": ["run", "--run-id", f"r{number}"], "run": f"r{number}"}
         for number in range(3)
@@ -286,11 +286,11 @@ def test_an_order_that_comes_too_late_begins_nothing(head: Head, engine: Loopbac
     for order in orders[:2]:
         with pytest.raises(NodeRefused, match="another order has begun on this node"):
             agent.answer("submit", order)
-    assert executions(engine.nodes_here["one"].data_dir) == [*all_of("r0"), *all_of("r2")]
+    assert executions(engine.own_nodes["one"].data_dir) == [*all_of("r0"), *all_of("r2")]
 
 
 def test_a_second_child_ends_the_first(head: Head, engine: LoopbackEngine) -> None:
-    node, other = engine.nodes_here["one"], f"{RUN[:-1]}1"
+    node, other = engine.own_nodes["one"], f"{RUN[:-1]}1"
     with under_way(lambda: head.measure("patient")) as first:
         midway(node)
         assert head.measure("quick", run=other) == WELL
@@ -306,11 +306,11 @@ def test_a_journal_that_is_another_one_is_left_as_it_is(head: Head, engine: Loop
     assert ended.code == CANNOT_RESUME
     assert "is another one there than the one in" in ended.sentence
     assert mine.read_bytes() == b'{"v": 1}\n'
-    until(lambda: not processes(engine.nodes_here["one"].folder), "it was stopped")
+    until(lambda: not processes(engine.own_nodes["one"].folder), "it was stopped")
 
 
 def test_what_cannot_be_started_says_why(head: Head, engine: LoopbackEngine) -> None:
-    node = engine.nodes_here["one"]
+    node = engine.own_nodes["one"]
     node.agent = Agent(node.folder, ["/no/such/program"])
     ended = head.measure("quick")
     assert (ended.code, ended.signal) == (None, None)
@@ -325,7 +325,7 @@ def test_a_listener_that_fails_leaves_nothing_behind(head: Head, engine: Loopbac
     def fails(event: object) -> None:
         raise RuntimeError(json.dumps(event))
 
-    node = engine.nodes_here["one"]
+    node = engine.own_nodes["one"]
     arguments = ["run", "--environment", "patient", "--run-id", RUN, "--json"]
     with pytest.raises(RuntimeError, match="began"):
         head.host().run(arguments, head.logs(), head.stop, fails, RUN)
@@ -345,7 +345,7 @@ def test_a_mirror_that_another_process_writes_is_completed_later(head: Head, eng
         head.measure("patient")
     held[0].close()
     assert head.lost == 1, "whoever fetches journals is told that there is one"
-    until(lambda: not processes(engine.nodes_here["one"].folder), "the child is ended")
+    until(lambda: not processes(engine.own_nodes["one"].folder), "the child is ended")
 
 
 def test_what_has_no_room_here_is_tried_again(head: Head, engine: LoopbackEngine) -> None:
@@ -353,4 +353,4 @@ def test_what_has_no_room_here_is_tried_again(head: Head, engine: LoopbackEngine
     (head.data_dir / "tasks").write_text("in the way")
     with pytest.raises(ChildLost, match=r"nothing of node one can be written here.*tasks"):
         head.measure("quick")
-    assert executions(engine.nodes_here["one"].data_dir) == []
+    assert executions(engine.own_nodes["one"].data_dir) == []

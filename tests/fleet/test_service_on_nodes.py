@@ -34,7 +34,7 @@ def test_tasks_are_done_on_their_nodes_and_gone_on_with(
     head.data_dir.mkdir()
     hosts = FleetHosts(engine, head.data_dir, partial(open_database, url), lambda text: log("fleet", text))
     service = a_service(url, head.data_dir, settled("", head.data_dir), log, hosts=hosts)
-    one, two = engine.nodes_here["one"], engine.nodes_here["two"]
+    one, two = engine.own_nodes["one"], engine.own_nodes["two"]
     asked, now = threading.Event(), datetime.now(UTC)
     new = [
         NewTask(f"{kind}@{label}", "measure", {"track": kind}, label)

@@ -14,14 +14,14 @@ from interchange.units import slug
 
 WHEN = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 ORIGIN = ForeignOrigin(format="tool", suite="nightly", started_at=WHEN, machine="box", hardware="A100")
-HERE = SourcePlace("results.json", 3, "metrics.speed")
+SOURCE = SourcePlace("results.json", 3, "metrics.speed")
 SPEED = Point(
     case="net/infer/-/eager",
     metric="tool.speed",
     unit="items/s",
     better="higher",
     values=(2.0, 4.0),
-    place=HERE,
+    place=SOURCE,
 )
 LATENCY = replace(SPEED, metric="latency", unit="ms", better="lower", values=(3.0,))
 

@@ -1,4 +1,4 @@
-"""What whoever imports says of a file: other runs, the same each time, with all else as it was."""
+"""Overrides at import: other runs, the same each time, with all else as it was."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from interchange.source_file import NO_TIME
 from support.builders.foreign_files import SAMPLES, written
 
 DATE = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
-HERE = SourcePlace("file")
+SOURCE = SourcePlace("file")
 
 
 def sample(folder: Path, name: str) -> Imported:
@@ -24,7 +24,7 @@ def sample(folder: Path, name: str) -> Imported:
 def test_a_date_makes_runs_of_that_date(tmp_path: Path) -> None:
     read = sample(tmp_path, "timm-csv")
     (before,) = read.runs
-    (after,) = restated(read, HERE, DATE).runs
+    (after,) = restated(read, SOURCE, DATE).runs
     assert after.run.id.startswith("20250301-123000-timm-csv-")
     assert after.run.started_at == DATE == after.outcomes[0].started_at
     assert NO_TIME not in after.run.notes and "the time is that of --date, not the file's" in after.run.notes
@@ -32,13 +32,13 @@ def test_a_date_makes_runs_of_that_date(tmp_path: Path) -> None:
     assert after.run.facts["notes"] == list(after.run.notes)
     assert (after.run.machine, after.measurements) == (before.run.machine, before.measurements)
     assert formats.came_from(after.run) == formats.came_from(before.run) != ""
-    assert restated(read, HERE, DATE) == restated(sample(tmp_path / "copy", "timm-csv"), HERE, DATE)
+    assert restated(read, SOURCE, DATE) == restated(sample(tmp_path / "copy", "timm-csv"), SOURCE, DATE)
 
 
 @pytest.mark.parametrize("name", ["timm-csv", "torchbench", "asv"])
 def test_a_label_makes_runs_on_that_hardware(tmp_path: Path, name: str) -> None:
     read = sample(tmp_path, name)
-    made = restated(read, HERE, hardware="RTX 4090")
+    made = restated(read, SOURCE, hardware="RTX 4090")
     for before, after in zip(read.runs, made.runs, strict=True):
         assert after.run.machine.hardware.label == "RTX 4090"
         assert after.run.facts["stated"] == {
@@ -53,7 +53,7 @@ def test_a_label_makes_runs_on_that_hardware(tmp_path: Path, name: str) -> None:
 
 def test_one_label_joins_two_formats(tmp_path: Path) -> None:
     hardware = [
-        restated(sample(tmp_path / name, name), HERE, hardware="RTX 4090").runs[0].run.machine.hardware
+        restated(sample(tmp_path / name, name), SOURCE, hardware="RTX 4090").runs[0].run.machine.hardware
         for name in ("timm-csv", "torchbench")
     ]
     assert hardware[0] == hardware[1]
@@ -62,21 +62,21 @@ def test_one_label_joins_two_formats(tmp_path: Path) -> None:
 def test_what_is_said_otherwise_is_another_run(tmp_path: Path) -> None:
     read = sample(tmp_path, "timm-csv")
     said = [
-        restated(read, HERE),
-        restated(read, HERE, DATE),
-        restated(read, HERE, DATE, "a"),
-        restated(read, HERE, None, "a"),
-        restated(read, HERE, None, "b"),
+        restated(read, SOURCE),
+        restated(read, SOURCE, DATE),
+        restated(read, SOURCE, DATE, "a"),
+        restated(read, SOURCE, None, "a"),
+        restated(read, SOURCE, None, "b"),
     ]
     assert len({each.runs[0].run.id for each in said}) == 5
 
 
 def test_a_known_time_is_not_changed(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="file: states the time itself; --date is for files that state none"):
-        restated(sample(tmp_path, "asv"), HERE, DATE)
+        restated(sample(tmp_path, "asv"), SOURCE, DATE)
 
 
 @pytest.mark.parametrize(("date", "hardware"), [(DATE, None), (None, "RTX 4090")])
 def test_runs_of_ours_are_not_changed(tmp_path: Path, date: datetime | None, hardware: str | None) -> None:
     with pytest.raises(BadFile, match="holds runs of Pyrometer,"):
-        restated(sample(tmp_path, "pyrometer"), HERE, date, hardware)
+        restated(sample(tmp_path, "pyrometer"), SOURCE, date, hardware)

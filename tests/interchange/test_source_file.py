@@ -16,7 +16,7 @@ from interchange.foreign_runs import MOST_PROBLEMS, ForeignOrigin, RunAccumulato
 from interchange.importers import action_benchmark, pytest_benchmark
 from interchange.source_file import Value, bytes_of, csv_rows, json_of, number_in
 
-HERE = SourcePlace("here")
+SOURCE = SourcePlace("here")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -45,8 +45,8 @@ def test_a_folder_is_said_to_be_one(tmp_path: Path) -> None:
 
 def test_a_key_that_is_there_twice_is_refused() -> None:
     with pytest.raises(BadFile, match=r'here: has the key "b" twice in one object'):
-        json_of('{"a": [{"b": 1, "c": 2, "b": 1}]}', HERE)
-    assert json_of('[{"a": 1}, {"a": 2}]', HERE).value == [{"a": 1}, {"a": 2}]
+        json_of('{"a": [{"b": 1, "c": 2, "b": 1}]}', SOURCE)
+    assert json_of('[{"a": 1}, {"a": 2}]', SOURCE).value == [{"a": 1}, {"a": 2}]
 
 
 def test_a_column_that_is_there_twice_is_refused() -> None:
@@ -61,16 +61,16 @@ def test_a_column_that_is_there_twice_is_refused() -> None:
 @pytest.mark.parametrize("text", ["1_5", "\u0661\u0665", "\uff11", "1\u00a0", "0x1"])
 def test_only_plain_digits_are_a_number(text: str) -> None:
     with pytest.raises(BadFile, match="expected a number"):
-        number_in(Value(text, HERE))
+        number_in(Value(text, SOURCE))
 
 
 def test_large_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_file, "MAX_JSON", 10)
     with pytest.raises(BadFile, match="is a JSON document larger than 0 MiB"):
-        json_of("[1,2,3,4,5]", HERE)
+        json_of("[1,2,3,4,5]", SOURCE)
 
 
-def test_elements_are_made_when_they_are_asked_for() -> None:
+def test_elements_are_made_when_they_are_read() -> None:
     # In a process of its own: threads that other tests have left in this one allocate meanwhile.
     code = """
 import tracemalloc
@@ -83,7 +83,7 @@ print(tracemalloc.get_traced_memory()[1])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert int(done.stdout) < 100_000
-    elements = json_of("[" + "0," * 200_000 + "0]", HERE).list()
+    elements = json_of("[" + "0," * 200_000 + "0]", SOURCE).list()
     assert str(elements[-1].place) == "here, [200000]"
     assert [each.place.field for each in elements[1:3]] == ["[1]", "[2]"]
     with pytest.raises(IndexError):
@@ -106,9 +106,9 @@ def test_of_many_problems_some_are_kept_and_the_rest_is_counted(tmp_path: Path) 
 def test_problems_that_were_there_at_first_count_too() -> None:
     accumulator = RunAccumulator("x")
     for _ in range(MOST_PROBLEMS):
-        accumulator.aside(HERE, "no")
+        accumulator.aside(SOURCE, "no")
     accumulator.add(
-        ForeignOrigin(format="x", suite="s", started_at=datetime(2026, 9, 1, tzinfo=UTC)), HERE, ()
+        ForeignOrigin(format="x", suite="s", started_at=datetime(2026, 9, 1, tzinfo=UTC)), SOURCE, ()
     )
     assert (len(accumulator.set_aside), accumulator.more) == (MOST_PROBLEMS, 1)
 

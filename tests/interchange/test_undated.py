@@ -1,4 +1,4 @@
-"""Files that tell no time: a copy of one is the same runs, whatever its modification time."""
+"""Files without a time: a copy of one is the same runs, whatever its modification time."""
 
 import json
 import os
@@ -95,7 +95,7 @@ def test_a_timm_table_with_another_name_is_of_another_pytorch(tmp_path: Path) ->
     assert found[0] != found[1]
 
 
-def test_records_with_and_without_a_time_stand_beside_each_other(tmp_path: Path) -> None:
+def test_records_with_and_without_a_time_make_two_runs(tmp_path: Path) -> None:
     records = [V3[0], without(V3[0], "timestamp")]
     path = written(tmp_path, one_file("records.json", json.dumps(records).encode()))
     one, other = sorted(ids(read(path, 1_700_000_000)))

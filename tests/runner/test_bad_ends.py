@@ -109,7 +109,7 @@ def test_a_torch_that_is_another_than_when_the_run_began_is_not_measured(scratch
 
 
 def test_nothing_stays_behind(happened: Happened, module_scratch: Scratch) -> None:
-    module_scratch.nobody_left(happened.run)
+    module_scratch.assert_no_process_left(happened.run)
     written = [*module_scratch.pids("orphan"), *module_scratch.pids("worker")]
     assert len(written) == 2
     assert not any(alive(pid) for pid in written)
@@ -149,7 +149,7 @@ def test_hanging_cases_time_out_with_their_phase(scratch: Scratch) -> None:
         assert (outcome.status, outcome.phase) == ("timeout", phase)
         assert outcome.reason == f"no end within 15 s, last seen in {phase}"
         assert both[name].of("good").status == "ok"
-        scratch.nobody_left(both[name].run)
+        scratch.assert_no_process_left(both[name].run)
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_a_worker_killed_by_the_kernel_for_memory_is_out_of_memory(
     assert (outcome.status, outcome.phase) == ("oom", "first_call")
     assert outcome.reason == "killed by the kernel in first_call: out of memory"
     assert happened.of("good").status == "ok"
-    scratch.nobody_left(happened.run)
+    scratch.assert_no_process_left(happened.run)
 
 
 def test_a_full_disk_costs_the_log_not_the_measurement(scratch: Scratch, small_disk: Path) -> None:
@@ -194,4 +194,4 @@ def test_a_full_disk_costs_the_log_not_the_measurement(scratch: Scratch, small_d
     happened = measure(shared, [["floods_stdout"], ["good"]])
     assert os.statvfs(small_disk).f_bfree == 0
     assert [outcome.status for outcome in happened.outcomes] == ["ok", "ok"]
-    scratch.nobody_left(happened.run)
+    scratch.assert_no_process_left(happened.run)

@@ -72,10 +72,10 @@ def hogs(tmp_path: Path) -> Generator[list[int]]:
     wait_until(lambda: all(file.exists() for file in said), "the hogs stand on the CPU")
     pids = [int(file.read_text()) for file in said]
     yield pids
-    tell(pids, signal.SIGKILL)
+    send_signal(pids, signal.SIGKILL)
 
 
-def tell(pids: list[int], number: int) -> None:
+def send_signal(pids: list[int], number: int) -> None:
     """Send processes a signal, as far as they are still there."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
@@ -98,7 +98,7 @@ def one_session(shared: Conditions, meanwhile: Callable[[Entered | Measured], No
         return follow(session, shared, meanwhile)
 
 
-def test_a_case_beside_hogs_is_contended_and_one_is_named(scratch: Scratch, hogs: list[int]) -> None:
+def test_a_case_next_to_hogs_is_contended_and_one_hog_is_named(scratch: Scratch, hogs: list[int]) -> None:
     timing = replace(TIMING, max_seconds=1.0)
     shared = conditions(
         scratch.folder, CASE_FILES / "counts.py", timing=timing, preset=PINNED, telemetry=Sampler
@@ -107,7 +107,7 @@ def test_a_case_beside_hogs_is_contended_and_one_is_named(scratch: Scratch, hogs
     def wake_and_end_them(event: Entered | Measured) -> None:
         # Not before: importing torch beside them takes its time.
         if isinstance(event, Entered) and event.phase in ("first_call", "finish"):
-            tell(hogs, signal.SIGUSR1 if event.phase == "first_call" else signal.SIGKILL)
+            send_signal(hogs, signal.SIGUSR1 if event.phase == "first_call" else signal.SIGKILL)
 
     outcome, happened = measured(shared, wake_and_end_them)
     assert outcome.status == "contended", outcome.reason
@@ -120,7 +120,7 @@ def test_a_case_beside_hogs_is_contended_and_one_is_named(scratch: Scratch, hogs
     assert len(outcome.blocks) - len(tainted) < 2
     assert all(interference["share"] > LIMIT for interference in tainted)
     assert {interference["status"] for interference in tainted} == {"contended"}
-    scratch.nobody_left(happened.run)
+    scratch.assert_no_process_left(happened.run)
     assert not (scratch.folder / "run/telemetry").exists()
 
 
@@ -151,12 +151,12 @@ def test_hogs_are_seen_in_a_session_with_a_case_on_cpus_of_its_own(
         nonlocal called
         called += isinstance(event, Entered) and event.phase == "first_call"
         if isinstance(event, Entered) and event.phase in ("measure", "finish") and called == 2:
-            tell(hogs, signal.SIGUSR1 if event.phase == "measure" else signal.SIGKILL)
+            send_signal(hogs, signal.SIGUSR1 if event.phase == "measure" else signal.SIGKILL)
 
     happened = one_session(shared, wake_and_end_them, "counts", "counts/infer/-/cpus=1")
-    told = {outcome.case: outcome for outcome in happened.outcomes}
-    assert len(told) == 2
-    for outcome in told.values():
+    by_case = {outcome.case: outcome for outcome in happened.outcomes}
+    assert len(by_case) == 2
+    for outcome in by_case.values():
         assert outcome.status == "contended", outcome.reason
         assert outcome.facts["launch"]["cpus"] == list(PINNED.cpus)
         (host,) = outcome.telemetry
@@ -174,10 +174,10 @@ def test_blocks_are_taken_again_when_the_hogs_have_left(scratch: Scratch, hogs: 
     def wake_and_end_them(event: Entered | Measured) -> None:
         nonlocal begun
         if isinstance(event, Entered) and event.phase == "first_call":
-            tell(hogs, signal.SIGUSR1)
+            send_signal(hogs, signal.SIGUSR1)
         begun += isinstance(event, Entered) and event.phase == "measure"
         if begun == 4:
-            tell(hogs, signal.SIGKILL)
+            send_signal(hogs, signal.SIGKILL)
 
     outcome, _ = measured(shared, wake_and_end_them)
     assert outcome.status == "ok", outcome.reason
@@ -256,7 +256,7 @@ def test_a_sampler_that_is_killed_costs_no_outcome(scratch: Scratch) -> None:
     assert outcome.status == "ok", outcome.reason
     assert any("sampler was" in note for note in outcome.facts["telemetry_notes"])
     assert outcome.metrics["latency"] > 0
-    scratch.nobody_left(happened.run)
+    scratch.assert_no_process_left(happened.run)
 
 
 def test_a_driver_that_never_answers_holds_no_session_up(
@@ -278,11 +278,11 @@ def test_a_driver_that_never_answers_holds_no_session_up(
     assert outcome.facts["telemetry_notes"]
     assert "cpu_busy" in outcome.metrics
     assert not outcome.metrics.keys() & {"sm_utilisation", "gpu_busy", "power", "energy_per_item"}
-    scratch.nobody_left(happened.run)
+    scratch.assert_no_process_left(happened.run)
 
 
 class ErrorsInTheFirstBlocks:
-    """Tells of a GPU that made an error in each of the first blocks, in which the case waits for long."""
+    """Reports a GPU that made an error in each of the first blocks, in which the case waits for long."""
 
     BLOCKS = 3
 
@@ -308,7 +308,7 @@ class ErrorsInTheFirstBlocks:
 
 
 class TwoGpus:
-    """Tells of two GPUs, the second of which makes an error all the time."""
+    """Reports two GPUs, the second of which makes an error all the time."""
 
     def __init__(self) -> None:
         self._marks = 0
@@ -326,13 +326,13 @@ class TwoGpus:
     def close(self) -> None: ...
 
 
-def test_a_case_is_told_of_its_own_gpus_and_of_no_others_of_its_session(scratch: Scratch) -> None:
+def test_a_case_gets_readings_of_its_own_gpus_only(scratch: Scratch) -> None:
     if len(CPUS) < 2:
         unavailable("two ranks need two CPUs")
-    asked: list[tuple[str, ...]] = []
+    uuids_read: list[tuple[str, ...]] = []
 
     def start(spool: Path, uuids: tuple[str, ...], *_: object) -> TwoGpus:
-        asked.append(uuids)
+        uuids_read.append(uuids)
         return TwoGpus()
 
     shared = conditions(
@@ -349,7 +349,7 @@ def test_a_case_is_told_of_its_own_gpus_and_of_no_others_of_its_session(scratch:
         next(outcome for outcome in happened.outcomes if outcome.case.endswith(technique))
         for technique in ("eager", "ddp", "ranks=2")
     )
-    assert asked == [("1", "2")]
+    assert uuids_read == [("1", "2")]
     for outcome in (alone, one_rank):
         assert outcome.status == "ok", outcome.reason
         assert [one.device for one in outcome.telemetry] == ["host", "GPU-1"]

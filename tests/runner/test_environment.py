@@ -48,7 +48,7 @@ def described(module_scratch: Scratch) -> MeasuredEnvironment:
         patch.setenv("PYROMETER_DATABASE_URL", "postgresql://somebody:secret@somewhere/db")
         built = harness.build(module_scratch.folder / "harness", files)
         found = environment.describe("default", measured_python(), built, PRESET)
-    module_scratch.nobody_below()
+    module_scratch.assert_no_child_process()
     return found
 
 
@@ -64,7 +64,7 @@ def test_an_environment_says_what_it_is(described: MeasuredEnvironment) -> None:
 
 
 @pytest.mark.torch
-def test_builds_are_told_apart_by_their_flags_and_not_by_the_cpu_they_run_on(
+def test_builds_are_distinguished_by_their_flags_and_not_by_the_cpu_they_run_on(
     described: MeasuredEnvironment, tmp_path: Path
 ) -> None:
     preset = MachinePreset("of the test", {"ATEN_CPU_CAPABILITY": "default"})
@@ -179,8 +179,8 @@ def cuda_build(tmp_path: Path) -> Path:
     python = tmp_path / "cuda/bin/python"
     made = [sys.executable, "-I", "-m", "venv", "--without-pip", str(python.parent.parent)]
     subprocess.run(made, check=True)
-    asked = [python, "-I", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
-    packages = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    command = [python, "-I", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    packages = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     with zipfile.ZipFile(wheel) as file:
         file.extractall(packages)
     return python
@@ -199,7 +199,7 @@ def test_the_same_cuda_build_is_the_same_environment_with_and_without_a_gpu(
     assert with_gpu.facts["build"].splitlines()[2:-1] and not without.facts["build"].splitlines()[2:-1]
 
 
-def test_builds_for_other_gpus_are_told_apart_also_where_there_is_none(
+def test_builds_for_other_gpus_are_distinguished_also_where_there_is_none(
     cuda_build: Path, tmp_path: Path
 ) -> None:
     built = harness.build(tmp_path / "harness")

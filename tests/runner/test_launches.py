@@ -41,7 +41,7 @@ def happened(module_scratch: Scratch) -> Happened:
             unavailable(str(error))
     shared = conditions(module_scratch.folder, FILE, preset=preset.make("quiet", "quiet"))
     done = measure(shared, [[case(technique) for technique in TECHNIQUES]])
-    module_scratch.nobody_left(done.run)
+    module_scratch.assert_no_process_left(done.run)
     return done
 
 
@@ -82,7 +82,7 @@ def test_openmp_binds_the_main_thread_to_a_core(happened: Happened) -> None:
     assert str(facts["launch"]["cpus"][0]) in facts["affinity"]["allowed"]
 
 
-def test_malloc_is_what_was_asked_for(happened: Happened) -> None:
+def test_malloc_is_the_requested_one(happened: Happened) -> None:
     loaded = {t: outcome(happened, t).facts["allocator_loaded"] for t in TECHNIQUES}
     assert [t for t, name in loaded.items() if name == "tcmalloc"] == ["allocator=tcmalloc,cpus=node"]
     assert [t for t, name in loaded.items() if name == "jemalloc"] == ["allocator=jemalloc"]
@@ -114,4 +114,4 @@ def test_what_cannot_be_had_is_unsupported_and_never_measured_as_if(
     assert ignored.reason == "malloc was to be tcmalloc, but libc serves it: the preload did not work"
     assert {entered.planned.case for entered in done.entered} == {ignored.case}, "no worker for nothing"
     assert not list((shared.folder / "logs").rglob("*jemalloc*"))
-    scratch.nobody_left(done.run)
+    scratch.assert_no_process_left(done.run)

@@ -1,4 +1,4 @@
-"""What cases print and whom they leave behind: the numbers stay right and nobody survives."""
+"""Cases that print, and processes that they leave behind: the numbers stay right and no process survives."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from support.measuring import (
     start,
     wait_until,
 )
-from support.site import carriers, wait_for_nobody
+from support.site import carriers, wait_until_gone
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 
@@ -39,7 +39,7 @@ LEAVING = {
     "leaves_spawned_processes": ["spawned0", "spawned1"],
 }
 PRINTING = ["floods_stdout", "floods_while_measured", "prints_protocol"]
-CONDITIONS = "tells_its_conditions/infer/flag=False/eager"
+CONDITIONS = "writes_its_conditions/infer/flag=False/eager"
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +72,8 @@ def test_the_strays_are_named(happened: Happened) -> None:
     assert happened.of("prints_protocol").facts["exit"]["strays"] == []
 
 
-def test_nobody_at_all_is_left(happened: Happened, module_scratch: Scratch) -> None:
-    module_scratch.nobody_left(happened.run)
+def test_no_process_is_left(happened: Happened, module_scratch: Scratch) -> None:
+    module_scratch.assert_no_process_left(happened.run)
 
 
 @pytest.mark.parametrize("name", PRINTING)
@@ -101,21 +101,21 @@ def test_what_looks_like_the_protocol_is_only_printed(happened: Happened, module
 def test_a_worker_starts_under_its_preset_and_sees_nothing_of_ours(
     happened: Happened, module_scratch: Scratch
 ) -> None:
-    assert happened.of("tells_its_conditions").status == "ok"
-    told = json.loads((module_scratch.folder / "conditions.json").read_text())
+    assert happened.of("writes_its_conditions").status == "ok"
+    conditions = json.loads((module_scratch.folder / "conditions.json").read_text())
     quiet = preset.make("quiet", "quiet", variables={"OF_THE_TEST": "1"})
-    assert told["cpus"] == sorted(quiet.cpus or os.sched_getaffinity(0))
-    assert {name: told["variables"][name] for name in quiet.variables} == dict(quiet.variables)
-    assert [name for name in told["variables"] if name.startswith("PYROMETER_")] == ["PYROMETER_TOKEN"]
-    assert told["stdin"] == ""
-    assert told["modules"] == []
-    assert told["flag"] is False
+    assert conditions["cpus"] == sorted(quiet.cpus or os.sched_getaffinity(0))
+    assert {name: conditions["variables"][name] for name in quiet.variables} == dict(quiet.variables)
+    assert [name for name in conditions["variables"] if name.startswith("PYROMETER_")] == ["PYROMETER_TOKEN"]
+    assert conditions["stdin"] == ""
+    assert conditions["modules"] == []
+    assert conditions["flag"] is False
 
 
 def test_a_killed_controller_takes_everything_with_it(scratch: Scratch) -> None:
     environ = {**os.environ, "PYTHONPATH": str(CONTROLLER.parents[2])}
     controller = subprocess.Popen(
-        [sys.executable, str(CONTROLLER), str(scratch.folder), "sleeps_beside_a_child"], env=environ
+        [sys.executable, str(CONTROLLER), str(scratch.folder), "sleeps_with_a_child"], env=environ
     )
     try:
         wait_until(lambda: len(scratch.pids()) == 2, "the case sleeps beside its child")
@@ -125,7 +125,7 @@ def test_a_killed_controller_takes_everything_with_it(scratch: Scratch) -> None:
         controller.kill()
         controller.wait()
     run = (scratch.folder / "run.name").read_text()
-    wait_for_nobody(run)
+    wait_until_gone(run)
     wait_until(lambda: not any(alive(pid) for pid in left), "worker and child are gone")
 
 
@@ -136,23 +136,23 @@ def test_a_cancelled_attempt_has_no_outcome_and_the_next_is_measured(scratch: Sc
         if isinstance(event, Entered) and event.phase == "first_call":
             slow.cancel()
 
-    with start(shared, "sleeps_beside_a_child") as slow:
+    with start(shared, "sleeps_with_a_child") as slow:
         happened = follow(slow, shared, cancel)
     assert ([ended.kind for ended in happened.ended], happened.outcomes) == (["cancelled"], ())
     happened = measure(shared, [["prints_protocol"]])
     assert [ended.kind for ended in happened.ended] == ["done"]
     assert happened.of("prints_protocol").status == "ok"
     assert not any(alive(pid) for pid in scratch.pids())
-    scratch.nobody_left(shared.run)
+    scratch.assert_no_process_left(shared.run)
 
 
 def test_closing_cancels_what_runs(scratch: Scratch) -> None:
     shared = conditions(scratch.folder, FILE)
-    session = start(shared, "sleeps_beside_a_child")
+    session = start(shared, "sleeps_with_a_child")
     wait_until(lambda: len(scratch.pids()) == 2, "the case sleeps beside its child")
     assert carriers(shared.run)
     session.close()
-    scratch.nobody_left(shared.run)
+    scratch.assert_no_process_left(shared.run)
     assert not any(alive(pid) for pid in scratch.pids())
     happened = follow(session, shared)
     assert [ended.kind for ended in happened.ended] == ["cancelled"]

@@ -43,7 +43,7 @@ def test_gpus_make_the_hardware() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "sizes"),
     [
         ("NVIDIA H100 80GB HBM3", (81082, 81089, 81090)),
         ("NVIDIA A100 80GB PCIe", (81049, 81153)),
@@ -53,12 +53,12 @@ def test_gpus_make_the_hardware() -> None:
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", (9984, 9989)),
     ],
 )
-def test_a_new_driver_makes_no_other_hardware(name: str, told: tuple[int, ...]) -> None:
+def test_a_new_driver_makes_no_other_hardware(name: str, sizes: tuple[int, ...]) -> None:
     # CUDA has some MiB more or less of the same GPU with another driver.
-    found = [machine.describe([{"name": name, "memory_mib": mib}] * 2) for mib in told]
+    found = [machine.describe([{"name": name, "memory_mib": mib}] * 2) for mib in sizes]
     assert len({each.hardware_fingerprint for each in found}) == 1
     assert len({machine.combine(each, [each]).hardware_fingerprint for each in found}) == 1
-    assert [each.conditions["gpu_memory_mib"] for each in found] == [[mib, mib] for mib in told]
+    assert [each.conditions["gpu_memory_mib"] for each in found] == [[mib, mib] for mib in sizes]
 
 
 def test_gpus_of_one_name_and_another_size_are_other_hardware() -> None:
@@ -69,7 +69,7 @@ def test_gpus_of_one_name_and_another_size_are_other_hardware() -> None:
 
 
 def test_how_many_gpus_and_which_kind_is_first_make_the_hardware() -> None:
-    # Which of equal ones are visible is nobody's business; of two kinds the first is what is measured on.
+    # Which of equal ones are visible does not matter; of two kinds the first is what is measured on.
     a100 = {"name": "NVIDIA A100", "memory_mib": 81_153}
     choices = ([GPU], [GPU, GPU], [GPU, a100], [a100, GPU])
     assert len({machine.describe([*chosen]).hardware_fingerprint for chosen in choices}) == len(choices)
@@ -86,7 +86,7 @@ def arm64(*cores: tuple[str, str, str, str]) -> str:
     )
 
 
-def told_by(cpuinfo: str, monkeypatch: pytest.MonkeyPatch) -> machine.MachineFacts:
+def described(cpuinfo: str, monkeypatch: pytest.MonkeyPatch) -> machine.MachineFacts:
     """A machine of two CPUs whose kernel writes this into /proc/cpuinfo."""
     # What Python knows of an arm64 processor is one word for all of them.
     monkeypatch.setattr(machine.platform, "processor", lambda: "aarch64")
@@ -123,14 +123,14 @@ def told_by(cpuinfo: str, monkeypatch: pytest.MonkeyPatch) -> machine.MachineFac
 def test_arm_cpus_are_known_by_their_numbers(
     cores: list[tuple[str, str, str, str]], cpu: str, label: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = told_by(arm64(*cores), monkeypatch)
+    found = described(arm64(*cores), monkeypatch)
     assert (found.hardware["cpu"], found.hardware_label) == (cpu, label)
-    assert found.conditions["flags"] == told_by(arm64(cores[0]), monkeypatch).conditions["flags"]
+    assert found.conditions["flags"] == described(arm64(cores[0]), monkeypatch).conditions["flags"]
 
 
 def test_two_arm_cpus_are_two_kinds_of_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = [("0x41", "0xd0c", "0x3", "1"), ("0x41", "0xd4f", "0x0", "1"), ("0x41", "0xd4f", "0x0", "0")]
-    found = [told_by(arm64(kind, kind), monkeypatch) for kind in (*kinds, kinds[0])]
+    found = [described(arm64(kind, kind), monkeypatch) for kind in (*kinds, kinds[0])]
     assert len({each.hardware_fingerprint for each in found}) == 3
     assert found[0].hardware_fingerprint == found[-1].hardware_fingerprint
 
@@ -139,7 +139,7 @@ def test_a_model_that_is_named_stays_the_name(monkeypatch: pytest.MonkeyPatch) -
     text = (
         "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Gold 6442Y CPU\nmicrocode\t: 0x1\nflags\t\t: fpu\n\n"
     )
-    found = told_by(text, monkeypatch)
+    found = described(text, monkeypatch)
     assert found.hardware["cpu"] == "Intel(R) Xeon(R) Gold 6442Y CPU"
     assert found.hardware_label == "Intel Xeon Gold 6442Y, 2 cores"
 
@@ -188,14 +188,14 @@ def test_one_run_at_a_time_and_the_next_when_the_first_dies(
     with program(HOLDER, tmp_path) as first, program(HOLDER, tmp_path) as second:
         assert {line(first), line(second)} == {"mine\n", "waiting\n"}
         monkeypatch.setenv(LOCK_FOLDER, str(tmp_path))
-        told: list[str] = []
-        with pytest.raises(MachineBusy), exclusive(lambda: told.append("waiting"), wait_seconds=0.5):
+        calls: list[str] = []
+        with pytest.raises(MachineBusy), exclusive(lambda: calls.append("waiting"), wait_seconds=0.5):
             pytest.fail("two at a time")
-        assert told == ["waiting"]
-        # Whoever has it is killed without a word; the other gets it.
+        assert calls == ["waiting"]
+        # The holder is killed without warning; the other gets the lock.
         for process in (first, second):
             process.kill()
-    with exclusive(lambda: told.append("again"), wait_seconds=60):
+    with exclusive(lambda: calls.append("again"), wait_seconds=60):
         pass
 
 
@@ -209,13 +209,13 @@ def test_another_folder_for_temporary_files_is_no_other_machine(
         assert {line(first), line(second)} == {"mine\n", "waiting\n"}
         for process in (first, second):
             process.kill()
-    # Of the real one only where it lies: whoever measures this machine just now is not held up.
+    # Of the real one only where it lies: a run that measures this machine just now is not held up.
     monkeypatch.delenv(LOCK_FOLDER, raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert exclusive_room.lock_path() == Path("/tmp/pyrometer-measuring.lock")
 
 
-def test_whoever_waits_can_see_for_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_run_can_see_the_owner_of_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LOCK_FOLDER, str(tmp_path))
     assert holder() == ""
     measuring = HOLDER.replace("sys.stdin", "journal = open('journal.jsonl', 'a'); sys.stdin")
@@ -253,7 +253,7 @@ def test_other_users_can_wait_for_the_lock_too(tmp_path: Path, monkeypatch: pyte
         os.umask(before)
 
 
-def test_a_sweep_finds_whoever_carries_the_token_and_nobody_else() -> None:
+def test_a_sweep_finds_processes_that_carry_the_token_and_no_others() -> None:
     forking = "(while :; do sleep 600 & sleep 0.01; done) & echo here; wait"
     run, other = f"test-{os.getpid()}", f"test-{os.getpid()}-other"
     marked = {**os.environ, TOKEN_VARIABLE: f"{run}:1"}

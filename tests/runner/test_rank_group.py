@@ -52,7 +52,7 @@ def members_of(outcome: Outcome) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", [*OF_TWO, ALONE])
-def test_members_compute_together_what_one_process_computes(happened: Happened, case: str) -> None:
+def test_members_of_a_group_compute_what_one_process_computes(happened: Happened, case: str) -> None:
     outcome = outcome_of(happened, case)
     assert (outcome.status, outcome.reason) == ("ok", ""), outcome.facts.get("traceback")
     assert outcome.facts["check"]["error"] <= outcome.facts["check"]["tolerance"]
@@ -130,13 +130,13 @@ def test_a_divided_model_is_counted_whole(happened: Happened, case: str) -> None
     assert outcome_of(happened, case).facts["parameters"] == PARAMETERS
 
 
-def test_what_was_divided_is_told(happened: Happened) -> None:
+def test_the_division_of_work_is_reported(happened: Happened) -> None:
     assert outcome_of(happened, FSDP2).facts["sharded_blocks"] == 3
     assert outcome_of(happened, TENSOR).facts["tensor_parallel"].startswith("feed-forward of 3 blocks")
     assert outcome_of(happened, PIPELINE).facts["micro_batches"] == 2
 
 
-def test_who_pins_is_told(happened: Happened) -> None:
+def test_the_pinning_tool_is_reported(happened: Happened) -> None:
     assert outcome_of(happened, TORCHRUN).facts["members_pinned_by"] == "affinity"
     assert outcome_of(happened, DDP).facts["members_pinned_by"] in ("affinity", "numactl")
 
@@ -145,7 +145,7 @@ def test_a_rank_killed_in_mid_step_ends_the_case_soon(happened: Happened, module
     outcome = outcome_of(happened, DIES)
     assert (outcome.status, outcome.reason) == ("crashed", "rank 1 was killed by SIGKILL")
     assert len(module_scratch.pids("dies")) == 2
-    module_scratch.nobody_left(happened.run)
+    module_scratch.assert_no_process_left(happened.run)
 
 
 def test_a_dead_rank_whose_child_keeps_its_line_open_is_not_waited_for(

@@ -127,7 +127,7 @@ def test_the_first_step_of_all_ranks_is_judged(parts: dict[str, Any]) -> None:
 
 
 @pytest.mark.torch
-def test_what_does_not_go_together_is_refused_in_a_sentence(parts: dict[str, Any]) -> None:
+def test_incompatible_parts_are_refused_in_a_sentence(parts: dict[str, Any]) -> None:
     refused: dict[str, str] = parts["refused"]
     assert len(set(refused.values())) == len(refused) == 16
     for case, reason in refused.items():
@@ -160,7 +160,7 @@ def test_bus_bandwidth_is_that_of_nccl_tests() -> None:
 
 
 class Ranks:
-    """Ranks whose steps take as long as they are told."""
+    """Ranks whose steps take a scripted time."""
 
     def __init__(self, common: list[list[int]], local: list[list[list[int]]]) -> None:
         self.ranks = len(local[0])

@@ -60,7 +60,7 @@ def test_an_answer_is_judged(happened: Happened, case: str, status: str, reason:
 
 
 def test_nothing_stays_behind(happened: Happened, module_scratch: Scratch) -> None:
-    module_scratch.nobody_left(happened.run)
+    module_scratch.assert_no_process_left(happened.run)
 
 
 def test_what_cannot_be_checked_says_so(happened: Happened) -> None:
@@ -139,14 +139,14 @@ def test_a_cache_is_warm_after_one_that_ended_well(scratch: Scratch) -> None:
     assert outcomes[0].facts["compile"]["cache_misses"] >= 1
 
 
-def test_as_many_replicates_compile_cold_as_are_asked_for(scratch: Scratch) -> None:
+def test_as_many_replicates_compile_cold_as_requested(scratch: Scratch) -> None:
     shared = conditions(scratch.folder, FILE, timing=replace(QUICK, cold_replicates=2))
     outcomes = measure(shared, [["honest/infer/-/compile=aot_eager"]] * 3, again=True).outcomes
     assert [outcome.facts["cache"] for outcome in outcomes] == ["cold", "cold", "warm"]
     assert ["compile_cold" in outcome.metrics for outcome in outcomes] == [True, True, False]
 
 
-def test_blocks_take_turns_and_nobody_runs_while_another_is_timed(scratch: Scratch) -> None:
+def test_blocks_take_turns_and_no_process_runs_while_another_is_timed(scratch: Scratch) -> None:
     timing = replace(QUICK, min_blocks=6, measure_seconds=0.0)
     happened = measure(conditions(scratch.folder, FILE, timing=timing), [["first", "second"]])
     assert [outcome.status for outcome in happened.outcomes] == ["ok", "ok"]
@@ -172,19 +172,19 @@ def test_the_others_go_on_when_one_contender_ends_badly(scratch: Scratch) -> Non
     statuses = {outcome.case.split("/")[0]: outcome.status for outcome in happened.outcomes}
     assert statuses == {"good": "ok", "raises_in_third_block": "crashed", "first": "ok"}
     assert [ended.kind for ended in happened.ended] == ["done"]
-    scratch.nobody_left(happened.run)
+    scratch.assert_no_process_left(happened.run)
 
 
-def test_who_does_not_fit_beside_the_other_has_its_turn_afterwards(scratch: Scratch) -> None:
+def test_a_contender_without_room_is_measured_afterwards(scratch: Scratch) -> None:
     keys = [f"fits_alone/infer/side={side}/eager" for side in ("old", "new")]
     happened = measure(conditions(scratch.folder, CASE_FILES / "ends_badly.py"), [keys])
     first, second = happened.outcomes
     assert [(one.case, one.status) for one in (first, second)] == [(keys[0], "ok"), (keys[1], "ok")]
     assert MEASURED_ALONE not in first.facts
-    told = r"beside 1 other of its session \(MemoryError: the room is taken\)"
-    assert re.fullmatch(told, second.facts[MEASURED_ALONE])
+    reason = r"beside 1 other of its session \(MemoryError: the room is taken\)"
+    assert re.fullmatch(reason, second.facts[MEASURED_ALONE])
     assert [pair.left_out for pair in pairs_of("latency", [first], [second])] == [""]
-    scratch.nobody_left(happened.run)
+    scratch.assert_no_process_left(happened.run)
 
 
 def test_who_does_not_fit_alone_either_is_out_of_memory(scratch: Scratch) -> None:

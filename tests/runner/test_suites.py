@@ -103,7 +103,7 @@ def test_suites_can_be_included_and_a_case_is_there_once() -> None:
     assert suite.cases == (f"{CNN}/eager", f"{MLP}/eager", f"{MLP}/compile=default")
 
 
-def test_a_matrix_that_nobody_could_measure_is_counted_and_not_made() -> None:
+def test_a_matrix_too_large_to_measure_is_counted_and_not_built() -> None:
     many = ", ".join(map(str, range(1, 101)))
     five = "\n".join(f"{axis} = [{many}]" for axis in ("ranks", "instances", "threads", "bucket", "compile"))
     problem = complaint(f'replicates = 1\n[[matrix]]\nworkloads = ["{MLP}", "{CNN}"]\n{five}')

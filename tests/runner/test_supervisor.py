@@ -1,4 +1,4 @@
-"""The supervisor alone, over small programs of the system: how they end, and that nobody is left."""
+"""The supervisor alone, over small programs of the system: how they end, and that no process is left."""
 
 import json
 import os
@@ -112,7 +112,7 @@ def test_the_deadline_kills(supervise: Supervise, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["order", "lifeline", "signal"])
-def test_whoever_asks_everything_dies(supervise: Supervise, tmp_path: Path, way: str) -> None:
+def test_every_process_dies_for_every_reason_to_stop(supervise: Supervise, tmp_path: Path, way: str) -> None:
     script = f"setsid sh -c 'echo $$ > {tmp_path}/child; sleep 600; true' & echo $$ > {tmp_path}/pid; wait"
     supervised = supervise(script)
     pids = [written(tmp_path / "pid"), written(tmp_path / "child")]

@@ -133,7 +133,7 @@ def test_the_allocator_is_known_by_its_mapping() -> None:
     assert allocator(line.format("libc.so.6")) == allocator() == "libc"
 
 
-def test_what_is_not_as_asked_is_refused() -> None:
+def test_threads_that_are_not_placed_as_requested_are_refused() -> None:
     for fine in ("eager", "allocator=quiet", "allocator=hugetlb", "threads=3"):
         assert check_start_conditions(CaseKey.parse(f"x/infer/-/{fine}"), 3) == {"allocator_loaded": "libc"}
     with pytest.raises(

@@ -157,12 +157,12 @@ class Scratch:
         self.folder = folder
         self._before = below()
 
-    def nobody_left(self, run: str) -> None:
+    def assert_no_process_left(self, run: str) -> None:
         """Assert that no process carries the run's token and none is new below us."""
         assert carriers(run) == []
-        self.nobody_below()
+        self.assert_no_child_process()
 
-    def nobody_below(self) -> None:
+    def assert_no_child_process(self) -> None:
         """Assert that no process below us is new."""
         left = {pid: " ".join(psutil.Process(pid).cmdline()) for pid in below() - self._before}
         assert left == {}

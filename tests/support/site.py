@@ -14,6 +14,7 @@ import pytest
 
 from records.outcomes import Measurement, Outcome
 from runner import journal
+from support.sqlite_files import sqlite_with_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(sys.executable).with_name("pyrometer")
@@ -74,16 +75,19 @@ SUITES = f"""
 cases = ["{ADD}", "{LINEAR}"]
 replicates = 2
 measure_seconds = 0.05
+warm_up_max_seconds = 0.1
 
 [suites.mixed]
 cases = ["{ADD}", "{LINEAR}", "{RAISES}", "{WOBBLES}"]
 replicates = 2
 measure_seconds = 0.05
+warm_up_max_seconds = 0.1
 
 [suites.long]
 cases = ["{ADD}", "{LINEAR}"]
 replicates = 6
 measure_seconds = 0.05
+warm_up_max_seconds = 0.1
 """
 
 
@@ -175,12 +179,13 @@ class Running:
 
 
 class Site:
-    """A folder with a `pyrometer.toml` and a file of cases."""
+    """A folder with a `pyrometer.toml`, a file of cases and an empty database."""
 
     def __init__(self, folder: Path, python: Path, *, settings: str = "") -> None:
         self.folder = folder
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
+        sqlite_with_tables(folder / "pyrometer.db")
         (folder / "cases.py").write_text(CASES)
         head = f'{settings}\n[environments.default]\npython = "{python}"\n'
         (folder / "pyrometer.toml").write_text(head + SUITES)
@@ -191,7 +196,7 @@ class Site:
     def environ(self, variables: Mapping[str, str]) -> dict[str, str]:
         """This process's variables without settings of ours; the lock lies where no other test looks.
 
-        Whoever else computes here is no matter of a test that does not say so.
+        Other load on this machine does not concern a test that does not say so.
         """
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYROMETER_")}
         inherited["PYROMETER_CONTENTION_LIMIT"] = "1"
@@ -290,7 +295,7 @@ def of_the_plan(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if not row.case.startswith("canary_")]
 
 
-def wait_for_nobody(run: str) -> None:
+def wait_until_gone(run: str) -> None:
     """Return when no process carries the token of the run any more."""
     give_up = time.monotonic() + PATIENCE_SECONDS
     while left := carriers(run):

@@ -1,4 +1,4 @@
-"""A run that comes in pieces: nobody waits while it is read, and what is there in part says so."""
+"""A run that comes in pieces: reading one does not lock the database, and a partial run says so."""
 
 import signal
 import subprocess
@@ -31,6 +31,7 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
+from support.servers.databases import on_both
 from workflows.database_upkeep import check
 from workflows.ingest import measured
 from workflows.transfer.import_runs import Amount, ImportSummary, import_path, keep
@@ -65,7 +66,7 @@ def kept(database: Database | None, parts: Iterable[Imported], *, dry_run: bool 
     return keep("tool", parts, PLACE, database, lambda stored: None, dry_run=dry_run)
 
 
-def told_of(database: Database, run: str) -> list[object]:
+def facts_of(database: Database, run: str) -> list[object]:
     parts = (queries.run_record, queries.run_summary, queries.outcomes_of_run, queries.measurements_of_run)
     return [part(database, run) for part in parts]
 
@@ -74,6 +75,7 @@ def faults(database: Database, folder: Path) -> list[str]:
     return [problem.sentence for each in check(database, folder) for problem in each.problems]
 
 
+@on_both
 @pytest.mark.parametrize("id", [OURS, FOREIGN])
 def test_others_write_while_the_next_piece_is_read(
     url: str, database: Database, tmp_path: Path, id: str
@@ -93,9 +95,10 @@ def test_others_write_while_the_next_piece_is_read(
     assert queries.run_record(database, id) == whole.run
     with open_database(f"sqlite:///{tmp_path}/at-once.db") as at_once:
         kept(at_once, [Imported("tool", (whole,))])
-        assert told_of(database, id) == told_of(at_once, id)
+        assert facts_of(database, id) == facts_of(at_once, id)
 
 
+@on_both
 @pytest.mark.parametrize("id", [OURS, FOREIGN])
 def test_what_is_half_in_says_so_and_the_next_import_ends_it(
     database: Database, tmp_path: Path, id: str
@@ -150,6 +153,7 @@ with open_database(sys.argv[1]) as database:
 """
 
 
+@on_both
 def test_an_import_that_is_killed_is_ended_by_the_next(url: str, database: Database, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     whole = a_large_run()
@@ -184,7 +188,7 @@ def interrupted(pieces: Sequence[Imported], error: BaseException) -> Iterator[Im
     raise error
 
 
-def test_of_a_run_that_was_here_before_a_bad_piece_leaves_a_part_and_says_so(sqlite: Database) -> None:
+def test_of_a_run_that_was_stored_before_a_bad_piece_leaves_a_part_and_says_so(sqlite: Database) -> None:
     whole = a_large_run()
     begun = replace(whole.run, state="interrupted")
     first = ImportedRun(begun, whole.outcomes[:1], tuple(numbers_of(whole.outcomes[:1])))
@@ -214,8 +218,9 @@ def test_an_error_in_its_midst_says_how_the_run_is_left(sqlite: Database, error:
         assert run and run.notes == (UNFINISHED,)
 
 
+@on_both
 def test_two_imports_of_pieces_do_not_wait_for_each_other_in_a_circle(url: str, database: Database) -> None:
-    """Each first tells of a case that the other tells of later, and both are in the midst of their runs."""
+    """Each first contains a case that the other has later, and both are in the midst of their runs."""
     both = threading.Barrier(2, timeout=20)
     runs = [
         replace(a_large_run(cases=cases), run=a_run_on(day, planned=4))
@@ -265,7 +270,8 @@ def test_a_file_in_pieces_comes_in_as_the_file_at_once(
     assert faults(sqlite, tmp_path / "data") == []
 
 
-def test_a_journal_is_read_before_anybody_has_to_wait(
+@on_both
+def test_a_journal_is_read_before_the_database_is_locked(
     url: str, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_journal(tmp_path / "data", "20260901-020000-1f3a")

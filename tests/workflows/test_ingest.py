@@ -21,6 +21,7 @@ from runner import journal
 from runner.errors import JournalError
 from support.builders.run_records import a_run
 from support.site import ADD, LINEAR, RAISES, WOBBLES, of_the_plan
+from support.sqlite_files import sqlite_with_tables
 from workflows.ingest import Ingested, Position, Read, ingest, ingest_pending, pending, storable
 
 pytestmark = pytest.mark.torch
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as opened:
+    with open_database(sqlite_with_tables(tmp_path / "pyrometer.db")) as opened:
         yield opened
 
 
@@ -73,16 +74,16 @@ def test_what_the_run_stored_itself_is_what_its_journal_stores(
             assert ask(database, done.run) == ask(original, done.run)
 
 
-def test_a_run_says_what_could_be_told_of_its_machine_and_an_older_one_does_not(
+def test_a_run_stores_the_capabilities_of_its_machine_and_an_older_one_does_not(
     the_journal: Path, database: Database
 ) -> None:
     header, *lines = lines_of(the_journal)
     run = ingest(the_journal, database).run
     stored = queries.run_record(database, run)
     assert stored is not None
-    told = stored.facts["telemetry"]
-    assert {"absent", "driver", "gpus"} <= told["gpu"].keys()
-    assert {"core_busy", "steal"} <= {each["name"] for each in told["cpu"]}
+    capabilities = stored.facts["telemetry"]
+    assert {"absent", "driver", "gpus"} <= capabilities["gpu"].keys()
+    assert {"core_busy", "steal"} <= {each["name"] for each in capabilities["cpu"]}
     older = json.loads(header)["body"]
     del older["telemetry"], older["timing"]["contention_limit"]
     the_journal.write_bytes(b"".join([a_line("header", older), *lines]))

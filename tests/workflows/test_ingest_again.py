@@ -17,6 +17,7 @@ from db.runs import queries
 from db.runs.queries import stored_outcomes
 from runner import journal
 from support.builders.journals import a_header, a_plan, an_outcome, write_journal
+from support.sqlite_files import sqlite_with_tables
 from workflows import ingest as ingesting
 from workflows.database_upkeep import check
 from workflows.ingest import Ingested, ingest, ingest_pending, pending
@@ -26,7 +27,7 @@ from workflows.run_header import Header
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as opened:
+    with open_database(sqlite_with_tables(tmp_path / "pyrometer.db")) as opened:
         yield opened
 
 
@@ -83,16 +84,16 @@ def test_what_a_newer_version_wrote_waits_for_it(
     assert run is not None and (run.state, run.notes) == ("complete", ())
 
 
-def test_which_version_this_is_is_asked_only_for_marks_that_name_one(
+def test_the_version_is_looked_up_only_for_marks_that_name_one(
     tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(ingesting, "version", lambda name: asked.append(name) or "9.9")
+    looked_up: list[str] = []
+    monkeypatch.setattr(ingesting, "version", lambda name: looked_up.append(name) or "9.9")
     marks = [write_journal(tmp_path, f"run-{number}").with_name("stored") for number in range(5)]
     assert len(stored(tmp_path, database)) == 5
-    assert pending(tmp_path, stored_outcomes(database)) == [] and asked == []
+    assert pending(tmp_path, stored_outcomes(database)) == [] and looked_up == []
     marks[0].write_text(f"{marks[0].read_text()} 9.9")
-    assert pending(tmp_path, stored_outcomes(database)) == [] and asked == ["pyrometer"]
+    assert pending(tmp_path, stored_outcomes(database)) == [] and looked_up == ["pyrometer"]
 
 
 @pytest.mark.parametrize("mark", ["", "12", "yes no", "1 2 3 4", "\xff"])
@@ -105,7 +106,7 @@ def test_a_mark_of_another_kind_only_costs_time(tmp_path: Path, database: Databa
 
 
 def test_what_a_restored_backup_has_not_yet_is_stored_again(tmp_path: Path) -> None:
-    url, data_dir = f"sqlite:///{tmp_path}/pyrometer.db", tmp_path / "data"
+    url, data_dir = sqlite_with_tables(tmp_path / "pyrometer.db"), tmp_path / "data"
     path = write_journal(data_dir, "run-1")
     whole = path.read_bytes()
     path.write_bytes(b"".join(whole.splitlines(keepends=True)[:6]))
@@ -131,7 +132,7 @@ def state(database: Database) -> str:
 
 
 def test_a_run_that_died_when_it_was_gone_on_with_is_not_running_for_ever(tmp_path: Path) -> None:
-    url, data_dir = f"sqlite:///{tmp_path}/pyrometer.db", tmp_path / "data"
+    url, data_dir = sqlite_with_tables(tmp_path / "pyrometer.db"), tmp_path / "data"
     path = write_journal(data_dir, "run-1")
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:6]))
     with open_database(url) as database:
@@ -151,7 +152,7 @@ def test_a_run_that_died_when_it_was_gone_on_with_is_not_running_for_ever(tmp_pa
 
 
 def test_a_backup_from_the_last_moment_of_a_run_learns_of_its_end(tmp_path: Path) -> None:
-    url, data_dir = f"sqlite:///{tmp_path}/pyrometer.db", tmp_path / "data"
+    url, data_dir = sqlite_with_tables(tmp_path / "pyrometer.db"), tmp_path / "data"
     plan, now = a_plan(), datetime.now(UTC)
     header = a_header("run-1", plan)
     with journal.Journal(data_dir / "runs" / "run-1") as begun:

@@ -15,6 +15,7 @@ from db.connection.engine import open_database
 from db.schema import core_tables as tables
 from support.builders.journals import SONG, a_plan, write_journal
 from support.ingest_process import __file__ as INGESTERS
+from support.servers.databases import on_both
 from workflows.database_upkeep import check
 
 pytestmark = pytest.mark.slow
@@ -73,6 +74,7 @@ def rows(url: str) -> dict[str, list[Any]]:
         }
 
 
+@on_both
 def test_killed_at_any_step_everything_is_stored_once(
     url: str, data_dir: Path, ingesters: Ingesters, tmp_path: Path
 ) -> None:
@@ -104,6 +106,7 @@ def test_killed_at_any_step_everything_is_stored_once(
     assert ingesters.run(0)[0] == 0 and rows(url) == stored
 
 
+@on_both
 def test_several_at_once_store_everything_once(url: str, data_dir: Path, ingesters: Ingesters) -> None:
     for night in range(2):
         for number in range(2):

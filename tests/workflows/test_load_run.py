@@ -6,7 +6,7 @@ from db.connection.engine import Database
 from db.runs.store import save_run
 from support.builders.journals import write_journal
 from support.builders.run_records import a_night, a_run
-from workflows.load_run import LATEST, retell
+from workflows.load_run import LATEST, load_run
 
 
 def test_latest_is_the_run_that_began_last_and_not_the_last_name(sqlite: Database, tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_latest_is_the_run_that_began_last_and_not_the_last_name(sqlite: Databas
     save_run(sqlite, a_run("20260801-020000-aaaa", started_at=a_night(1)))
 
     def latest() -> str:
-        return retell(tmp_path, LATEST, lambda: sqlite).result.run
+        return load_run(tmp_path, LATEST, lambda: sqlite).result.run
 
     assert latest() == "20260801-020000-aaaa"
     # It begins now, and waits to be stored.

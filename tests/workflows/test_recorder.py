@@ -16,6 +16,7 @@ from db.runs.queries import STILL_RUNNING, stored_outcomes
 from runner import journal
 from runner.journal import Journal
 from support.builders.journals import a_header, a_plan, an_outcome
+from support.sqlite_files import sqlite_with_tables
 from workflows.recorder import Recorder
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -58,7 +59,7 @@ def test_the_journal_is_said_to_hold_everything_only_where_it_does(
 
 def test_what_the_disk_refuses_is_in_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    plan, url = a_plan(), f"sqlite:///{tmp_path}/pyrometer.db"
+    plan, url = a_plan(), sqlite_with_tables(tmp_path / "pyrometer.db")
     begun = Journal(tmp_path / "run-1")
     header = a_header("run-1", plan)
     begun.header(header.to_body())
@@ -87,7 +88,7 @@ def test_a_database_that_was_exchanged_while_it_was_away_gets_everything(
     begun = Journal(tmp_path / "run-1")
     header = a_header("run-1", plan)
     begun.header(header.to_body())
-    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in ("one", "two")]
+    urls = [sqlite_with_tables(tmp_path / f"{name}.db") for name in ("one", "two")]
     opened = iter(urls)
     recorder = Recorder(begun, header, lambda: open_database(next(opened)), notes.append)
     recorder.begin()

@@ -56,7 +56,7 @@ class Machine:
             )
 
 
-def told(cases: list[str], replicates: int, machine: Machine) -> list[tuple[float, float, int]]:
+def estimates(cases: list[str], replicates: int, machine: Machine) -> list[tuple[float, float, int]]:
     """At each event: the seconds that are said to be left, those that really are, and the replicates done."""
     sessions = plan.sessions(plan.replicates(cases, replicates, "e"), TIMING)
     durations = Durations(TIMING)
@@ -81,14 +81,14 @@ def told(cases: list[str], replicates: int, machine: Machine) -> list[tuple[floa
 @pytest.mark.parametrize("cases", [[EAGER], [EAGER, COMPILED, OTHER], [EAGER, COMPILED, LSTM]])
 @pytest.mark.parametrize("replicates", [1, 3])
 def test_nothing_is_left_only_at_the_end(cases: list[str], replicates: int) -> None:
-    said = told(cases, replicates, Machine())
+    said = estimates(cases, replicates, Machine())
     assert all(left > 0 for left, _, done in said if done < len(cases) * replicates)
     assert said[-1][:2] == (0, 0)
 
 
 def test_what_was_measured_tells_what_is_left() -> None:
     """On a machine that compiles more than twice as long as the plan says."""
-    said = told([EAGER, COMPILED, OTHER], 4, Machine())
+    said = estimates([EAGER, COMPILED, OTHER], 4, Machine())
     whole = said[0][1]
     for left, real, done in said:
         if done >= 3:
@@ -100,10 +100,12 @@ def test_what_was_measured_tells_what_is_left() -> None:
 
 def test_the_rounds_of_the_last_session_count_down() -> None:
     machine = Machine(block=3.0, blocks=5)
-    (*_, last) = told([EAGER, OTHER], 1, machine)
+    (*_, last) = estimates([EAGER, OTHER], 1, machine)
     assert last[0] == 0
     in_turns = [
-        (left, real) for left, real, done in told([EAGER, OTHER], 1, Machine(block=3.0, blocks=5)) if not done
+        (left, real)
+        for left, real, done in estimates([EAGER, OTHER], 1, Machine(block=3.0, blocks=5))
+        if not done
     ]
     blocks = in_turns[4 + 2 : 4 + 10]
     assert all(left == pytest.approx(real, abs=4.5) for left, real in blocks), blocks

@@ -21,6 +21,7 @@ from records.telemetry import Recording
 from runner.journal import FILE, Journal
 from support.builders.journals import a_header
 from support.builders.run_records import MLP, a_recording, a_run, an_environment, an_outcome
+from support.sqlite_files import sqlite_with_tables
 from workflows.database_upkeep import FOR_EVER, Kept, prune
 from workflows.ingest import ingest, storable
 from workflows.recorder import Recorder
@@ -36,7 +37,7 @@ OUTCOME = Outcome(MLP, ENVIRONMENT, 0, "ok", metrics={"latency": 2.0}, blocks=((
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/pyrometer.db"
+    return sqlite_with_tables(tmp_path / "pyrometer.db")
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_a_recording_reaches_the_database_as_it_was_measured(
     assert telemetry.recording(database, *about) == ROWS
     assert ingest(path, database).new_outcomes == 0, "the journal holds nothing that is not stored"
     assert len(telemetry.windows(database)) == 1 and notes == []
-    with open_database(f"sqlite:///{tmp_path}/another.db") as another:
+    with open_database(sqlite_with_tables(tmp_path / "another.db")) as another:
         assert ingest(path, another).new_outcomes == 1
         assert telemetry.recording(another, *about) == ROWS
 
@@ -92,7 +93,7 @@ def test_a_journal_from_before_telemetry_goes_in(tmp_path: Path, url: str) -> No
         older.append(json.dumps(line | {"crc": zlib.crc32(packed.encode())}).encode() + b"\n")
     (tmp_path / "older").mkdir()
     (tmp_path / "older" / FILE).write_bytes(b"".join(older))
-    with open_database(f"sqlite:///{tmp_path}/another.db") as another:
+    with open_database(sqlite_with_tables(tmp_path / "another.db")) as another:
         done = ingest(tmp_path / "older" / FILE, another)
         assert (done.new_outcomes, done.set_aside) == (1, ())
         assert [m.metric for m in queries.measurements_of_run(another, "tonight")] == ["latency"]
@@ -189,13 +190,13 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
     return CliRunner()
 
 
-def test_the_command_only_tells_unless_told_otherwise(typed: CliRunner, database: Database) -> None:
+def test_the_command_is_a_dry_run_unless_confirmed(typed: CliRunner, database: Database) -> None:
     for days in (1, 31, 100):
         an_old_run(database, f"{days} days", days)
     for arguments in ([], ["--dry-run"]):
-        told = typed.invoke(app, ["prune", *arguments])
-        assert told.exit_code == 0 and told.stdout.startswith("would delete 2 recordings (")
-        assert "more than 30 days ago" in told.stdout and told.stdout.endswith("--yes does it\n")
+        dry_run = typed.invoke(app, ["prune", *arguments])
+        assert dry_run.exit_code == 0 and dry_run.stdout.startswith("would delete 2 recordings (")
+        assert "more than 30 days ago" in dry_run.stdout and dry_run.stdout.endswith("--yes does it\n")
     assert len(observed_runs(database)) == 3
     assert typed.invoke(app, ["prune", "--telemetry-days", "99", "--yes"]).stdout.startswith(
         "deleted 1 recording ("

@@ -13,6 +13,7 @@ from interchange.foreign_runs import machine_called
 from interchange.runs import Imported, ImportedRun
 from records.outcomes import Outcome
 from support.builders.run_records import MLP, a_run, an_outcome, measurements_for
+from support.servers.databases import on_both
 from workflows.database_upkeep import check
 from workflows.transfer.import_runs import Amount, ImportSummary, keep, machine_of
 
@@ -28,6 +29,7 @@ def an_end(status: str = "ok", **metrics: float) -> Outcome:
     return an_outcome(status=status, metrics=metrics, blocks=())
 
 
+@on_both
 def test_an_outcome_gains_the_metrics_that_it_has_not(database: Database, tmp_path: Path) -> None:
     kept(database, an_end(latency=2.0))
     arrived = kept(database, an_end(latency=2.0, throughput=50.0, rss_peak=9.0))
@@ -68,7 +70,7 @@ def numbers(database: Database) -> list[tuple[float, int]]:
         ([1.0, 2.5, 3.0], [1.0, 2.0, 3.0, 4.0, 5.0]),
     ],
 )
-def test_more_processes_count_only_where_the_first_are_told_alike(
+def test_more_processes_count_only_where_the_first_are_reported_alike(
     database: Database, first: list[float], second: list[float]
 ) -> None:
     kept(database, *processes(*first))
@@ -103,7 +105,7 @@ def test_a_piece_that_tells_only_numbers_is_held_against_the_processes_as_well(s
     assert numbers(sqlite) == [(4.9, 1)]
 
 
-def test_a_number_is_not_stored_beside_a_process_that_says_another(sqlite: Database) -> None:
+def test_a_number_is_not_stored_with_a_process_that_says_another(sqlite: Database) -> None:
     # As after an import that was killed before it came to the numbers.
     run = a_run(RUN, planned=1)
     store.save_run(sqlite, run)

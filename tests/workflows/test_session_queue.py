@@ -1,4 +1,4 @@
-"""Which session comes next: pairs of one case lie apart in time, and end when they tell nothing new."""
+"""Which session comes next: pairs of a case lie apart in time, and end when the verdict is fixed."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -62,7 +62,7 @@ def test_a_budget_for_few_brings_the_first_cases_to_a_verdict_instead_of_all_of_
     assert seen == [(A, 0), (B, 0), (A, 1), (B, 1), (A, 2)]
 
 
-def test_a_pair_that_told_nothing_does_not_count_towards_a_verdict():
+def test_a_pair_without_a_result_does_not_count_towards_a_verdict():
     pairs = queue(4, A, B, first_look=1)
     lost = pairs.next(lambda sessions: len(sessions) <= 1)
     assert lost is not None and lost.contenders[0].case == A
@@ -94,7 +94,7 @@ def test_what_is_unsupported_once_stays_so():
 
 
 @pytest.mark.parametrize("status", ["crashed", "unsupported"])
-def test_a_case_of_which_one_side_has_told_nothing_goes_on(status: str):
+def test_a_case_with_no_result_on_one_side_goes_on(status: str):
     ends = iter(["lost", status, status, "contended", "ok", status, "never"])
     pairs = queue(5, A)
     # Sides take turns at starting: the old one is lost, contended, and then works.
@@ -165,7 +165,7 @@ def measured(pairs: int, *, colds: int = 1, warm: float = 1.4, **others: float) 
     return found
 
 
-def asked(comparison: Comparison, pairs: range, **given: float) -> list[int]:
+def measured_pairs(comparison: Comparison, pairs: range, **given: float) -> list[int]:
     """After how many of these numbers of pairs more are asked for."""
     enough = enough_pairs(comparison, 1)
     return [many for many in pairs if not enough(measured(many, **given))]
@@ -193,26 +193,26 @@ def test_an_upgrade_measures_until_a_call_stands_at_the_rate_of_its_policy(rate:
 def test_what_has_a_table_has_its_first_look_unless_no_further_pair_knows_it():
     comparison = Comparison("old", "new", Plan(), Policy())
     # The first pair compiles: seven pairs have six that find the cache filled.
-    assert asked(comparison, range(5, 10), warm=1.1) == [5, 6]
-    assert asked(comparison, range(5, 10), colds=0) == [5]
-    # By the word of an exact metric nobody asked for more than it takes.
+    assert measured_pairs(comparison, range(5, 10), warm=1.1) == [5, 6]
+    assert measured_pairs(comparison, range(5, 10), colds=0) == [5]
+    # An exact metric needs no more pairs than its verdict.
     exact = Comparison("old", "new", Plan(), Policy(metric="rss_peak_steady", worst={}))
-    assert asked(exact, range(1, 6), rss_peak_steady=1.5) == [1]
+    assert measured_pairs(exact, range(1, 6), rss_peak_steady=1.5) == [1]
 
 
 def test_what_an_upgrade_is_also_for_goes_on_until_it_is_judged():
     comparison = Comparison("old", "new", Plan(), Policy(), also=("compile_warm", "compile_cold"))
-    assert asked(comparison, range(5, 16), warm=1.1) == list(range(5, 13))
-    assert asked(comparison, range(5, 16), warm=2.0) == [5, 6]
+    assert measured_pairs(comparison, range(5, 16), warm=1.1) == list(range(5, 13))
+    assert measured_pairs(comparison, range(5, 16), warm=2.0) == [5, 6]
 
 
 @pytest.mark.parametrize(("limit", "until"), [(0.1, 12), (0.5, 6)])
 def test_what_has_a_limit_goes_on_until_it_is_on_one_side_of_it(limit: float, until: int):
     comparison = Comparison("old", "new", Plan(), Policy(worst={"compile_warm": limit, "compile_cold": 0.1}))
-    assert asked(comparison, range(5, 16), warm=1.1) == list(range(5, until + 1))
+    assert measured_pairs(comparison, range(5, 16), warm=1.1) == list(range(5, until + 1))
 
 
-def test_in_order_keeps_a_workloads_cases_together():
+def test_in_order_keeps_a_workloads_cases_adjacent():
     todo = [Planned(case, "e", n) for n in range(2) for case in (A, B)]
     sessions = InOrder(todo, Timing())
     ids = []

@@ -11,19 +11,19 @@ from db.connection.engine import open_database
 from db.runs import queries
 from support.builders.journals import write_journal
 from workflows.app_context import AppContext
-from workflows.ingest import store_beside_looking, store_pending
+from workflows.ingest import store_pending, store_then_read
 
 
 def looks(folder: Path, **variables: str) -> set[str]:
     """Look as `pyrometer dashboard` does; answers the runs that the database holds then."""
     settings = load_settings(cwd=folder, environ=variables)
-    here = AppContext(settings, resolve_places(settings, reading=True), TerminalReporter(), "")
-    store_beside_looking(here)
-    with here.open_database() as database:
+    app_context = AppContext(settings, resolve_places(settings, reading=True), TerminalReporter(), "")
+    store_then_read(app_context)
+    with app_context.open_database() as database:
         return set(queries.run_ids(database))
 
 
-def test_a_database_beside_the_folder_is_only_looked_at(
+def test_a_database_outside_the_folder_is_only_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mark = write_journal(tmp_path / ".pyrometer", "run-1").with_name("stored")

@@ -33,9 +33,10 @@ from support.builders.upgrade_journals import (
     store_upgrades,
     write_upgrade,
 )
+from support.servers.databases import on_both
 from support.site import COMMAND
 from workflows.ingest import ingest
-from workflows.load_run import judge_told, retell
+from workflows.load_run import judge_loaded, load_run
 from workflows.run_header import Header
 from workflows.transfer import export_runs, import_runs
 
@@ -55,9 +56,9 @@ STORIES = {
 
 def from_journal(data_dir: Path) -> JudgedUpgrade:
     """The verdict as `pyrometer report` makes it where the journal lies."""
-    told = retell(data_dir, RUN, lambda: open_database("sqlite://"))
-    assert told.header is not None
-    found = judge_told(told)
+    loaded = load_run(data_dir, RUN, lambda: open_database("sqlite://"))
+    assert loaded.header is not None
+    found = judge_loaded(loaded)
     assert found is not None
     return found
 
@@ -72,12 +73,13 @@ def from_database(database: Database) -> JudgedUpgrade:
 
 
 def as_json(found: JudgedUpgrade) -> dict[str, Any]:
-    """The report, but for its end, which a journal that is told of later does not tell."""
+    """The report, but for its end, which a journal that is imported later does not have."""
     body = upgrade_json(found.subject, found.results, found.upgrade)
     del body["run"]["ended_at"]
     return body
 
 
+@on_both
 @pytest.mark.parametrize("name", STORIES)
 def test_the_database_judges_as_the_journal_does(name: str, tmp_path: Path, database: Database) -> None:
     path = write_upgrade(tmp_path / "data", STORIES[name])
@@ -102,10 +104,12 @@ def test_a_journey_by_file_changes_no_verdict(tmp_path: Path, sqlite: Database) 
     with open_database(f"sqlite:///{tmp_path}/elsewhere.db") as elsewhere:
         import_runs.import_path(file, None, elsewhere, lambda _: None)
         assert from_database(elsewhere) == from_database(sqlite)
-        # And `pyrometer report` tells it there, where no journal lies.
-        told = retell(tmp_path / "nothing", RUN, lambda: open_database(f"sqlite:///{tmp_path}/elsewhere.db"))
-        found = judge_told(told)
-        assert told.header is None and found is not None
+        # And `pyrometer report` prints it there, where no journal lies.
+        loaded = load_run(
+            tmp_path / "nothing", RUN, lambda: open_database(f"sqlite:///{tmp_path}/elsewhere.db")
+        )
+        found = judge_loaded(loaded)
+        assert loaded.header is None and found is not None
         assert as_json(found) == as_json(from_journal(tmp_path / "data"))
 
 
@@ -120,9 +124,9 @@ def test_the_command_tells_it_where_no_journal_lies(tmp_path: Path) -> None:
         text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    told = json.loads(done.stdout)
-    assert told.pop("event") == "verdict" and told["run"].pop("ended_at").startswith("2026-11-21T15:46")
-    assert told == as_json(from_journal(tmp_path / "data"))
+    body = json.loads(done.stdout)
+    assert body.pop("event") == "verdict" and body["run"].pop("ended_at").startswith("2026-11-21T15:46")
+    assert body == as_json(from_journal(tmp_path / "data"))
 
 
 def test_what_it_came_to_is_stored_where_a_list_finds_it(tmp_path: Path, sqlite: Database) -> None:
@@ -174,6 +178,6 @@ def test_a_comparison_from_another_time_is_stored_and_refused_in_a_sentence(
     ingest(tmp_path / "data" / "runs" / RUN / journal.FILE, sqlite)
     (listed,) = upgrade_runs(sqlite)
     assert DECIDED not in listed.facts
-    told = retell(tmp_path / "data", RUN, lambda: open_database("sqlite://"))
+    loaded = load_run(tmp_path / "data", RUN, lambda: open_database("sqlite://"))
     with pytest.raises(JournalError, match=f"run {RUN} holds a comparison that this Pyrometer does not"):
-        judge_told(told)
+        judge_loaded(loaded)

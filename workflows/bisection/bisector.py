@@ -33,9 +33,9 @@ from ..errors import CannotResume, NothingToMeasure, UsageError
 from ..load_run import judge_run
 from ..measure import RunResult, new_run_id
 from ..planning.plan_run import (
-    Asked,
     Chosen,
     Prepared,
+    ProbedMachine,
     RunPlan,
     ask,
     check_alike,
@@ -119,7 +119,7 @@ def _end(settings: Settings, spec: str) -> _End:
     one = None if spec in declared(settings) else wanted(settings, spec)
     if one is None or one.recipe is None or one.recipe != _as_those_between(settings, one.recipe.torch):
         raise UsageError(
-            f"{spec} is no version that the package index could have others beside: {_LIST_THEM}"
+            f"{spec} is no version that the package index could have neighbours of: {_LIST_THEM}"
         )
     torch = one.recipe.torch
     text = f"0.dev{torch.split()[1].replace('-', '')}" if torch.startswith(NIGHTLY) else torch
@@ -150,7 +150,7 @@ def between(good: Version, bad: Version, versions: list[str]) -> list[str]:
 
 
 def _age(version: Version) -> tuple[date, Version]:
-    """Where a version stands: a nightly by its day alone, a build where its release does."""
+    """The position of a version: a nightly's by its day alone, a build's as its release."""
     day = date_of(version)
     return (day, Version("0")) if day else (date.min, Version(version.public))
 
@@ -163,7 +163,7 @@ _AT_MOST = 3
 
 @dataclass(frozen=True, slots=True)
 class BisectRequest:
-    """What was asked for. `good` and `bad` are specs as in an upgrade, `candidates` such, with commas."""
+    """The arguments of a bisection: `good` and `bad` are specs, `candidates` are specs with commas."""
 
     good: str = ""
     bad: str = ""
@@ -180,7 +180,7 @@ class BisectRequest:
 
 
 def begin(app: AppContext, request: BisectRequest) -> Bisection:
-    """The bisection that was asked for, with nothing measured yet; it may ask the package index."""
+    """The requested bisection, with nothing measured yet; it may query the package index."""
     settings = app.settings
     policy = following(choose_policy(settings, request.policy), request.metric)
     plan = pairs_plan(request.pairs, MOST_PAIRS // LARGER)
@@ -212,7 +212,7 @@ def _cold_pairs(policy: Policy, plan: Plan) -> int | None:
 
 
 def _options(request: BisectRequest, cold: int | None) -> tuple[str, ...]:
-    """What an upgrade needs beside environments, case and pairs to measure the same."""
+    """The options an upgrade needs to measure the same, without environments, case and pairs."""
     named = {
         "--suite": request.suite,
         "--preset": request.preset,
@@ -235,10 +235,10 @@ class BisectionReporter(Protocol):
     """Receives the steps of a bisection."""
 
     def began(self, bisection: Bisection) -> None:
-        """It begins, or goes on with the steps that it has."""
+        """It begins, or is resumed with the steps that it has."""
         ...
 
-    def asks(self, bisection: Bisection, asked: Question) -> None:
+    def asks(self, bisection: Bisection, question: Question) -> None:
         """Two candidates are compared next."""
         ...
 
@@ -278,7 +278,7 @@ class Bisector:
         return bool(self.bisection.steps or self.bisection.current)
 
     def to_its_end(self) -> BisectionEnd | None:
-        """Compare until the walk ends; None where somebody interrupted it.
+        """Compare until the walk ends; None where it was interrupted.
 
         Raises UsageError, RunnerError or JobError for what only people can mend.
         """
@@ -287,13 +287,13 @@ class Bisector:
             self._forgive()
             self._reporter.began(self.bisection)
         while True:
-            asked = walk(len(self.bisection.candidates), self.bisection.answers)
+            question = walk(len(self.bisection.candidates), self.bisection.answers)
             if self.bisection.current:
                 step = self._left_over(self.bisection.current)
-            elif isinstance(asked, BisectionEnd):
-                return asked
+            elif isinstance(question, BisectionEnd):
+                return question
             else:
-                step = None if self._interrupts.requested() else self._compared(asked)
+                step = None if self._interrupts.requested() else self._compared(question)
             if step is None:
                 return None
             self._keep(replace(self.bisection, steps=(*self.bisection.steps, step), current=None))
@@ -310,7 +310,7 @@ class Bisector:
             )
 
     def _forgive(self) -> None:
-        """Try those again that could not be had, where the walk has ended for want of them."""
+        """Try unavailable environments again, where the walk ended because of them."""
         end = walk(len(self.bisection.candidates), self.bisection.answers)
         if isinstance(end, BisectionEnd):
             kept = [step for step in self.bisection.steps if step.run or step.new not in end.between]
@@ -331,29 +331,29 @@ class Bisector:
         with alone(self._app.reporter):
             return self._measured(current.question, prepare_again(self._app, folder))
 
-    def _compared(self, asked: Question) -> Step | None:
+    def _compared(self, question: Question) -> Step | None:
         if self.begun:
-            self._reporter.asks(self.bisection, asked)
+            self._reporter.asks(self.bisection, question)
         with alone(self._app.reporter):
             try:
-                both = self._environments(asked)
+                both = self._environments(question)
             except _Skipped as reason:
-                return Step(asked.old, asked.new, "skip", str(reason))
-            prepared = self._prepared(asked, both)
+                return Step(question.old, question.new, "skip", str(reason))
+            prepared = self._prepared(question, both)
             if not self.begun:
                 # Not before it is known that the ends are there, and which case is meant.
                 self._reporter.began(self.bisection)
-                self._reporter.asks(self.bisection, asked)
-            self._keep(replace(self.bisection, current=Current(asked, prepared.header.run)))
-            return self._measured(asked, prepared)
+                self._reporter.asks(self.bisection, question)
+            self._keep(replace(self.bisection, current=Current(question, prepared.header.run)))
+            return self._measured(question, prepared)
 
-    def _environments(self, asked: Question) -> Asked:
+    def _environments(self, question: Question) -> ProbedMachine:
         """Both sides, built and described; raises _Skipped where the new one is to blame that they cannot be.
 
         An end, and one that was measured before, is not skipped: people must mend it.
         """
-        old, new = (self.bisection.candidates[at] for at in (asked.old, asked.new))
-        may_skip = asked.old == 0 and asked.new < len(self.bisection.candidates) - 1
+        old, new = (self.bisection.candidates[at] for at in (question.old, question.new))
+        may_skip = question.old == 0 and question.new < len(self.bisection.candidates) - 1
         make_ready(self._app, [old])
         try:
             ready = make_ready(self._app, [old, new])
@@ -370,14 +370,14 @@ class Bisector:
             if may_skip:
                 raise _Skipped(str(error)) from error
             raise
-        for at, one in zip((asked.old, asked.new), both.environments, strict=True):
+        for at, one in zip((question.old, question.new), both.environments, strict=True):
             self.bisection = self.bisection.met(at, one.fingerprint)
         return distinguished(self._app, both)
 
     def _described(self, one: ReadyEnvironment) -> MeasuredEnvironment:
         return environments.describe(one.name, one.python, self._chosen.harness, self._chosen.preset)
 
-    def _prepared(self, asked: Question, both: Asked) -> Prepared:
+    def _prepared(self, question: Question, both: ProbedMachine) -> Prepared:
         one = self.bisection
         old, new = both.environments
         if not one.steps:
@@ -386,9 +386,9 @@ class Bisector:
                 raise _several(one.case, found)
             one = self.bisection = replace(one, case=found[0])
         plan = one.rule.plan
-        if asked.again:
+        if question.again:
             plan = replace(plan, largest=plan.largest * LARGER)
-        names = (one.candidates[asked.old], one.candidates[asked.new])
+        names = (one.candidates[question.old], one.candidates[question.new])
         options = (*one.options, "--pairs", str(plan.largest))
         rule = replace(one.rule, plan=plan, asked=names, options=options)
         comparison = replace(rule, old=old.fingerprint, new=new.fingerprint)
@@ -400,18 +400,18 @@ class Bisector:
             RunPlan(planned, one.timing, NO_BUDGET_SECONDS, one.device, comparison, RunKind.BISECTION),
         )
 
-    def _measured(self, asked: Question, prepared: Prepared) -> Step | None:
+    def _measured(self, question: Question, prepared: Prepared) -> Step | None:
         result = measured(self._app, prepared, self._interrupts, self._reporter.compared)
-        return None if result.state == "interrupted" else self._step(asked, prepared.header, result)
+        return None if result.state == "interrupted" else self._step(question, prepared.header, result)
 
-    def _step(self, asked: Question, header: Header, result: RunResult) -> Step:
+    def _step(self, question: Question, header: Header, result: RunResult) -> Step:
         judged = judge_run(header, result)
         (found,) = judged.results
         metric = judged.subject.policy.metric
         body = upgrade_json(judged.subject, judged.results, judged.upgrade)
         return Step(
-            asked.old,
-            asked.new,
+            question.old,
+            question.new,
             answer(found, metric),
             case_result(found, metric),
             header.run,

@@ -40,14 +40,14 @@ from .resolve_environment import ReadyEnvironment
 
 #: Noted where telemetry cannot know which of NVML's devices are measured.
 _UNKNOWN_GPUS = (
-    "the measured PyTorch tells no UUIDs of its devices, as old ones do not: GPUs are not watched, neither "
+    "the measured PyTorch reports no UUIDs of its devices, as old ones do not: GPUs are not watched, neither "
     "for others on them nor for power, clocks and utilisation"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What was asked for and exists, as far as that is known without asking the environment."""
+    """The valid choices of the user, as far as they are known without running the environment."""
 
     preset: MachinePreset
     suite: Suite
@@ -66,8 +66,8 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The environments of a run as they describe themselves, and what NVML told meanwhile, for the header."""
+class ProbedMachine:
+    """The environments of a run as they describe themselves, and what NVML reports, for the header."""
 
     environments: tuple[MeasuredEnvironment, ...]
     telemetry: Mapping[str, Any]
@@ -85,19 +85,19 @@ class RunPlan:
     kind: RunKind = RunKind.RUN
 
 
-def ask(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> Asked:
+def ask(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> ProbedMachine:
     """Have every environment describe itself; raises BrokenEnvironment, NothingToMeasure for broken cases."""
     # A sick driver takes as long to be asked as torch to be imported, or longer.
-    with ThreadPoolExecutor(1) as beside:
-        asked = beside.submit(probe.examine)
+    with ThreadPoolExecutor(1) as executor:
+        probing = executor.submit(probe.examine)
         described = _described(chosen, ready)
     for module, reason in described[0].broken_cases.items():
         raise NothingToMeasure(f"{module}.py cannot be loaded: {reason}")
-    return Asked(described, telemetry_body(asked.result(), host_capabilities()))
+    return ProbedMachine(described, telemetry_body(probing.result(), host_capabilities()))
 
 
 def _described(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> tuple[MeasuredEnvironment, ...]:
-    """Each environment as it describes itself; of one that is compared with itself, asked once."""
+    """Each environment as it describes itself; one that is compared with itself is run once."""
     known: dict[Path, MeasuredEnvironment] = {}
     for one in ready:
         if one.python not in known:
@@ -117,7 +117,7 @@ def timing_of(suite: Suite, deadline: float | None, settings: Settings) -> Timin
 def prepare(
     app: AppContext,
     chosen: Chosen,
-    asked: Asked,
+    probed: ProbedMachine,
     plan: RunPlan,
     run: str | None = None,
     nodes: tuple[Node, ...] = (),
@@ -132,7 +132,7 @@ def prepare(
     begun = app.runs / run / journal.FILE if run is not None else None
     if begun is not None and begun.exists() and begun.stat().st_size:
         raise UsageError(f"run {run} began already: go on with it by --resume {run}")
-    preset, harness, described = chosen.preset, chosen.harness, asked.environments
+    preset, harness, described = chosen.preset, chosen.harness, probed.environments
     check_alike(described, plan.device)
     gpus = gpus_in_use(described[0], plan.device)
     if plan.device == "cuda" and not gpus:
@@ -161,7 +161,7 @@ def prepare(
         notes=app.places.notes + preset.notes + machine.limits(described[0].gpus),
         version=version("pyrometer"),
         canary=None if traced else canary_runner.canary_of(preset).environment(),
-        telemetry=asked.telemetry,
+        telemetry=probed.telemetry,
         comparison=plan.comparison.to_body() if plan.comparison else None,
         kind=RunKind.TRACE if traced else plan.kind,
     )
@@ -201,7 +201,7 @@ def machine_of(local: MachineFacts, others: NodeMachines) -> dict[str, Any]:
 def gpus_in_use(environment: MeasuredEnvironment, device: str) -> list[Mapping[str, Any]]:
     """The GPUs that a run on `device` (`auto`, `cpu` or a CUDA device) is compared by.
 
-    A run on the CPU is compared with others on such a CPU: were the GPUs beside it part of its hardware, its
+    A run on the CPU is compared with others on such a CPU: were the idle GPUs part of its hardware, its
     numbers would join the series of those that were measured on them.
     """
     return [] if device == "cpu" else environment.gpus
@@ -210,9 +210,9 @@ def gpus_in_use(environment: MeasuredEnvironment, device: str) -> list[Mapping[s
 def check_alike(described: Sequence[MeasuredEnvironment], device: str) -> None:
     """Raise UsageError where environments that are compared on `device` see other GPUs.
 
-    A build without CUDA, or one that is too new for the driver, sees none: beside another one, either both
-    would be measured on the CPU, or this one on a device that it does not have. By name, in order: what else
-    could tell devices apart, an old PyTorch does not say.
+    A build without CUDA, or one that is too new for the driver, sees none: compared with another one, either
+    both would be measured on the CPU, or this one on a device that it does not have. By name, in order: what
+    else could distinguish devices, an old PyTorch does not say.
     """
     first = described[0]
     for other in described[1:]:
@@ -255,7 +255,7 @@ def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
 
 
 def _stored_timing(timing: Timing) -> dict[str, Any]:
-    """As the journal keeps it: what is said of pairs stands where pairs are measured, and nowhere else."""
+    """As the journal keeps it: fields about pairs are stored for runs of pairs only."""
     body = asdict(timing)
     if not timing.pair_error:
         del body["pair_error"]
@@ -263,7 +263,7 @@ def _stored_timing(timing: Timing) -> dict[str, Any]:
 
 
 def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -> Prepared:
-    """A run that goes on where it stopped; raises CannotResume where that would be another run.
+    """Resume a run where it stopped; raises CannotResume where that would be another run.
 
     `nodes` are those that a run over several machines has now.
     """
@@ -334,7 +334,7 @@ def _latest(runs: Path, known: Sequence[str]) -> Path:
         try:
             header = Header.from_body(journal.read_header(runs / name / journal.FILE))
         except JournalError:
-            # Whose it is nobody knows: whoever reads all of it says what is wrong with it.
+            # Its run is unknown: the code that reads all of it reports what is wrong with it.
             return runs / name
         if not _is_elsewhere(header, facts):
             return runs / name
@@ -342,5 +342,5 @@ def _latest(runs: Path, known: Sequence[str]) -> Path:
 
 
 def _is_elsewhere(header: Header, local: MachineFacts) -> bool:
-    """Whether another machine began the run: what both measured would stand under one name."""
+    """Whether another machine began the run: results of both would be stored under one name."""
     return header.machine["fingerprint"] != local.fingerprint

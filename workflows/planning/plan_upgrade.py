@@ -24,7 +24,7 @@ from runner.worker.case_key import CaseKey
 from ..app_context import AppContext
 from ..errors import NothingToMeasure, UsageError
 from ..session_queue import again, pairs_planned
-from .plan_run import Asked, Chosen, Prepared, RunPlan, ask, prepare, timing_of
+from .plan_run import Chosen, Prepared, ProbedMachine, RunPlan, ask, prepare, timing_of
 from .resolve_environment import make_ready
 from .select_cases import CHOSEN, choose_cases, refuse_too_many, spelled
 
@@ -34,7 +34,7 @@ NO_BUDGET_SECONDS = 7 * 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRequest:
-    """What was asked for. `old` and `new` are names, versions, wheels or interpreters."""
+    """The arguments of an upgrade. `old` and `new` are names, versions, wheels or interpreters."""
 
     old: str = ""
     new: str = ""
@@ -75,8 +75,8 @@ def prepare_upgrade(
     Hold the machine meanwhile. Raises UsageError, RunnerError or JobError.
     """
     ready = make_ready(app, [request.old, request.new])
-    asked = distinguished(app, ask(chosen, ready))
-    old, new = asked.environments
+    probed = distinguished(app, ask(chosen, ready))
+    old, new = probed.environments
     suite = chosen.suite
     cases = choose_cases(suite, [spelled(pattern) for pattern in request.cases], old, app.settings)
     if not cases:
@@ -91,17 +91,17 @@ def prepare_upgrade(
         plan = _affordable(app, plan, request.budget, cases, timing, 1 if exact else FEWEST)
     refuse_too_many(len(cases), 2 * plan.largest)
     sides = (old.fingerprint, new.fingerprint)
-    asked_as, options = (ready[0].asked, ready[1].asked), _options(request, plan, suite)
-    comparison = Comparison(*sides, plan, policy, asked_as, options, request.also)
+    specs, options = (ready[0].asked, ready[1].asked), _options(request, plan, suite)
+    comparison = Comparison(*sides, plan, policy, specs, options, request.also)
     planned = pairs_planned(comparison, cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
     kind = RunKind.CONFIRMATION if request.confirms else RunKind.UPGRADE
-    asked_for = RunPlan(planned, timing, budget, device, comparison, kind)
-    return prepare(app, chosen, asked, asked_for, request.run_id)
+    run_plan = RunPlan(planned, timing, budget, device, comparison, kind)
+    return prepare(app, chosen, probed, run_plan, request.run_id)
 
 
 def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ...]:
-    """What a command needs beside the two environments and a case to measure and judge the same."""
+    """The options a command needs to measure and judge the same, without the two environments and a case."""
     given = {"--preset": request.preset, "--policy": request.policy, "--device": request.device}
     given["--suite"] = suite.name if suite.name != CHOSEN else None
     given["--deadline"] = f"{request.deadline:g}" if request.deadline else None
@@ -112,18 +112,18 @@ def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ..
     return (*named, *files, "--pairs", str(plan.largest))
 
 
-def distinguished(app: AppContext, asked: Asked) -> Asked:
+def distinguished(app: AppContext, probed: ProbedMachine) -> ProbedMachine:
     """Both environments, distinguishable also where they are one."""
-    old, new = asked.environments
+    old, new = probed.environments
     if old.fingerprint != new.fingerprint:
-        return asked
+        return probed
     if old.python == new.python:
         app.reporter.note(
             "both are the same environment: whatever differs comes from the method or the machine"
         )
     else:
         app.reporter.note("both say they are the same: whatever differs is nothing that a fingerprint knows")
-    return replace(asked, environments=(old, _again(new)))
+    return replace(probed, environments=(old, _again(new)))
 
 
 def _again(environment: MeasuredEnvironment) -> MeasuredEnvironment:

@@ -44,7 +44,7 @@ class ReadyEnvironment:
 
 
 def store_of(app: AppContext) -> Store:
-    """Where built environments lie."""
+    """The store of built environments."""
     return Store(app.places.data_dir / "environments")
 
 
@@ -84,9 +84,9 @@ def wanted(settings: Settings, text: str, defaults: Recipe | None = None) -> Wan
 def choose_environment(
     app: AppContext, name: str | None, python: Path | None = None, *, may_build: bool = True
 ) -> tuple[str, Path]:
-    """Name and interpreter of one environment, built if need be: who calls it must hold the machine.
+    """Name and interpreter of one environment, built if need be: the caller must hold the machine lock.
 
-    Raises UsageError for what means none, for a name beside an interpreter, and for what would have to be
+    Raises UsageError for what means none, for a name given with an interpreter, and for what would have to be
     built first where `may_build` is not.
     """
     refuse_two(name, python)
@@ -175,7 +175,7 @@ def built_alone(
 
 
 def describing(app: AppContext) -> Callable[[str, Path], MeasuredEnvironment]:
-    """Asks an interpreter who it is, under the configured preset."""
+    """A function that describes an interpreter, under the configured preset."""
     built, preset = harness.build(app.places.data_dir / "harness"), choose_preset(app.settings, None)
     return lambda name, python: environment_room.describe(name, python, built, preset)
 
@@ -190,11 +190,11 @@ def _distinct(meant: Sequence[Wanted]) -> list[Wanted]:
     """The same with different names for different things: two wheels, or two `.venv`, may be called alike."""
     alike = {one.name for one in meant for other in meant if one.name == other.name and one != other}
 
-    def told_apart(one: Wanted) -> Wanted:
+    def distinguished_spec(one: Wanted) -> Wanted:
         what = one.recipe.folder if one.recipe else str(one.python)
         return replace(one, name=f"{one.name}-{hashlib.sha256(what.encode()).hexdigest()[:4]}")
 
-    return [told_apart(one) if one.name in alike else one for one in meant]
+    return [distinguished_spec(one) if one.name in alike else one for one in meant]
 
 
 def _ready(text: str, one: Wanted, built: Mapping[str, Built], known: Collection[str]) -> ReadyEnvironment:

@@ -75,10 +75,10 @@ def suite_named(settings: Settings, name: str, above: tuple[str, ...] = ()) -> S
     try:
         return compose(name, table, known)
     except BadSuite as error:
-        raise UsageError(f"{_place(settings, name, error.path)}: {_told(error)}") from None
+        raise UsageError(f"{_place(settings, name, error.path)}: {_error_text(error)}") from None
 
 
-def _told(error: BadSuite) -> str:
+def _error_text(error: BadSuite) -> str:
     """What is wrong with a suite, and what was meant instead, as far as a word is like another."""
     if error.kind:
         return unknown(error.kind, error.word, error.valid)
@@ -99,7 +99,7 @@ def all_suites(settings: Settings, *, tolerant: bool = False) -> dict[str, Suite
 
 
 def _place(settings: Settings, name: str, path: TablePath) -> str:
-    """Where in the settings file a word stands, as people call it."""
+    """The place of a word in the settings file, for messages."""
     suite = f"suite {name}"
     if settings.file is None or name not in settings.suites:
         return suite
@@ -155,7 +155,7 @@ def refuse_too_many(cases: int, replicates: int) -> None:
 
 
 def refuse_long(patterns: Sequence[str], planned: Sequence[Planned], timing: Timing) -> None:
-    """Raise UsageError for cases chosen by patterns that take long without anybody having said so.
+    """Raise UsageError for cases chosen by patterns that take long, unless that was confirmed.
 
     Whole keys, and a file of cases without a pattern, name what is measured one by one.
     """

@@ -37,9 +37,9 @@ _UNREADABLE = (DamagedSamples, DamagedTelemetry, SchemaTooNew)
 
 @dataclass(slots=True)
 class Exported:
-    """How much has been written so far, of `runs_asked` runs."""
+    """How much has been written so far, of `total_runs` runs."""
 
-    runs_asked: int
+    total_runs: int
     runs: int = 0
     outcomes: int = 0
     measurements: int = 0
@@ -50,12 +50,12 @@ Progress = Callable[[Exported], None]
 Note = Callable[[str], None]
 
 
-def chosen(database: Database, asked: Sequence[str]) -> list[str]:
-    """The ids of the runs asked for, each once; `latest` is the one that started last. Raises NoSuchRun."""
+def chosen(database: Database, wanted: Sequence[str]) -> list[str]:
+    """The ids of the requested runs, each once; `latest` is the one that started last. Raises NoSuchRun."""
     latest = queries.latest_run_id(database)
     if latest is None:
         raise NoSuchRun("nothing was measured yet: `pyrometer run` does")
-    names = list(dict.fromkeys(latest if name == LATEST else name for name in asked))
+    names = list(dict.fromkeys(latest if name == LATEST else name for name in wanted))
     known = queries.run_ids(database)
     for name in names:
         if name not in known:

@@ -1,4 +1,4 @@
-"""From files of other machines and other tools to the database: as often as one likes, and once."""
+"""Import files of other machines and other tools into the database; importing one again changes nothing."""
 
 import shutil
 import tempfile
@@ -33,7 +33,7 @@ from .metric_definitions import Definitions
 #: Facts nested deeper than this are refused: they would exceed the recursion limit of a reader.
 _DEEPEST = 32
 _REST = "importing the file again stores the rest"
-#: Bytes of a file that tell a journal.
+#: The bytes of a file by which a journal is recognised.
 _SNIFFED = 64
 
 #: Called with how many runs of a file are stored.
@@ -44,7 +44,7 @@ Restate = Callable[[Imported, SourcePlace], Imported]
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """What came of one file: what it holds that can be used, what of it is new, what was set aside."""
+    """The result of one file: its usable runs, the new ones among them, and what was set aside."""
 
     format: str
     held: Amount
@@ -174,7 +174,7 @@ class _Keeping:
         self._defined = 0
 
     def taken(self, parts: Iterable[Imported]) -> Iterator[_Taken]:
-        """The runs, while what stands beside them is taken note of: it may be the next run's already."""
+        """The runs; notes of the reader are collected meanwhile, also those of the next run."""
         for part in parts:
             self.problems += part.set_aside
             self._definitions.add(part.metrics)
@@ -316,7 +316,7 @@ def submit(
     database: Database,
     named: Callable[[Sequence[Gpu]], Machine],
 ) -> tuple[tuple[str, ...], ImportSummary]:
-    """Store the JSON in `text`, which came from `place`; answers the runs' ids and what came of it.
+    """Store the JSON in `text`, which came from `place`; returns the runs' ids and the result.
 
     `written_at` is when what does not say so was measured; None: it has to say. `named` gives the machine
     (see `machine_of`). All or nothing: raises BadFile for the first mistake, and DatabaseError.
@@ -329,12 +329,12 @@ def submit(
 
 def machine_of(gpus: Sequence[Gpu], name: str | None = None, hardware: str | None = None) -> Machine:
     """This machine with these GPUs, as runs of ours describe it; or one of another name or other hardware."""
-    here = machine.describe(list(gpus))
+    facts = machine.describe(list(gpus))
     if hardware is not None:
-        return machine_called(name or here.name, hardware)
-    made = Hardware(here.hardware_fingerprint, here.hardware_label, here.hardware)
+        return machine_called(name or facts.name, hardware)
+    made = Hardware(facts.hardware_fingerprint, facts.hardware_label, facts.hardware)
     if name is None:
-        return Machine(here.fingerprint, here.name, made)
+        return Machine(facts.fingerprint, facts.name, made)
     return Machine(digest("machine", name, made.fingerprint), name, made)
 
 

@@ -12,7 +12,7 @@ from db.runs import queries, store
 from db.runs.queries import replicates_of_run
 from interchange.runs import ImportedRun
 from records.kinds import EnvironmentKind, RunSource
-from records.outcomes import Measurement, Outcome
+from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
 
 from ..ingest import measured
@@ -118,7 +118,7 @@ def merged(one: ImportedRun, database: Database, *, more: bool = False) -> Added
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What the database holds of a run, and of the cases that a piece tells of."""
+    """What the database holds of a run, and of the cases that a piece contains."""
 
     run: Run
     outcomes: Mapping[Key, Outcome]
@@ -163,7 +163,7 @@ def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database, more: b
 
 
 def _more_of_a_foreign_run(one: ImportedRun, stored: _Stored, database: Database, more: bool) -> Added:
-    """Another file, or the same one again, of a run that only files tell of."""
+    """Another file, or the same one again, of a run that comes from files only."""
     outcomes, added = stored.outcomes, stored.added(one)
     gained = _gaining(one, outcomes)
     otherwise: list[str] = []
@@ -238,7 +238,7 @@ def _values(outcomes: Iterable[Outcome]) -> Mapping[Name, list[float]]:
     """By measurement the numbers of the processes that went well."""
     values: dict[Name, list[float]] = defaultdict(list)
     for each in outcomes:
-        for metric, value in each.metrics.items() if each.status == "ok" else ():
+        for metric, value in each.metrics.items() if each.status == OutcomeStatus.OK else ():
             values[each.case, each.environment, metric].append(value)
     return values
 

@@ -1,4 +1,4 @@
-"""The queue of what schedules ask for, what detection found in it, and what was told of that."""
+"""The queue of what schedules ask for, what detection found, and the notices about it."""
 
 from typing import Any
 

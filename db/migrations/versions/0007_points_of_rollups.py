@@ -1,4 +1,4 @@
-"""The points of each rollup beside it: one more is counted in without a look at the others."""
+"""The number of points in each rollup, so that one more is added without reading the others."""
 
 import struct
 from collections.abc import Iterable

@@ -118,4 +118,4 @@ class Body:
         if there is None:
             return list(values)
         following = iter(values)
-        return [next(following) if here else None for here in there.tolist()]
+        return [next(following) if is_valid else None for is_valid in there.tolist()]

@@ -21,7 +21,7 @@ def prepare_cache(folder: Path, *, cold: bool = False) -> str:
     if not cold and (folder / ".filled").exists():
         return "warm"
     shutil.rmtree(folder, ignore_errors=True)
-    # Inductor's precompiled headers lie beside it (see worker/compiling.py) and are part of what is cold.
+    # Inductor's precompiled headers lie next to it (see worker/compiling.py) and are part of what is cold.
     shutil.rmtree(folder.parent / _HEADERS, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     return "cold"

@@ -38,9 +38,9 @@ class Topology:
 
 
 def read(allowed: Iterable[int], root: Path = _SYS) -> Topology:
-    """The topology of the `allowed` CPUs as the kernel tells it below `root`.
+    """The topology of the `allowed` CPUs as the kernel reports it below `root`.
 
-    A CPU of which it tells nothing is a core of its own on node 0.
+    A CPU without an entry is a core of its own on node 0.
     """
     cpus = tuple(sorted(allowed))
     siblings = {cpu: _siblings(cpu, root) for cpu in cpus}

@@ -30,7 +30,7 @@ _FOR_GOOD = (N.NVML_ERROR_NOT_SUPPORTED, N.NVML_ERROR_FUNCTION_NOT_FOUND, N.NVML
 _FETCH_SECONDS = 1.0
 #: A row this many times as long as the buffer's samples lie apart holds at least one of them whole.
 _ROW_SPACINGS = 2.1
-#: If sampling the hardware counters takes a larger share of a row, nobody knows when its mean begins.
+#: If sampling the hardware counters takes a larger share of a row, the start of its mean is unknown.
 _SLOWEST_SHARE = 0.2
 _MIB = 2**20
 _SM = "SM utilisation"
@@ -82,7 +82,7 @@ class GpuDevice:
             self._ask("ECC errors", N.nvmlDeviceGetTotalEccErrors, self._whole, 1, N.NVML_VOLATILE_ECC),
             self._ask("PCIe replays", N.nvmlDeviceGetPcieReplayCounter, self._whole),
             xids,
-            None if running is None else self._pids.told(running),
+            None if running is None else self._pids.visible(running),
         )
 
     def begin(self, hz: float, log: SampleLog) -> float:
@@ -114,7 +114,7 @@ class GpuDevice:
         self._started_ns = ended
         if time.monotonic() >= self._next_fetch:
             self.fetch(log)
-        self.tell(log)
+        self.log_notes(log)
 
     def fetch(self, log: SampleLog) -> None:
         """Take over what the driver has buffered since the last time."""
@@ -130,7 +130,7 @@ class GpuDevice:
             for span in spans:
                 log.sample(self.uuid, "gpu_busy", span.started_ns, span.ended_ns, span.value)
 
-    def tell(self, log: SampleLog) -> None:
+    def log_notes(self, log: SampleLog) -> None:
         """What is missing and why; the end of a device is all there is to say about it."""
         for what, reason in self._notes.items():
             if not self.lost:
@@ -173,7 +173,7 @@ class GpuDevice:
     def _deltas(self, seconds: float) -> dict[str, float | None]:
         """What counters say of the row: joules, and percent of the time in which the clock was held down.
 
-        Reasons overlap in time and nobody tells by how much: the one that held it longest is what is sure.
+        Reasons overlap in time by an unknown amount: only the one that held it longest is certain.
         """
         energy = self._ask("energy", N.nvmlDeviceGetTotalEnergyConsumption, self._handle)
         throttled = self._ask("throttle time", throttled_ns, self._whole)

@@ -1,7 +1,7 @@
 """NVML under one rule: a call answers a value, or `Absent` with the reason; nothing raises.
 
-NVML counts devices in PCI order and knows nothing of CUDA_VISIBLE_DEVICES, so devices are told apart by
-UUID. No setter is ever called. Every call may hang in a sick driver: whoever cannot afford that runs this
+NVML counts devices in PCI order and knows nothing of CUDA_VISIBLE_DEVICES, so devices are identified by
+UUID. No setter is ever called. Every call may hang in a broken driver: code that must not hang runs this
 module in a process of its own (see probe.py).
 """
 
@@ -143,7 +143,7 @@ def gpm_of(handle: Any, parent: Any = None) -> "Gpm | Absent":
 
 
 def busy_source(handle: Any) -> UtilisationSource:
-    """Where busy time comes from on a device whose hardware counters cannot be had."""
+    """Where busy time comes from on a device without hardware counters."""
     buffered = ask(N.nvmlDeviceGetSamples, handle, N.NVML_GPU_UTILIZATION_SAMPLES, 0)
     # An idle buffer is no missing one.
     if not isinstance(buffered, Absent) or buffered.code == N.NVML_ERROR_NOT_FOUND:
@@ -161,16 +161,16 @@ def memory(handle: Any) -> dict[str, float] | Absent:
 
 
 def throttled_ns(handle: Any) -> dict[str, int] | Absent:
-    """Nanoseconds each reason has held the clock down since the driver was loaded, as far as it is told."""
+    """Nanoseconds each reason has held the clock down since the driver was loaded, where reported."""
     values = ask(N.nvmlDeviceGetFieldValues, handle, list(THROTTLE_FIELDS.values()))
     if isinstance(values, Absent):
         return values
-    told = {
+    times = {
         reason: int(value.value.ullVal)
         for reason, value in zip(THROTTLE_FIELDS, values, strict=True)
         if value.nvmlReturn == N.NVML_SUCCESS
     }
-    return told or Absent(_REASONS[N.NVML_ERROR_NOT_SUPPORTED], N.NVML_ERROR_NOT_SUPPORTED)
+    return times or Absent(_REASONS[N.NVML_ERROR_NOT_SUPPORTED], N.NVML_ERROR_NOT_SUPPORTED)
 
 
 def processes(handle: Any) -> dict[int, int | None] | Absent:
@@ -218,8 +218,10 @@ class Gpm:
         self._first, self._last = self._last, self._first
         if isinstance(got, Absent):
             return got
-        told = {name: answer.metrics[slot] for slot, name in enumerate(GPM_METRICS)}
-        means = {name: float(each.value) for name, each in told.items() if each.nvmlReturn == N.NVML_SUCCESS}
+        values = {name: answer.metrics[slot] for slot, name in enumerate(GPM_METRICS)}
+        means = {
+            name: float(each.value) for name, each in values.items() if each.nvmlReturn == N.NVML_SUCCESS
+        }
         return {name: mean for name, mean in means.items() if math.isfinite(mean)}
 
     def close(self) -> None:

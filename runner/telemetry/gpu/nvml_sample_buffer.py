@@ -13,7 +13,7 @@ from typing import Any
 
 from .nvml import Absent, N, ask
 
-#: As long as the clocks' distance moves no more between two fetches, nobody has set the clock.
+#: As long as the clocks' distance moves no more between two fetches, the clock was not set.
 _STEP_NS = 1_000_000
 #: The member of NVML's union that holds a value, by the value's type.
 _MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
@@ -61,7 +61,7 @@ class DriverBuffer:
         return None
 
     def next(self) -> list[Span] | Absent | None:
-        """The samples since the last fetch; None if the clock was set meanwhile and nobody can place them."""
+        """The samples since the last fetch; None if the clock was set meanwhile and they cannot be placed."""
         before = _offset_ns()
         found = self._fetch(self._newest_us)
         offset = _offset_ns()
@@ -77,7 +77,7 @@ class DriverBuffer:
             ended = stamp * 1000 + offset
             if stamp in self._doubtful or ended > now:
                 continue
-            # What the first sample of all is a mean over, nobody knows.
+            # The first sample of all is a mean over an unknown time.
             if self._ended_ns is not None and ended > self._ended_ns:
                 spans.append(Span(self._ended_ns, ended, value))
             self._newest_us, self._ended_ns = stamp, ended

@@ -1,4 +1,4 @@
-"""Asking NVML what it can tell, in a process of its own: a sick driver may never answer.
+"""Ask NVML for its capabilities, in a process of its own: a broken driver may never answer.
 
 As a program (`python -m runner.telemetry.gpu.probe`) it asks and prints one line of JSON.
 """
@@ -30,7 +30,7 @@ PATIENCE_SECONDS = 20.0
 
 
 def examine(patience: float = PATIENCE_SECONDS) -> Probe:
-    """What NVML can tell on this machine; never raises, never takes much longer than `patience` seconds."""
+    """The capabilities of NVML on this machine; never raises, takes about `patience` seconds at most."""
     command = [sys.executable, "-m", "runner.telemetry.gpu.probe"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=patience)
@@ -46,7 +46,7 @@ def examine(patience: float = PATIENCE_SECONDS) -> Probe:
 
 
 def ask_all() -> Probe:
-    """What NVML can tell, asked in this process; may hang with the driver."""
+    """The capabilities of NVML, read in this process; may hang with the driver."""
     with library() as absent:
         if absent is not None:
             return Probe(absent=absent.reason)

@@ -1,4 +1,4 @@
-"""Whose the process ids are that a driver lists: it knows those of the host, a container has its own."""
+"""Process ids that a driver lists: they are those of the host, and a container has its own."""
 
 import os
 from collections.abc import Callable, Collection, Iterator
@@ -13,7 +13,7 @@ _COMPUTES = "/dev/nvidia-uvm"
 
 
 class Pids:
-    """What listed ids say here. `controller` is above all that is ours, `members` are measured just now."""
+    """Process ids as seen from here. `controller` is the root of our processes, `members` are measured."""
 
     def __init__(self, controller: int, members: Callable[[], frozenset[int]]) -> None:
         self._controller = controller
@@ -23,7 +23,7 @@ class Pids:
         """Whether it is one of the measured processes."""
         return pid in self._members()
 
-    def told(self, listed: Collection[int]) -> tuple[int, ...] | None:
+    def visible(self, listed: Collection[int]) -> tuple[int, ...] | None:
         """The ids in order; None where ours must be among them and is not: they are another namespace's."""
         if listed and not _in_the_first_namespace():
             ours = {self._controller, *(pid for pid, _ in descendants(self._controller))} - {os.getpid()}

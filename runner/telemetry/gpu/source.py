@@ -9,7 +9,7 @@ from .device import GpuDevice
 from .nvml import Absent, N, ask, gpus, mig_devices, text
 from .processes import Pids
 
-#: More events than this at once are a storm, of which the first tell enough.
+#: More events than this at once are a storm, of which the first are enough.
 _MOST_EVENTS = 64
 
 
@@ -20,7 +20,7 @@ class GpuSource:
         self._uuids = uuids
         self._pids = pids
         self._devices: list[GpuDevice] = []
-        #: By UUID as it was given: why there is nothing to tell of it.
+        #: By UUID as it was given: why there are no readings of it.
         self._missing: dict[str, str] = {}
         self._events: Any = None
 
@@ -63,7 +63,7 @@ class GpuSource:
         for device in self._devices:
             device.fetch(log)
         for device in self._devices:
-            device.tell(log)
+            device.log_notes(log)
 
     def _listen(self, boards: set[str], known: dict[str, tuple[Any, Any]]) -> None:
         """Have Xids of these GPUs kept for us; what does not offer that is silent."""

@@ -39,9 +39,9 @@ class _Process:
 class Tree:
     """The processes below `root`, itself left out: a supervisor, to which its orphans come back.
 
-    CPU time is that of the living, of the dead that nobody has collected yet, and of those that members or
+    CPU time is that of the living, of the dead that are not collected yet, and of those that members or
     the root collected, whose time is known in ticks. What threads waited dies with them, so it is added up
-    here from reading to reading: what a thread waits after the last reading of its life is not told.
+    here from reading to reading: what a thread waits after its last reading is not counted.
     """
 
     def __init__(self, root: int) -> None:
@@ -58,12 +58,12 @@ class Tree:
         root = processes.get(self._root)
         reaped = sum(processes[pid].reaped_ticks for pid in pids) + (root.reaped_ticks if root else 0)
         own = (_process_ns(pid, processes[pid].ticks) for pid in pids)
-        told = self._count(pids)
+        counted = self._count(pids)
         return TreeCounts(
             pids,
             sum(own) + reaped * _TICK_NS,
-            self._waited_ns if told else None,
-            self._slices if told else None,
+            self._waited_ns if counted else None,
+            self._slices if counted else None,
         )
 
     def _processes(self) -> Iterator[tuple[int, _Process]]:
@@ -81,7 +81,7 @@ class Tree:
                 yield pid, process
 
     def _count(self, pids: frozenset[int]) -> bool:
-        """Add what the threads of `pids` waited since the last time; answers whether the kernel tells."""
+        """Add what the threads of `pids` waited since the last time; whether the kernel reports it."""
         now = {(pid, thread): counts for pid in pids for thread, counts in _threads(pid)}
         for key, (waited, slices) in now.items():
             waited_then, slices_then = self._threads.get(key, (0, 0))
@@ -101,7 +101,7 @@ def cpu_ns(pid: int) -> int:
 
 
 def proportional_kib(pid: int) -> int | None:
-    """Resident memory in KiB, a page of several processes divided among them; None where it is not told."""
+    """Resident memory in KiB, a page of several processes divided among them; None where not reported."""
     for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1])
@@ -109,7 +109,7 @@ def proportional_kib(pid: int) -> int | None:
 
 
 def resident_kib(pid: int) -> int:
-    """Resident memory in KiB with all that is shared, which is cheap to tell; 0 for one that is gone."""
+    """Resident memory in KiB with all that is shared, which is cheap to read; 0 for one that is gone."""
     fields = _read(f"/proc/{pid}/statm").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") // 1024 if len(fields) > 1 else 0
 

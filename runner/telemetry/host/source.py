@@ -52,7 +52,8 @@ class HostSource:
 
     def __init__(self, cpus: Sequence[int], allowed: Sequence[int], controller: int) -> None:
         self._all = self._measured = tuple(sorted(cpus or allowed))
-        # A technique may use others than the measured ones; where none are named, those outside are nobody's.
+        # A technique may use others than the measured ones; where none are named, those outside belong to no
+        # case.
         self._counted = frozenset() if cpus else frozenset(allowed)
         self._controller = controller
         self._trees: dict[int, Tree] = {}
@@ -88,7 +89,7 @@ class HostSource:
         log.device(HOST, "CPU", "none")
         self._last = self._read(root)
         if self._last.tree.waited_ns is None:
-            log.note(HOST, "this kernel does not tell how long threads wait for a CPU")
+            log.note(HOST, "this kernel does not report how long threads wait for a CPU")
         if not _frequencies(self._measured):
             log.note(HOST, "the CPU's frequency is not readable")
         return 1 / hz
@@ -168,7 +169,7 @@ class HostSource:
     def _seldom(self, now: _Moment, log: SampleLog) -> dict[str, float | None]:
         started = time.monotonic()
         if self._next_seldom is None:
-            # The first row begins before the window does and is never kept: what it told would be lost.
+            # The first row begins before the window does and is never kept: its values would be lost.
             self._next_seldom = started
             return {}
         if started < self._next_seldom:

@@ -38,7 +38,7 @@ class Ranks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CommunicationCost:
-    """Metrics by the catalogue's names, and facts beside them."""
+    """Metrics by the catalogue's names, and facts."""
 
     metrics: dict[str, float]
     facts: dict[str, Any]

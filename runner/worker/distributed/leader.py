@@ -149,10 +149,10 @@ class RankGroup:
             known["items"] = sum(one["items"] for one in reports)
             known["flops"] = sum(one["flops"] for one in reports) if reports[0]["flops"] else None
         # CPU 3 of another machine is not ours.
-        here = [reports[number]["affinity"] for number in self._members.own]
+        own = [reports[number]["affinity"] for number in self._members.own]
         known["affinity"] = {
-            "allowed": sorted({text for one in here for text in one["allowed"]}),
-            "seen": sorted({cpu for one in here for cpu in one["seen"]}),
+            "allowed": sorted({text for one in own for text in one["allowed"]}),
+            "seen": sorted({cpu for one in own for cpu in one["seen"]}),
         }
         known["members"] = [self._facts_of(number, one) for number, one in enumerate(reports)]
         if notes := [one["ceiling_note"] for one in reports if "ceiling_note" in one]:
@@ -250,8 +250,8 @@ class RankGroup:
             self._members.order("halt")
         blocks = self._in_our_time(self._members.gather())
         if looked:
-            here = [blocks[number] for number in self._members.own]
-            within = all(one.started_ns <= looked <= one.started_ns + one.wall_ns for one in here)
+            own = [blocks[number] for number in self._members.own]
+            within = all(one.started_ns <= looked <= one.started_ns + one.wall_ns for one in own)
             self._facts["seen_within_block"] = within
         return blocks
 
@@ -308,7 +308,7 @@ class RankGroup:
 def merge_metrics(reports: Sequence[Mapping[str, float]], *, one_gpu: bool) -> dict[str, float]:
     """Metrics of all members merged into one set; `one_gpu`: the members share a GPU.
 
-    Of what not all could tell, the worst is that of those who did, a sum is none; the rest is the first's.
+    Where some members have no value, the worst is that of the others, a sum is none; the rest is the first's.
     """
     known = dict(reports[0])
     for name in dict.fromkeys(name for one in reports for name in one):

@@ -103,7 +103,7 @@ class Member:
     def _block(self, iterations: int, start_ns: int, on: bool) -> dict[str, Any]:
         """One block from `start_ns`; with `on` steps go on, untimed, until the leader calls a halt.
 
-        So the last to be done is timed beside the others and not alone.
+        So the last to finish is timed while the others run, and not alone.
         """
         self._placement.before()
         block = self._timed(self._built.prepared.step, iterations, start_ns)

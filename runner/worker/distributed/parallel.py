@@ -46,7 +46,7 @@ def refuse(key: CaseKey, device: str, nodes: int = 1) -> None:
     if parallel in BY_DDP and key.phase == "infer":
         raise Unsupported(f"parallel={parallel} shares gradients; inference has none: use axis instances")
     if parallel not in BY_DDP:
-        _refuse_beside_ddp(key, parallel)
+        _refuse_options_of_ddp(key, parallel)
     for axis in ("export", "graph"):
         if key.axis(axis) != "none":
             raise Unsupported(f"{axis}={key.axis(axis)} takes the model out of reach of parallel={parallel}")
@@ -56,7 +56,7 @@ def refuse(key: CaseKey, device: str, nodes: int = 1) -> None:
     _refuse_devices(key, device)
 
 
-def _refuse_beside_ddp(key: CaseKey, parallel: str) -> None:
+def _refuse_options_of_ddp(key: CaseKey, parallel: str) -> None:
     if out_of_place := [axis for axis, _ in key.technique if axis in _OF_DDP]:
         raise Unsupported(f"axis {out_of_place[0]} is an option of DDP: parallel={parallel} has none such")
     if key.axis("compile") != "none":

@@ -38,14 +38,14 @@ _REDUCES = 3
 class Rank(SingleProcess):
     """One rank; `rank` of `world` on `device`. It joins the process group as `barrier` describes.
 
-    Where a loss or an output is only on some ranks, `speaks` tells whether it is on this one.
+    Where a loss or an output is only on some ranks, `speaks` says whether it is on this one.
     """
 
     def __init__(
         self, key: CaseKey, device: str, seed: int, rank: int, world: int, store_port: int | None
     ) -> None:
         if key.axis("compile") != "none":
-            compiling.keep_headers_beside_the_cache()
+            compiling.keep_headers_next_to_the_cache()
         self._key = part_key(key)
         self._device = device
         self._seed = seed

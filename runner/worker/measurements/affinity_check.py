@@ -42,7 +42,7 @@ Snapshot = dict[int, Thread]
 
 
 def snapshot(tasks: Path = _SELF / "task") -> Snapshot:
-    """Every thread of this process by its id, as it stands."""
+    """The present state of every thread of this process, by its id."""
     threads: Snapshot = {}
     for folder in tasks.iterdir():
         try:
@@ -154,14 +154,14 @@ def check_start_conditions(key: CaseKey, threads: int) -> dict[str, Any]:
 
 def pages_local(numa_maps: str, nodes: set[int]) -> float | None:
     """Share of resident memory on `nodes` in the text of /proc/PID/numa_maps; None where it says nothing."""
-    here = everywhere = 0
+    local = total = 0
     for line in numa_maps.splitlines():
         size = re.search(r"kernelpagesize_kB=(\d+)", line)
         for node, pages in re.findall(r"\bN(\d+)=(\d+)", line):
             kib = int(pages) * (int(size[1]) if size else 4)
-            everywhere += kib
-            here += kib if int(node) in nodes else 0
-    return here / everywhere if everywhere else None
+            total += kib
+            local += kib if int(node) in nodes else 0
+    return local / total if total else None
 
 
 def parse_cpu_list(text: str) -> set[int]:

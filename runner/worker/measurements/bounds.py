@@ -48,7 +48,7 @@ def measure_matmul_peak(key: CaseKey, device: str, facts: dict[str, Any]) -> dic
         if count >= _TIMED and _agree(own):
             return {"ceiling_tflops": 2 * side**3 / min(own) / 1e3}
     facts["ceiling_note"] = (
-        f"no ceiling: of {count} products the two fastest do not agree, as beside others on the machine"
+        f"no ceiling: of {count} products the two fastest do not agree, as beside other programs"
     )
     return {}
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..prepared_case import Shapes
 
-#: The folder of the precompiled headers, beside the cache folders of one environment.
+#: The folder of the precompiled headers, next to the cache folders of one environment.
 HEADERS = "precompiled_headers"
 
 #: Compilations whose metrics Dynamo keeps.
@@ -47,6 +47,7 @@ class CompileReport:
     fallbacks: list[str] = field(default_factory=list[str])
     cudagraph_skips: int | None = None
     cudagraph_skip_reasons: list[str] = field(default_factory=list[str])
+    guards: int | None = None
     cache_hits: int | None = None
     cache_misses: int | None = None
 
@@ -75,11 +76,11 @@ class CompileReport:
         return ""
 
 
-def keep_headers_beside_the_cache() -> None:
-    """Have Inductor keep its precompiled C++ headers beside the cache folder of this process.
+def keep_headers_next_to_the_cache() -> None:
+    """Have Inductor keep its precompiled C++ headers next to the cache folder of this process.
 
     Its own place for them is shared by all processes of a user, so that a cold compile would be several
-    seconds cheaper once any other has run. Beside, not inside: they take 150 MB, and the cases of one run
+    seconds cheaper once any other has run. Next to it, not inside: they take 150 MB, and the cases of one run
     can share them, because a cold compile empties the folder first.
     """
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
@@ -101,7 +102,7 @@ def keep_all_compilations() -> None:
 
 
 def unavailable(error: BaseException) -> str:
-    """Why the error means that a compiler or kernel cannot be had here; empty for any other error."""
+    """Why the error means that a compiler or kernel is missing; empty for any other error."""
     text = str(error).strip().split("\n")[0]
     if isinstance(error, RuntimeError) and any(part in text for part in _NO_KERNEL):
         return text
@@ -155,6 +156,7 @@ def report() -> CompileReport:
         fallbacks=_texts(compilations or [], "fail_reason"),
         cudagraph_skips=None if skips is None else int(skips),
         cudagraph_skip_reasons=_texts(compilations or [], "cudagraph_skip_reason"),
+        guards=_guards(compilations),
         cache_hits=int(inductor.get("fxgraph_cache_hit", 0)),
         cache_misses=int(inductor.get("fxgraph_cache_miss", 0)),
     )
@@ -176,6 +178,11 @@ def _compilations() -> list[Any] | None:
         return list(get_compilation_metrics())
     except (ImportError, AttributeError, TypeError):
         return None
+
+
+def _guards(compilations: list[Any] | None) -> int | None:
+    counts = [getattr(one, "guard_count", None) for one in compilations or ()]
+    return sum(count for count in counts if count is not None) if any(counts) else None
 
 
 def _texts(compilations: list[Any], field: str) -> list[str]:

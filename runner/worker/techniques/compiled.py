@@ -123,7 +123,7 @@ def _require(backend: str, device: str) -> None:
 
 
 def _mark(prep: Preparation) -> None:
-    """Tell Dynamo beforehand which dimensions differ between the inputs of one step and another."""
+    """Mark for Dynamo which dimensions differ between the inputs of one step and another."""
     if prep.key.axis("compile") == "none":
         return
     several = False

@@ -261,7 +261,7 @@ def _aot_inductor(prep: Preparation, package: Path) -> Exported:
     program = _program(prep)
     compile_package = find("_inductor.aoti_compile_and_package")
     load = find("_inductor.aoti_load_package")
-    compiling.keep_headers_beside_the_cache()
+    compiling.keep_headers_next_to_the_cache()
     # What fails from here on is a failing compiler, as it would be under torch.compile.
     path = compile_package(program, package_path=str(package / "model.pt2"))
     return load(path), lambda: None

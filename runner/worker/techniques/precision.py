@@ -38,7 +38,7 @@ def quantise(prep: Preparation) -> None:
     if not prep.facts["quantised"]:
         raise Unsupported(f"precision={precision} finds no layer that it can quantise in this model")
     prep.called = prep.model
-    # Or the step would keep the fp32 model alive beside it.
+    # Or the step would keep the fp32 model alive as well.
     prep.workload = replace(prep.workload, model=prep.model, checkpointed=())
     prep.facts["dtype"] = "torch.qint8"
     prep.metrics["model_size"] = _saved_bytes(prep.model) / memory.MIB

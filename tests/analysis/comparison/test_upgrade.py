@@ -48,7 +48,7 @@ def test_what_may_break_may() -> None:
     ("old", "new", "decision"),
     [("ok", "crashed", "no-go"), ("lost", "crashed", "unclear"), ("ok", "lost", "unclear")],
 )
-def test_what_must_not_regress_may_not_break_whatever_glob_it_matches_besides(
+def test_must_not_regress_forbids_failures_whatever_other_glob_matches(
     old: str, new: str, decision: str
 ) -> None:
     policy = Policy(must_not_regress=("resnet50",), may_break=("*compile=*",))
@@ -153,7 +153,7 @@ def test_too_many_slower_cases() -> None:
         (0, 1, 1.0, "go", "1 of 1 case is slower, 100 % by weight"),
     ],
 )
-def test_a_share_beside_its_limit_reads_as_it_was_judged(
+def test_a_share_close_to_its_limit_reads_as_it_was_judged(
     alikes: int, slower: int, limit: float, decision: str, text: str
 ) -> None:
     cases = [*alike(alikes), *(result(f"slow{number}", 3.0) for number in range(slower))]

@@ -80,27 +80,27 @@ def test_absence_of_proof_is_not_the_same() -> None:
 @given(st.lists(ratios, min_size=6, max_size=16), st.sampled_from([FLOOR, RATE]))
 def test_old_for_new_mirrors_the_verdict(logs: list[float], metric: str) -> None:
     pairs = shifted(0.0, logs)
-    here = judge(metric, pairs, PERCENT)
-    there = judge(metric, [Pair(pair.new, pair.old) for pair in pairs], PERCENT)
-    assert here.change is not None and there.change is not None and here.p is not None
+    original = judge(metric, pairs, PERCENT)
+    mirrored = judge(metric, [Pair(pair.new, pair.old) for pair in pairs], PERCENT)
+    assert original.change is not None and mirrored.change is not None and original.p is not None
     # Right at a bar, the last digit of a logarithm decides.
-    assume(abs(abs(here.change) - here.threshold) > 1e-9 and abs(here.p - 0.01) > 1e-9)
-    assert there.word == MIRROR.get(here.word, here.word)
-    assert there.change == pytest.approx(-here.change, abs=1e-9)
-    assert there.p == pytest.approx(here.p, rel=1e-6, abs=1e-9)
-    assert here.low is not None and there.high is not None
-    assert there.high == pytest.approx(-here.low, abs=1e-9)
+    assume(abs(abs(original.change) - original.threshold) > 1e-9 and abs(original.p - 0.01) > 1e-9)
+    assert mirrored.word == MIRROR.get(original.word, original.word)
+    assert mirrored.change == pytest.approx(-original.change, abs=1e-9)
+    assert mirrored.p == pytest.approx(original.p, rel=1e-6, abs=1e-9)
+    assert original.low is not None and mirrored.high is not None
+    assert mirrored.high == pytest.approx(-original.low, abs=1e-9)
 
 
 @given(st.lists(ratios, min_size=6, max_size=16), st.floats(min_value=1e-6, max_value=1e6))
 def test_another_unit_changes_nothing(logs: list[float], factor: float) -> None:
-    here = judge(FLOOR, shifted(0.0, logs), PERCENT)
-    there = judge(FLOOR, shifted(0.0, logs, old=10.0 * factor), PERCENT)
-    assert here.change is not None and here.p is not None
-    assume(abs(abs(here.change) - here.threshold) > 1e-9 and abs(here.p - 0.01) > 1e-9)
-    assert (there.word, there.n) == (here.word, here.n)
-    assert there.change == pytest.approx(here.change, abs=1e-9)
-    assert there.p == pytest.approx(here.p, rel=1e-6, abs=1e-9)
+    original = judge(FLOOR, shifted(0.0, logs), PERCENT)
+    scaled = judge(FLOOR, shifted(0.0, logs, old=10.0 * factor), PERCENT)
+    assert original.change is not None and original.p is not None
+    assume(abs(abs(original.change) - original.threshold) > 1e-9 and abs(original.p - 0.01) > 1e-9)
+    assert (scaled.word, scaled.n) == (original.word, original.n)
+    assert scaled.change == pytest.approx(original.change, abs=1e-9)
+    assert scaled.p == pytest.approx(original.p, rel=1e-6, abs=1e-9)
 
 
 @given(st.lists(ratios, min_size=6, max_size=6))
@@ -208,7 +208,7 @@ def test_what_hardly_varies_is_compared_as_it_is(
 
 
 @pytest.mark.parametrize("bad", [math.nan, -1.0])
-def test_of_exact_metrics_only_zero_is_allowed_besides(bad: float) -> None:
+def test_exact_metrics_also_allow_zero_and_nothing_else(bad: float) -> None:
     with pytest.raises(ValueError, match="cannot be compared"):
         judge("graph_breaks", [Pair(bad, 1.0)], COUNT)
 
@@ -272,7 +272,7 @@ def test_adding_pairs_until_it_is_settled_makes_no_false_verdicts(kind: str, spr
     if kind == "wild":
         x += rng.uniform(0.11, 0.24, x.shape) * rng.choice([-1, 1], x.shape) * (rng.random(x.shape) < 1 / 8)
     if kind == "order":
-        # Whoever starts first is faster, and either side starts first in turn.
+        # The first to start is faster, and the sides start first in turn.
         x += np.tile([0.02, -0.02], 6)
     verdicts = [sequentially(row) for row in x.tolist()]
     false = sum(verdict.word in ("faster", "slower") for verdict in verdicts)

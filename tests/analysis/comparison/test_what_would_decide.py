@@ -11,7 +11,7 @@ from support.builders.upgrade_cases import FLOOR, alike, kinds, result, verdict
 
 
 @pytest.mark.parametrize(
-    ("metric", "beside", "cold"),
+    ("metric", "other", "cold"),
     [
         ("compile_cold", "compile_warm", True),
         ("first_call", "compile_warm", True),
@@ -20,9 +20,9 @@ from support.builders.upgrade_cases import FLOOR, alike, kinds, result, verdict
     ],
 )
 def test_what_only_an_empty_cache_tells_is_settled_by_pairs_that_find_one(
-    metric: str, beside: str, cold: bool
+    metric: str, other: str, cold: bool
 ) -> None:
-    verdicts = {FLOOR: verdict(0.0), metric: verdict(300.0, metric, n=1), beside: verdict(0.0, beside)}
+    verdicts = {FLOOR: verdict(0.0), metric: verdict(300.0, metric, n=1), other: verdict(0.0, other)}
     upgrade = decide([*alike(), result("mlp", verdicts=verdicts)], Policy(worst={metric: 0.1}))
     (settling,) = upgrade.settle
     assert (settling.case, settling.pairs, settling.cold) == ("mlp", 12, cold)

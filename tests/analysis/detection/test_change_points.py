@@ -34,11 +34,11 @@ def step(nights: int, at: int, share: float) -> Values:
 
 
 def as_seen(logs: Values, better: Better = "lower", control: Values | None = None) -> list[Change]:
-    """Every candidate in the order in which somebody who asks every night hears of it, each once."""
+    """Every candidate in the order in which nightly scans raise it, each once."""
     seen: dict[tuple[int, str], Change] = {}
     for number in range(len(logs)):
-        beside = None if control is None else control[: number + 1]
-        for one in judged(logs[: number + 1], better, beside).candidates:
+        known_control = None if control is None else control[: number + 1]
+        for one in judged(logs[: number + 1], better, known_control).candidates:
             seen.setdefault((one.index, one.direction), one)
     return list(seen.values())
 
@@ -62,7 +62,7 @@ def test_a_candidate_keeps_index_direction_and_night_as_nights_are_added(
         then = {one.raised: one for one in judged(logs[: number + 2]).candidates}
         for night in now.keys() & then.keys():
             assert (now[night].index, now[night].direction) == (then[night].index, then[night].direction)
-        # Nobody hears tomorrow of what was there today.
+        # A candidate of today is not raised again tomorrow.
         assert all(night > number for night in then.keys() - now.keys())
 
 
@@ -195,15 +195,15 @@ def test_a_regression_hides_neither_behind_a_border_nor_behind_a_faster_machine(
     logs, control = noise(1, 90, 0.01), noise(2, 90, 0.01) + step(90, 60, -0.08)
     borders = {60: "driver"}
     alone = judge(nights_of(logs, borders), "lower", Rules(recent=30))
-    beside = judge(nights_of(logs, borders), "lower", Rules(recent=30), nights_of(control, borders))
+    controlled = judge(nights_of(logs, borders), "lower", Rules(recent=30), nights_of(control, borders))
     assert alone.candidates == ()
-    assert [(one.direction, one.machine, one.relative) for one in beside.candidates] == [
+    assert [(one.direction, one.machine, one.relative) for one in controlled.candidates] == [
         ("worse", False, True)
     ]
-    assert abs(beside.candidates[0].index - 60) <= 1
+    assert abs(controlled.candidates[0].index - 60) <= 1
 
 
-def test_what_both_did_and_what_one_did_besides_is_pytorchs() -> None:
+def test_a_change_on_top_of_a_common_change_is_attributed_to_pytorch() -> None:
     logs, control = noise(1, 90, 0.01) + step(90, 60, 0.16), noise(2, 90, 0.01) + step(90, 60, 0.08)
     result = judge(nights_of(logs), "lower", Rules(recent=30), nights_of(control))
     assert [(one.direction, one.machine) for one in result.candidates] == [("worse", False)]
@@ -214,8 +214,8 @@ def test_nights_without_a_control_are_judged_all_the_same() -> None:
     control: list[NightValue | None] = [
         night if number % 3 else None for number, night in enumerate(nights_of(noise(2, 90, 0.01)))
     ]
-    for beside in (control, [None] * 90):
-        result = judge(nights_of(logs), "lower", Rules(recent=30), beside)
+    for controlled in (control, [None] * 90):
+        result = judge(nights_of(logs), "lower", Rules(recent=30), controlled)
         assert [(abs(one.index - 60) <= 1, one.machine) for one in result.candidates] == [(True, False)]
 
 
@@ -237,7 +237,7 @@ def test_what_has_no_logarithm_is_refused(value: float) -> None:
 
 def test_a_control_of_another_length_is_refused() -> None:
     nights = nights_of(noise(1, 10))
-    with pytest.raises(ValueError, match="9 nights of a control do not stand beside 10 nights"):
+    with pytest.raises(ValueError, match="9 nights of a control do not match 10 nights"):
         judge(nights, "lower", None, nights[:9])
 
 
@@ -271,7 +271,7 @@ def test_what_a_step_is_compared_with_lies_before_it() -> None:
         assert wrong <= most
 
 
-def test_trends_draws_steps_from_the_threshold_on_that_no_session_is_asked_about() -> None:
+def test_trends_draws_steps_above_a_threshold_that_enqueues_no_session() -> None:
     logs = noise(11, 120, 0.004) + step(120, 60, 0.015)
     drawn = change_points(nights_of(logs), "lower", history_rules("latency_floor"))
     assert [abs(one.index - 60) <= 2 for one in drawn] == [True]

@@ -18,7 +18,7 @@ def test_what_is_watched_is_known_has_a_direction_and_is_little() -> None:
 
 
 @pytest.mark.parametrize("name", WATCHED)
-def test_what_is_asked_for_is_what_a_comparison_can_confirm(name: str) -> None:
+def test_watched_metrics_are_those_that_a_comparison_can_confirm(name: str) -> None:
     assert rules_of(name).floor >= threshold_of(name).relative
 
 

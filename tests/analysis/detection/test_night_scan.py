@@ -144,10 +144,10 @@ def test_noisy_years_with_changes_raise_the_same_every_night() -> None:
 @settings(max_examples=150, deadline=None)
 @given(histories)
 def test_turned_round_it_raises_the_same_the_other_way(values: list[float]) -> None:
-    here = scan(values, (), RULES).raised
-    there = scan([-value for value in values], (), RULES).raised
-    assert [(one.raised, one.index, one.sign, one.state) for one in here] == [
-        (one.raised, one.index, -one.sign, one.state) for one in there
+    original = scan(values, (), RULES).raised
+    mirrored = scan([-value for value in values], (), RULES).raised
+    assert [(one.raised, one.index, one.sign, one.state) for one in original] == [
+        (one.raised, one.index, -one.sign, one.state) for one in mirrored
     ]
 
 
@@ -177,7 +177,7 @@ def test_the_smallest_step_is_seen_within_a_week_in_four_cases_of_five() -> None
 
 
 def test_a_window_that_slides_over_the_nights_raises_the_same() -> None:
-    """Whoever asks for the newest 180 nights has another first night every night."""
+    """A window of the newest 180 nights has another first night every night."""
     for seed in range(4):
         values = noise(seed, 300, 0.03)
         values[230:] += math.log(1.12)

@@ -38,16 +38,16 @@ def test_the_pair_is_found_with_its_evidence(world: World) -> None:
 
 def test_every_command_of_a_comparison_measures_the_same(world: World) -> None:
     world.there_are(a_row(3, 1))
-    asked = ("--preset", "as-it-comes", "--device", "cpu", "--deadline", "300")
-    found = end_of(world.bisect(*asked, "--pairs", "8"))["found"]
-    said = " ".join((*asked, "--pairs", "8"))
+    options = ("--preset", "as-it-comes", "--device", "cpu", "--deadline", "300")
+    found = end_of(world.bisect(*options, "--pairs", "8"))["found"]
+    said = " ".join((*options, "--pairs", "8"))
     assert found["reproduce"] == f"pyrometer upgrade {found['good']} {found['bad']} --case {CASE} {said}"
     assert found["evidence"]["reproduce"] == found["reproduce"]
-    told = world.call("report", found["run"])
-    assert f"measure a case again with: {found['reproduce']}\n" in told.out
+    report = world.call("report", found["run"])
+    assert f"measure a case again with: {found['reproduce']}\n" in report.out
 
 
-def test_people_are_told_how_far_it_is(world: World) -> None:
+def test_progress_is_printed_for_people(world: World) -> None:
     world.there_are(a_row(4, 2))
     done = world.call("bisect", "./v0", "./v3", "--candidates", "./v1,./v2", "--case", CASE)
     assert done.code == 0, done
@@ -203,7 +203,7 @@ def test_a_change_in_small_steps_is_no_pair(world: World) -> None:
     [
         (("./v0", "./v1"), "has two ends and a case"),
         (("./v0", "./v0", "--case", CASE), "a bisection has two ends, and both are ./v0"),
-        (("./v0", "./v1", "--case", CASE), "is no version that the package index could have others beside"),
+        (("./v0", "./v1", "--case", CASE), "is no version that the package index could have neighbours of"),
         (("./v0", "./v1", "--case", CASE, "--candidates", "./v2,./v2"), "v2 twice"),
         (("./v0", "./v1", "--case", CASE, "--candidates", "defualt"), 'did you mean "default"?'),
         (

@@ -41,9 +41,9 @@ def test_an_interrupted_pair_is_all_that_is_lost(world: World) -> None:
     # Six pairs settle a comparison, and the one that was interrupted went on with what it had.
     assert len(world.pairs) == 6 * len(world.compared())
 
-    told = world.call("bisect", "--resume", "latest", "--json")
-    assert (told.code, len(told.events)) == (0, 2)
-    assert end_of(told) == end
+    resumed = world.call("bisect", "--resume", "latest", "--json")
+    assert (resumed.code, len(resumed.events)) == (0, 2)
+    assert end_of(resumed) == end
 
 
 def test_a_comparison_that_ended_before_it_was_written_down_is_not_measured_again(

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from cli.commands.database import app
 from db.connection.engine import open_database
 from support.builders.journals import a_plan, write_journal
+from support.sqlite_files import sqlite_with_tables
 from workflows.ingest import ingest_pending
 
 
@@ -28,7 +29,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
 def data_dir(typed: CliRunner, tmp_path: Path) -> Path:
     """The data folder, with one run that is stored."""
     write_journal(tmp_path / ".pyrometer", "run-1")
-    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as database:
+    with open_database(sqlite_with_tables(tmp_path / "pyrometer.db")) as database:
         assert len(list(ingest_pending(tmp_path / ".pyrometer", database))) == 1
     return tmp_path / ".pyrometer"
 
@@ -44,8 +45,10 @@ def test_a_sound_database_has_a_line_for_each_check(typed: CliRunner, data_dir: 
     found = lines(said)
     assert found["counts"].split() == ["counts", "1", "runs", "sound"]
     assert found["samples"].split() == ["samples", "8", "outcomes", "sound"]
-    told = [json.loads(line) for line in typed.invoke(app, ["check", "--json", "--all"]).stdout.splitlines()]
-    *checks, last = told
+    printed = [
+        json.loads(line) for line in typed.invoke(app, ["check", "--json", "--all"]).stdout.splitlines()
+    ]
+    *checks, last = printed
     assert last == {"sound": True} and all(each["problems"] == [] for each in checks)
     assert [each["name"] for each in checks] == list(found)[: len(checks)]
 
@@ -56,7 +59,7 @@ def test_what_is_wrong_is_said_with_what_mends_it(typed: CliRunner, data_dir: Pa
     said = typed.invoke(app, ["check"])
     assert said.exit_code == 1 and said.stdout.endswith("not everything is sound; nothing was changed\n")
     assert "13 of 13 measurements of run run-1 are not what its outcomes say: latency of " in said.stdout
-    assert "Remove the file `stored` beside the run's journal" in said.stdout
+    assert "Remove the file `stored` next to the run's journal" in said.stdout
     (data_dir / "runs" / "run-1" / "stored").unlink()
     with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as database:
         assert len(list(ingest_pending(data_dir, database))) == 1

@@ -20,6 +20,7 @@ from records.findings import Notice
 from records.tasks import SchedulerSeen
 from scheduled_jobs.notifications.delivery import MOST_TRIES
 from support.servers.notification_servers import WebSink, served
+from support.sqlite_files import sqlite_with_tables
 
 
 def undated(text: str) -> str:
@@ -32,7 +33,7 @@ class Typed:
 
     def __init__(self, folder: Path, web: WebSink) -> None:
         self.folder, self.web = folder, web
-        self.database = f"sqlite:///{folder}/pyrometer.db"
+        self.database = sqlite_with_tables(folder / "pyrometer.db")
 
     def settings(self, *urls: str) -> None:
         (self.folder / "pyrometer.toml").write_text(f"[alerts]\ntargets = {json.dumps(urls)}\n")
@@ -62,7 +63,7 @@ def silent(typed: Typed) -> Typed:
     return typed
 
 
-def test_it_prints_what_would_be_told_and_stores_and_sends_nothing(silent: Typed) -> None:
+def test_it_prints_what_would_be_reported_and_stores_and_sends_nothing(silent: Typed) -> None:
     said = silent("digest")
     assert (said.exit_code, said.stderr) == (0, "")
     sentence = "machine a‹10› is silent: no scheduler was seen there for 2 hours"
@@ -75,7 +76,7 @@ def test_it_prints_what_would_be_told_and_stores_and_sends_nothing(silent: Typed
 def test_send_tells_each_target_once_and_says_so(silent: Typed) -> None:
     name = f"json://127.0.0.1:{silent.web.server_port}"
     said = silent("digest", "--send")
-    assert (said.exit_code, said.stderr) == (0, f"{name}: told\n")
+    assert (said.exit_code, said.stderr) == (0, f"{name}: sent\n")
     said = silent("digest", "--send", "--json")
     assert said.stderr == f"{name}: had it already\n" and len(silent.web.posts) == 1
     body = json.loads(said.stdout)
@@ -85,7 +86,7 @@ def test_send_tells_each_target_once_and_says_so(silent: Typed) -> None:
 def test_a_target_that_refuses_is_exit_code_1(silent: Typed) -> None:
     silent.web.status = 403
     said = silent("digest", "--send")
-    assert said.exit_code == 1 and ": not told: " in said.stderr
+    assert said.exit_code == 1 and ": not sent: " in said.stderr
     assert "hunter" not in said.output and "T0PSECRET" not in said.output
     said = silent("digest", "--send")
     assert said.exit_code == 1 and said.stderr.endswith(": not yet tried again\n")
@@ -95,10 +96,10 @@ def test_a_target_that_was_given_up_has_no_digest(silent: Typed) -> None:
     silent.web.status = 403
     silent("digest", "--send")
     with open_database(silent.database) as database:
-        (told,) = notices.notices(database)
-        ((name, was),) = told.deliveries.items()
+        (notice,) = notices.notices(database)
+        ((name, was),) = notice.deliveries.items()
         last = replace(was, tries=MOST_TRIES)
-        assert replace_delivery(database, told.kind, told.key, name, was, last)
+        assert replace_delivery(database, notice.kind, notice.key, name, was, last)
     said = silent("digest", "--send")
     assert said.exit_code == 1
     assert said.stderr == f"{name}: given up after 4 tries: {was.why}\n"
@@ -113,17 +114,17 @@ def test_markdown_goes_to_a_file_whole(silent: Typed) -> None:
     assert [file.name for file in silent.folder.glob("night*")] == ["night.md"]
 
 
-def test_an_earlier_night_is_told_as_it_was(typed: Typed) -> None:
+def test_an_earlier_night_is_printed_as_it_was(typed: Typed) -> None:
     with open_database(typed.database) as database:
         until = datetime(2026, 1, 2, 8, tzinfo=UTC)
-        told = {"text": "then\n", "night": "2026-01-02", "until": until.isoformat()}
-        facts = {**told, "ids": [], "coverage": []}
+        about = {"text": "then\n", "night": "2026-01-02", "until": until.isoformat()}
+        facts = {**about, "ids": [], "coverage": []}
         stored = Notice("digest", "2026-01-02", until, "as it was", "b", facts)
         notices.save_notice(database, stored)
     assert typed("digest", "--date", "2026-01-02").stdout == "as it was\n\nthen\n"
     said = typed("digest", "--date", "2026-01-03")
     assert said.stdout.splitlines()[0] == "Pyrometer 2026-01-03: nothing was due"
-    assert "Told of: Fri 2026-01-02 12:00 to Sat 2026-01-03 12:00, UTC" in said.stdout
+    assert "Period: Fri 2026-01-02 12:00 to Sat 2026-01-03 12:00, UTC" in said.stdout
 
 
 @pytest.mark.parametrize(
@@ -131,26 +132,25 @@ def test_an_earlier_night_is_told_as_it_was(typed: Typed) -> None:
     [
         (("--date", ""), "nothing is no date; a date is written like "),
         (("--date", "yesterday"), "yesterday is no date; a date is written like "),
-        (("--date", "0001-01-01"), "of 0001-01-01 there is nothing to tell; the first night"),
-        (("--date", "1969-12-31"), "of 1969-12-31 there is nothing to tell; the first night"),
-        (("--date", "2999-01-01"), "of 2999-01-01 there is nothing to tell yet"),
+        (("--date", "0001-01-01"), "there is no digest of 0001-01-01; the first night"),
+        (("--date", "1969-12-31"), "there is no digest of 1969-12-31; the first night"),
+        (("--date", "2999-01-01"), "there is no digest of 2999-01-01 yet"),
         (("--date", "2026-01-01", "--send"), "no digest of 2026-01-01 was made then"),
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(typed: Typed, arguments: tuple[str, ...], sentence: str) -> None:
-    open_database(typed.database).close()
     said = typed("digest", *arguments)
     assert said.exit_code == 2 and said.stderr.startswith(f"pyrometer: {sentence}")
     assert said.stderr.count("\n") == 1
 
 
-def test_the_first_night_is_told_of(typed: Typed) -> None:
-    open_database(typed.database).close()
+def test_the_first_night_is_reported(typed: Typed) -> None:
     said = typed("digest", "--date", "1970-01-01")
     assert said.exit_code == 0 and said.stdout.startswith("Pyrometer 1970-01-01: nothing was due")
 
 
 def test_without_a_database_there_is_nothing_to_tell_of(typed: Typed) -> None:
+    (typed.folder / "pyrometer.db").unlink()
     said = typed("digest")
     assert said.exit_code == 2 and said.stderr.startswith("pyrometer: There is no database")
     assert not (typed.folder / "pyrometer.db").exists()
@@ -158,19 +158,21 @@ def test_without_a_database_there_is_nothing_to_tell_of(typed: Typed) -> None:
 
 def test_a_test_message_reaches_each_target_and_says_which_it_did_not(typed: Typed) -> None:
     said = typed("alerts", "test")
-    assert (said.exit_code, said.stdout) == (0, f"json://127.0.0.1:{typed.web.server_port}: told\n")
+    assert (said.exit_code, said.stdout) == (0, f"json://127.0.0.1:{typed.web.server_port}: sent\n")
     assert typed.web.posts[0]["title"] == "Pyrometer: test of alerts"
     typed.settings(typed.web.url, "json://user:hunter2@127.0.0.1:1/T0PSECRET", "bogus://hunter2")
     said = typed("alerts", "test")
     assert said.exit_code == 1 and len(typed.web.posts) == 2
-    assert "bogus: unusable: not told: this is no URL that Apprise understands\n" in said.stdout
-    assert "json://127.0.0.1:1: not told: " in said.stdout
+    assert "bogus: unusable: not sent: this is no URL that Apprise understands\n" in said.stdout
+    assert "json://127.0.0.1:1: not sent: " in said.stdout
     assert "hunter2" not in said.output and "T0PSECRET" not in said.output
 
 
-def test_nobody_to_tell_is_said_with_the_way_out(typed: Typed) -> None:
-    open_database(typed.database).close()
+def test_missing_targets_are_reported_with_the_remedy(typed: Typed) -> None:
     typed.settings()
     for arguments in (("alerts", "test"), ("digest", "--send")):
         said = typed(*arguments)
-        assert said.exit_code == 2 and "nobody to tell: write targets = [...] or targets_file" in said.stderr
+        assert (
+            said.exit_code == 2
+            and "no notification targets: write targets = [...] or targets_file" in said.stderr
+        )

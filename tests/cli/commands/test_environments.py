@@ -115,11 +115,11 @@ def test_one_whose_python_was_replaced_is_listed_as_broken(place: Site, tmp_path
     assert row["broken"] == "the Python that made it is another version now: build it again"
 
 
-def test_what_is_new_on_the_index_is_told_from_the_second_time_on(place: Site, tmp_path: Path) -> None:
+def test_new_versions_on_the_index_are_reported_from_the_second_time_on(place: Site, tmp_path: Path) -> None:
     links = tmp_path / "links"
     write_wheel(links, "2.10.0")
 
-    def asked(*options: str) -> dict[str, object]:
+    def available(*options: str) -> dict[str, object]:
         return dict(
             json.loads(
                 call(place, "environments", "available", *options, "--json", PIP_FIND_LINKS=str(links)).out
@@ -129,18 +129,18 @@ def test_what_is_new_on_the_index_is_told_from_the_second_time_on(place: Site, t
     def fresh(body: dict[str, object]) -> list[str]:
         return [row["version"] for row in body["versions"] if row["new"]]  # type: ignore[attr-defined]
 
-    first = asked()
+    first = available()
     assert first["first_time"] and fresh(first) == []
     none = call(place, "environments", "available", "--pre", PIP_FIND_LINKS=str(links)).out
     assert "no nightly is offered here" in none
     write_wheel(links, "2.9.1")
     write_wheel(links, "2.16.0.dev20261120")
-    second = asked()
+    second = available()
     assert not second["first_time"] and fresh(second) == ["2.9.1"], "the order is by version, newest first"
-    (nightly, *_) = asked("--pre")["versions"]  # type: ignore[misc]
+    (nightly, *_) = available("--pre")["versions"]  # type: ignore[misc]
     assert (nightly["version"], nightly["kind"]) == ("2.16.0.dev20261120", "nightly")
-    told = call(place, "environments", "available", PIP_FIND_LINKS=str(links)).out
-    assert told.endswith("new since last time: nothing\n")
+    text = call(place, "environments", "available", PIP_FIND_LINKS=str(links)).out
+    assert text.endswith("new since last time: nothing\n")
 
 
 def test_a_misspelt_one_names_the_nearest(place: Site) -> None:
@@ -177,9 +177,9 @@ def test_listing_reads_what_is_installed_and_starts_no_torch(place: Site, tmp_pa
 
 
 def test_a_run_builds_the_version_that_it_is_to_measure(place: Site) -> None:
-    asked = call(place, "run", "--environment", "3.1.4", "--suite", "smoke")
-    assert asked.code == 2 and "3.1.4: making the virtual environment" in asked.err
-    assert "the package index offers no torch 3.1.4" in asked.err.splitlines()[-1]
+    done = call(place, "run", "--environment", "3.1.4", "--suite", "smoke")
+    assert done.code == 2 and "3.1.4: making the virtual environment" in done.err
+    assert "the package index offers no torch 3.1.4" in done.err.splitlines()[-1]
     (place.folder / "pyrometer.toml").write_text('[environments.default]\ntorch = "2.9.1"\n')
     sentence = call(place, "cases", "list", "--cases", "cases.py").one_sentence()
     assert sentence == (
@@ -219,7 +219,7 @@ class Building:
         return self.process.returncode, out
 
 
-def nobody_builds(folder: Path) -> None:
+def assert_no_build_left(folder: Path) -> None:
     """Return when no process has the folder in its command line any more."""
     give_up = time.monotonic() + PATIENCE_SECONDS
     while True:
@@ -240,11 +240,11 @@ def nobody_builds(folder: Path) -> None:
 def test_a_build_that_is_killed_leaves_nothing_that_is_used(place: Site, wheels: Path) -> None:
     with GatedIndex(wheels).serving() as index:
         building = Building(place, index, 0)
-        assert index.asked.wait(PATIENCE_SECONDS)
+        assert index.requested.wait(PATIENCE_SECONDS)
         building.process.send_signal(signal.SIGKILL)
         assert building.ended()[0] == -signal.SIGKILL
         # The supervisor sees its lifeline close, and pip dies with it.
-        nobody_builds(store(place).folder)
+        assert_no_build_left(store(place).folder)
     (half,) = store(place).folder.glob("2.10.0-*")
     assert half.is_dir() and not (half / MARK).exists()
     assert store(place).all() == []
@@ -257,7 +257,7 @@ def test_a_build_that_is_killed_leaves_nothing_that_is_used(place: Site, wheels:
 def test_two_builds_of_the_same_meet_and_one_builds(place: Site, wheels: Path) -> None:
     with GatedIndex(wheels).serving() as index:
         first = Building(place, index, 0)
-        assert index.asked.wait(PATIENCE_SECONDS)
+        assert index.requested.wait(PATIENCE_SECONDS)
         second = Building(place, index, 1)
         second.said("waiting")
         index.open.set()
@@ -270,10 +270,10 @@ def test_two_builds_of_the_same_meet_and_one_builds(place: Site, wheels: Path) -
 def test_ctrl_c_ends_a_build_and_leaves_nothing(place: Site, wheels: Path) -> None:
     with GatedIndex(wheels).serving() as index:
         building = Building(place, index, 0)
-        assert index.asked.wait(PATIENCE_SECONDS)
+        assert index.requested.wait(PATIENCE_SECONDS)
         building.process.send_signal(signal.SIGINT)
         assert building.ended()[0] == 130
-        nobody_builds(store(place).folder)
+        assert_no_build_left(store(place).folder)
     assert "interrupted: nothing half built is left" in building.err.read_text()
     assert list(store(place).folder.glob("2.10.0-*")) == []
 
@@ -283,7 +283,7 @@ def test_the_real_pytorch_is_built_as_the_user_s_own_pip_finds_it(tmp_path: Path
     (info,) = measured_python().parent.parent.glob("lib/python*/site-packages/torch-*.dist-info")
     version = info.name.removeprefix("torch-").removesuffix(".dist-info")
     place = Site(tmp_path, measured_python())
-    # Byte code would be a third of the time, and nobody imports this one twice. At home lies pip's own file.
+    # Byte code would be a third of the time, and this one is not imported twice. At home lies pip's own file.
     variables = {"PIP_NO_COMPILE": "1", "HOME": str(Path.home())}
     done = place.call("environments", "build", "--bare", version.partition("+")[0], **variables)
     assert done.code == 0, done

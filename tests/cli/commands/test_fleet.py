@@ -66,7 +66,7 @@ def head(tmp_path: Path) -> Path:
     now = datetime.now(UTC)
     me = this_process(machine_name())
 
-    def told(machine: str, ago: timedelta, **facts: Any) -> SchedulerSeen:
+    def seen(machine: str, ago: timedelta, **facts: Any) -> SchedulerSeen:
         owner = f"{machine}/{me.boot}/{me.pid}/{me.started}"
         labels = (machine, "H200") if facts.get("node") else (machine,)
         return SchedulerSeen(owner, machine, labels, now - ago, now - ago, 1, "0.1.0", facts)
@@ -76,9 +76,9 @@ def head(tmp_path: Path) -> Path:
         seen_all(
             database,
             [
-                told(me.machine, timedelta(), measures=False),
-                told("gpu-1", timedelta(seconds=20), **node),
-                told("gpu-2", timedelta(hours=3), **node),
+                seen(me.machine, timedelta(), measures=False),
+                seen("gpu-1", timedelta(seconds=20), **node),
+                seen("gpu-2", timedelta(hours=3), **node),
             ],
         )
         wanted = [NewTask(f"default@{label}", "measure", {}, label) for label in ("H200", "H200", "B300")]
@@ -95,7 +95,7 @@ def head(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_status_says_who_does_what_and_what_nobody_can_do_first(head: Path) -> None:
+def test_status_lists_unschedulable_tasks_first(head: Path) -> None:
     done = call_process(head, "status", "--json")
     assert done.code == 0, done.err
     body = json.loads(done.out)
@@ -156,15 +156,15 @@ def test_a_machine_that_its_head_misses_is_gone_at_once(head: Path) -> None:
 def test_doctor_is_one_table_of_what_each_said(head: Path) -> None:
     shown = call(head, "doctor")
     assert (shown.code, shown.err) == (0, "")
-    for told in ("gpu-1", "gpu-2", "8 x H200", "default: torch 2.13.0", "power", "clocks cannot be locked"):
-        assert told in shown.out
+    for word in ("gpu-1", "gpu-2", "8 x H200", "default: torch 2.13.0", "power", "clocks cannot be locked"):
+        assert word in shown.out
     assert "perf" not in shown.out
     assert json.loads(call(head, "doctor", "--json").out)["gpu-2"] == MEASURED
 
 
 def test_drained_is_who_is_to_get_nothing_new(head: Path) -> None:
-    told = call(head, "drain", "gpu-1")
-    assert "gpu-1 gets no new task; it finishes task 1" in told.out, told.err
+    done = call(head, "drain", "gpu-1")
+    assert "gpu-1 gets no new task; it finishes task 1" in done.out, done.err
     assert drained(head / ".pyrometer") == {"gpu-1"}
     assert json.loads(call(head, "status", "--json").out)["nodes"][0]["state"] == "drained"
     assert 'did you mean "gpu-1"?' in call(head, "drain", "gpu1").one_sentence()
@@ -209,7 +209,7 @@ def test_a_place_is_one_node(tmp_path: Path) -> None:
     assert f"a node of {tmp_path / '.pyrometer'} is there already" in second.one_sentence()
 
 
-def test_a_token_is_made_once_and_is_nobody_elses(tmp_path: Path) -> None:
+def test_a_token_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "token"
     assert make_token(file)
     made = file.read_text()
@@ -262,7 +262,7 @@ def test_sockets_find_room_however_deep_the_data_lies(tmp_path: Path) -> None:
         subprocess.run(["rm", "-r", folder, ray_folder(deep, "head")], check=True)
 
 
-def test_what_ray_opens_to_everybody_lies_where_nobody_else_comes() -> None:
+def test_files_that_ray_opens_to_everybody_lie_in_a_private_folder() -> None:
     data = Path("/tmp") / f"p{os.getpid()}"
     closed = Path(f"{data}/fleet/node")
     closed.mkdir(parents=True)

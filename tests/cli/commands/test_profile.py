@@ -79,10 +79,10 @@ def test_the_difference_names_its_two_sides() -> None:
     console = Console(file=io.StringIO(), width=160, highlight=False)
     print_traces(console, traced, Path())
     assert isinstance(console.file, io.StringIO)
-    told = console.file.getvalue().partition("difference ")[2].splitlines()
-    assert told[1].split() == ["against", BF16] and told[2].split() == ["case", LINEAR]
+    lines = console.file.getvalue().partition("difference ")[2].splitlines()
+    assert lines[1].split() == ["against", BF16] and lines[2].split() == ["case", LINEAR]
     cells = dict(
-        zip(re.split(r" {2,}", told[3].strip()), re.split(r" {2,}", told[4].strip())[1:], strict=True)
+        zip(re.split(r" {2,}", lines[3].strip()), re.split(r" {2,}", lines[4].strip())[1:], strict=True)
     )
     assert (cells["against us"], cells["case us"], cells["case - against us"]) == ("2.000", "5.000", "+3.000")
 
@@ -111,12 +111,12 @@ def test_a_trace_is_an_outcome_and_nothing_of_it_is_a_measurement(profiled: tupl
 def test_two_tables_are_subtracted(profiled: tuple[Site, Done]) -> None:
     site, _ = profiled
     a, b = f"latest:{BF16}", f"{run_of(site)}:{LINEAR}"
-    told = json.loads(typed(site, "profile", "diff", a, b, "--json").out)
-    assert (told["a"]["case"], told["b"]["case"]) == (BF16, LINEAR)
-    casts = next(change for change in told["changes"] if change["name"] == "aten::to")
+    difference = json.loads(typed(site, "profile", "diff", a, b, "--json").out)
+    assert (difference["a"]["case"], difference["b"]["case"]) == (BF16, LINEAR)
+    casts = next(change for change in difference["changes"] if change["name"] == "aten::to")
     assert casts["calls_b"] is None and casts["delta_us"] == -casts["self_us_a"] < 0
     rows = list(csv.DictReader(io.StringIO(typed(site, "profile", "diff", a, b, "--csv").out)))
-    assert [row["name"] for row in rows] == [change["name"] for change in told["changes"]]
+    assert [row["name"] for row in rows] == [change["name"] for change in difference["changes"]]
     itself = json.loads(typed(site, "profile", "diff", b, b, "--json").out)
     assert {change["delta_us"] for change in itself["changes"]} == {0.0}
 

@@ -1,4 +1,4 @@
-"""`pyrometer regressions`: findings told in a stranger's words, and what people say of them."""
+"""`pyrometer regressions`: findings in plain words, and their triage."""
 
 import csv
 import json
@@ -21,6 +21,7 @@ from records.evidence import Confirmation, Continuation, Evidence, NeighbourVerd
 from scheduled_jobs.detection.evidence import pair_verdict
 from support.builders.detection_nights import HOSTILE, TOML, Nights, a_finding, a_regression
 from support.builders.run_records import MLP, RESNET, a_night
+from support.sqlite_files import sqlite_with_tables
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Databa
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "pyrometer.toml").write_text('timezone = "Europe/Berlin"\n' + TOML)
-    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as opened:
+    with open_database(sqlite_with_tables(tmp_path / "pyrometer.db")) as opened:
         Nights(opened).add(range(4))
         yield opened
 
@@ -64,30 +65,32 @@ def test_one_that_goes_on_says_so_and_which_one_it_was(database: Database) -> No
     one = a_regression(database)
     night = Continuation(0.2, "2026-09-20T02:00:00+00:00", "2026", one.at_run)
     findings.revise_evidence(database, {one.id: lambda known: replace(known, goes_on=night, began_as=4)})
-    told = call("show", str(one.id)).output
-    assert "goes on      now about +22.1 %, by its nights up to 2026-09-20" in told
-    assert "began as     finding 4 of the same series" in told
+    text = call("show", str(one.id)).output
+    assert "goes on      now about +22.1 %, by its nights up to 2026-09-20" in text
+    assert "began as     finding 4 of the same series" in text
     findings.revise_evidence(
         database, {one.id: lambda known: replace(known, goes_on=replace(night, finding=8))}
     )
-    told = call("show", str(one.id)).output
-    assert "goes on      +22.1 % since the night of 2026-09-20, measured again: finding 8" in told
+    text = call("show", str(one.id)).output
+    assert "goes on      +22.1 % since the night of 2026-09-20, measured again: finding 8" in text
 
 
 @pytest.mark.parametrize("relative", [True, False])
-def test_a_change_beside_the_baseline_is_said_to_be_one(database: Database, relative: bool) -> None:
+def test_a_change_relative_to_the_baseline_is_labelled_so(database: Database, relative: bool) -> None:
     one = a_finding(database)
     evidence = replace(one.evidence, detected=replace(one.evidence.detected, relative=relative))
     lines = finding_lines(replace(one, evidence=evidence), (), UTC, one.found_at)
-    assert any("beside the baseline of the same nights" in line for line in lines) == relative
+    assert any("relative to the baseline of the same nights" in line for line in lines) == relative
 
 
 @pytest.mark.parametrize(("metric", "word"), [("rss_peak", "worse"), ("latency_floor", "slower")])
 def test_a_verdict_is_called_slower_only_where_it_is_about_a_time(
     database: Database, metric: str, word: str
 ) -> None:
-    told = pair_verdict(Verdict(metric, "slower", n=8, old=512.0, new=640.0, change=0.22))
-    evidence = Evidence(confirmation=Confirmation(verdict=told, neighbours=(NeighbourVerdict(RESNET, told),)))
+    verdict = pair_verdict(Verdict(metric, "slower", n=8, old=512.0, new=640.0, change=0.22))
+    evidence = Evidence(
+        confirmation=Confirmation(verdict=verdict, neighbours=(NeighbourVerdict(RESNET, verdict),))
+    )
     lines = list(finding_lines(replace(a_finding(database), evidence=evidence), (), UTC, a_night(4)))
     assert f"    {word}, from 8 pairs of processes" in lines and f"    {RESNET}: {word} +24.6 %" in lines
     # What was stored before a row named its metric reads as it did.
@@ -103,7 +106,7 @@ def test_an_operator_that_moved_too_is_called_as_in_its_own_report(database: Dat
     assert f"    {MLP}: latency_floor -9.5 % (finding 9, improvement)" in list(lines)
 
 
-def test_why_a_candidate_waits_is_told_only_while_it_is_one(database: Database) -> None:
+def test_the_reason_why_a_candidate_waits_is_shown_only_while_it_is_one(database: Database) -> None:
     one = a_finding(database)
     findings.defer(database, [one.id], "no space left")
     assert "because      no space left" in call("show", str(one.id)).output
@@ -124,8 +127,8 @@ def test_a_table_of_them_holds_no_formula(database: Database, tmp_path: Path) ->
     assert body["ratio"] == body["evidence"]["verdict"]["ratio"] == math.exp(0.095) and "change" not in body
 
 
-def test_one_is_told_whole(database: Database) -> None:
-    told = call("show", str(a_regression(database).id)).output
+def test_one_finding_is_shown_whole(database: Database) -> None:
+    text = call("show", str(a_regression(database).id)).output
     for part in (
         "finding 1: regression. Latency floor rose by 10.0 %",
         "+10.0 % [+9.4 %, +10.5 %], worse, a step",
@@ -140,9 +143,9 @@ def test_one_is_told_whole(database: Database) -> None:
         "pyrometer bisect 'nightly 2026-09-01'",
         "the smallest change it could have seen: 1.1 %",
     ):
-        assert part in told, told
+        assert part in text, text
     # Nothing of what strangers wrote steers a terminal.
-    assert "\x1b" not in told and HOSTILE.partition("\x1b")[0] in told
+    assert "\x1b" not in text and HOSTILE.partition("\x1b")[0] in text
     assert "no finding 77" in call("show", "77", code=2).output
 
 
@@ -156,9 +159,9 @@ def test_what_people_do_is_kept_with_their_names(database: Database) -> None:
     call("fixed", number, "mended upstream", "--by", "ada")
     one = findings.finding(database, 1)
     assert one is not None and (one.triage, one.link) == ("fixed", "https://example.org/issues/7")
-    told = call("show", number).output
+    text = call("show", number).output
     for part in ("ada: acknowledge: looking", "bob: note: the allocator", "ada: fixed: mended upstream"):
-        assert part in told
+        assert part in text
     actions = [entry["action"] for entry in json.loads(call("show", number, "--json").stdout)["log"]]
     assert actions == ["acknowledge", "note", "link", "mute", "mute", "fixed"]
     assert json.loads(call("list", "--json").stdout) == []

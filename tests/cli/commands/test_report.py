@@ -13,12 +13,12 @@ from cli.output.progress import JsonWatcher
 from cli.output.run_report import print_report
 from records.outcomes import Outcome, Planned
 from support.builders.journals import a_header
-from workflows.load_run import Told
+from workflows.load_run import LoadedRun
 from workflows.measure import RunResult
 
 INFER, TRAIN = "resnet50/infer/batch=32,image=224", "resnet50/train/batch=4,image=64"
 STOPPED = RunResult("run-1", "interrupted", (), stored=True, seconds=None)
-STORED = Told(STOPPED, datetime(2026, 9, 1, 2, tzinfo=UTC), 4, traced=False)
+STORED = LoadedRun(STOPPED, datetime(2026, 9, 1, 2, tzinfo=UTC), 4, traced=False)
 PLAIN, FUSED = "mlp/infer/-/eager", "mlp/infer/-/compile=default"
 EAGER, COMPILED = f"{INFER}/eager", f"{INFER}/compile=default"
 
@@ -45,40 +45,40 @@ def processes(
 def printed(outcomes: Sequence[Outcome], width: int = 160) -> list[str]:
     """The lines of the report."""
     result = RunResult("run-1", "complete", tuple(outcomes), True, 90.0)
-    told = Told(result, datetime(2026, 9, 1, 2, tzinfo=UTC), len(outcomes), traced=False)
+    loaded = LoadedRun(result, datetime(2026, 9, 1, 2, tzinfo=UTC), len(outcomes), traced=False)
     console = Console(file=io.StringIO(), width=width, highlight=False)
-    print_report(console, told)
+    print_report(console, loaded)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
 
 def test_an_interrupted_run_goes_on_where_its_journal_is() -> None:
     header = a_header("run-1", ())
-    for told, how in (
-        (Told.of(header, STOPPED), "go on with:"),
+    for loaded, how in (
+        (LoadedRun.of(header, STOPPED), "go on with:"),
         (STORED, "Where it was measured, this goes on:"),
     ):
         console = Console(file=io.StringIO(), width=160, highlight=False)
-        print_report(console, told)
+        print_report(console, loaded)
         assert isinstance(console.file, io.StringIO)
         assert console.file.getvalue().endswith(f"\n{how} pyrometer run --resume run-1\n")
 
 
-def told_so_far(outcomes: Sequence[Outcome]) -> str:
+def printed_so_far(outcomes: Sequence[Outcome]) -> str:
     """The report of a run of four replicates that goes on."""
     header = a_header("run-1", tuple(Planned(case, "e", n) for case in (EAGER, COMPILED) for n in (0, 1)))
-    told = Told.of(header, RunResult("run-1", "running", tuple(outcomes), stored=False, seconds=None))
+    loaded = LoadedRun.of(header, RunResult("run-1", "running", tuple(outcomes), stored=False, seconds=None))
     console = Console(file=io.StringIO(), width=160, highlight=False)
-    print_report(console, told)
+    print_report(console, loaded)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
 def test_a_run_that_goes_on_shows_what_has_ended() -> None:
-    nothing = told_so_far([])
+    nothing = printed_so_far([])
     assert nothing.startswith("run run-1 is running") and nothing.count("\n") == 1
     assert "none of 4 replicates has ended yet" in nothing
-    some = told_so_far([*processes(EAGER, 20.0), *processes(COMPILED, 10.0)])
+    some = printed_so_far([*processes(EAGER, 20.0), *processes(COMPILED, 10.0)])
     assert "2 of 4 replicates have ended (2 ok)" in some and "2.00x" in some
     assert "not in the database" not in some + nothing
 
@@ -89,7 +89,7 @@ def the_line(lines: Sequence[str], start: str) -> str:
     return found
 
 
-def test_a_speed_up_stands_beside_the_absolute_numbers_with_its_interval() -> None:
+def test_a_speed_up_is_listed_with_the_absolute_numbers_and_its_interval() -> None:
     lines = printed([*processes(EAGER, 20.0, 21.0, 22.0), *processes(COMPILED, 10.0, 10.0, 11.5)])
     assert the_line(lines, "case").split()[-2:] == ["spread", "speed-up"]
     assert the_line(lines, EAGER).endswith("% baseline")
@@ -121,7 +121,7 @@ def test_the_ratio_of_a_column_is_the_speed_up(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 130, 200])
-def test_a_speed_up_of_throughputs_stands_beside_throughputs(width: int) -> None:
+def test_a_speed_up_of_throughputs_is_listed_with_throughputs(width: int) -> None:
     several = "mlp/infer/-/cpus=all,instances=2"
     lines = printed([*processes(PLAIN, 20.0, 20.0), *processes(several, 25.0, 25.0, items=64)], width)
     old, new = (columns(lines, case) for case in (PLAIN, several))
@@ -129,7 +129,7 @@ def test_a_speed_up_of_throughputs_stands_beside_throughputs(width: int) -> None
     assert new["speed-up"].startswith("1.60x")
 
 
-def test_items_stand_beside_times_where_a_step_has_others() -> None:
+def test_items_are_listed_with_times_where_a_step_has_others() -> None:
     both = [
         *processes(f"{TRAIN}/eager", 10.0, 10.0, items=4),
         *processes(f"{TRAIN}/parallel=ddp,ranks=2", 12.5, 12.5, items=8),
@@ -199,7 +199,7 @@ def test_scaling_has_a_table_of_its_own() -> None:
     assert "no speed-up for 4 cases: the baseline was not measured" in lines
 
 
-def test_what_the_field_claims_stands_beside_what_is_measured() -> None:
+def test_claims_of_the_field_are_listed_with_measurements() -> None:
     lines = printed([*processes(EAGER, 20.0, 20.0), *processes(COMPILED, 10.0, 10.0)])
     at = lines.index("claimed elsewhere, and measured here [95 % interval]:")
     assert lines[at + 1] == "  ResNet-50 runs 2.3 times as fast compiled (A100): 2.30x"

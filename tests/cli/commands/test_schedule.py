@@ -22,6 +22,7 @@ from db.queue.queries import task, tasks
 from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import machine_name, this_process
+from support.sqlite_files import sqlite_with_tables
 
 TOML = """
 timezone = "Europe/Berlin"
@@ -38,6 +39,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for variable in [name for name in os.environ if name.startswith("PYROMETER_")]:
         monkeypatch.delenv(variable)
     (tmp_path / "pyrometer.toml").write_text(TOML)
+    sqlite_with_tables(tmp_path / "pyrometer.db")
     return tmp_path
 
 
@@ -80,7 +82,7 @@ def test_every_schedule_is_listed_with_its_next_moments(place: Path) -> None:
     assert "never" in printed
 
 
-def test_fired_by_hand_its_tasks_wait_and_whoever_is_missing_is_named(place: Path) -> None:
+def test_triggered_manually_its_tasks_wait_and_missing_machines_are_named(place: Path) -> None:
     done = schedule("fire", "nightly")
     assert done.exit_code == 0
     assert "task 1: measure 2.13.0@h200 waits" in done.output
@@ -189,13 +191,13 @@ def test_what_a_task_waits_for_is_listed_until_it_goes_on(place: Path) -> None:
     with stored(place) as database:
         claim(database, owner="b/o/1/2", labels=["h200"], jobs=["measure"], token="t", now=datetime.now(UTC))
         assert commands.set_wait_reason(database, "t", "another run measures this machine")
-        for told in (schedule("list"), schedule("tasks"), schedule("show", "1")):
-            assert "another run measures" in " ".join(told.output.split())
+        for listed in (schedule("list"), schedule("tasks"), schedule("show", "1")):
+            assert "another run measures" in " ".join(listed.output.split())
         assert as_json("list")[0]["waits_for"] == ["another run measures this machine"]
         assert commands.set_wait_reason(database, "t", "")
         assert as_json("list")[0]["waits_for"] == []
         finish(database, "t", "done", {}, "", datetime.now(UTC))
-        # What is over waits for nothing, whoever comes back and says so.
+        # A task that is over waits for nothing, also after a late report of its child.
         assert not commands.set_wait_reason(database, "t", "another run measures this machine")
 
 
@@ -205,8 +207,8 @@ def test_what_a_child_said_last_steers_no_terminal(place: Path) -> None:
     with stored(place) as database:
         claim(database, owner="box/boot/1/2", labels=["h200"], jobs=["measure"], token="t", now=now)
         finish(database, "t", "failed", {}, "no\x1b[2J wheel", now)
-    for told in (schedule("show", "1"), schedule("tasks")):
-        assert "no [2J wheel" in told.output and "\x1b" not in told.output
+    for listed in (schedule("show", "1"), schedule("tasks")):
+        assert "no [2J wheel" in listed.output and "\x1b" not in listed.output
 
 
 def test_what_no_database_can_hold_is_refused_in_a_sentence(place: Path) -> None:
@@ -256,9 +258,9 @@ def test_settings_are_read_again_and_a_mistake_leaves_the_old_ones(
     assert after(TOML.replace("30 2", "61 2")) == "45 3 * * *"
     assert after(TOML + 'suite = "smok"') == "45 3 * * *"
     assert after(TOML) == "30 2 * * *"
-    told = [json.loads(line)["event"] for line in out.getvalue().splitlines()]
-    assert told[0] == told[-1] == "settings read again"
-    assert set(told[1:-1]) == {"settings refused"}
+    events = [json.loads(line)["event"] for line in out.getvalue().splitlines()]
+    assert events[0] == events[-1] == "settings read again"
+    assert set(events[1:-1]) == {"settings refused"}
 
 
 def test_the_name_of_a_run_is_the_schedulers_own_affair(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,7 @@ def test_a_mistake_in_a_suite_names_key_and_nearest_word(
 
 
 @pytest.mark.torch
-def test_suites_of_ones_own_are_shown_as_plans_and_a_wrong_one_is_in_nobody_elses_way(site: Site) -> None:
+def test_own_suites_are_shown_as_plans_and_a_wrong_one_blocks_no_other(site: Site) -> None:
     with (site.folder / "pyrometer.toml").open("a") as file:
         file.write(OWN)
     body = json.loads(typed(site, "suites", "show", "own", "--cases", "cases.py", "--json").out)

@@ -13,7 +13,7 @@ from cli.output.wording import figure
 from interchange.errors import SourcePlace
 from interchange.foreign_runs import ForeignOrigin, Point, assembled
 from records.outcomes import Outcome
-from workflows.load_run import Told
+from workflows.load_run import LoadedRun
 from workflows.measure import RunResult
 
 KEY = "resnet50/infer/batch=8,device=cuda,image=224/compile=max-autotune,precision=[bf16]"
@@ -43,9 +43,9 @@ def test_a_table_keeps_every_part_whole_and_takes_no_markup() -> None:
     assert all(part in shown for part in ("image=224/", "compile=max-autotune,", "precision=[bf16]"))
 
 
-@pytest.mark.parametrize(("values", "told"), [((2.0,), False), ((2.0, 3.0, 4.0), True)])
+@pytest.mark.parametrize(("values", "has_interval"), [((2.0,), False), ((2.0, 3.0, 4.0), True)])
 def test_the_report_of_a_foreign_run_shows_an_interval_where_there_is_one(
-    values: tuple[float, ...], told: bool
+    values: tuple[float, ...], has_interval: bool
 ) -> None:
     origin = ForeignOrigin(format="torchbench", suite="s", started_at=datetime(2024, 3, 7, tzinfo=UTC))
     point = Point(
@@ -57,7 +57,7 @@ def test_the_report_of_a_foreign_run_shows_an_interval_where_there_is_one(
     )
     result = RunResult(run.run.id, "complete", outcomes, stored=True, seconds=None)
     file = StringIO()
-    loaded = Told(
+    loaded = LoadedRun(
         result,
         run.run.started_at,
         1,
@@ -67,7 +67,7 @@ def test_the_report_of_a_foreign_run_shows_an_interval_where_there_is_one(
     )
     print_foreign(Console(width=140, file=file), loaded)
     shown = file.getvalue()
-    assert ("95 % interval" in shown) == told
+    assert ("95 % interval" in shown) == has_interval
     (stored,) = run.measurements
     if stored.low is not None and stored.high is not None:
         assert f"{figure(stored.low)} to {figure(stored.high)}" in shown

@@ -10,8 +10,8 @@ import pytest
 from runner.execution.machine_lock import exclusive
 from support.site import LOCK_FOLDER, ROOT
 
-#: Tells what a run tells; `more()` gives the file room again. A file that may not grow is a full disk.
-TELLS = """
+#: Reports what a run reports; `more()` gives the file room again. A file that may not grow is a full disk.
+SCRIPT = """
 import resource, signal, sys
 from cli.app import _mend_streams
 from cli.context import say
@@ -33,12 +33,12 @@ say("this is said as well")
 """
 
 
-def told(folder: Path, watcher: str, then: str = "") -> tuple[int, list[str], str]:
-    """The exit code, and what stands in the two files that this was told into."""
+def run_script(folder: Path, watcher: str, then: str = "") -> tuple[int, list[str], str]:
+    """The exit code, and the contents of the two files of the output."""
     out, err = folder / "out", folder / "err"
     with out.open("wb") as stdout, err.open("wb") as stderr:
         code = subprocess.run(
-            [sys.executable, "-c", TELLS.format(watcher=watcher, then=then)],
+            [sys.executable, "-c", SCRIPT.format(watcher=watcher, then=then)],
             cwd=ROOT,
             stdout=stdout,
             stderr=stderr,
@@ -49,7 +49,7 @@ def told(folder: Path, watcher: str, then: str = "") -> tuple[int, list[str], st
 
 @pytest.mark.parametrize("watcher", ["JsonWatcher", "PlainWatcher"])
 def test_a_full_disk_ends_nothing(tmp_path: Path, watcher: str) -> None:
-    code, lines, said = told(tmp_path, watcher, "say('x' * 200)")
+    code, lines, said = run_script(tmp_path, watcher, "say('x' * 200)")
     # Not 120 either, with which Python ends when it cannot write what it still has.
     assert code == 0
     assert (tmp_path / "out").stat().st_size == (tmp_path / "err").stat().st_size == 100
@@ -60,13 +60,13 @@ def test_a_full_disk_ends_nothing(tmp_path: Path, watcher: str) -> None:
 def test_what_does_not_fit_is_dropped_and_the_loss_is_known(tmp_path: Path) -> None:
     asks = "say(str(watching_console().file.lost))"
     then = f"room(1 << 20); watcher.note('8'); {asks}"
-    code, lines, said = told(tmp_path, "JsonWatcher", then)
+    code, lines, said = run_script(tmp_path, "JsonWatcher", then)
     assert (code, said.splitlines()[-1]) == (0, "True")
     # The line that was torn when the disk was full is ended before the next one.
     assert json.loads(lines[0])["event"] == "waiting" and json.loads(lines[-1])["text"] == "8"
 
 
-def test_what_a_command_was_asked_for_is_not_cut_short_in_silence() -> None:
+def test_cut_output_of_a_command_is_an_error() -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-c", "from cli.app import main; main()", "version"],
@@ -91,13 +91,13 @@ def test_a_run_that_waits_says_for_whom(
 ) -> None:
     monkeypatch.setenv(LOCK_FOLDER, str(tmp_path))
     command = [sys.executable, "-c", WAITS.format(reporter="JsonReporter" if as_json else "TerminalReporter")]
-    with exclusive(lambda: pytest.fail("nobody else is here")):
+    with exclusive(lambda: pytest.fail("no other run holds the lock")):
         waits = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert waits.stdout is not None and waits.stderr is not None
         said = waits.stderr.readline()
-    told, _ = waits.communicate(timeout=60)
+    output, _ = waits.communicate(timeout=60)
     assert waits.returncode == 0
     assert said.startswith("another run measures this machine (process ") and "Ctrl-C gives up" in said
-    events = [json.loads(line) for line in told.splitlines()]
+    events = [json.loads(line) for line in output.splitlines()]
     assert [each["event"] for each in events] == (["waiting"] if as_json else [])
     assert all(each["text"] in said for each in events)

@@ -32,7 +32,7 @@ def test_the_decision_comes_first_then_reasons_then_cases() -> None:
 
 
 @pytest.mark.parametrize("state", ["complete", "interrupted", "running"])
-def test_one_that_is_not_over_is_not_told_as_if_it_were(state: str) -> None:
+def test_an_unfinished_upgrade_is_not_reported_as_finished(state: str) -> None:
     subject, results, upgrade = a_mixed_upgrade()
     lines = printed((replace(subject, state=state), results, upgrade))
     so_far = {
@@ -50,7 +50,7 @@ def test_one_that_is_not_over_is_not_told_as_if_it_were(state: str) -> None:
 def test_one_that_only_the_database_knows_goes_on_where_it_was_measured() -> None:
     subject, results, upgrade = a_mixed_upgrade()
     console = Console(file=io.StringIO(), width=120, highlight=False)
-    print_upgrade(console, replace(subject, state="interrupted"), results, upgrade, here=False)
+    print_upgrade(console, replace(subject, state="interrupted"), results, upgrade, local=False)
     assert isinstance(console.file, io.StringIO)
     resume = f"pyrometer upgrade --resume {subject.run}"
     assert console.file.getvalue().endswith(f"\nWhere it was measured, this goes on: {resume}\n")

@@ -38,7 +38,7 @@ def test_without_a_file_there_are_no_recipients(tmp_path: Path) -> None:
     assert (alerts.targets, alerts.targets_file, alerts.quiet) == ((), None, "send")
 
 
-def test_variables_go_over_it_and_their_paths_count_from_here(tmp_path: Path) -> None:
+def test_variables_override_it_and_their_paths_count_from_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/p.toml").write_text(FULL)
     environ = {"PYROMETER_ALERTS__QUIET": "send", "PYROMETER_ALERTS__TARGETS_FILE": "mine"}

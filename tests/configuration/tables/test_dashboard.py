@@ -57,7 +57,7 @@ def test_a_proxy_is_read_whole(tmp_path: Path) -> None:
     assert (settings.viewers, settings.triagers, settings.metrics) == ((), (), None)
 
 
-def test_variables_go_over_it_and_their_paths_count_from_here(tmp_path: Path) -> None:
+def test_variables_override_it_and_their_paths_count_from_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/p.toml").write_text(PROVIDER)
     environ = {
@@ -92,7 +92,7 @@ def without(text: str, key: str) -> str:
         (PROXY + 'triagers = ["group:"]', 'dashboard.triagers.0 is "group:", expected a list of names'),
         (PROXY + 'triagers = [" ada"]', 'dashboard.triagers.0 is " ada", expected a list of names'),
         ("[dashboard]\nmetrics_token = 'hunter2'", 'dashboard.metrics_token is for metrics = "token" only'),
-        # Proxies that are everybody, or nobody.
+        # Proxies that are all addresses, or none.
         (
             PROXY.replace("10.0.0.5", "0.0.0.0/0"),
             'trusted_proxies.0 is "0.0.0.0/0", expected a list of addresses',

@@ -1,4 +1,4 @@
-"""Who somebody is and what that person may do: every decision, with what a forger would try."""
+"""Who a reader is and what that person may do: every decision, with what a forger would try."""
 
 from ipaddress import ip_network
 from pathlib import Path
@@ -13,9 +13,9 @@ from dashboard.auth.identity import (
     Reader,
     Refusal,
     judged,
+    person_of_provider,
+    person_of_proxy,
     sent_by_a_proxy,
-    told_by_a_provider,
-    told_by_a_proxy,
 )
 from dashboard.auth.policy import AccessRules, settled
 
@@ -40,7 +40,7 @@ CLAIMS = {"iat": 1000, "email": "ada@example.com", "email_verified": True, "sub"
         (Person("bob@example.com", frozenset(("perf-leads",))), True),
         (Person("eve@evil.example", frozenset(("perf",))), False),
         (Person("eve@evil.example", frozenset(("staff",))), None),
-        # Nobody gets in by a name that looks like a group, nor a group by one that looks like a name.
+        # No person gets in by a name that looks like a group, nor a group by one that looks like a name.
         (Person("group:perf-leads"), None),
         (Person("perf-leads"), None),
         (Person("eve@evil.example", frozenset(("ada@example.com",))), None),
@@ -56,7 +56,7 @@ def test_who_is_named_where(person: Person, may_triage: bool | None) -> None:
         assert person.name in seen.why and "Ask perf@example.com." in seen.why
 
 
-def test_without_names_everybody_who_logged_in_looks_and_nobody_triages() -> None:
+def test_without_names_every_login_may_look_and_none_may_triage() -> None:
     assert judged(Person("ada"), AccessRules(login="proxy")) == Reader("ada", False)
 
 
@@ -79,14 +79,14 @@ def test_only_named_proxies_are_believed(peer: str | None, trusted: bool) -> Non
     assert sent_by_a_proxy(peer, PROXY) is trusted
 
 
-def test_a_proxy_names_somebody_and_groups_in_one_line_or_many() -> None:
+def test_a_proxy_names_a_person_and_groups_in_one_line_or_many() -> None:
     headers = [
         (b"x-user", "zoë@example.com".encode()),
         (b"x-groups", b"perf, staff"),
         (b"x-groups", b"a|b"),
         (b"x-groups", b""),
     ]
-    person = told_by_a_proxy(headers, PROXY)
+    person = person_of_proxy(headers, PROXY)
     assert person == Person("zoë@example.com", frozenset(("perf", "staff", "a", "b")))
 
 
@@ -104,41 +104,41 @@ def test_a_proxy_names_somebody_and_groups_in_one_line_or_many() -> None:
         [(b"x-user", b"ada@example.com"), (b"x-user", b"ada@example.com")],
     ],
 )
-def test_a_proxy_that_names_nobody_for_sure_is_refused(headers: list[tuple[bytes, bytes]]) -> None:
-    assert isinstance(told_by_a_proxy(headers, PROXY), Refusal)
+def test_a_proxy_that_names_no_person_for_sure_is_refused(headers: list[tuple[bytes, bytes]]) -> None:
+    assert isinstance(person_of_proxy(headers, PROXY), Refusal)
 
 
 def test_a_provider_vouches_for_so_long() -> None:
-    told = CLAIMS | {"groups": ["perf", 7, "staff"]}
-    assert told_by_a_provider(told, PROVIDER) == Person(
+    claims = CLAIMS | {"groups": ["perf", 7, "staff"]}
+    assert person_of_provider(claims, PROVIDER) == Person(
         "ada@example.com", frozenset(("perf", "staff")), 4600.0
     )
-    assert told_by_a_provider(CLAIMS | {"groups": "perf"}, PROVIDER) == Person(
+    assert person_of_provider(CLAIMS | {"groups": "perf"}, PROVIDER) == Person(
         "ada@example.com", frozenset(("perf",)), 4600.0
     )
 
 
 @pytest.mark.parametrize("verified", [False, None, "false", 1, "yes"])
-def test_an_address_that_nobody_verified_is_no_name(verified: Any) -> None:
-    told = {**CLAIMS, "email_verified": verified}
-    refusal = told_by_a_provider(told, PROVIDER)
+def test_an_unverified_address_is_no_name(verified: Any) -> None:
+    claims = {**CLAIMS, "email_verified": verified}
+    refusal = person_of_provider(claims, PROVIDER)
     assert isinstance(refusal, Refusal) and refusal.another_account and "email_verified" in refusal.why
     by_number = AccessRules(login="oidc", user_claim="sub", groups_claim="groups")
-    assert isinstance(told_by_a_provider(told, by_number), Person)
+    assert isinstance(person_of_provider(claims, by_number), Person)
 
 
 def test_a_verified_address_may_be_verified_in_words() -> None:
-    assert isinstance(told_by_a_provider({**CLAIMS, "email_verified": "true"}, PROVIDER), Person)
+    assert isinstance(person_of_provider({**CLAIMS, "email_verified": "true"}, PROVIDER), Person)
 
 
 @pytest.mark.parametrize("claims", [{}, {**CLAIMS, "iat": None}, {**CLAIMS, "iat": True}])
 def test_what_is_no_login_is_none(claims: dict[str, Any]) -> None:
-    assert told_by_a_provider(claims, PROVIDER) is None
+    assert person_of_provider(claims, PROVIDER) is None
 
 
 @pytest.mark.parametrize("name", [None, 7, "", " ada", "a\nb"])
 def test_a_login_without_a_name_is_refused(name: Any) -> None:
-    assert isinstance(told_by_a_provider({**CLAIMS, "email": name}, PROVIDER), Refusal)
+    assert isinstance(person_of_provider({**CLAIMS, "email": name}, PROVIDER), Refusal)
 
 
 def test_settings_become_rules(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_settings_become_rules(tmp_path: Path) -> None:
         "server_metadata_url": "https://id.example.com/realms/perf/.well-known/openid-configuration",
     }
     assert (rules.host, rules.encrypted, rules.login_seconds) == ("perf.example.com", True, 7200)
-    # With a login /metrics is closed unless somebody says otherwise; without one it is as open as the pages.
+    # With a login /metrics is closed by default; without one it is as open as the pages.
     assert (rules.metrics, settled(DashboardSettings()).metrics) == ("viewers", "open")
     assert "hunter2" not in repr(rules)
 

@@ -1,4 +1,4 @@
-"""The door, asked as a server asks it: what passes, what is answered there, and what nobody can forge."""
+"""The middleware, called as a server calls it: what passes, what it answers, and what cannot be forged."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ PROVIDER = AccessRules(
     logout="/auth/logout",
     metrics="viewers",
 )
-#: Pages, what they download, what Streamlit says of itself, its other way in, and what nobody thought of.
+#: Pages, what they download, what Streamlit says of itself, its other way in, and unknown paths.
 GUARDED = (
     "/",
     "/trends",
@@ -72,7 +72,7 @@ class Seen:
 
     @property
     def stamp(self) -> dict[str, Any]:
-        """What the application was told of the reader."""
+        """What the application received about the reader."""
         assert self.passed is not None
         (value,) = [value for name, value in self.passed["headers"] if name == STAMPED]
         return json.loads(value)
@@ -137,7 +137,7 @@ def signed(session: object, secret: str = SECRET, salt: str = COOKIE) -> str:
     return str(URLSafeTimedSerializer(secret, salt=salt).dumps(session))
 
 
-def test_where_nobody_logs_in_everybody_passes_and_nobody_has_a_name() -> None:
+def test_without_a_login_every_reader_passes_and_has_no_name() -> None:
     for path in GUARDED:
         seen = ask(OPEN, path, {STAMP: '{"name": "ada"}', "X-User": "ada"})
         assert seen.passed is not None and seen.passed[MAY_LOOK] is True
@@ -174,13 +174,13 @@ def test_a_proxy_that_lets_a_forged_name_through_is_refused() -> None:
     assert (seen.passed, seen.status) == (None, 403) and "must replace" in seen.body
 
 
-def test_a_name_is_told_in_signs_that_a_header_can_hold() -> None:
+def test_a_name_is_encoded_in_signs_that_a_header_can_hold() -> None:
     seen = ask(PROXY, "/", {"X-User": "Zoë 😀"}, peer="10.0.0.5")
     assert seen.stamp["name"] == "Zoë 😀"
 
 
 @pytest.mark.parametrize("path", GUARDED)
-def test_a_stranger_is_asked_to_log_in_wherever_they_come(path: str) -> None:
+def test_a_stranger_is_sent_to_the_login_from_every_address(path: str) -> None:
     seen = ask(PROVIDER, path, {"Accept": "text/html,*/*"})
     assert (seen.passed, seen.status) == (None, 403)
     assert f'href="/login?to={quote(path, safe="")}"' in seen.body and "behind" not in seen.body
@@ -288,7 +288,7 @@ def test_where_the_provider_does_not_answer_it_is_said(vouching: Provider) -> No
         assert (late.status, late.headers["location"]) == (302, "/")
 
 
-def test_whoever_asks_hears_whether_it_is_ready() -> None:
+def test_readiness_needs_no_login() -> None:
     for rules in (OPEN, PROXY, PROVIDER):
         seen = ask(rules, "/readyz")
         assert seen.passed is not None and seen.passed[MAY_LOOK] is (rules is OPEN)
@@ -325,7 +325,7 @@ def test_metrics_are_read_with_their_token_and_without_a_login(rules: AccessRule
         ("/" + "x" * 3000, "/"),
     ],
 )
-def test_a_login_goes_on_to_where_somebody_wanted_to_go_and_to_no_other_site(
+def test_a_login_returns_to_the_requested_page_and_to_no_other_site(
     vouching: Provider, wanted: str, led_to: str
 ) -> None:
     seen = ask(at_provider(vouching.url), f"/login?to={quote(wanted, safe='')}")
@@ -351,9 +351,9 @@ def test_cookies_travel_encrypted_where_browsers_come_by_https() -> None:
     assert ask(OPEN, "/").headers["set-cookie"] == "a=b"
 
 
-@pytest.mark.parametrize(("may_look", "told"), [(True, True), (False, False)])
+@pytest.mark.parametrize(("may_look", "shows_reason"), [(True, True), (False, False)])
 def test_why_the_database_is_away_is_for_those_who_may_look(
-    monkeypatch: pytest.MonkeyPatch, may_look: bool, told: bool
+    monkeypatch: pytest.MonkeyPatch, may_look: bool, shows_reason: bool
 ) -> None:
     def away(_url: str) -> None:
         raise DatabaseError("cannot open /srv/hunter2.db")
@@ -362,14 +362,14 @@ def test_why_the_database_is_away_is_for_those_who_may_look(
     monkeypatch.setattr(database, "opened", away)
     request = Request({"type": "http", "method": "GET", "path": "/", "headers": [], MAY_LOOK: may_look})
     for answer in (ready(request), metrics_text(request)):
-        assert answer.status_code == 503 and (b"hunter2" in answer.body) is told
+        assert answer.status_code == 503 and (b"hunter2" in answer.body) is shows_reason
 
 
 NAMES = ("localhost", "perf.example.com", "::1", "*.lab.example.com")
 
 
 def answered(path: str, host: str, method: str = "GET", names: tuple[str, ...] = NAMES) -> int:
-    """How a request is answered before anybody is judged."""
+    """How a request is answered before its reader is checked."""
     sent: list[Any] = []
 
     async def application(_scope: Any, _receive: Any, send: Any) -> None:

@@ -15,18 +15,19 @@ from db.connection.engine import Database, open_database
 from db.findings import store as findings
 from support.builders.detection_nights import Nights, a_regression
 from support.pages import APP, html, text
+from support.sqlite_files import sqlite_with_tables
 
 PAGE = "app_pages/regressions.py"
 RULES = AccessRules(login="proxy", ask="<perf>@example.com", logout="/oauth2/sign_out?rd=%2F&x=1")
 
-#: Opens the finding's page for somebody of that name, who may triage or not, until then.
+#: Opens the finding's page for a reader of that name, who may triage or not, until then.
 Read = Callable[..., AppTest]
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """A database with one finding."""
-    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as opened:
+    with open_database(sqlite_with_tables(tmp_path / "pyrometer.db")) as opened:
         Nights(opened).add(range(4))
         a_regression(opened)
         yield opened
@@ -34,7 +35,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def read(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Read]:
-    monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{tmp_path}/pyrometer.db")
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", sqlite_with_tables(tmp_path / "pyrometer.db"))
     reader.hold(RULES)
 
     def open_it(name: str, may_triage: bool, until: float | None = None) -> AppTest:
@@ -72,13 +73,13 @@ def test_a_viewer_looks_and_hears_whom_to_ask(read: Read, database: Database) ->
     page = read("bob@example.com", False)
     assert "bob@example.com · may look" in html(page) and "Latency floor rose" in text(page)
     assert not page.button and not page.text_input
-    told = " ".join(each.value for each in page.caption)
-    assert "has not been named to triage" in told and "\\<perf\\>" in told
+    captions = " ".join(each.value for each in page.caption)
+    assert "has not been named to triage" in captions and "\\<perf\\>" in captions
     assert noted(database) == []
 
 
 @pytest.mark.parametrize("offered", [False, True])
-def test_rights_are_asked_for_again_when_something_is_written(
+def test_rights_are_checked_again_when_something_is_written(
     read: Read, database: Database, monkeypatch: pytest.MonkeyPatch, offered: bool
 ) -> None:
     page = read("ada@example.com", True)
@@ -88,8 +89,8 @@ def test_rights_are_asked_for_again_when_something_is_written(
         monkeypatch.setattr("dashboard.regressions.triage.reader.triage_refused", str)
     page.button[0].click().run()
     assert noted(database) == []
-    told = page.warning if offered else page.caption
-    assert any("has not been named to triage" in each.value for each in told)
+    notes = page.warning if offered else page.caption
+    assert any("has not been named to triage" in each.value for each in notes)
 
 
 def test_nothing_is_noted_for_whom_the_gate_has_not_seen(
@@ -108,7 +109,7 @@ def test_a_login_that_ends_takes_the_page_with_it(read: Read, database: Database
     assert "Latency floor" not in text(page) and not page.button
 
 
-def test_where_nobody_logs_in_a_name_is_typed(read: Read, database: Database) -> None:
+def test_without_a_login_a_name_is_typed(read: Read, database: Database) -> None:
     reader.hold(AccessRules())
     page = read("ada@example.com", False)
     assert "ada@example.com" not in html(page)

@@ -32,7 +32,7 @@ ACCOUNTS: dict[str, dict[str, Any]] = {
     ADA: {"email": ADA, "email_verified": True},
     BOB: {"email": BOB, "email_verified": True, "groups": ["perf"]},
     EVE: {"email": EVE, "email_verified": True, "groups": ["ada@example.com"]},
-    # Somebody else's address, written into an account of one's own.
+    # Another person's address, written into an account of one's own.
     MALLORY: {"email": ADA, "email_verified": False},
 }
 
@@ -208,7 +208,9 @@ def test_a_viewer_looks_and_takes_numbers_along_and_cannot_triage(
 
 
 @pytest.mark.parametrize(("account", "why"), [(EVE, "may not look"), (MALLORY, "does not vouch for ada@")])
-def test_who_may_not_look_is_told_and_can_log_out(behind_a_login: Site, account: str, why: str) -> None:
+def test_a_reader_without_rights_sees_why_and_can_log_out(
+    behind_a_login: Site, account: str, why: str
+) -> None:
     client = Client()
     status, _, page = client.log_in(behind_a_login.url, account, DEEP)
     assert (status, why in page, "Ask perf@example.com." in page) == (403, True, True)
@@ -220,14 +222,14 @@ def test_who_may_not_look_is_told_and_can_log_out(behind_a_login: Site, account:
     assert COOKIE not in [each.name for each in client.cookies]
 
 
-def test_a_login_that_somebody_else_began_is_none(behind_a_login: Site, vouching: Provider) -> None:
+def test_a_login_that_another_browser_began_is_refused(behind_a_login: Site, vouching: Provider) -> None:
     home = behind_a_login.url
     begun = Client()
     _, at_provider, _ = begun.open(f"{home}/login?to=/")
-    asked = dict(part.split("=", 1) for part in urlsplit(at_provider).query.split("&"))
-    code = vouching.code(ADA, {"state": asked["state"], "nonce": "another"} | {"code_challenge": "x"})
+    query = dict(part.split("=", 1) for part in urlsplit(at_provider).query.split("&"))
+    code = vouching.code(ADA, {"state": query["state"], "nonce": "another"} | {"code_challenge": "x"})
     victim = Client()
-    status, address, page = victim.open(f"{home}/oauth2callback?code={code}&state={asked['state']}")
+    status, address, page = victim.open(f"{home}/oauth2callback?code={code}&state={query['state']}")
     assert (status, address) == (403, f"{home}/") and "those who log in" in page
     assert vouching.codes.pop(code)
 
@@ -312,7 +314,7 @@ def test_forged_headers_on_another_way_lead_nowhere(behind_a_proxy: Site) -> Non
         assert client.open(url + "/")[0] == 403 and handshake(url) == 403
 
 
-def test_a_proxy_that_names_nobody_or_two_opens_nothing(behind_a_proxy: Site) -> None:
+def test_a_proxy_that_names_no_person_or_two_opens_nothing(behind_a_proxy: Site) -> None:
     for names in ((), ("",), (ADA, BOB)):
         with proxied(behind_a_proxy.port, *names) as url:
             status, _, body = Client().open(url + "/", X_Forwarded_Email=ADA)

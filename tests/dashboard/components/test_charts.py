@@ -14,7 +14,7 @@ def test_specs_hold_no_data_and_are_drawn_as_svg(spec: charts.Spec) -> None:
     assert spec["usermeta"]["embedOptions"]["renderer"] == "svg"
 
 
-def test_data_travels_beside_a_spec_that_stays_as_it_was() -> None:
+def test_data_travels_apart_from_a_spec_that_stays_as_it_was() -> None:
     spec = charts.distribution()
     frame = frames.histogram(np.array([1.0, 2.0, 3.0]))
     filled = charts.with_data(spec, bins=frame)

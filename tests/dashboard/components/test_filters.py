@@ -1,4 +1,4 @@
-"""A selection goes into the URL and comes back the same; what nobody knows is said and replaced."""
+"""A selection goes into the URL and comes back the same; an unknown value is reported and replaced."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -80,10 +80,10 @@ def test_both_sides_of_an_environment_against_itself_have_links_of_their_own() -
 def test_a_schedule_that_is_called_all_is_one_of_them() -> None:
     for name, others in (("all", "nightly"), ("nightly", "all")):
         view, complaints = filters.findings({"schedule": [query_params.spelled(name)]}, ["all", "nightly"])
-        assert (view.asked(datetime.now(UTC))["schedule"], complaints) == (name, [])
+        assert (view.filters(datetime.now(UTC))["schedule"], complaints) == (name, [])
         assert [view.holds(a_finding(schedule=each)) for each in (name, others)] == [True, False]
     view, _ = filters.findings({"schedule": ["all"]}, ["all", "nightly"])
-    assert view.asked(datetime.now(UTC))["schedule"] is None
+    assert view.filters(datetime.now(UTC))["schedule"] is None
     assert all(view.holds(a_finding(schedule=each)) for each in ("all", "nightly"))
 
 

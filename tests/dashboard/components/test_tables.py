@@ -143,7 +143,7 @@ def test_a_metric_that_is_called_as_a_column_takes_none_of_its_place() -> None:
     assert [frame[name].tolist()[1] for name in named] == [2.0, 900.0, 3.0, 4.0, 7.0]
 
 
-def test_two_environments_of_one_pytorch_are_told_apart() -> None:
+def test_two_environments_of_one_pytorch_are_distinguished() -> None:
     sides = [an_environment("2.14.0a0+git", name) for name in ("before my patch", "after my patch")]
     other = an_environment("2.13.0", "stable")
     run = a_run(environments=[*sides, other])
@@ -225,12 +225,12 @@ def test_long_facts_are_folded_and_whole() -> None:
 def test_integers_keep_every_digit_and_none_is_too_long_for_the_page() -> None:
     endless = 10**5000
     facts = {"seed": 2**63 - 1, "big": 10**400, "small": -7, "endless": endless, "several": [1, endless]}
-    told = dict(markup.flat({**facts, "whole": 2.0, "part": 0.25}))
-    assert told["seed"] == "9,223,372,036,854,775,807"
-    assert told["big"].replace(",", "") == "1" + "0" * 400
-    assert [told[name] for name in ("small", "whole", "part")] == ["-7", "2", "0.25"]
-    assert told["endless"] == "a number too long to print"
-    assert told["several"] == "1, a number too long to print"
+    flat = dict(markup.flat({**facts, "whole": 2.0, "part": 0.25}))
+    assert flat["seed"] == "9,223,372,036,854,775,807"
+    assert flat["big"].replace(",", "") == "1" + "0" * 400
+    assert [flat[name] for name in ("small", "whole", "part")] == ["-7", "2", "0.25"]
+    assert flat["endless"] == "a number too long to print"
+    assert flat["several"] == "1, a number too long to print"
 
 
 def test_a_long_text_that_begins_with_blanks_is_folded_below_its_first_words() -> None:

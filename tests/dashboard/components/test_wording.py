@@ -67,7 +67,7 @@ def test_a_change_names_its_direction_only_when_the_ranges_are_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("latest", "previous", "told"),
+    ("latest", "previous", "expected"),
     [
         # Exact numbers of several replicates do have a range; one replicate, on either side, has none.
         (2, 2, ("+10 %", "worse, ranges apart", "bad")),
@@ -75,13 +75,13 @@ def test_a_change_names_its_direction_only_when_the_ranges_are_apart() -> None:
         (2, 1, ("+10 %", "one replicate has no range", "quiet")),
     ],
 )
-def test_one_replicate_has_no_range(latest: int, previous: int, told: tuple[str, str, str]) -> None:
+def test_one_replicate_has_no_range(latest: int, previous: int, expected: tuple[str, str, str]) -> None:
     change = wording.change(measured(11, 11, 11, latest), measured(10, 10, 10, previous), "lower")
-    assert (change.text, change.note, change.tone) == told
+    assert (change.text, change.note, change.tone) == expected
 
 
 @pytest.mark.parametrize(
-    ("latest", "previous", "better", "told"),
+    ("latest", "previous", "better", "expected"),
     [
         (0.2, -0.1, "lower", ("–", "worse, ranges apart; no ratio below zero", "bad")),
         (-0.1, 0.2, "lower", ("–", "better, ranges apart; no ratio below zero", "good")),
@@ -93,11 +93,11 @@ def test_one_replicate_has_no_range(latest: int, previous: int, told: tuple[str,
     ],
 )
 def test_below_zero_there_is_no_share_and_the_larger_number_is_the_larger(
-    latest: float, previous: float, better: Better, told: tuple[str, str, str]
+    latest: float, previous: float, better: Better, expected: tuple[str, str, str]
 ) -> None:
     ends = measured(latest, latest, latest), measured(previous, previous, previous)
     change = wording.change(*ends, better)
-    assert (change.text, change.note, change.tone) == told
+    assert (change.text, change.note, change.tone) == expected
 
 
 def test_every_status_has_a_sign_and_unknown_ones_stand_out() -> None:

@@ -148,7 +148,7 @@ def test_the_csv_of_claims_tells_environments_apart() -> None:
     ]
 
 
-def test_environments_are_told_apart() -> None:
+def test_environments_are_distinguished() -> None:
     old, new = an_environment("2.12.0"), an_environment("2.13.0")
     outcomes = [replace(o, environment=e.fingerprint) for e in (old, new) for o in OUTCOMES[:4]]
     found = gains(outcomes, baselines)

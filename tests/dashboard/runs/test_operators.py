@@ -154,8 +154,8 @@ def test_names_in_captions_stay_text(folder: Path) -> None:
         {"run": "hostile-1"},
         {"run": "one", "case": RESNET, "against": f"hostile-0/{RESNET}"},
     ):
-        told = captions(opened(**query))
-        assert r"\*\*b\*\* \[x\](javascript\:alert(1)) \<img src=x\>" in told and HOSTILE not in told
+        texts = captions(opened(**query))
+        assert r"\*\*b\*\* \[x\](javascript\:alert(1)) \<img src=x\>" in texts and HOSTILE not in texts
 
 
 def test_a_measured_run_has_no_operators(folder: Path) -> None:

@@ -39,7 +39,7 @@ def url(tmp_path: Path) -> str:
     return made
 
 
-def test_the_database_leaves_out_what_is_not_asked_for(url: str) -> None:
+def test_the_database_leaves_out_what_is_not_requested(url: str) -> None:
     with open_database(url) as database:
         every = queries.recent_runs(database, limit=100)
         assert queries.count_runs(database, RunsOnly()) == len(every) == 60
@@ -106,7 +106,7 @@ def test_the_file_has_all_that_the_heading_counts(
     assert list(frame["run"]) == ids
 
 
-def test_what_nobody_knows_is_said_and_what_fits_nothing_too(open_page: Open, url: str) -> None:
+def test_unknown_values_and_filters_without_a_match_are_said(open_page: Open, url: str) -> None:
     at = open_page(url, PAGE, suite="gpuu")
     assert 'did you mean "gpu"' in at.warning[0].value and "60 runs" in text(at)
     at = open_page(url, PAGE, state="interrupted")

@@ -116,7 +116,7 @@ def test_a_success_long_before_many_failures_is_still_found(database: Database) 
     assert sample(samples, "last_success_timestamp_seconds", schedule="nightly", part="") == then
 
 
-def test_every_part_of_a_night_is_told_and_only_fires_are_too_old(
+def test_every_target_of_a_night_is_exported_and_only_fires_are_too_old(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("db.queue.prometheus_counts._RECENT", 2)
@@ -136,12 +136,14 @@ def test_every_part_of_a_night_is_told_and_only_fires_are_too_old(
     did(database, "nightly", "once", "done", NOW + timedelta(hours=1), "confirm")
     samples = parsed(exposition(database, NOW))[1]
     name = "last_success_timestamp_seconds"
-    told = {part: sample(samples, name, schedule="nightly", part=part) for part in [*parts, "gone", "once"]}
+    exported = {
+        part: sample(samples, name, schedule="nightly", part=part) for part in [*parts, "gone", "once"]
+    }
     before, last = (due.timestamp() + 60 for due in later)
-    assert told == dict.fromkeys(parts[:4], last) | {parts[4]: before, "gone": None, "once": None}
+    assert exported == dict.fromkeys(parts[:4], last) | {parts[4]: before, "gone": None, "once": None}
 
 
-def test_what_has_a_fire_for_each_part_is_told_of_all_of_them(
+def test_a_schedule_with_a_fire_for_each_target_is_exported_for_all_of_them(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As what follows the tasks of a large night: more fires of one part each than are looked at."""
@@ -150,8 +152,8 @@ def test_what_has_a_fire_for_each_part_is_told_of_all_of_them(
         did(database, "detect:nightly", f"node{number}", "done", NOW + timedelta(seconds=number), "detect")
     samples = parsed(exposition(database, NOW))[1]
     name = "last_success_timestamp_seconds"
-    told = [sample(samples, name, schedule="detect:nightly", part=f"node{number}") for number in range(5)]
-    assert None not in told
+    exported = [sample(samples, name, schedule="detect:nightly", part=f"node{number}") for number in range(5)]
+    assert None not in exported
 
 
 def test_a_counter_is_there_before_it_rises(database: Database) -> None:
@@ -177,7 +179,7 @@ def test_of_several_schedulers_of_a_machine_the_newest_speaks_and_no_name_breaks
     assert sample(samples, "task_failures_total", schedule=HOSTILE) == 1
 
 
-def test_it_is_served_beside_the_dashboard_and_says_when_the_database_is_away(
+def test_it_is_served_with_the_dashboard_and_says_when_the_database_is_away(
     serve: Callable[..., Any], tmp_path: Path
 ) -> None:
     file = tmp_path / "pyrometer.db"

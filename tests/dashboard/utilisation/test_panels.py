@@ -48,8 +48,8 @@ def pieces(recording: Recording, column: str) -> list[list[tuple[float, float]]]
 
 
 def test_a_row_without_a_value_is_a_gap_and_no_zero() -> None:
-    told = {"power": without(lambda second: 100 + round(10 * second), 0.4, 0.7)}
-    recording = a_recording(H200, "H200", "gpm", told, rows=5)
+    values = {"power": without(lambda second: 100 + round(10 * second), 0.4, 0.7)}
+    recording = a_recording(H200, "H200", "gpm", values, rows=5)
     assert recording.values["power"] == (100, 102, None, None, 108)
     assert pieces(recording, "power") == [[(0.0, 100), (0.2, 100), (0.4, 102)], [(0.8, 108), (1.0, 108)]]
 
@@ -95,10 +95,10 @@ def test_an_older_gpu_has_no_panel_for_what_it_cannot_tell() -> None:
 
 
 def test_what_was_never_answered_is_named_once() -> None:
-    assert panels.untold(an_h200()) == ["NVLink"]
-    assert panels.untold(a_host()) == ["CPU frequency"]
+    assert panels.without_values(an_h200()) == ["NVLink"]
+    assert panels.without_values(a_host()) == ["CPU frequency"]
     one = a_recording(H200, "H200", "gpm", {"sm_clock": wave(1), "memory_clock": lambda second: None})
-    assert panels.untold(one) == ["Clocks: memory clock"]
+    assert panels.without_values(one) == ["Clocks: memory clock"]
 
 
 def test_every_column_is_drawn_and_a_new_one_under_its_own_name() -> None:
@@ -173,9 +173,9 @@ def test_devices_share_one_zero_and_one_end() -> None:
 
 
 def test_the_pointer_says_no_value_where_there_is_none() -> None:
-    told = panels.hovered(an_h200(), BOOTED_NS)
-    assert told["sm_utilisation"].tolist()[6:9] == ["no value"] * 3
-    assert told["power"][0] == "612.0"
+    hovered = panels.hovered(an_h200(), BOOTED_NS)
+    assert hovered["sm_utilisation"].tolist()[6:9] == ["no value"] * 3
+    assert hovered["power"][0] == "612.0"
 
 
 def test_the_csv_has_every_row_and_column_with_its_unit_and_empty_gaps() -> None:

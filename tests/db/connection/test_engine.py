@@ -75,7 +75,7 @@ def test_a_relative_path_stays_where_it_was_opened(tmp_path: Path, monkeypatch: 
         assert queries.latest_run_id(database) == "run-1"
 
 
-def test_nothing_is_made_unless_asked(empty_url: str, tmp_path: Path) -> None:
+def test_nothing_is_made_unless_requested(empty_url: str, tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable, match=r"no database|is empty"):
         open_database(empty_url, create=False)
     assert list(tmp_path.iterdir()) == []
@@ -83,7 +83,7 @@ def test_nothing_is_made_unless_asked(empty_url: str, tmp_path: Path) -> None:
     open_database(empty_url, create=False).close()
 
 
-def test_processes_that_open_a_new_database_together_all_succeed(empty_url: str) -> None:
+def test_processes_that_open_a_new_database_at_once_all_succeed(empty_url: str) -> None:
     command = [sys.executable, "-W", "error", "-c", OPEN, empty_url]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
     complaints = [process.communicate(timeout=120)[1] for process in processes]
@@ -98,7 +98,7 @@ def test_two_that_both_found_no_tables_make_them_once(
     both = threading.Barrier(2, timeout=60)
     migrate = engine._migrate
 
-    def migrate_together(*arguments: Any) -> engine.SchemaUpgrade:
+    def migrate_at_once(*arguments: Any) -> engine.SchemaUpgrade:
         both.wait()
         return migrate(*arguments)
 
@@ -106,7 +106,7 @@ def test_two_that_both_found_no_tables_make_them_once(
         with open_database(empty_url, timeout=60) as database:
             store.save_run(database, a_run(f"run-{number}"))
 
-    monkeypatch.setattr(engine, "_migrate", migrate_together)
+    monkeypatch.setattr(engine, "_migrate", migrate_at_once)
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(open_and_write, range(2)))
     with open_database(empty_url, create=False) as database:
@@ -127,7 +127,7 @@ def test_tables_that_appear_while_one_looks_are_not_mistaken_for_strangers(
 
     monkeypatch.setattr(schema, "inspect", look_too_late)
     open_database(empty_url).close()
-    assert schema.inspect is look, "nobody made tables meanwhile"
+    assert schema.inspect is look, "no process made tables meanwhile"
 
 
 def test_a_database_of_another_program_is_left_alone(empty_url: str, tmp_path: Path) -> None:

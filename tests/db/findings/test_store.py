@@ -273,7 +273,7 @@ def test_a_muted_series_stays_muted(nights: Database) -> None:
     assert saved(nights, night=20, at_run="night-1").muted_until is None, "its time is over"
 
 
-def test_findings_are_listed_as_asked(nights: Database) -> None:
+def test_findings_are_listed_by_the_filters(nights: Database) -> None:
     first, second = saved(nights, night=5), saved(nights, night=6, at_run="night-3")
     third = saved(nights, night=7, schedule="weekly")
     first = findings.decide(nights, first.id, "confirmed", 0.1, 0.05, 0.2, Confirmation(), a_night(8))

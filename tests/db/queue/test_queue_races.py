@@ -74,11 +74,11 @@ def test_two_processes_plan_and_take_every_task_once(url: str, database: Databas
 
 def _at_once(url: str, *calls: Callable[[Database], list[str]]) -> list[list[str]]:
     """What calls answer that begin together, each in a thread with a database of its own."""
-    together = Barrier(len(calls))
+    barrier = Barrier(len(calls))
 
     def call(what: Callable[[Database], list[str]]) -> list[str]:
         with open_database(url, timeout=60) as database:
-            together.wait()
+            barrier.wait()
             return what(database)
 
     with ThreadPoolExecutor(len(calls)) as pool:

@@ -82,7 +82,7 @@ def test_when_each_part_was_last_taken_up(database: Database) -> None:
     due("another", 3)
     taken_up("never", night=3)
     first, second = (a_night(night) + timedelta(hours=1) for night in (0, 1))
-    # Of what was lost nothing tells but when it was due; what was given back was not begun.
+    # Of a lost task only its due moment is known; a released one had not begun.
     assert queue_queries.last_taken_up(database, "nightly") == {
         "done": second,
         "lost": a_night(1),

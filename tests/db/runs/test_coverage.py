@@ -28,7 +28,7 @@ from support.builders.technique_runs import (
 EAGER, COMPILED = f"{RESNET}/eager", f"{RESNET}/compile=default"
 FLOOR = "latency_floor"
 NEWER = "2.14.0+cpu"
-HERE = fingerprint(CPU), preset().fingerprint
+PLACE = fingerprint(CPU), preset().fingerprint
 
 
 def measure(
@@ -70,7 +70,8 @@ def test_techniques_have_places_of_their_own(database: Database) -> None:
     measure(database, 3, EAGER, hardware=GPU)
     assert runs(coverage.places(database, FLOOR, techniques=True)) == [(CPU, "night-1")]
     assert (
-        releases.measured_versions(database, FLOOR, fingerprint(GPU), HERE[1], techniques=True) == frozenset()
+        releases.measured_versions(database, FLOOR, fingerprint(GPU), PLACE[1], techniques=True)
+        == frozenset()
     )
 
 
@@ -78,19 +79,19 @@ def test_a_forgotten_run_leaves_no_place(database: Database) -> None:
     measure(database, 1, EAGER)
     delete_run.forget_run(database, "night-1")
     assert coverage.places(database, FLOOR) == []
-    assert releases.measured_versions(database, FLOOR, *HERE) == frozenset()
+    assert releases.measured_versions(database, FLOOR, *PLACE) == frozenset()
 
 
 def test_versions_are_those_of_the_place_alone(database: Database) -> None:
     measure(database, 1, EAGER)
     measure(database, 2, COMPILED, version=NEWER)
     measure(database, 3, EAGER, version="2.15.0+cpu", hardware=GPU)
-    assert releases.measured_versions(database, FLOOR, *HERE) == {VERSION, NEWER}
-    assert releases.measured_versions(database, FLOOR, *HERE, techniques=True) == {NEWER}
-    asked = [VERSION, "2.15.0+cpu", "1.0"]
-    assert releases.version_places(database, FLOOR, asked) == {
-        (VERSION, *HERE),
-        ("2.15.0+cpu", fingerprint(GPU), HERE[1]),
+    assert releases.measured_versions(database, FLOOR, *PLACE) == {VERSION, NEWER}
+    assert releases.measured_versions(database, FLOOR, *PLACE, techniques=True) == {NEWER}
+    versions = [VERSION, "2.15.0+cpu", "1.0"]
+    assert releases.version_places(database, FLOOR, versions) == {
+        (VERSION, *PLACE),
+        ("2.15.0+cpu", fingerprint(GPU), PLACE[1]),
     }
 
 
@@ -101,8 +102,8 @@ def test_harnesses_are_those_of_the_runs_that_measured_a_version_somewhere(datab
     # One that crashed before anything was measured.
     measure(database, 5, harness="never")
     assert releases.version_harnesses(database, VERSION, FLOOR) == {
-        HERE: ("new", "old"),
-        (fingerprint(GPU), HERE[1]): ("harness-1f3a",),
+        PLACE: ("new", "old"),
+        (fingerprint(GPU), PLACE[1]): ("harness-1f3a",),
     }
     assert releases.version_harnesses(database, VERSION, "compile_cold") == {}
     assert releases.version_harnesses(database, "1.0", FLOOR) == {}
@@ -114,7 +115,7 @@ def test_the_last_point_of_a_version_is_found_below_newer_ones(database: Databas
     for night in range(4, 9):
         measure(database, night, EAGER, version=NEWER)
     measure(database, 9, EAGER, hardware=GPU)
-    last = partial(releases.points_of_version, database, FLOOR, VERSION, hardware=HERE[0], preset=HERE[1])
+    last = partial(releases.points_of_version, database, FLOOR, VERSION, hardware=PLACE[0], preset=PLACE[1])
     found = last()
     assert [(key.case, point.run, point.point) for key, point in found] == [
         (COMPILED, "night-3", 13.0),
@@ -125,7 +126,7 @@ def test_the_last_point_of_a_version_is_found_below_newer_ones(database: Databas
     assert len(last(newest=100)) == 8
 
 
-def test_of_two_versions_in_one_run_only_the_asked_one_answers(database: Database) -> None:
+def test_of_two_versions_in_one_run_only_the_requested_one_answers(database: Database) -> None:
     made = run("both")
     store.save_run(database, replace(made, environments=(environment(), environment(NEWER))))
     for version, floor in ((VERSION, 10.0), (NEWER, 20.0)):
@@ -155,6 +156,6 @@ def test_points_of_cases_are_counted_over_the_last_nights(database: Database) ->
     measure(database, 71, EAGER, COMPILED)
     measure(database, 72, EAGER, hardware=GPU)
     ask = partial(coverage.case_points, database, FLOOR)
-    assert ask((HERE[0],), HERE[1]) == {EAGER: 2, COMPILED: 1}
-    assert ask((HERE[0], fingerprint(GPU)), HERE[1], days=100) == {EAGER: 4, COMPILED: 2}
-    assert ask((HERE[0],), "another") == {}
+    assert ask((PLACE[0],), PLACE[1]) == {EAGER: 2, COMPILED: 1}
+    assert ask((PLACE[0], fingerprint(GPU)), PLACE[1], days=100) == {EAGER: 4, COMPILED: 2}
+    assert ask((PLACE[0],), "another") == {}

@@ -250,7 +250,7 @@ def test_runs_say_whom_they_were_measured_for(database: Database) -> None:
     found = runs_history.measured_for(database, ["night-0", "night-1", "session", "nobody"])
     assert {(each.run, each.name): (each.last, each.track, each.baseline) for each in found} == {
         ("night-0", "nightly"): (True, "nightly", ""),
-        # It is told while the task still runs.
+        # It is known while the task still runs.
         ("night-1", "stable"): (True, "2.13.0", "2.13.0"),
         ("session", "stable"): (False, "", ""),
         ("session", "candidate"): (True, "", ""),
@@ -260,7 +260,7 @@ def test_runs_say_whom_they_were_measured_for(database: Database) -> None:
     assert runs_history.measured_for(database, []) == []
 
 
-def test_changes_are_of_the_environment_that_is_asked_for(database: Database) -> None:
+def test_changes_are_of_the_requested_environment(database: Database) -> None:
     def packed(version: str) -> Environment:
         return replace(
             an_environment(version),
@@ -275,7 +275,7 @@ def test_changes_are_of_the_environment_that_is_asked_for(database: Database) ->
     driver = RunChange("machine", "driver", "580", "590")
     places = [(f"night-{night}", old.fingerprint) for night in range(3)]
     upgraded = [places[0], ("night-1", new.fingerprint)]
-    found = run_changes.changes_beside(database, [places, upgraded, [], places[:1]])
+    found = run_changes.changes_around(database, [places, upgraded, [], places[:1]])
     assert found[0] == [[], [], [driver]]
     assert found[1] == [
         [],
@@ -286,4 +286,4 @@ def test_changes_are_of_the_environment_that_is_asked_for(database: Database) ->
     ]
     assert found[2:] == [[], [[]]]
     # One that was forgotten meanwhile differs from nothing.
-    assert run_changes.changes_beside(database, [[places[0], ("gone", old.fingerprint)]]) == [[[], []]]
+    assert run_changes.changes_around(database, [[places[0], ("gone", old.fingerprint)]]) == [[[], []]]

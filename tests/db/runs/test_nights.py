@@ -121,7 +121,7 @@ def test_a_run_compares_that_has_several_pytorches_and_not_one_with_the_canary(d
     assert queries.comparison_runs(database, ["upgrade", "alone", "nobody"]) == {"upgrade"}
 
 
-def test_summaries_are_of_the_runs_that_were_asked_for(database: Database) -> None:
+def test_summaries_are_of_the_requested_runs(database: Database) -> None:
     for night in range(3):
         measured(database, f"run-{night}", night)
     found = queries.run_summaries(database, ["run-2", "run-0", "nobody"])

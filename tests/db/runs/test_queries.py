@@ -231,7 +231,7 @@ def test_of_a_comparison_the_environment_given_last_is_the_headline(database: Da
     assert (headline.previous.run, headline.previous.torch_version) == ("night-0", "2.9.1")
 
 
-def test_runs_that_started_together_stay_apart(database: Database) -> None:
+def test_runs_that_started_at_once_stay_apart(database: Database) -> None:
     for name in ("bench-1", "bench-2"):
         run = a_run(f"on-{name}", machine=a_machine(name))
         store.save_run(database, run)

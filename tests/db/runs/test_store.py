@@ -13,10 +13,10 @@ import pytest
 from sqlalchemy import func, select
 
 from db.connection.engine import Database, open_database
-from db.errors import DatabaseError
+from db.errors import DatabaseError, SchemaTooNew
 from db.runs import metric_definitions, queries, series_queries, store
 from db.schema import core_tables as tables
-from records.outcomes import Measurement, MetricDefinition, Outcome
+from records.outcomes import Measurement, MetricDefinition, Outcome, OutcomeStatus
 from runner.worker.messages import STATUSES
 from support.builders.run_records import (
     BERT,
@@ -137,8 +137,23 @@ def test_an_unknown_state_or_status_is_refused_and_nothing_stays(database: Datab
     assert queries.outcomes_of_run(database, "run-1") == []
 
 
+def test_a_status_that_a_newer_pyrometer_stored_is_named(database: Database) -> None:
+    store.save_run(database, a_run())
+    store.save_outcomes(database, "run-1", [an_outcome()])
+    with database.writing() as connection:
+        sqlite = connection.dialect.name == "sqlite"
+        connection.exec_driver_sql(
+            "PRAGMA ignore_check_constraints = ON"
+            if sqlite
+            else "ALTER TABLE outcome DROP CONSTRAINT ck_outcome_status"
+        )
+        connection.exec_driver_sql("UPDATE outcome SET status = 'paused'")
+    with pytest.raises(SchemaTooNew, match=r"has 'paused'; .* only ok, skipped, .* the newer one here"):
+        queries.outcomes_of_run(database, "run-1")
+
+
 def test_the_database_takes_every_status_of_the_worker(database: Database) -> None:
-    assert tables.STATUSES == STATUSES
+    assert tuple(OutcomeStatus) == STATUSES
     outcomes = [an_outcome(replicate=i, status=status) for i, status in enumerate(STATUSES)]
     store.save_run(database, a_run())
     assert store.save_outcomes(database, "run-1", outcomes) == len(STATUSES)
@@ -260,7 +275,7 @@ def test_nothing_to_store_is_no_mistake(database: Database) -> None:
     store.save_measurements(database, "run-1", list[Measurement]())
 
 
-def test_the_parts_of_a_case_are_kept_beside_its_key(database: Database) -> None:
+def test_the_parts_of_a_case_are_stored_with_its_key(database: Database) -> None:
     store.save_run(database, a_run())
     store.save_outcomes(database, "run-1", [an_outcome(BERT), an_outcome("lstm_lm/infer/-/eager")])
     with database.reading() as connection:
@@ -347,7 +362,7 @@ def test_a_host_measured_with_other_hardware_has_series_of_its_own(database: Dat
         ({"preset": a_preset("loud"), "suite": "another"}, "suite and another preset"),
     ],
 )
-def test_two_runs_of_one_name_are_never_put_together(
+def test_two_runs_of_one_name_are_never_merged(
     database: Database, otherwise: dict[str, Any], what: str
 ) -> None:
     store.save_run(database, a_run("night"))
@@ -380,6 +395,6 @@ def test_a_fingerprint_that_stands_for_something_else_is_refused(
 
 
 def test_records_need_no_sqlalchemy() -> None:
-    """Whoever only looks at records and errors need not load the database's libraries."""
+    """Importing records and errors does not load the database's libraries."""
     code = "import sys, records.runs, db.errors; sys.exit('sqlalchemy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

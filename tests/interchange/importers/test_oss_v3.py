@@ -234,7 +234,7 @@ def test_a_target_is_a_metric_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["fail_accuracy"], '["fail_accuracy"]', "fail_accuracy"])
-def test_a_text_is_an_outcome_beside_the_numbers_and_not_hidden_by_them(tmp_path: Path, words: Any) -> None:
+def test_a_text_is_an_outcome_of_its_own_and_not_hidden_by_numbers(tmp_path: Path, words: Any) -> None:
     accuracy = {"name": "accuracy", "benchmark_values": [], "extra_info": {"benchmark_values": words}}
     [one] = read(tmp_path, [a_record("speedup"), a_record() | {"metric": accuracy}]).runs
 
@@ -243,7 +243,7 @@ def test_a_text_is_an_outcome_beside_the_numbers_and_not_hidden_by_them(tmp_path
     assert ends == {CASE: ("ok", ""), checked: ("wrong", "fail_accuracy")}
 
 
-def test_dynamo_tables_have_their_units_here_too_and_noughts_are_none(tmp_path: Path) -> None:
+def test_dynamo_tables_have_their_units_in_v3_too_and_zeros_are_missing(tmp_path: Path) -> None:
     suite = {"benchmark": {"name": "TorchInductor", "mode": "training"}}
     imported = read(tmp_path, [a_record("speedup", [1.5], **suite), a_record("abs_latency", [0], **suite)])
 

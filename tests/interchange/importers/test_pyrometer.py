@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from analysis.metrics import METRICS
 from common.journal_lines import encode_line
-from db.schema.core_tables import STATES, STATUSES
+from db.schema.core_tables import STATES
 from interchange.errors import BadFile
 from interchange.importers import pyrometer, run_bodies
 from interchange.runs import ImportedRun
 from records.environments import Environment
 from records.kinds import EnvironmentKind
 from records.machines import Hardware, Machine
-from records.outcomes import Measurement, Outcome
+from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run, RunPreset
 from records.telemetry import Recording
 from support.builders.exports import SPEEDUP, a_whole_run, file_of, read, sentences
@@ -63,7 +63,7 @@ outcomes = st.builds(
     case=names,
     environment=st.just("one"),
     replicate=counts,
-    status=st.sampled_from(STATUSES),
+    status=st.sampled_from(OutcomeStatus),
     reason=texts,
     phase=texts,
     started_at=moments,
@@ -139,7 +139,7 @@ def test_no_changed_byte_makes_anything_up(data: st.DataObject) -> None:
     before = content[place]
     content[place] = data.draw(st.integers(0, 255).filter(lambda byte: byte != before))
     found = read(bytes(content))
-    # Where the line is gone that tells what a metric is, its values are left out.
+    # Where the line that defines a metric is gone, its values are left out.
     poorer = [replace(each, metrics=_without(each.metrics)) for each in whole.outcomes]
     known = set(map(repr, (*whole.outcomes, *poorer)))
     for run in found.runs:
@@ -374,4 +374,4 @@ def test_whole_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_it_knows_the_states_that_a_database_takes() -> None:
-    assert (run_bodies.STATES, run_bodies.STATUSES) == (STATES, STATUSES)
+    assert (STATES, tuple(OutcomeStatus)) == (run_bodies.STATES, run_bodies.STATUSES)

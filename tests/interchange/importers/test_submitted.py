@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from db.schema.core_tables import STATUSES as OF_THE_DATABASE
 from interchange.errors import BadFile, SourcePlace
 from interchange.importers import submitted
 from interchange.importers.submitted import STATUSES, Gpu
 from interchange.runs import Imported
 from interchange.source_file import json_of
 from records.machines import Machine
+from records.outcomes import OutcomeStatus
 from support.builders.foreign_files import SUBMITTED
 from support.builders.run_records import a_machine
 
@@ -192,8 +192,8 @@ def test_what_comes_from_nowhere_has_to_say_when_it_was_measured() -> None:
 
 def test_its_statuses_are_the_databases_own() -> None:
     # Others disturbing a process and a throttled GPU are what our own gates find.
-    assert set(OF_THE_DATABASE) - set(STATUSES) == {"contended", "throttled"}
-    assert set(STATUSES) <= set(OF_THE_DATABASE)
+    assert set(OutcomeStatus) - set(STATUSES) == {"contended", "throttled"}
+    assert set(STATUSES) <= set(OutcomeStatus)
 
 
 NOW = datetime(2026, 11, 21, 20, 10, tzinfo=UTC)

@@ -121,7 +121,7 @@ def test_different_texts_of_one_case_are_all_in_its_reason(tmp_path: Path) -> No
     assert one.outcomes[0].reason == "latencies: err; gpu_peak_mem: failed"
 
 
-def test_a_text_beside_numbers_is_set_aside_and_said(tmp_path: Path) -> None:
+def test_a_text_among_numbers_is_set_aside_and_said(tmp_path: Path) -> None:
     imported = read(tmp_path, {f"{KEY}latencies": 4.5, f"{KEY}gpu_peak_mem": "failed"})
 
     assert [each.status for each in imported.runs[0].outcomes] == ["ok"]

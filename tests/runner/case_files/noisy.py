@@ -34,7 +34,7 @@ def scratch():
 
 
 def remember(name, pid):
-    """Tell the test about a process, in one step."""
+    """Report a process to the test, in one step."""
     partial = scratch() / f"{name}.partial"
     partial.write_text(str(pid))
     partial.rename(scratch() / f"{name}.pid")
@@ -106,7 +106,7 @@ def leaves_a_session():
 
 
 @case()
-def sleeps_beside_a_child():
+def sleeps_with_a_child():
     remember("sleeper", os.getpid())
     child = subprocess.Popen(["sleep", "10000"], start_new_session=True, env={"PATH": os.environ["PATH"]})
     remember("child", child.pid)
@@ -178,8 +178,8 @@ def leaves_spawned_processes():
 
 
 @case(flag=[True, False])
-def tells_its_conditions(flag):
-    told = {
+def writes_its_conditions(flag):
+    conditions = {
         "flag": flag,
         "cpus": sorted(os.sched_getaffinity(0)),
         "variables": dict(os.environ),
@@ -187,7 +187,7 @@ def tells_its_conditions(flag):
         "modules": [name for name in ("db", "cli", "runner.execution.session") if importable(name)],
         "threads": torch.get_num_threads(),
     }
-    (scratch() / "conditions.json").write_text(json.dumps(told))
+    (scratch() / "conditions.json").write_text(json.dumps(conditions))
     return quick()
 
 

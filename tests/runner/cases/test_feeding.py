@@ -39,12 +39,12 @@ def test_it_is_measured_and_its_answer_is_right(happened: Happened, case: str) -
     assert outcome.metrics["latency"] > 0
 
 
-def test_the_share_of_waiting_is_reported_and_nobody_is_left(
+def test_the_share_of_waiting_is_reported_and_no_process_is_left(
     happened: Happened, module_scratch: Scratch
 ) -> None:
     assert 0 < of(happened, FED_BY_PROCESSES).metrics["data_wait"] < 1
     assert "data_wait" not in of(happened, SHAPES).metrics
-    module_scratch.nobody_left(happened.run)
+    module_scratch.assert_no_process_left(happened.run)
 
 
 def test_pinned_memory_without_cuda_is_unsupported(happened: Happened, feeding: Any) -> None:

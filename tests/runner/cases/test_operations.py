@@ -86,7 +86,7 @@ def test_copies_of_the_inputs_fill_what_no_cache_holds(operations: Any, name: st
     assert (1 << 20) - found["set_bytes"] < found["bytes"] <= 1 << 20
 
 
-def test_an_embedding_is_asked_for_other_rows_each_time(operations: Any) -> None:
+def test_an_embedding_looks_up_other_rows_each_time(operations: Any) -> None:
     found = operations["small"]["embedding"]["rotation"]
     assert found["apart"] and not found["equal"]
 

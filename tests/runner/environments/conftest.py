@@ -1,4 +1,4 @@
-"""What the tests of building share: a folder of wheels that pip is told of, and a context."""
+"""What the tests of building share: a folder of wheels that pip uses, and a context."""
 
 import threading
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def pip_told(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def local_wheels(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """pip knows these wheels and nothing else."""
     for name in ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
         monkeypatch.delenv(name, raising=False)

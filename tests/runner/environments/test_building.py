@@ -27,11 +27,11 @@ def bare(torch: str, **changes: object) -> Recipe:
 
 
 def built(context: BuildContext, *recipes: Recipe) -> tuple[list[Built | BuildFailed], list[str]]:
-    """What came of recipes that are built together, and what was told meanwhile."""
-    told: list[str] = []
+    """The results of recipes that are built at once, and the reported phases."""
+    phases: list[str] = []
     numbered = {str(number): recipe for number, recipe in enumerate(recipes)}
-    made = build_all(context, numbered, lambda name, phrase: told.append(f"{name}: {phrase}"))
-    return [made[name] for name in numbered], told
+    made = build_all(context, numbered, lambda name, phrase: phases.append(f"{name}: {phrase}"))
+    return [made[name] for name in numbered], phases
 
 
 def failure(context: BuildContext, recipe: Recipe) -> str:
@@ -47,20 +47,20 @@ def failure(context: BuildContext, recipe: Recipe) -> str:
 
 
 def test_several_are_built_at_once_and_one_that_fails_takes_none_along(
-    context: BuildContext, pip_told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: BuildContext, local_wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What a user told pip for himself must not lead packages astray.
+    # A user's own pip settings must not change where packages are installed.
     monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("PIP_USER", "1")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     twice = bare("2.9.1", packages=("besides",))
-    (old, same, night, none), told = built(context, twice, twice, bare("nightly"), bare("2.13.7"))
-    assert old == same and sum("another process builds it: waiting" in line for line in told) == 1
+    (old, same, night, none), phases = built(context, twice, twice, bare("nightly"), bare("2.13.7"))
+    assert old == same and sum("another process builds it: waiting" in line for line in phases) == 1
     assert isinstance(old, Built) and isinstance(night, Built) and isinstance(none, BuildFailed)
     assert (old.facts["torch"], night.facts["torch"]) == ("2.9.1", "2.16.0.dev20261120+cpu")
     assert old.label == "2.9.1" and night.label == "nightly-2026-11-20"
-    assert sum("2: making the virtual environment" in line for line in told) == 1
-    assert "2: verifying" in told
+    assert sum("2: making the virtual environment" in line for line in phases) == 1
+    assert "2: verifying" in phases
     assert str(none).startswith(
         "environment 2.13.7 cannot be built: the package index offers no torch 2.13.7 for Python "
     )
@@ -85,14 +85,14 @@ def described(context: BuildContext, old: Built) -> None:
 
 def reused(context: BuildContext, old: Built) -> None:
     """The same recipe again builds nothing; another one beside torch is another environment."""
-    ((same,), told) = built(context, bare("2.9.1", packages=("besides",)))
+    ((same,), phases) = built(context, bare("2.9.1", packages=("besides",)))
     assert isinstance(same, Built) and (same.folder, same.built_at) == (old.folder, old.built_at)
-    assert told == []
+    assert phases == []
     assert context.store.find(bare("2.9.1")) is None
 
 
 def test_what_another_version_of_its_python_made_is_built_again_in_its_folder(
-    context: BuildContext, pip_told: Path, tmp_path: Path
+    context: BuildContext, local_wheels: Path, tmp_path: Path
 ) -> None:
     base = tmp_path / "python3"
     base.symlink_to(sys.executable)
@@ -103,8 +103,8 @@ def test_what_another_version_of_its_python_made_is_built_again_in_its_folder(
     body = json.loads((first.folder / MARK).read_text())
     body["facts"]["python"] = "3.1.0"
     (first.folder / MARK).write_text(json.dumps(body))
-    ((second,), told) = built(context, recipe)
-    assert isinstance(second, Built) and "0: verifying" in told
+    ((second,), phases) = built(context, recipe)
+    assert isinstance(second, Built) and "0: verifying" in phases
     assert second.folder == first.folder and second.facts == first.facts
     assert built(context, recipe) == ([second], [])
 
@@ -130,7 +130,7 @@ def test_what_came_is_held_against_what_was_wanted(
 
 
 def test_what_cannot_be_imported_or_calls_itself_otherwise_is_thrown_away(
-    context: BuildContext, pip_told: Path
+    context: BuildContext, local_wheels: Path
 ) -> None:
     recipes = (bare("4.0.0"), bare("4.1.0"), bare("2.10.0", packages=("nobody-has-this",)))
     made, _ = built(context, *recipes)
@@ -141,16 +141,16 @@ def test_what_cannot_be_imported_or_calls_itself_otherwise_is_thrown_away(
     assert context.store.all() == context.store.sweep() == []
 
 
-def test_a_python_that_the_version_is_not_made_for(context: BuildContext, pip_told: Path) -> None:
+def test_a_python_that_the_version_is_not_made_for(context: BuildContext, local_wheels: Path) -> None:
     sentence = failure(context, bare("3.0.0"))
     assert "the package index offers no torch 3.0.0 for Python 3." in sentence
     assert ", but for 3.9: `base_python` names another" in sentence
-    (wheel,) = pip_told.glob(f"torch-3.0.0-*{os.uname().machine}.whl")
+    (wheel,) = local_wheels.glob(f"torch-3.0.0-*{os.uname().machine}.whl")
     sentence = failure(context, Recipe(wheel=str(wheel), usual=False))
     assert "is for another Python or platform" in sentence
 
 
-def test_a_day_without_a_nightly(context: BuildContext, pip_told: Path) -> None:
+def test_a_day_without_a_nightly(context: BuildContext, local_wheels: Path) -> None:
     sentence = failure(context, bare("nightly 2026-11-19"))
     near = "2.16.0.dev20261118+cpu, 2.16.0.dev20261120+cpu"
     assert f"offers no nightly of 2026-11-19; the nearest are {near}" in sentence
@@ -161,7 +161,7 @@ def test_an_index_that_does_not_answer(context: BuildContext, monkeypatch: pytes
     monkeypatch.setenv("PIP_RETRIES", "0")
     for name in ("PIP_FIND_LINKS", "PIP_NO_INDEX"):
         monkeypatch.delenv(name, raising=False)
-    # Port 9 is the discard service's, which nobody runs.
+    # Port 9 is the discard service's, which does not run.
     dead = "http://me:secret@127.0.0.1:9/simple"
     sentence = failure(context, bare("2.10.0", index=dead))
     assert "the package index at 127.0.0.1 does not answer: it refuses the connection" in sentence
@@ -187,7 +187,11 @@ def test_an_interpreter_that_is_none(context: BuildContext, python: str, why: st
 
 
 def test_a_disk_that_is_too_small(
-    small_disk: Path, context: BuildContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pip_told: Path
+    small_disk: Path,
+    context: BuildContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    local_wheels: Path,
 ) -> None:
     wheel = write_wheel(tmp_path / "large", "2.10.0", ballast_mib=64)
     there = BuildContext(
@@ -198,7 +202,7 @@ def test_a_disk_that_is_too_small(
     assert there.store.all() == []
 
 
-def test_what_lies_in_the_way_and_is_not_ours_stays(context: BuildContext, pip_told: Path) -> None:
+def test_what_lies_in_the_way_and_is_not_ours_stays(context: BuildContext, local_wheels: Path) -> None:
     recipe = bare("2.10.0")
     path = context.store.path_of(recipe)
     path.mkdir(parents=True)
@@ -209,14 +213,14 @@ def test_what_lies_in_the_way_and_is_not_ours_stays(context: BuildContext, pip_t
 
 
 def test_uv_s_index_serves_where_pip_knows_none(
-    context: BuildContext, pip_told: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    context: BuildContext, local_wheels: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
     empty = tmp_path / "index"
     empty.mkdir()
     monkeypatch.setenv("UV_INDEX_URL", empty.as_uri())
-    monkeypatch.setenv("UV_FIND_LINKS", str(pip_told))
+    monkeypatch.setenv("UV_FIND_LINKS", str(local_wheels))
     pip = package_index.pip_for(bare("2.10.0"), look_at(""))
     assert "uv's variables" in pip.note
     assert "2.10.0" in package_index.offered(bare(""), look_at(""))

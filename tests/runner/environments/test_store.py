@@ -28,7 +28,7 @@ def made(store: Store, torch: str, used_at: float, mib: int = 1) -> Built:
     (path / "bin/python").symlink_to(sys.executable)
     (path / "filling").write_bytes(os.urandom(mib << 20))
     store.mark(recipe, {"torch": torch, "built_at": used_at}, seconds=1.0)
-    # As if it were old: nobody wants to wait for that.
+    # Made old by hand, so that the test need not wait.
     body = {**json.loads((path / MARK).read_text()), "built_at": 0.0}
     (path / MARK).write_text(json.dumps(body))
     os.utime(path / "used", (used_at, used_at))
@@ -129,7 +129,7 @@ def test_what_a_run_uses_cannot_be_removed(store: Store) -> None:
     assert not one.folder.exists() and store.all() == []
 
 
-def test_what_somebody_runs_by_hand_cannot_be_removed(store: Store) -> None:
+def test_an_environment_in_use_cannot_be_removed(store: Store) -> None:
     one = made(store, "2.1.0", 1.0)
     code = "print('up', flush=True); import sys; sys.stdin.read()"
     with subprocess.Popen(
@@ -176,17 +176,17 @@ def test_it_is_in_use_however_it_was_started(store: Store, tmp_path: Path, how: 
 
 def test_who_builds_waits_for_who_uses_and_can_give_up(store: Store) -> None:
     one = made(store, "2.1.0", 1.0)
-    gives_up, told = threading.Event(), list[str]()
+    gives_up, calls = threading.Event(), list[str]()
     with (
         store.using([one.python]),
         store.building(
-            Recipe(torch="2.1.0"), lambda: (told.append("waits"), gives_up.set())[0], gives_up.is_set
+            Recipe(torch="2.1.0"), lambda: (calls.append("waits"), gives_up.set())[0], gives_up.is_set
         ) as held,
     ):
-        assert not held and told == ["waits"]
+        assert not held and calls == ["waits"]
 
 
-def test_the_recipe_lies_beside_what_was_made_of_it(store: Store) -> None:
+def test_the_recipe_lies_in_the_folder_of_its_environment(store: Store) -> None:
     one = made(store, "2.1.0", 1.0)
     assert '"torch": "2.1.0"' in (one.folder / RECIPE).read_text()
     assert dict(one.recipe)["torch"] == "2.1.0"

@@ -1,4 +1,4 @@
-"""uv's indexes in pip's variables, where pip itself is told none."""
+"""uv's indexes in pip's variables, where pip has none of its own."""
 
 from pathlib import Path
 
@@ -37,15 +37,15 @@ def test_variables_of_uv_become_those_of_pip() -> None:
         "PIP_EXTRA_INDEX_URL": "https://more/simple https://third/simple?a=b",
         "PIP_FIND_LINKS": "/wheels https://pages/",
     }
-    assert sentence == "pip is told no package index: those of uv's variables are taken"
+    assert sentence == "pip has no package index configured: those of uv's variables are taken"
 
 
 @pytest.mark.parametrize(
-    "told", ["global.index-url='https://x'", ":env:.find-links='/w'", "install.no-index='1'"]
+    "setting", ["global.index-url='https://x'", ":env:.find-links='/w'", "install.no-index='1'"]
 )
-def test_a_pip_that_is_told_a_place_is_left_alone(told: str) -> None:
+def test_a_pip_with_an_index_of_its_own_is_left_alone(setting: str) -> None:
     environ = {"UV_DEFAULT_INDEX": "https://company/simple"}
-    assert taken_over(environ, lambda: f"global.timeout='60'\n{told}\n") == ({}, "")
+    assert taken_over(environ, lambda: f"global.timeout='60'\n{setting}\n") == ({}, "")
     assert taken_over(environ, lambda: "global.timeout='60'\n")[0]
 
 

@@ -95,7 +95,7 @@ def test_a_case_of_which_a_shape_was_never_timed_says_so() -> None:
     assert turns(SLOW, *[None] * 9, shapes=9).invalid_reason() is None
 
 
-def test_nobody_takes_rounds_of_several_shapes_for_the_sake_of_precision() -> None:
+def test_rounds_of_several_shapes_are_not_extended_for_precision() -> None:
     assert turns(None, shapes=2).exhausted
     assert not turns(None, shapes=1).exhausted
 
@@ -160,7 +160,7 @@ def test_the_turn_of_the_shapes_goes_on_through_a_block_that_does_not_count() ->
 
 
 class Scripted:
-    """Tells prepared readings."""
+    """Returns prepared readings."""
 
     def __init__(self, *readings: Reading) -> None:
         self._readings = list(readings)
@@ -199,7 +199,7 @@ def test_a_child_that_ended_during_its_block_is_no_stranger_on_its_gpu() -> None
         gate.before()
         child.kill()
     assert gate.after(100 * MS) is None
-    # Whoever is no child of ours is one.
+    # A process that is no child of ours is one.
     source = Scripted(Reading(0, gpus=(replace(busy, processes=(1,)),)), Reading(100 * MS))
     gate = InterferenceCheck(source, 7, (), (), 0.05)
     gate.before()
@@ -207,7 +207,7 @@ def test_a_child_that_ended_during_its_block_is_no_stranger_on_its_gpu() -> None
     assert interference is not None and interference.cause == "company"
 
 
-def test_a_source_that_tells_nothing_is_soon_asked_no_more_and_taints_nothing() -> None:
+def test_a_source_without_readings_is_soon_read_no_more_and_taints_nothing() -> None:
     source = Scripted()
     gate = InterferenceCheck(source, 7, (), (), 0.05)
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""One contender without its session, beside telemetry that says what it is told to say."""
+"""One contender without its session, with scripted telemetry."""
 
 import time
 from dataclasses import replace
@@ -23,7 +23,7 @@ NODES = (Node("first", "10.0.0.1"), Node("second", "10.0.0.2", ("ssh", "second")
 
 
 class HundredWatts:
-    """Tells of a GPU that took 100 W all the time."""
+    """Reports a GPU that took 100 W all the time."""
 
     def read(self, root: int) -> Reading:
         return Reading(time.monotonic_ns())
@@ -42,7 +42,7 @@ class HundredWatts:
 
 
 class ErrorsAfterSixSamples:
-    """Tells of a GPU that makes errors in all blocks but the first two."""
+    """Reports a GPU that makes errors in all blocks but the first two."""
 
     def __init__(self) -> None:
         self._marks = 0
@@ -94,9 +94,9 @@ def test_there_is_no_energy_per_item_where_others_gpus_are_not_read(scratch: Scr
     started, ended, iterations = alone.facts["window"]
     joules = 100 * (ended - started) / 1e9
     assert alone.metrics["energy_per_item"] == pytest.approx(joules / iterations, rel=1e-3)
-    beside = outcome_of(scratch.folder / "beside", "counts", timing, HundredWatts(), *NODES)
-    assert (beside.status, beside.metrics["power"]) == ("ok", pytest.approx(100))
-    assert "energy_per_item" not in beside.metrics
+    unmeasured = outcome_of(scratch.folder / "beside", "counts", timing, HundredWatts(), *NODES)
+    assert (unmeasured.status, unmeasured.metrics["power"]) == ("ok", pytest.approx(100))
+    assert "energy_per_item" not in unmeasured.metrics
 
 
 def test_every_shape_is_timed_though_fewer_blocks_would_be_enough(scratch: Scratch) -> None:
@@ -109,7 +109,7 @@ def test_every_shape_is_timed_though_fewer_blocks_would_be_enough(scratch: Scrat
     )
 
 
-def test_a_mean_over_a_part_of_the_shapes_is_not_told(scratch: Scratch) -> None:
+def test_a_mean_over_a_part_of_the_shapes_is_not_reported(scratch: Scratch) -> None:
     outcome = outcome_of(scratch.folder, "turns", QUICK, ErrorsAfterSixSamples())
     assert [len(block) for block in outcome.blocks[:2]] == [3, 3]
     assert outcome.status == "throttled"

@@ -128,7 +128,7 @@ def test_an_eager_case_pays_for_no_compiler(tmp_path: Path) -> None:
         "load_cases([])\n"
         "print([name for name in ('torch._dynamo', 'torch._inductor') if name in sys.modules])"
     )
-    told = subprocess.run(
+    done = subprocess.run(
         [measured_python(), "-I", "-c", program, path], capture_output=True, text=True, check=True
     )
-    assert told.stdout == "[]\n"
+    assert done.stdout == "[]\n"

@@ -55,10 +55,10 @@ def test_the_first_call_and_the_compilation_follow_the_cache(cache: str, wanted:
     assert found == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize(("cache", "told"), [("", True), ("cold", True), ("warm", False)])
-def test_a_start_that_found_its_code_compiled_is_no_cold_one(cache: str, told: bool) -> None:
+@pytest.mark.parametrize(("cache", "reported"), [("", True), ("cold", True), ("warm", False)])
+def test_a_start_that_found_its_code_compiled_is_no_cold_one(cache: str, reported: bool) -> None:
     metrics = replicate_metrics(READY, BLOCKS, Finished(), {}, cache, ready_seconds=2.5)
-    assert metrics.get("cold_start") == (2.5 if told else None)
+    assert metrics.get("cold_start") == (2.5 if reported else None)
 
 
 @pytest.mark.parametrize(

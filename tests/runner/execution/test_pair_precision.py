@@ -40,8 +40,8 @@ def test_the_standard_error_is_that_of_medians_whether_or_not_some_are_wild(many
         return [rng.gauss(0, 10 if rng.random() < wild else 1) for _ in range(many)]
 
     medians = stdev(median(drawn()) for _ in range(4000))
-    told = median(standard_error(drawn()) for _ in range(1000))
-    assert told == pytest.approx(medians, rel=0.25)
+    error = median(standard_error(drawn()) for _ in range(1000))
+    assert error == pytest.approx(medians, rel=0.25)
 
 
 def test_too_few_rounds_say_nothing_of_their_spread() -> None:
@@ -51,9 +51,9 @@ def test_too_few_rounds_say_nothing_of_their_spread() -> None:
 
 @given(st.lists(st.floats(-1, 1), min_size=4, max_size=60), st.floats(-1, 1))
 def test_the_side_that_is_faster_does_not_decide(values: list[float], shift: float) -> None:
-    told = standard_error(values)
-    assert standard_error([-value for value in values]) == told
-    assert standard_error([value + shift for value in values]) == pytest.approx(told, abs=1e-9)
+    error = standard_error(values)
+    assert standard_error([-value for value in values]) == error
+    assert standard_error([value + shift for value in values]) == pytest.approx(error, abs=1e-9)
 
 
 def test_a_pair_is_precise_when_its_rounds_agree_though_both_sides_wander() -> None:
@@ -85,24 +85,28 @@ def test_precision_is_not_bought_at_any_price() -> None:
 
 
 @dataclass
-class Told:
-    """A contender that says what it was told to say."""
+class MeasuredRounds:
+    """A contender with scripted rounds."""
 
     blocks: Blocks
     satisfied: bool = True
     exhausted: bool = False
 
 
-def test_two_sides_take_their_rounds_together_until_they_are_precise() -> None:
+def test_two_sides_interleave_their_rounds_until_they_are_precise() -> None:
     calm, wild = [100, 100, 100, 100, 100], [100, 140, 90, 200, 120]
-    one, alike, other = Told(blocks(*calm)), Told(blocks(*calm)), Told(blocks(*wild))
+    one, alike, other = (
+        MeasuredRounds(blocks(*calm)),
+        MeasuredRounds(blocks(*calm)),
+        MeasuredRounds(blocks(*wild)),
+    )
     assert needs_more_blocks([one, alike], 0.01) == []
     assert needs_more_blocks([one, other], 0.01) == [one, other]
     # Who is satisfied first goes on: blocks of one number are of one round.
     alike.satisfied = False
     assert needs_more_blocks([one, alike], 0.01) == [one, alike]
     assert needs_more_blocks([one, alike], 0.0) == [alike]
-    # Nobody is kept for precision beyond what he can give.
+    # A contender takes no more rounds than it can improve by.
     other.exhausted = True
     assert needs_more_blocks([one, other], 0.01) == []
     alike.exhausted = True
@@ -111,7 +115,8 @@ def test_two_sides_take_their_rounds_together_until_they_are_precise() -> None:
 
 def test_only_pairs_are_kept_for_precision() -> None:
     wild = [
-        Told(blocks(*floors)) for floors in ([100] * 5, [100, 140, 90, 200, 120], [200, 90, 140, 100, 80])
+        MeasuredRounds(blocks(*floors))
+        for floors in ([100] * 5, [100, 140, 90, 200, 120], [200, 90, 140, 100, 80])
     ]
     assert needs_more_blocks(wild, 0.01) == []
     assert needs_more_blocks(wild[1:2], 0.01) == []
@@ -131,7 +136,7 @@ def pair(scratch: Scratch, timing: Timing) -> tuple[Outcome, Outcome]:
 
 
 @pytest.mark.torch
-def test_two_processes_whose_rounds_differ_take_more_of_them_together(scratch: Scratch) -> None:
+def test_two_processes_whose_rounds_differ_take_more_interleaved_rounds(scratch: Scratch) -> None:
     coarse = pair(scratch, replace(QUICK, pair_error=10.0))
     fine = pair(scratch, replace(QUICK, pair_error=1e-9))
     for old, new in (coarse, fine):

@@ -22,7 +22,7 @@ CLOSURE = key("closure")
 BROKEN = key("breaks_under_the_profiler")
 STEPS = 4
 
-#: The worker's own module, told to keep less: one trace is too large, one has no place to go.
+#: The worker's own module with smaller limits: one trace is too large, one has no place to go.
 BOUNDED = """
 import json, sys, torch
 from runner.worker.measurements import tracing
@@ -39,9 +39,9 @@ print(json.dumps([[t.note, t.trace, len(t.operators)] for t in told]))
 def happened(module_scratch: Scratch) -> Happened:
     """One run that traces: an eager and a compiled case together, a closure, one that breaks."""
     shared = conditions(module_scratch.folder, FILE, timing=replace(QUICK, trace_steps=STEPS))
-    told = measure(shared, [[EAGER, COMPILED], ["closure"], ["breaks_under_the_profiler"]])
-    module_scratch.nobody_left(told.run)
-    return told
+    measured = measure(shared, [[EAGER, COMPILED], ["closure"], ["breaks_under_the_profiler"]])
+    module_scratch.assert_no_process_left(measured.run)
+    return measured
 
 
 def rows(happened: Happened, case: str) -> dict[str, float]:

@@ -188,21 +188,21 @@ def blocks() -> dict[str, Any]:
 
 
 def metrics() -> dict[str, Any]:
-    """What two members tell, on CPUs of their own and on one GPU."""
-    told = [
+    """The reports of two members, on CPUs of their own and on one GPU."""
+    reports = [
         {"ceiling_tflops": 3.0, "rss_peak_steady": 1.0, "switches": 2.0, "model_size": 7.0},
         {"ceiling_tflops": 2.0, "rss_peak_steady": 4.0, "switches": 5.0, "model_size": 7.0},
     ]
     better = {"pages_local": 1.0, "data_wait": 0.05, "launch_bound": 0.1, "export_time": 1.0, "capture": 1.0}
     worse = {"pages_local": 0.02, "data_wait": 0.95, "launch_bound": 0.9, "export_time": 9.0, "capture": 2.0}
     return {
-        "cpus": merge_metrics(told, one_gpu=False),
-        "gpu": merge_metrics(told, one_gpu=True),
+        "cpus": merge_metrics(reports, one_gpu=False),
+        "gpu": merge_metrics(reports, one_gpu=True),
         "worse": worse,
         "worst": [
             merge_metrics(both, one_gpu=False) for both in ([better, worse], [worse, better], [{}, worse])
         ],
-        "half a sum": [merge_metrics(both, one_gpu=False) for both in ([told[0], {}], [{}, told[0]])],
+        "half a sum": [merge_metrics(both, one_gpu=False) for both in ([reports[0], {}], [{}, reports[0]])],
     }
 
 
@@ -227,12 +227,12 @@ def refusal(text: str) -> str:
 if __name__ == "__main__":
     assert small_networks.mlp_overhead.__name__ in REGISTER
     refused = {text: refusal(text) for text in REFUSED}
-    told = {"shares": shares(), "judged": judged(), "parts": parts(), "refused": refused}
-    told |= {
+    results = {"shares": shares(), "judged": judged(), "parts": parts(), "refused": refused}
+    results |= {
         "blocks": blocks(),
         "metrics": metrics(),
         "in turns": in_turns(),
         "stages": stages(),
         "powersgd": powersgd(),
     }
-    json.dump(told, sys.stdout)
+    json.dump(results, sys.stdout)

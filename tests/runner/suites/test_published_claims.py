@@ -11,12 +11,12 @@ CASES = {case for suite in built_in().values() for case in suite.cases}
 
 
 @pytest.mark.parametrize("claim", all_claims(), ids=lambda claim: claim.statement)
-def test_a_claim_can_be_held_beside_something_measured(claim: Claim) -> None:
+def test_every_claim_can_be_compared_with_a_measurement(claim: Claim) -> None:
     assert all(any(Claim.concerns(_only(claim, glob), case) for case in CASES) for glob in claim.cases)
     assert claim.metric in METRICS or claim.metric == ""
     assert 0 < claim.low <= claim.high
     assert claim.statement and claim.hardware
-    # Whoever cannot point to the origin of a claim must say so.
+    # A claim without a known origin must say so.
     assert claim.url.startswith("https://") or "source not found" in claim.source
 
 

@@ -1,4 +1,4 @@
-"""Techniques inside one process: the answer is right, the format is the one asked for, reasons are told."""
+"""Techniques inside one process: the answer is right, the format is the requested one, reasons are given."""
 
 import json
 from pathlib import Path
@@ -102,7 +102,7 @@ def shapes_under(dynamic: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def told() -> Any:
+def results() -> Any:
     cases = [*(case for case, _ in (*RIGHT, *WRONG, *UNSUPPORTED)), *map(shapes_under, RECOMPILES)]
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("CASES", json.dumps([*cases, OVERFLOWS, LOOP, IMPORTS]))
@@ -110,8 +110,10 @@ def told() -> Any:
 
 
 @pytest.mark.parametrize(("case", "facts"), RIGHT, ids=[case for case, _ in RIGHT])
-def test_the_answer_is_right_and_the_facts_are_told(told: Any, case: str, facts: dict[str, Any]) -> None:
-    found = told["cases"][case]
+def test_the_answer_is_right_and_the_facts_are_reported(
+    results: Any, case: str, facts: dict[str, Any]
+) -> None:
+    found = results["cases"][case]
     assert found.get("reason") is None
     assert found["wrong"] == ""
     assert facts.items() <= found["facts"].items()
@@ -122,19 +124,19 @@ def test_the_answer_is_right_and_the_facts_are_told(told: Any, case: str, facts:
 
 
 @pytest.mark.parametrize(("case", "reason"), WRONG, ids=[case for case, _ in WRONG])
-def test_a_wrong_answer_is_wrong(told: Any, case: str, reason: str) -> None:
-    assert told["cases"][case]["wrong"].startswith(reason)
+def test_a_wrong_answer_is_wrong(results: Any, case: str, reason: str) -> None:
+    assert results["cases"][case]["wrong"].startswith(reason)
 
 
 @pytest.mark.parametrize(("case", "reason"), UNSUPPORTED, ids=[case for case, _ in UNSUPPORTED])
-def test_what_cannot_be_had_is_unsupported_with_a_reason(told: Any, case: str, reason: str) -> None:
-    found = told["cases"][case]
+def test_what_cannot_be_had_is_unsupported_with_a_reason(results: Any, case: str, reason: str) -> None:
+    found = results["cases"][case]
     assert found["status"] == "unsupported"
     assert reason in found["reason"]
 
 
-def test_numbers_are_in_the_format_that_was_asked_for(told: Any) -> None:
-    assert told["formats"] == {
+def test_numbers_are_in_the_requested_format(results: Any) -> None:
+    assert results["formats"] == {
         "bf16": "torch.bfloat16",
         "amp-fp16": "torch.float16",
         "weights of amp-fp16": "torch.float32",
@@ -145,59 +147,61 @@ def test_numbers_are_in_the_format_that_was_asked_for(told: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
-def test_the_error_is_that_of_the_model_cast_by_hand(told: Any, dtype: str) -> None:
-    expected = told["errors"][dtype]
-    assert told["cases"][f"layers/infer/-/precision={dtype}"]["metrics"]["error"] == pytest.approx(expected)
+def test_the_error_is_that_of_the_model_cast_by_hand(results: Any, dtype: str) -> None:
+    expected = results["errors"][dtype]
+    assert results["cases"][f"layers/infer/-/precision={dtype}"]["metrics"]["error"] == pytest.approx(
+        expected
+    )
     assert expected > 1e-5
 
 
-def test_the_three_errors_are_the_formulas(told: Any) -> None:
+def test_the_three_errors_are_the_formulas(results: Any) -> None:
     # Off by 0.5 in the last of 1, 2, 3.
-    assert told["by_hand"]["compared"] == pytest.approx(
+    assert results["by_hand"]["compared"] == pytest.approx(
         {"error": 0.5 / 14**0.5, "error_worst": 0.5 / 3, "error_mean": 0.5 / 6}
     )
 
 
-def test_model_size_is_what_is_kept(told: Any) -> None:
+def test_model_size_is_what_is_kept(results: Any) -> None:
     # 16 x 32 and 32 x 8 weights and their 40 biases.
     for precision, size in (("eager", 4), ("precision=bf16", 2), ("precision=amp-fp16", 4)):
         case = f"layers/infer/-/{precision}"
-        assert told["cases"][case]["metrics"]["model_size"] == pytest.approx(808 * size / 2**20)
-    for case, (saved, told_size) in told["saved"].items():
-        assert told_size == pytest.approx(saved), case
+        assert results["cases"][case]["metrics"]["model_size"] == pytest.approx(808 * size / 2**20)
+    for case, (saved, reported_size) in results["saved"].items():
+        assert reported_size == pytest.approx(saved), case
 
 
-def test_inputs_that_were_cast_or_laid_out_anew_are_not_kept(told: Any) -> None:
-    assert told["inputs kept"] == {
+def test_inputs_that_were_cast_or_laid_out_anew_are_not_kept(results: Any) -> None:
+    assert results["inputs kept"] == {
         "several_shapes/eager": [3, 3],
         "several_shapes/precision=bf16": [3, 0],
         "images/layout=channels-last": [1, 0],
     }
 
 
-def test_a_grad_scaler_skips_what_overflows_and_the_training_is_still_compared(told: Any) -> None:
-    found = told["cases"][OVERFLOWS]
+def test_a_grad_scaler_skips_what_overflows_and_the_training_is_still_compared(results: Any) -> None:
+    found = results["cases"][OVERFLOWS]
     assert found["metrics"]["scaler_skips"] == 2
     assert found["metrics"]["error"] < 1e-2
     assert found["wrong"] == found["note"] == ""
-    assert told["cases"]["layers/train/-/precision=amp-fp16"]["metrics"]["scaler_skips"] == 0
+    assert results["cases"]["layers/train/-/precision=amp-fp16"]["metrics"]["scaler_skips"] == 0
 
 
-def test_the_optimizer_is_the_implementation_it_is_called(told: Any) -> None:
-    fused, foreach, loop = (set(told["operators"][name]) for name in ("fused", "foreach", "loop"))
+def test_the_optimizer_is_the_implementation_it_is_called(results: Any) -> None:
+    fused, foreach, loop = (set(results["operators"][name]) for name in ("fused", "foreach", "loop"))
     assert "aten::_fused_adamw_" in fused - foreach - loop
     assert "aten::_foreach_addcdiv_" in foreach - fused - loop
     assert "aten::addcdiv_" in loop - fused
     assert not any("foreach" in name for name in loop)
 
 
-def test_checkpointing_computes_a_block_again(told: Any) -> None:
-    assert told["calls"] == {"off": 1, "on": 2}
+def test_checkpointing_computes_a_block_again(results: Any) -> None:
+    assert results["calls"] == {"off": 1, "on": 2}
 
 
 @pytest.mark.parametrize("dynamic", RECOMPILES)
-def test_shapes_that_differ_recompile_as_often_as_they_have_to(told: Any, dynamic: str) -> None:
-    found = told["cases"][shapes_under(dynamic)]
+def test_shapes_that_differ_recompile_as_often_as_they_have_to(results: Any, dynamic: str) -> None:
+    found = results["cases"][shapes_under(dynamic)]
     assert found["metrics"]["recompiles"] == RECOMPILES[dynamic]
     reasons = found["facts"]["compile"]["recompile_reasons"]
     assert len(reasons) == RECOMPILES[dynamic]
@@ -207,76 +211,76 @@ def test_shapes_that_differ_recompile_as_often_as_they_have_to(told: Any, dynami
     assert found["wrong"] == ""
 
 
-def test_new_and_known_shapes_are_first_and_second_calls(told: Any) -> None:
+def test_new_and_known_shapes_are_first_and_second_calls(results: Any) -> None:
     # One, other, one in turn: 9 ms is the process's first call, 4 ms the other's, 1 and 2 ms are second ones.
-    assert told["by_hand"]["costs"] == {"new_shape": 0.004, "known_shape": 1.5}
-    assert told["by_hand"]["alike"] == {}
-    assert told["by_hand"]["calls"] == [6, 0]
-    assert "known_shape" not in told["cases"]["layers/train/-/precision=bf16"]["metrics"]
+    assert results["by_hand"]["costs"] == {"new_shape": 0.004, "known_shape": 1.5}
+    assert results["by_hand"]["alike"] == {}
+    assert results["by_hand"]["calls"] == [6, 0]
+    assert "known_shape" not in results["cases"]["layers/train/-/precision=bf16"]["metrics"]
 
 
-def test_a_frame_that_fell_back_is_not_compiled_under_any_backend(told: Any) -> None:
-    facts = told["cases"][LOOP]["facts"]
+def test_a_frame_that_fell_back_is_not_compiled_under_any_backend(results: Any) -> None:
+    facts = results["cases"][LOOP]["facts"]
     assert facts["not_compiled"].endswith("fell back to eager")
     assert facts["compile"]["frames_ok"] < facts["compile"]["frames_total"]
     assert "User-inserted graph break" in facts["compile"]["fallbacks"][0]
 
 
-def test_skipped_cuda_graphs_are_counted_with_reasons(told: Any) -> None:
-    assert told["skipped_graphs"]["metrics"]["cudagraph_skips"] == 1
-    assert "cpu device" in told["skipped_graphs"]["reasons"][0]
-    assert "cudagraph_skips" not in told["cases"]["layers/infer/-/compile=aot_eager"]["metrics"]
+def test_skipped_cuda_graphs_are_counted_with_reasons(results: Any) -> None:
+    assert results["skipped_graphs"]["metrics"]["cudagraph_skips"] == 1
+    assert "cpu device" in results["skipped_graphs"]["reasons"][0]
+    assert "cudagraph_skips" not in results["cases"]["layers/infer/-/compile=aot_eager"]["metrics"]
 
 
-def test_a_missing_compiler_is_unsupported_and_a_missing_module_of_the_model_is_a_crash(told: Any) -> None:
-    assert told["missing_compiler"]["status"] == "unsupported"
-    assert "no-such-compiler" in told["missing_compiler"]["reason"]
-    assert told["missing_package"]["status"] == "unsupported"
-    assert "apache-tvm" in told["missing_package"]["reason"]
-    assert told["cases"][IMPORTS] == {
+def test_a_missing_compiler_is_unsupported_and_a_missing_module_of_the_model_is_a_crash(results: Any) -> None:
+    assert results["missing_compiler"]["status"] == "unsupported"
+    assert "no-such-compiler" in results["missing_compiler"]["reason"]
+    assert results["missing_package"]["status"] == "unsupported"
+    assert "apache-tvm" in results["missing_package"]["reason"]
+    assert results["cases"][IMPORTS] == {
         "status": "crashed",
         "reason": "ModuleNotFoundError: No module named 'no_such_module'",
     }
 
 
-def test_what_the_compiler_misses_is_part_of_the_reason(told: Any) -> None:
-    found = told["missing_header"]
+def test_what_the_compiler_misses_is_part_of_the_reason(results: Any) -> None:
+    found = results["missing_header"]
     assert found["status"] == "crashed"
     assert found["reason"].startswith("InductorError: CppCompileError: C++ compile error: fatal error: ")
     assert "Python.h: No such file or directory" in found["reason"]
 
 
-def test_kernels_that_overlap_are_counted_once(told: Any) -> None:
+def test_kernels_that_overlap_are_counted_once(results: Any) -> None:
     # 0 to 3 in three pieces, and 5 to 6.
-    assert told["by_hand"]["union"] == 4
-    assert told["by_hand"]["nothing"] == 0
+    assert results["by_hand"]["union"] == 4
+    assert results["by_hand"]["nothing"] == 0
 
 
 @pytest.mark.parametrize("shapes", [1, 3, 9, 16])
-def test_launches_are_those_of_the_steps_they_are_held_against(told: Any, shapes: int) -> None:
-    taken = told["launches"][str(shapes)]
+def test_launches_are_those_of_the_steps_they_are_held_against(results: Any, shapes: int) -> None:
+    taken = results["launches"][str(shapes)]
     timed, traced = taken[: len(taken) // 2], taken[len(taken) // 2 :]
     for steps in (timed, traced):
         assert len(steps) >= 10
         assert {steps.count(shape) for shape in range(shapes)} == {len(steps) // shapes}
 
 
-def test_a_cpu_has_no_allocator_and_no_launches(told: Any) -> None:
-    assert told["by_hand"]["allocator of a CPU"] == told["by_hand"]["launch_bound of a CPU"] == {}
+def test_a_cpu_has_no_allocator_and_no_launches(results: Any) -> None:
+    assert results["by_hand"]["allocator of a CPU"] == results["by_hand"]["launch_bound of a CPU"] == {}
 
 
-def test_a_ceiling_is_a_product_that_was_as_fast_twice(told: Any) -> None:
+def test_a_ceiling_is_a_product_that_was_as_fast_twice(results: Any) -> None:
     ceiling = {"ceiling_tflops": pytest.approx(2 * 1024**3 / 0.040 / 1e12)}
-    assert told["ceilings"]["quiet"] == {"told": ceiling, "facts": {}, "products": 13}
-    assert told["ceilings"]["quiet later"] == {"told": ceiling, "facts": {}, "products": 15}
-    assert told["ceilings"]["half a core at first"] == {"told": ceiling, "facts": {}, "products": 25}
+    assert results["ceilings"]["quiet"] == {"told": ceiling, "facts": {}, "products": 13}
+    assert results["ceilings"]["quiet later"] == {"told": ceiling, "facts": {}, "products": 15}
+    assert results["ceilings"]["half a core at first"] == {"told": ceiling, "facts": {}, "products": 25}
 
 
 @pytest.mark.parametrize(("when", "products"), [("one moment", 51), ("half a core", 63)])
 def test_without_two_products_that_agree_there_is_no_ceiling_but_a_note(
-    told: Any, when: str, products: int
+    results: Any, when: str, products: int
 ) -> None:
-    found = told["ceilings"][when]
+    found = results["ceilings"][when]
     assert found["told"] == {}
-    note = f"no ceiling: of {products} products the two fastest do not agree, as beside others on the machine"
+    note = f"no ceiling: of {products} products the two fastest do not agree, as beside other programs"
     assert found["facts"] == {"ceiling_note": note}

@@ -91,7 +91,9 @@ def test_a_mig_device_has_its_own_counters_and_no_power_of_its_own(
     assert {"power", "energy"}.isdisjoint(mig.values)
 
 
-def test_two_gpus_are_told_apart_also_without_the_prefix(samplers: Samplers, shim: Shim, tree: Tree) -> None:
+def test_two_gpus_are_distinguished_also_without_the_prefix(
+    samplers: Samplers, shim: Shim, tree: Tree
+) -> None:
     sampler = samplers.start(
         SECOND.removeprefix("GPU-"), "GPU-none", variables=shim.variables("two", RUNNING)
     )
@@ -110,7 +112,7 @@ def test_two_gpus_are_told_apart_also_without_the_prefix(samplers: Samplers, shi
     assert reading.trouble == "NVML lists no device GPU-none"
 
 
-def test_without_a_driver_the_host_is_told_and_the_reason(
+def test_without_a_driver_the_host_is_recorded_and_the_reason(
     samplers: Samplers, tree: Tree, tmp_path: Path
 ) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_bytes(b"no library")
@@ -198,11 +200,11 @@ def test_a_call_that_hangs_holds_nothing_up_and_is_never_made_again(
     add(variables, "0 - block nvmlDeviceGetTotalEccErrors 600000")
     first, second = sampler.read(tree.root), sampler.read(tree.root)
     host, gpu = sampler.stop()
-    told = "NVML does not answer: nothing within 1.5 s"
-    assert (first.trouble, second.trouble, first.gpus, second.gpus) == (told, told, (), ())
+    reason = "NVML does not answer: nothing within 1.5 s"
+    assert (first.trouble, second.trouble, first.gpus, second.gpus) == (reason, reason, (), ())
     assert first.host and second.host and second.host.tree_ns >= first.host.tree_ns
     assert host.ended_ns[-1] > second.at_ns - 500_000_000
-    assert told in gpu.notes and {*gpu.values["power"]} == {400} and gpu.ended_ns[-1] < first.at_ns
+    assert reason in gpu.notes and {*gpu.values["power"]} == {400} and gpu.ended_ns[-1] < first.at_ns
 
 
 def test_a_driver_that_takes_seconds_to_load_is_waited_for(
@@ -220,7 +222,7 @@ def test_a_driver_that_takes_seconds_to_load_is_waited_for(
 
 
 @pytest.mark.parametrize(
-    ("first_namespace", "listed", "computing", "told"),
+    ("first_namespace", "listed", "computing", "visible"),
     [
         (True, (7, 5), True, (5, 7)),
         (False, (7, 5), False, (5, 7)),
@@ -233,12 +235,12 @@ def test_ids_of_another_namespace_are_not_taken_for_strangers(
     first_namespace: bool,
     listed: tuple[int, ...],
     computing: bool,
-    told: tuple[int, ...] | None,
+    visible: tuple[int, ...] | None,
 ) -> None:
     monkeypatch.setattr(gpu_processes, "_in_the_first_namespace", lambda: first_namespace)
     monkeypatch.setattr(gpu_processes, "_computes", lambda pid: computing and pid == os.getppid())
     pids = Pids(os.getppid(), lambda: frozenset({7}))
-    assert pids.told(listed) == told
+    assert pids.visible(listed) == visible
     assert pids.measured(7) and not pids.measured(5)
 
 
@@ -248,5 +250,5 @@ def test_one_of_ours_among_the_listed_shows_that_they_are_of_this_namespace(
     monkeypatch.setattr(gpu_processes, "_in_the_first_namespace", lambda: False)
     monkeypatch.setattr(gpu_processes, "_computes", lambda pid: True)
     pids = Pids(os.getpid(), lambda: frozenset({tree.child}))
-    assert pids.told((tree.child, 1)) == (1, tree.child)
-    assert pids.told((1,)) is None
+    assert pids.visible((tree.child, 1)) == (1, tree.child)
+    assert pids.visible((1,)) is None

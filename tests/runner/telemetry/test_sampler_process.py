@@ -29,7 +29,7 @@ time.sleep(600)
 """
 
 
-def test_killed_before_it_was_asked_it_is_started_again_three_times(samplers: Samplers, tree: Tree) -> None:
+def test_killed_before_a_request_it_is_started_again_three_times(samplers: Samplers, tree: Tree) -> None:
     sampler = samplers.start()
     again = "the sampler was started again: counters before and after do not belong together"
     for _ in range(3):

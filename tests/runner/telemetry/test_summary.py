@@ -99,11 +99,11 @@ def test_no_energy_where_a_gpu_tells_none_or_too_little_of_the_window() -> None:
     others = {
         "has no such column": recorded("GPU-2", "gpm", first=1_100, power=(100.0,) * 10),
         "was not recorded": Recording("GPU-2", "", "none", (), (), {}),
-        "tells of 1.4 s out of 3": recorded("GPU-2", "gpm", first=1_100, energy=(20.0,) * 7),
+        "reports 1.4 s out of 3": recorded("GPU-2", "gpm", first=1_100, energy=(20.0,) * 7),
         "has rows without length": Recording("GPU-2", "", "gpm", at, at, {"energy": (20.0,) * 10}),
     }
-    told = {why: summarise([one, other], WINDOW, 1)[0] for why, other in others.items()}
-    assert [why for why, metrics in told.items() if "energy_per_item" in metrics] == []
+    metrics_of = {why: summarise([one, other], WINDOW, 1)[0] for why, other in others.items()}
+    assert [why for why, metrics in metrics_of.items() if "energy_per_item" in metrics] == []
     assert summarise([host], WINDOW, 1)[0].keys() == {"cpu_busy"}
 
 
@@ -112,7 +112,7 @@ columns = st.dictionaries(st.sampled_from([*COLUMNS, "cpu0", "else"]), st.tuples
 
 
 @given(columns)
-def test_whatever_was_told_a_metric_lies_among_its_values(
+def test_a_metric_lies_among_the_recorded_values(
     values: dict[str, tuple[float | None, ...]],
 ) -> None:
     metrics, _ = summarise([recorded(first=1_000, **values)], WINDOW, 1)

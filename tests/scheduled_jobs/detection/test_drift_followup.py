@@ -36,10 +36,10 @@ GOES_ON = [1.0] * 6 + [1.1] * 10 + [1.2] * 6
 
 
 def test_what_goes_on_is_noted_with_how_far_it_has_come() -> None:
-    told = noted(GOES_ON)
-    assert told.change == pytest.approx(0.1 + 0.087, abs=0.001)
-    assert (told.run, told.night) == ("run-21", a_night(21).isoformat())
-    assert told.noted_at == NOW.isoformat() and told.finding is None
+    change_noted = noted(GOES_ON)
+    assert change_noted.change == pytest.approx(0.1 + 0.087, abs=0.001)
+    assert (change_noted.run, change_noted.night) == ("run-21", a_night(21).isoformat())
+    assert change_noted.noted_at == NOW.isoformat() and change_noted.finding is None
     assert noted(STAYS) is None
     # The other way it is no going on, and what is called fixed is looked for anew.
     assert noted(GOES_ON, one=replace(CONFIRMED, direction="better", change=-0.1)) is None
@@ -58,14 +58,14 @@ def test_a_later_change_speaks_for_itself() -> None:
     evidence = evidence_of({"new_run": "run-17"})
     later = known(id=9, at=a_night(16), at_run="run-16", state="confirmed", evidence=evidence)
     assert noted(GOES_ON, later) is None and noted(GOES_ON, replace(later, state="machine")) is None
-    # One that nobody has measured yet, or that is none, does not.
+    # One that is not measured yet, or that is none, does not.
     assert noted(GOES_ON, replace(later, state="candidate")) and noted(
         GOES_ON, replace(later, state="refuted")
     )
     assert noted(GOES_ON, replace(later, direction="better"))
 
 
-def test_a_drift_says_which_finding_it_was_told_as_before() -> None:
+def test_a_drift_names_the_finding_that_reported_it_before() -> None:
     drift = replace(CHANGE, index=16, shape="drift", since=0)
     (found,) = series_findings(TRACK, a_series(22), judged(drift), [CONFIRMED]).findings
     assert found.evidence.began_as == CONFIRMED.id
@@ -80,9 +80,9 @@ def test_a_drift_says_which_finding_it_was_told_as_before() -> None:
     # Then the first one says that it is measured again, and where.
     evidence = evidence_of({"began_as": CONFIRMED.id, "new_run": "run-21"})
     later = known(id=9, at=a_night(16), at_run="run-16", state="confirmed", change=0.19, evidence=evidence)
-    told = noted(GOES_ON, later)
-    assert (told.finding, told.change, told.run) == (9, 0.19, "run-21")
-    again = replace(CONFIRMED, evidence=replace(CONFIRMED.evidence, goes_on=told))
+    change_noted = noted(GOES_ON, later)
+    assert (change_noted.finding, change_noted.change, change_noted.run) == (9, 0.19, "run-21")
+    again = replace(CONFIRMED, evidence=replace(CONFIRMED.evidence, goes_on=change_noted))
     assert noted(GOES_ON, later, one=again) is None
 
 

@@ -35,8 +35,8 @@ MATMUL = "matmul/infer/k=768,m=512,n=3072/eager"
     ],
 )
 def test_a_bisection_is_offered_where_versions_lie_between(old: str, new: str, offered: str) -> None:
-    told = bisect_offer(old, new, MLP, ("--preset", "quiet"))
-    assert told == (f"pyrometer bisect {offered} --case {MLP} --preset quiet" if offered else "")
+    command = bisect_offer(old, new, MLP, ("--preset", "quiet"))
+    assert command == (f"pyrometer bisect {offered} --case {MLP} --preset quiet" if offered else "")
 
 
 def test_operators_that_moved_on_that_machine_in_those_nights() -> None:
@@ -116,6 +116,6 @@ def test_newer_tables_from_elsewhere_hide_none_of_both_sides(sqlite: Database) -
     traced("old", 0, old, 1, a_machine())
     traced("new", 1, new, 1, a_machine())
     traced("elsewhere", 2, new, 100, a_machine("bench-2", "EPYC"))
-    told = operator_difference(sqlite, key, old.torch_version, new.torch_version)
-    assert told is not None
-    assert (told.old_run, told.new_run, told.total_us) == ("old", "new", {"operator": 1.0})
+    difference = operator_difference(sqlite, key, old.torch_version, new.torch_version)
+    assert difference is not None
+    assert (difference.old_run, difference.new_run, difference.total_us) == ("old", "new", {"operator": 1.0})

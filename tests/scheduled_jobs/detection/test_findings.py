@@ -128,12 +128,12 @@ def test_what_was_the_machines_hides_nothing_that_is_pytorchs() -> None:
 
 def test_what_was_pytorchs_after_all_is_not_the_machines_again() -> None:
     (found,) = series_findings(TRACK, a_series(), judged(CHANGE), [known(state="machine")]).findings
-    asked = known(evidence=found.evidence)
-    assert series_findings(TRACK, a_series(), judged(replace(CHANGE, machine=True)), [asked]).findings == ()
+    earlier = known(evidence=found.evidence)
+    assert series_findings(TRACK, a_series(), judged(replace(CHANGE, machine=True)), [earlier]).findings == ()
     # Nor does a look between forget it.
-    (later,) = series_findings(TRACK, a_series(), judged(CHANGE), [asked]).findings
-    asked = known(evidence=later.evidence)
-    assert series_findings(TRACK, a_series(), judged(replace(CHANGE, machine=True)), [asked]).findings == ()
+    (later,) = series_findings(TRACK, a_series(), judged(CHANGE), [earlier]).findings
+    earlier = known(evidence=later.evidence)
+    assert series_findings(TRACK, a_series(), judged(replace(CHANGE, machine=True)), [earlier]).findings == ()
     # Where a first look said so, a later one may know better, once.
     (other,) = series_findings(TRACK, a_series(), judged(replace(CHANGE, machine=True)), [known()]).findings
     assert other.state == "machine"
@@ -243,7 +243,7 @@ def test_of_a_drift_the_pieces_are_known_that_a_session_has_to_go_beyond() -> No
         assert found.evidence.confirmed_before is None
 
 
-def test_what_sessions_decided_is_told_to_the_scan_by_place() -> None:
+def test_decisions_of_sessions_reach_the_scan_by_index() -> None:
     series = a_series()
     found = [known(state=state) for state in ("confirmed", "refuted", "unclear", "candidate", "machine")]
     gone = known(state="refuted", at_run="pruned")

@@ -38,7 +38,7 @@ def test_what_was_built_is_known_by_its_fingerprint(tmp_path: Path) -> None:
     assert (found.text, found.rebuilt) == (str(folder), False)
 
 
-def test_a_nightly_that_is_gone_is_asked_for_by_its_day(tmp_path: Path) -> None:
+def test_a_nightly_that_is_gone_is_requested_by_its_day(tmp_path: Path) -> None:
     found = side(tmp_path, nightly(1), nightly=EnvironmentSettings(torch="nightly"))
     assert (found.text, found.rebuilt) == ("nightly 2026-09-02", True)
 
@@ -53,7 +53,7 @@ def test_a_nightly_that_is_gone_is_built_from_the_index_that_it_had(tmp_path: Pa
     # So has one of another name, which is called so whatever its day is.
     ours = replace(nightly(1), name="ours")
     assert side(tmp_path, ours, ours=declared).text == "ours 2026-09-02"
-    # Meanwhile the name stands for a release: nobody knows where that nightly came from.
+    # Meanwhile the name stands for a release: the origin of that nightly is unknown.
     released = EnvironmentSettings(torch="2.13.0", index=declared.index)
     assert side(tmp_path, ours, ours=released).text == "nightly 2026-09-02"
 
@@ -71,10 +71,10 @@ def test_an_interpreter_is_what_it_was_last_and_nothing_older(tmp_path: Path) ->
     found = side(tmp_path, mine, mine.fingerprint, mine=declared)
     assert (found.text, found.rebuilt) == (sys.executable, False)
     assert side(tmp_path, mine, "newer", mine=declared).text == "2.13.0"
-    # One that nobody declared says itself where it is.
-    told = replace(mine, facts={"executable": sys.executable})
-    assert side(tmp_path, told, told.fingerprint).text == sys.executable
-    assert side(tmp_path, replace(told, facts={"executable": "/gone"}), told.fingerprint).rebuilt
+    # An undeclared one has its own path.
+    stored = replace(mine, facts={"executable": sys.executable})
+    assert side(tmp_path, stored, stored.fingerprint).text == sys.executable
+    assert side(tmp_path, replace(stored, facts={"executable": "/gone"}), stored.fingerprint).rebuilt
 
 
 def test_what_no_index_has_is_gone(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_what_no_index_has_is_gone(tmp_path: Path) -> None:
         side(tmp_path, STABLE, stable=EnvironmentSettings(wheel="/tmp/torch-2.13.0-py3-none-any.whl"))
 
 
-def test_a_version_is_asked_for_without_its_local_part() -> None:
+def test_a_version_is_requested_without_its_local_part() -> None:
     assert version_spec("2.13.0+cu130") == "2.13.0" and version_spec("2.14.0rc1+cpu") == "2.14.0rc1"
     assert version_spec("2.16.0.dev20260920+cpu") == "nightly 2026-09-20"
     assert [version_spec(text) for text in ("", "mine", "2.14.0a0+git12", "2.14.0.dev3")] == [None] * 4

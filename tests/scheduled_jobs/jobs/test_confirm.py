@@ -49,16 +49,16 @@ MORNING = a_night(LAST).replace(hour=9)
 class Watched:
     """A history with a candidate, and a session that is asked for; `beside`: further ones, by less."""
 
-    def __init__(self, database: Database, folder: Path, *beside: str) -> None:
+    def __init__(self, database: Database, folder: Path, *others: str) -> None:
         self.database, self.folder, self.looks = database, folder, 0
         for number, environment in enumerate((OLD, NEW)):
             build(folder / "data", environment, f"{number:08x}")
-        nights = Nights(database, cases=(*CASES, *beside))
+        nights = Nights(database, cases=(*CASES, *others))
         nights.add(range(SLOWER))
-        nights.add(range(SLOWER, LAST + 1), {RESNET_COMPILED: 1.1, **dict.fromkeys(beside, 1.08)})
+        nights.add(range(SLOWER, LAST + 1), {RESNET_COMPILED: 1.1, **dict.fromkeys(others, 1.08)})
         self.look()
         found = {one.key.case: one.id for one in findings.findings(database)}
-        assert set(found) == {RESNET_COMPILED, *beside}
+        assert set(found) == {RESNET_COMPILED, *others}
         self.id = found[RESNET_COMPILED]
 
     def look(self) -> JobResult:
@@ -104,7 +104,7 @@ def test_what_the_pairs_show_too_is_a_regression(watched: Watched) -> None:
     assert (
         command[command.index("--device") + 1] == "cpu" and command[command.index("--suite") + 1] == "smoke"
     )
-    # Nobody asked whether to upgrade.
+    # No upgrade was requested.
     assert "--confirms" in command
     evidence, session = found.evidence, found.evidence.confirmation
     assert session.run == done.result["run"] and session.verdict.word == "slower"
@@ -163,9 +163,9 @@ def test_tables_of_both_sides_are_subtracted(watched: Watched, sqlite: Database)
         )
         store.save_outcomes(sqlite, traced, [outcome])
     watched.confirm(watched.child())
-    told = watched.finding.evidence.confirmation.operators
-    assert (told.old_run, told.new_run) == (f"traced-{OLD.name}", f"traced-{NEW.name}")
-    assert [(row["name"], row["delta_us"]) for row in told.rows] == [("aten::mm", 40.0)]
+    operators = watched.finding.evidence.confirmation.operators
+    assert (operators.old_run, operators.new_run) == (f"traced-{OLD.name}", f"traced-{NEW.name}")
+    assert [(row["name"], row["delta_us"]) for row in operators.rows] == [("aten::mm", 40.0)]
 
 
 def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
@@ -238,13 +238,13 @@ def test_what_the_pairs_do_not_show_is_refuted(watched: Watched, ratio: float, r
     found = watched.finding
     assert (found.state, done.result["refuted"]) == ("refuted", 1)
     assert reason in found.evidence.confirmation.reason and found.evidence.confirmation.bisect == ""
-    # It is kept as that, and nobody asks for it again.
+    # It is kept as that, and is not requested again.
     assert watched.look().follow_ups == () and watched.finding.state == "refuted"
 
 
-@pytest.mark.parametrize(("ratio", "told"), [(1.0, []), (1.08, ["confirmed"])])
+@pytest.mark.parametrize(("ratio", "states"), [(1.0, []), (1.08, ["confirmed"])])
 def test_an_operator_of_the_same_session_moved_too_only_where_it_is_not_refuted(
-    sqlite: Database, tmp_path: Path, ratio: float, told: list[str]
+    sqlite: Database, tmp_path: Path, ratio: float, states: list[str]
 ) -> None:
     watched = Watched(sqlite, tmp_path, OPERATOR)
     (task,) = waiting(sqlite, "confirm")
@@ -253,7 +253,7 @@ def test_an_operator_of_the_same_session_moved_too_only_where_it_is_not_refuted(
     watched.confirm(watched.child(ratios={RESNET_COMPILED: 1.1, OPERATOR: ratio}))
     found = watched.finding
     assert (
-        found.state == "confirmed" and [one.state for one in found.evidence.confirmation.moved_with] == told
+        found.state == "confirmed" and [one.state for one in found.evidence.confirmation.moved_with] == states
     )
 
 
@@ -272,8 +272,8 @@ def test_what_moved_too_is_stored_with_the_decision_itself(
         watched.confirm(watched.child(ratios={RESNET_COMPILED: 1.1, OPERATOR: 1.08}))
     found = watched.finding
     assert found.state == "confirmed"
-    told = [(one.case, one.state, round(one.change, 2)) for one in found.evidence.confirmation.moved_with]
-    assert told == [(OPERATOR, "confirmed", 0.08)]
+    stored = [(one.case, one.state, round(one.change, 2)) for one in found.evidence.confirmation.moved_with]
+    assert stored == [(OPERATOR, "confirmed", 0.08)]
 
 
 def test_where_an_environment_is_gone_and_cannot_come_back_it_waits(
@@ -401,7 +401,7 @@ def test_memory_that_includes_compiling_is_measured_with_an_empty_cache_where_an
             for each in found
         ]
     assert ["--cold-pairs" in command for command in commands] == [True, False]
-    # Two pairs tell what hardly varies.
+    # Two pairs decide a metric that hardly varies.
     assert not any("--also" in command for command in commands)
 
 

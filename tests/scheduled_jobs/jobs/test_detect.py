@@ -82,7 +82,7 @@ def test_a_step_becomes_a_candidate_and_a_session(sqlite: Database, look: Look) 
     assert (session.spec["cases"], session.spec["neighbours"]) == ([RESNET_COMPILED], [RESNET])
 
 
-def test_a_candidate_is_asked_for_once(sqlite: Database, look: Look) -> None:
+def test_a_candidate_is_enqueued_once(sqlite: Database, look: Look) -> None:
     nights = Nights(sqlite)
     nights.add(range(SLOWER))
     nights.add(range(SLOWER, LAST + 1), {RESNET_COMPILED: 1.1})
@@ -94,7 +94,7 @@ def test_a_candidate_is_asked_for_once(sqlite: Database, look: Look) -> None:
     assert the_finding(sqlite).id == first.id and len(waiting(sqlite, "confirm")) == 1
 
 
-def test_a_session_that_was_lost_is_asked_for_again(sqlite: Database, look: Look) -> None:
+def test_a_session_that_was_lost_is_enqueued_again(sqlite: Database, look: Look) -> None:
     nights = Nights(sqlite)
     nights.add(range(SLOWER))
     nights.add(range(SLOWER, LAST + 1), {RESNET_COMPILED: 1.1})
@@ -202,7 +202,9 @@ def test_a_case_that_is_no_longer_measured_is_not_reported_again_and_again(
 
 
 @pytest.mark.parametrize("track", ["nightly", "2.13.0"])
-def test_beside_a_baseline_they_are_judged_and_not_reported(sqlite: Database, look: Look, track: str) -> None:
+def test_next_to_a_baseline_they_are_judged_and_not_reported(
+    sqlite: Database, look: Look, track: str
+) -> None:
     for each in (
         Nights(sqlite, schedule="nightly", track="2.13.0", environment=lambda night: PINNED),
         Nights(sqlite, schedule="nightly"),
@@ -226,7 +228,7 @@ def test_what_is_neither_better_nor_worse_is_not_watched(sqlite: Database, tmp_p
         detect(task, job_context(tmp_path, a_night(3), toml=toml))
 
 
-def test_a_track_of_nobody_has_nothing(look: Look) -> None:
+def test_a_track_without_results_has_no_candidate(look: Look) -> None:
     assert look(3).result["summary"] == "0 series, 0 new candidates"
 
 

@@ -86,7 +86,7 @@ def test_a_release_is_set_against_the_baseline_once(sqlite: Database, tmp_path: 
     assert first.result["new"] == ["2.12.1", "2.13.0"] and first.result["newest"] == "2.13.0"
     # That one died before its upgrade was planted; the next finds the release as if for the first time.
     assert planted(sqlite) == [] and discovery.look().result["upgrades"] == ["2.12.0 -> 2.13.0"]
-    # What was there before anybody looked is told, and only the newest is measured by itself.
+    # Releases from before the first look are reported, and only the newest is measured automatically.
     once = [("2.12.0", "2.13.0", "a10"), ("2.12.0", "2.13.0", "h200")]
     assert planted(sqlite) == once
     (task, _) = waiting(sqlite, "upgrade")
@@ -129,9 +129,9 @@ def test_against_another_baseline_a_known_release_is_set_once_more(
     assert discovery.look().result["upgrades"] == ["2.12.1 -> 2.13.0"]
     both = [*once, ("2.12.1", "2.13.0", "a10"), ("2.12.1", "2.13.0", "h200")]
     assert discovery.look().result["upgrades"] == [] and planted(sqlite) == both
-    told = {one.key: one.body for one in notices.notices(sqlite) if one.kind == RELEASE}
-    assert told["nightly/2.12.1/2.13.0"].endswith("pinned to 2.12.1. It is set against it.")
-    # Who goes back is told nothing anew.
+    notes = {one.key: one.body for one in notices.notices(sqlite) if one.kind == RELEASE}
+    assert notes["nightly/2.12.1/2.13.0"].endswith("pinned to 2.12.1. It is set against it.")
+    # Going back to an older baseline reports nothing anew.
     discovery.toml = TOML
     assert discovery.look().result["new"] == [] and planted(sqlite) == both
 
@@ -148,7 +148,7 @@ def test_what_an_earlier_pyrometer_planted_counts_for_its_baseline(
     assert discovery.look().result["upgrades"] == ["2.12.1 -> 2.13.0"]
 
 
-def test_where_nightlies_are_followed_the_newest_is_told(
+def test_where_nightlies_are_followed_the_newest_is_reported(
     sqlite: Database, tmp_path: Path, wheels: Path
 ) -> None:
     discovery = Discovery(sqlite, tmp_path)
@@ -202,7 +202,7 @@ def test_an_upgrade_is_decided(sqlite: Database, tmp_path: Path) -> None:
     )
 
 
-def test_of_an_upgrade_on_another_machine_no_file_is_asked_for(sqlite: Database, tmp_path: Path) -> None:
+def test_of_an_upgrade_on_another_machine_no_file_is_required(sqlite: Database, tmp_path: Path) -> None:
     child = Child(tmp_path / "data", (nightly(1), nightly(2)), {"resnet50/infer/-/eager": 0.8})
     done = upgrade(an_upgrade(sqlite), replace(job_context(tmp_path, a_night(1), child), away=True))
     (command,) = child.commands

@@ -23,21 +23,21 @@ cron = "30 2 * * *"
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
-def asked(folder: Path, lines: str, *, away: bool = False) -> list[str]:
+def options_of(folder: Path, lines: str, *, away: bool = False) -> list[str]:
     """What stands on the command line of the one task of such a schedule."""
     (task,) = tasks_of(settled(TOML.format(lines=lines), folder), "nightly")
     return run_options(task.spec, replace(job_context(folder, NOW, toml=TOML.format(lines=lines)), away=away))
 
 
 def test_what_is_written_stands_on_the_command_line(tmp_path: Path) -> None:
-    assert asked(tmp_path, "") == ["--suite", "smoke"]
+    assert options_of(tmp_path, "") == ["--suite", "smoke"]
     lines = 'cases = ["a/infer", "b*"]\nbudget_seconds = 90.5\ndevice = "cpu"'
     named = ["--case", "a/infer", "--case", "b*"]
-    assert asked(tmp_path, lines) == ["--budget", "90.5", "--device", "cpu", *named]
+    assert options_of(tmp_path, lines) == ["--budget", "90.5", "--device", "cpu", *named]
 
 
 def test_the_name_of_a_workload_means_all_of_its_cases_in_a_schedule(tmp_path: Path) -> None:
-    _, pattern = asked(tmp_path, 'cases = ["resnet50"]')
+    _, pattern = options_of(tmp_path, 'cases = ["resnet50"]')
     environment = MeasuredEnvironment("default", "python", {}, workloads(), {})
     settings = settled("", tmp_path)
     suite = choose_suite(settings, None, [pattern], own_cases=False)
@@ -46,28 +46,28 @@ def test_the_name_of_a_workload_means_all_of_its_cases_in_a_schedule(tmp_path: P
     assert len(choose_cases(suite, ["resnet50"], environment, settings)) == 1
 
 
-def test_own_cases_lie_beside_the_settings(tmp_path: Path) -> None:
+def test_own_case_files_lie_in_the_folder_of_the_settings(tmp_path: Path) -> None:
     lines = 'case_files = ["cases/mine.py", "/elsewhere/yours.py"]'
     files = ["--cases", str(tmp_path / "cases/mine.py"), "--cases", "/elsewhere/yours.py"]
-    # Whoever brings cases and names no suite means those.
-    assert asked(tmp_path, lines) == files
-    assert asked(tmp_path, f'suite = "cpu"\n{lines}') == ["--suite", "cpu", *files]
+    # Own cases without a suite mean exactly those.
+    assert options_of(tmp_path, lines) == files
+    assert options_of(tmp_path, f'suite = "cpu"\n{lines}') == ["--suite", "cpu", *files]
     # Another machine has a folder of its own.
-    assert asked(tmp_path, lines, away=True)[:2] == ["--cases", "cases/mine.py"]
+    assert options_of(tmp_path, lines, away=True)[:2] == ["--cases", "cases/mine.py"]
 
 
 def test_nodes_are_for_the_engine_and_no_option(tmp_path: Path) -> None:
-    assert asked(tmp_path, 'suite = "scaling"\nnodes = 2') == ["--suite", "scaling"]
+    assert options_of(tmp_path, 'suite = "scaling"\nnodes = 2') == ["--suite", "scaling"]
     for wrong in ("1", "true", '"two"'):
         with pytest.raises(ConfigurationError, match="2 or more"):
-            asked(tmp_path, f"nodes = {wrong}")
+            options_of(tmp_path, f"nodes = {wrong}")
     upgrade = 'job = "upgrade"\nold = "2.13.0"\nnew = "latest"\nnodes = 2'
     with pytest.raises(ConfigurationError, match="nodes is nothing that job upgrade takes"):
-        asked(tmp_path, upgrade)
+        options_of(tmp_path, upgrade)
 
 
 def test_own_cases_are_for_what_measures(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="case_files is nothing that job prune takes"):
-        asked(tmp_path, 'job = "prune"\ncase_files = ["mine.py"]')
+        options_of(tmp_path, 'job = "prune"\ncase_files = ["mine.py"]')
     with pytest.raises(ConfigurationError, match="a list of files with cases of your own"):
-        asked(tmp_path, "case_files = []")
+        options_of(tmp_path, "case_files = []")

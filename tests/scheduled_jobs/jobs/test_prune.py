@@ -1,4 +1,4 @@
-"""Job `prune`: what runs left behind goes when nobody goes on with them, and nothing that was measured."""
+"""Job `prune`: leftovers of runs that are not resumed are removed, and nothing that was measured."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -13,6 +13,7 @@ from runner.journal import Journal
 from scheduled_jobs.jobs.prune import prune_rows
 from support.builders.detection_nights import job_context
 from support.builders.journals import write_journal
+from support.sqlite_files import sqlite_with_tables
 
 NOW = datetime.now(UTC)
 TASK = Task(
@@ -30,7 +31,7 @@ TASK = Task(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    with open_database(f"sqlite:///{tmp_path}/database/pyrometer.db"):
+    with open_database(sqlite_with_tables(tmp_path / "database/pyrometer.db")):
         return tmp_path
 
 
@@ -61,8 +62,8 @@ def test_what_a_run_left_behind_goes_after_weeks(folder: Path) -> None:
     old, young = killed(folder, "run-1", 29), killed(folder, "run-2", 27)
     before = (old / journal.FILE).read_bytes()
     (said,) = pruned(folder)
-    told = "compile caches and room set aside (4.0 MiB) of 1 run that nobody went on with for 4 weeks"
-    assert said == told
+    expected = "compile caches and room set aside (4.0 MiB) of 1 run that was not resumed for 4 weeks"
+    assert said == expected
     assert names(old) == {journal.FILE, "logs"} and (old / journal.FILE).read_bytes() == before
     assert names(young) == {journal.FILE, "logs", "cache", "reserve"}
     assert (

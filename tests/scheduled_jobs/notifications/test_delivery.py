@@ -25,6 +25,7 @@ from scheduled_jobs.notifications.delivery import (
     targets,
 )
 from support.builders.notifications import MORNING
+from support.servers.databases import on_both
 from support.servers.notification_servers import MailSink, WebSink
 from workflows.errors import TargetsUnreadable
 
@@ -45,7 +46,7 @@ def only(url: str) -> Target:
 
 
 def a_notice(database: Database, key: str = "2026-11-22") -> Notice:
-    """A digest that is stored and was sent to nobody."""
+    """A digest that is stored and not sent yet."""
     facts = {"text": "plain", "tone": "warning"}
     save_notice(database, Notice("digest", key, MORNING, "a title", "marked", facts))
     return again(database, key)
@@ -101,7 +102,7 @@ def test_a_target_is_named_without_its_secrets_wherever_they_stand(mail: MailSin
         assert "hunter2" not in repr(only(url))
 
 
-def test_alike_targets_are_told_apart_whatever_their_order() -> None:
+def test_alike_targets_are_distinguished_whatever_their_order() -> None:
     urls = [f"json://hooks.example.org/{n}" for n in "abc"]
     forward, backward = (targets(AlertSettings(targets=tuple(each))) for each in (urls, urls[::-1]))
     assert forward == backward
@@ -135,6 +136,7 @@ def test_a_failure_is_a_sentence_without_secrets_and_is_written_nowhere_else(
     assert not [secret for secret in SECRETS if secret in written]
 
 
+@on_both
 def test_each_target_has_a_notice_once(database: Database, mail: MailSink, web: WebSink) -> None:
     to = [only(mail.url), only(web.url)]
     first = deliver(database, a_notice(database), to, at(MORNING))
@@ -180,12 +182,13 @@ def test_behind_targets_that_hang_each_is_taken_at_its_own_time(database: Databa
     assert [after.at - MORNING for _, after in tried] == [8 * MINUTE, 16 * MINUTE]
 
 
-def test_what_somebody_took_and_dropped_is_tried_again() -> None:
+def test_a_delivery_that_was_claimed_and_dropped_is_tried_again() -> None:
     taken = Delivery(DeliveryState.TRYING, MORNING, 1)
     assert not due(taken, MORNING + 9 * MINUTE) and due(taken, MORNING + 10 * MINUTE)
     assert not due(Delivery(DeliveryState.TRYING, MORNING, MOST_TRIES), MORNING + timedelta(days=1))
 
 
+@on_both
 def test_of_many_senders_at_once_one_sends(url: str, web: WebSink) -> None:
     to = [only(web.url)]
     with open_database(url, timeout=30) as database:

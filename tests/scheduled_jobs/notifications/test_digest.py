@@ -1,4 +1,4 @@
-"""What is told of a night and what is not: pure, from what is known of it."""
+"""What the digest of a night reports and what it leaves out: pure, from data."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -14,13 +14,13 @@ def test_a_night_without_news_is_quiet() -> None:
     assert digest(a_night()).quiet
 
 
-def test_what_is_new_is_told_once_and_what_is_better_beside_what_is_worse() -> None:
+def test_new_findings_are_reported_once_and_better_ones_apart_from_worse_ones() -> None:
     better = a_finding(2, MLP, direction="better", change=-0.2)
-    told = digest(a_night(findings=[a_finding(1), better]))
-    assert [group.largest.case for group in told.regressions] == [RESNET]
-    assert [group.largest.case for group in told.improvements] == [MLP]
-    assert set(told.ids) == {1, 2} and not told.quiet
-    again = digest(a_night(findings=[a_finding(1), better], told=told.ids))
+    made = digest(a_night(findings=[a_finding(1), better]))
+    assert [group.largest.case for group in made.regressions] == [RESNET]
+    assert [group.largest.case for group in made.improvements] == [MLP]
+    assert set(made.ids) == {1, 2} and not made.quiet
+    again = digest(a_night(findings=[a_finding(1), better], reported=made.ids))
     assert (again.regressions, again.improvements, again.ids, again.quiet) == ((), (), (), True)
 
 
@@ -29,18 +29,18 @@ def test_one_group_for_a_night_a_machine_and_a_pair_of_environments() -> None:
     same = [a_finding(n, case, change=0.01 * (n + 1)) for n, case in enumerate(cases)]
     other = a_finding(20, MLP, machine="a10", change=-0.5)
     earlier = a_finding(21, BERT, at_run="run-1", change=0.3)
-    told = digest(a_night(findings=[*same, other, earlier]))
-    assert [(group.machine, group.count) for group in told.regressions] == [
+    made = digest(a_night(findings=[*same, other, earlier]))
+    assert [(group.machine, group.count) for group in made.regressions] == [
         ("a10", 1),
         ("h200", 1),
         ("h200", 8),
     ]
-    largest = told.regressions[2]
+    largest = made.regressions[2]
     assert [one.case for one in largest.top] == cases[:2:-1]
     assert (largest.old, largest.new) == ("2.14.0.dev20261119", "2.14.0.dev20261120")
 
 
-def test_a_case_is_told_once_with_the_metric_that_moved_most() -> None:
+def test_a_case_is_reported_once_with_the_metric_that_moved_most() -> None:
     found = [
         a_finding(1),
         a_finding(2, metric="throughput", change=-0.11),
@@ -51,19 +51,19 @@ def test_a_case_is_told_once_with_the_metric_that_moved_most() -> None:
     assert (group.largest.metric, group.largest.others) == ("throughput", ("latency", "rss_peak"))
 
 
-def test_muted_acknowledged_and_expected_ones_are_not_told_but_counted() -> None:
+def test_muted_acknowledged_and_expected_ones_are_not_reported_but_counted() -> None:
     found = [
         a_finding(1, triage="acknowledged"),
         a_finding(2, MLP, triage="expected"),
         a_finding(3, BERT, muted_until=MORNING + timedelta(seconds=1)),
     ]
-    told = digest(a_night(findings=found))
-    assert (told.regressions, told.ids, told.silenced, told.quiet) == ((), (), 3, True)
+    made = digest(a_night(findings=found))
+    assert (made.regressions, made.ids, made.silenced, made.quiet) == ((), (), 3, True)
 
 
-def test_a_mute_that_ended_is_told_then() -> None:
-    told = digest(a_night(findings=[a_finding(1, muted_until=MORNING)]))
-    assert told.ids == (1,)
+def test_a_finding_is_reported_when_its_mute_ends() -> None:
+    made = digest(a_night(findings=[a_finding(1, muted_until=MORNING)]))
+    assert made.ids == (1,)
 
 
 def test_candidates_wait_with_their_reason_and_refuted_ones_are_a_number() -> None:
@@ -80,14 +80,14 @@ def test_candidates_wait_with_their_reason_and_refuted_ones_are_a_number() -> No
         a_finding(5, BERT, state="refuted", decided_at=BEFORE),
         a_finding(6, BERT, state="unclear"),
     ]
-    told = digest(a_night(findings=found))
-    assert dict(told.waiting) == {
+    made = digest(a_night(findings=found))
+    assert dict(made.waiting) == {
         "the old environment is gone": 1,
         "is to be measured again": 1,
         "is being measured again": 1,
     }
-    # The one that was decided before this night was told of then.
-    assert (told.refuted, told.unclear, told.regressions, told.ids) == (1, 1, (), ())
+    # The one that was decided before this night was reported then.
+    assert (made.refuted, made.unclear, made.regressions, made.ids) == (1, 1, (), ())
 
 
 def test_what_came_back_is_a_regression_that_says_so() -> None:
@@ -96,25 +96,25 @@ def test_what_came_back_is_a_regression_that_says_so() -> None:
 
 
 def test_what_moved_with_the_machine_is_no_regression() -> None:
-    told = digest(a_night(findings=[a_finding(1, state="machine", decided_at=None)]))
-    assert told.regressions == () and [group.largest.case for group in told.machine] == [RESNET]
-    assert told.ids == (1,)
+    made = digest(a_night(findings=[a_finding(1, state="machine", decided_at=None)]))
+    assert made.regressions == () and [group.largest.case for group in made.machine] == [RESNET]
+    assert made.ids == (1,)
 
 
-def test_what_was_told_as_the_machines_is_told_once_more_as_a_regression() -> None:
+def test_a_change_reported_as_the_machines_is_reported_once_more_as_a_regression() -> None:
     first = digest(a_night(findings=[a_finding(1, state="machine", decided_at=None), a_finding(2, MLP)]))
     assert (set(first.ids), first.machine_ids) == ({1, 2}, (1,))
-    told = {"told": [2], "told_as_machines": first.machine_ids}
-    then = digest(a_night(findings=[a_finding(1), a_finding(2, MLP)], **told))
+    earlier = {"reported": [2], "reported_as_machines": first.machine_ids}
+    then = digest(a_night(findings=[a_finding(1), a_finding(2, MLP)], **earlier))
     assert [group.largest.finding for group in then.regressions] == [1]
     assert (then.ids, then.machine_ids) == ((1,), ())
-    assert digest(a_night(findings=[a_finding(1, state="machine", decided_at=None)], **told)).quiet
+    assert digest(a_night(findings=[a_finding(1, state="machine", decided_at=None)], **earlier)).quiet
 
 
 def test_a_night_that_was_due_and_not_done_is_missing() -> None:
     failed = a_ran("a10", state="failed", cases=0, ok=0, run="", error="no index answers")
-    told = digest(a_night(ran=[a_ran(), failed]))
-    assert [(one.kind, one.sentence) for one in told.problems] == [
+    made = digest(a_night(ran=[a_ran(), failed]))
+    assert [(one.kind, one.sentence) for one in made.problems] == [
         ("missing", "nightly@a10 was due and failed: no index answers")
     ]
 
@@ -142,16 +142,16 @@ def test_silence_coverage_and_disturbance_are_troubles() -> None:
     silent = Outage("machine", "a10", BEFORE, timedelta(hours=9))
     lost_cases = [LostCase("nightly", "nightly@h200", f"case{n}", "oom", "out of memory") for n in range(7)]
     spoiled = [Disturbed("h200", 3, 2, 100), Disturbed("a10", 0, 4, 100), Disturbed("b", 0, 0, 1)]
-    told = digest(a_night(outages=[silent], lost_cases=lost_cases, disturbed=spoiled))
-    assert [one.kind for one in told.problems] == ["silent", "coverage", "disturbed"]
-    assert told.problems[1].sentence.startswith(
+    made = digest(a_night(outages=[silent], lost_cases=lost_cases, disturbed=spoiled))
+    assert [one.kind for one in made.problems] == ["silent", "coverage", "disturbed"]
+    assert made.problems[1].sentence.startswith(
         "7 cases of nightly@h200 used to be measured and are no longer: case0 (oom: out of memory); case1"
     )
-    assert told.problems[1].sentence.endswith("; and 2 more")
-    assert told.problems[2].sentence == "machine h200: 3 throttled and 2 contended of 100 outcomes (5 %)"
+    assert made.problems[1].sentence.endswith("; and 2 more")
+    assert made.problems[2].sentence == "machine h200: 3 throttled and 2 contended of 100 outcomes (5 %)"
 
 
-def test_coverage_that_fell_before_is_not_told_again() -> None:
+def test_coverage_that_fell_before_is_not_reported_again() -> None:
     lost_cases = [
         LostCase("nightly", "", "case0", "oom", ""),
         LostCase("nightly", "", "case1", "crashed", ""),
@@ -171,23 +171,23 @@ def test_a_judged_upgrade_and_what_is_not_done_are_not_quiet() -> None:
     assert not digest(a_night(ran=[a_ran(state="running")])).quiet
 
 
-def test_what_goes_on_is_told_in_the_night_in_which_it_was_noted() -> None:
+def test_a_change_that_goes_on_is_reported_in_the_night_in_which_it_was_noted() -> None:
     night = {"change": 0.2, "run": "run-9", "night": DUE.isoformat(), "noted_at": MORNING.isoformat()}
     one = a_finding(1, evidence=evidence_of({"goes_on": night}))
-    told = digest(a_night(still=[one], told=[1]))
-    (goes_on,) = told.going_on
-    assert (goes_on.told, goes_on.change, goes_on.since, goes_on.now) == (0.1, 0.2, one.at, DUE)
-    assert (told.regressions, told.ids, told.quiet) == ((), (), False)
+    made = digest(a_night(still=[one], reported=[1]))
+    (goes_on,) = made.going_on
+    assert (goes_on.reported, goes_on.change, goes_on.since, goes_on.now) == (0.1, 0.2, one.at, DUE)
+    assert (made.regressions, made.ids, made.quiet) == ((), (), False)
     earlier = a_finding(1, evidence=evidence_of({"goes_on": night | {"noted_at": BEFORE.isoformat()}}))
     measured = a_finding(1, evidence=evidence_of({"goes_on": night | {"finding": 2}}))
     for other in (earlier, measured, a_finding(1), replace(one, triage="acknowledged")):
-        assert digest(a_night(still=[other], told=[1])).quiet
+        assert digest(a_night(still=[other], reported=[1])).quiet
 
 
 def test_a_drift_is_one_regression_with_its_whole_size() -> None:
     piece = a_finding(1, change=0.03, at=DUE - timedelta(days=20), at_run="run-20")
     whole = a_finding(2, change=0.09, shape="drift", before=DUE - timedelta(days=60))
     other = a_finding(3, MLP, change=0.03, at=DUE - timedelta(days=20), at_run="run-20")
-    told = digest(a_night(findings=[piece, whole, other]))
-    assert [[one.change for one in group.top] for group in told.regressions] == [[0.09], [0.03]]
-    assert told.regressions[0].largest.after == whole.before and set(told.ids) == {1, 2, 3}
+    made = digest(a_night(findings=[piece, whole, other]))
+    assert [[one.change for one in group.top] for group in made.regressions] == [[0.09], [0.03]]
+    assert made.regressions[0].largest.after == whole.before and set(made.ids) == {1, 2, 3}

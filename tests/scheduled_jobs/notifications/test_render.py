@@ -26,7 +26,7 @@ NASTY = (
 )
 
 
-def told(**changes: object) -> str:
+def subject_of(**changes: object) -> str:
     return subject(digest(a_night(**changes)))
 
 
@@ -68,12 +68,12 @@ def told(**changes: object) -> str:
     ],
 )
 def test_the_subject_says_the_worst_first(changes: dict[str, object], line: str) -> None:
-    assert told(**changes) == f"Pyrometer 2026-11-22: {line}"
+    assert subject_of(**changes) == f"Pyrometer 2026-11-22: {line}"
 
 
 def test_a_long_subject_is_cut_at_its_end() -> None:
     silent = [replace(SILENT, name=f"m{n} " * 30) for n in range(1)]
-    line = told(findings=[a_finding(1)], outages=silent, upgrades=[REFUSED])
+    line = subject_of(findings=[a_finding(1)], outages=silent, upgrades=[REFUSED])
     assert len(line) == 200 and line.startswith("Pyrometer 2026-11-22: 1 regression") and line.endswith("...")
 
 
@@ -104,7 +104,7 @@ def a_full_night(name: str = "resnet50/infer/-/eager", error: str = "no index an
         outages=[replace(SILENT, name=f"a10 {error}")],
         lost_cases=[LostCase("nightly", "nightly@h200", name, "crashed", error)],
         upgrades=[replace(REFUSED, reasons=(error,))],
-        news=[f"torch 2.14.0 {error}"],
+        notices=[f"torch 2.14.0 {error}"],
     )
 
 
@@ -122,23 +122,25 @@ def test_the_text_has_everything_and_says_how_much_more_there_is() -> None:
     assert titles[:3] == ["REGRESSIONS", "NOT AS IT SHOULD BE", "UPGRADES"]
 
 
-def test_a_regression_that_goes_on_is_told_with_how_far_it_has_come() -> None:
+def test_a_regression_that_goes_on_is_reported_with_its_size_now() -> None:
     noted = {"change": 0.2, "run": "run-9", "night": DUE.isoformat(), "noted_at": DUE.isoformat()}
     better = a_finding(
         2, MLP, direction="better", change=-0.1, evidence=evidence_of({"goes_on": noted | {"change": -0.3}})
     )
     still = [a_finding(1, evidence=evidence_of({"goes_on": noted})), better]
-    one = digest(a_night(still=still, told=[1, 2]))
+    one = digest(a_night(still=still, reported=[1, 2]))
     assert subject(one).endswith(f"1 regression goes on, largest now about +22.1 % {RESNET} on h200")
     assert tone(one) == "failure"
     text = digest_text(one)
-    assert "GOING ON SINCE THEY WERE TOLD\n  now about +22.1 % (night of 2026-11-22) Latency: " in text
-    assert f"{RESNET} on h200, since the night of 2026-11-21, told as +10.5 %, pyrometer regressions" in text
+    assert "CONTINUED SINCE THEY WERE REPORTED\n  now about +22.1 % (night of 2026-11-22) Latency: " in text
+    assert (
+        f"{RESNET} on h200, since the night of 2026-11-21, reported as +10.5 %, pyrometer regressions" in text
+    )
     assert "now about -25.9 %" in text
-    assert tone(digest(a_night(still=[better], told=[2]))) == "success"
+    assert tone(digest(a_night(still=[better], reported=[2]))) == "success"
 
 
-def test_a_drift_names_the_finding_that_it_was_told_as() -> None:
+def test_a_drift_names_the_finding_that_reported_it() -> None:
     drift = a_finding(9, shape="drift", evidence=evidence_of({"began_as": 3}))
     assert (
         "a slow drift after the night of 2026-11-20, goes on from finding 3, pyrometer regressions show 9"
@@ -146,7 +148,7 @@ def test_a_drift_names_the_finding_that_it_was_told_as() -> None:
     )
 
 
-def test_another_machine_is_told_and_is_not_a_quiet_night() -> None:
+def test_another_machine_is_reported_and_is_not_a_quiet_night() -> None:
     sentence = "machine h200: driver: 575.57 to 580.65"
     one = digest(a_night(changed=[sentence]))
     assert subject(one) == f"Pyrometer 2026-11-22: {sentence}" and not one.quiet
@@ -206,10 +208,10 @@ def test_levels_across_a_border_are_in_the_digest_and_are_no_regression() -> Non
     about = BorderChange(
         "bench-1", "nightly", "latency_floor", "driver: 575 to 580", 1, 8, math.log(1.041), largest
     )
-    told = digest(a_night(crossed=[about]))
-    text = digest_text(told)
+    made = digest(a_night(crossed=[about]))
+    text = digest_text(made)
     assert "+4.1 % Latency floor (median of 8 cases) on the night of driver: 575 to 580; not judged" in text
     assert f"+11.0 %: {RESNET}" in text
-    assert not told.quiet and "REGRESSIONS" not in text
-    body = digest_json(told)["crossed"]
+    assert not made.quiet and "REGRESSIONS" not in text
+    body = digest_json(made)["crossed"]
     assert border_change_of(body[0]) == about and json.loads(json.dumps(body)) == body

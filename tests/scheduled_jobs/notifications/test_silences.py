@@ -1,4 +1,4 @@
-"""Which nights are told as missing, on both databases: what was planned, superseded, cancelled and begun."""
+"""Which nights are reported as missing, on both databases: planned, superseded, cancelled and begun ones."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -14,6 +14,7 @@ from records.tasks import NewTask
 from reports.text.staleness_text import silence
 from scheduled_jobs.notifications.collect import outages
 from support.builders.notifications import DUE
+from support.servers.databases import on_both
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 
@@ -26,15 +27,13 @@ def settings(tmp_path: Path) -> Settings:
 def due(
     database: Database, moment: datetime, machines: Sequence[str] = ("h200",), schedule: str = "nightly"
 ) -> None:
-    """The night is due on each of these machines, and stands for those that nobody began."""
+    """The night is due on each of these machines, and replaces those that did not begin."""
     new = [NewTask(f"{schedule}@{machine}", "measure", {}, machine) for machine in machines]
     assert queue.plan_run(database, schedule, moment, "timetable", new, moment)
     queue.supersede(database, schedule, moment, moment)
 
 
-def test_what_somebody_cancelled_is_no_missing_night_a_day_later(
-    database: Database, settings: Settings
-) -> None:
+def test_a_cancelled_night_is_no_missing_night_a_day_later(database: Database, settings: Settings) -> None:
     due(database, DUE)
     (task,) = tasks(database)
     assert queue.cancel(database, task.id, DUE + HOUR)
@@ -44,7 +43,8 @@ def test_what_somebody_cancelled_is_no_missing_night_a_day_later(
     assert [one.since for one in found] == [DUE + DAY]
 
 
-def test_a_silence_is_the_same_over_the_nights_however_many_tasks_there_are_beside_it(
+@on_both
+def test_an_outage_is_the_same_over_the_nights_however_many_other_tasks_there_are(
     database: Database, settings: Settings
 ) -> None:
     fleet = [f"m{number}" for number in range(300)]

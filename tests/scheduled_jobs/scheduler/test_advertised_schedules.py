@@ -35,10 +35,10 @@ def settings(tmp_path: Path) -> Settings:
     return settled(TOML, tmp_path)
 
 
-def test_every_schedule_is_told_with_its_next_moments_in_utc(settings: Settings) -> None:
-    told = advertised(settings, NOW, measures=True)
-    assert (told["timezone"], told["silent_minutes"], told["overdue_hours"]) == ("Europe/Berlin", 30, 5)
-    schedules = {each["schedule"]: each for each in told["schedules"]}
+def test_every_schedule_is_advertised_with_its_next_moments_in_utc(settings: Settings) -> None:
+    facts = advertised(settings, NOW, measures=True)
+    assert (facts["timezone"], facts["silent_minutes"], facts["overdue_hours"]) == ("Europe/Berlin", 30, 5)
+    schedules = {each["schedule"]: each for each in facts["schedules"]}
     nightly = schedules["nightly"]
     # A Sunday: half past two in Berlin on Monday, Tuesday, Wednesday.
     assert nightly["next"] == [f"2026-11-{day}T01:30:00+00:00" for day in (23, 24, 25)]

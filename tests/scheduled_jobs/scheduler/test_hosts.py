@@ -20,7 +20,9 @@ from records.tasks import NewTask, Task, TaskAttempt, machine_of
 from support.builders.journals import a_header
 from support.fakes import folder_hosts
 from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
+from support.servers.databases import on_both
 from support.servers.schedulers import Process, executions, scheduler, settled, until
+from support.sqlite_files import sqlite_with_tables
 
 AN_ENVIRONMENT = {
     "name": "an environment",
@@ -89,16 +91,16 @@ class Fleet:
         return [each.machine for each in schedulers(self.database)]
 
     def beats(self, machine: str) -> int:
-        """How often a machine was told of; 0 before the first time."""
+        """How often a machine was reported; 0 before the first time."""
         return sum(each.beats for each in schedulers(self.database) if each.machine == machine)
 
     def problems(self) -> str:
-        """Why places are not used, as the head tells it now."""
+        """Why hosts are not used, as the head reports it now."""
         (own,) = [one for one in schedulers(self.database) if one.machine == "here"]
         return " ".join(own.facts.get("troubles", []))
 
     def missing(self) -> list[str]:
-        """Which places are gone, as the head tells it now."""
+        """Which hosts are gone, as the head reports it now."""
         (own,) = [one for one in schedulers(self.database) if one.machine == "here"]
         return own.facts.get("missing", [])
 
@@ -110,7 +112,7 @@ class Fleet:
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
     """Where it does not depend on the database."""
-    url = f"sqlite:///{tmp_path}/pyrometer.db"
+    url = sqlite_with_tables(tmp_path / "pyrometer.db")
     with open_database(url, timeout=30) as database:
         yield Fleet(tmp_path, url, database)
 
@@ -150,7 +152,7 @@ def test_a_place_that_comes_measures_what_is_for_its_labels(fleet: Fleet) -> Non
     assert fleet.there() == []
 
 
-def test_a_place_measures_one_thing_at_a_time_and_places_beside_each_other(fleet: Fleet) -> None:
+def test_a_place_measures_one_task_at_a_time_and_places_run_in_parallel(fleet: Fleet) -> None:
     fleet.come("a", "gpu")
     fleet.come("b", "gpu")
     enqueued = fleet.fire("patient", *["gpu"] * 4)
@@ -180,11 +182,11 @@ def test_a_place_that_vanishes_in_mid_task_loses_it_to_another(fleet: Fleet) -> 
         fleet.go("a")
         assert head.wait_for("lost", task=enqueued.id)["text"] == "a is gone"
         head.wait_for("place vanished", machine="a")
-        until(lambda: fleet.missing() == ["a"], "who looks is told")
+        until(lambda: fleet.missing() == ["a"], "readers see it")
         fleet.go_on()
         fleet.come("b", "gpu")
         done = fleet.over(enqueued)
-        # Nobody said that it leaves: it is missed until somebody is told.
+        # It left without a notice: it is missed until it is drained.
         assert fleet.there() == ["a", "b", "here"]
         assert head.end() == 0
     assert fleet.there() == ["a"]
@@ -206,7 +208,7 @@ def test_a_place_that_comes_back_goes_on_with_its_run(fleet: Fleet) -> None:
         fleet.go_on()
         fleet.come("a", "gpu")
         done = fleet.over(enqueued)
-        until(lambda: not fleet.missing(), "who looks is told that it is back")
+        until(lambda: not fleet.missing(), "readers see that it is back")
     assert fleet.where(enqueued) == [("a", "lost"), ("a", "done")]
     assert len({each.run_id for each in fleet.tried(enqueued)}) == 1
     assert fleet.measured("a") == whole(str(done.run_id))
@@ -234,6 +236,7 @@ def test_a_drained_place_finishes_what_it_has_takes_nothing_new_and_leaves(fleet
     assert (fleet.where(first), fleet.where(second)) == ([("a", "done")], [("b", "done")])
 
 
+@on_both
 def test_what_a_killed_head_had_done_is_gone_on_with_on_the_same_places_by_the_next(
     fleet_on_both: Fleet,
 ) -> None:
@@ -263,8 +266,8 @@ def test_what_a_killed_head_had_done_is_gone_on_with_on_the_same_places_by_the_n
         assert {each["task"] for each in lost} == {each.id for each in before.values()}
         assert all("its scheduler died" in each["text"] for each in lost)
         until(lambda: fleet.there() == ["a", "b", "here"], "each is known once")
-        told = {each.owner.partition("/")[2] for each in schedulers(fleet.database)}
-        assert told == {alive.events("started")[0]["owner"].partition("/")[2]}
+        workers = {each.owner.partition("/")[2] for each in schedulers(fleet.database)}
+        assert workers == {alive.events("started")[0]["owner"].partition("/")[2]}
 
 
 def test_a_place_that_vanished_with_the_head_is_missed_by_the_next(fleet: Fleet) -> None:
@@ -312,5 +315,5 @@ def test_a_place_of_this_machines_own_name_is_left_out(fleet: Fleet) -> None:
         assert fleet.there() == ["here"] and fleet.now(enqueued).state == "waiting"
         assert "has the name of this machine" in fleet.problems()
         fleet.go("here")
-        until(lambda: not fleet.problems(), "it went, and is told of no more")
+        until(lambda: not fleet.problems(), "it went, and is reported no more")
     assert len(head.events("place refused")) == 1

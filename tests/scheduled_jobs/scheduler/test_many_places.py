@@ -25,6 +25,7 @@ from scheduled_jobs.scheduler.process_identity import this_process
 from scheduled_jobs.scheduler.worker_pool import PoolWorker
 from scheduled_jobs.scheduler.worker_slot import Lost, Released, RunningTask
 from support.servers import schedulers
+from support.sqlite_files import sqlite_with_tables
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -133,8 +134,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    (tmp_path / "many").mkdir()
-    with open_database(f"sqlite:///{tmp_path}/many/pyrometer.db") as opened:
+    with open_database(sqlite_with_tables(tmp_path / "many/pyrometer.db")) as opened:
         yield opened
 
 
@@ -192,7 +192,7 @@ def test_a_place_that_loses_everything_does_not_use_up_what_waits(tmp_path: Path
     assert states == {"gpu": "done", "node-000": "waiting"}
 
 
-def test_a_place_takes_what_asks_for_it_by_name_alone_while_it_is_told_so(
+def test_a_place_takes_only_tasks_for_its_name_while_it_is_drained(
     tmp_path: Path, database: Database
 ) -> None:
     fire(database, "gpu", "node-000")
@@ -201,7 +201,7 @@ def test_a_place_takes_what_asks_for_it_by_name_alone_while_it_is_told_so(
     head = Head(tmp_path / "many", hosts)
 
     def measure(task: Task, context: JobContext) -> JobResult:
-        # Then it goes down, and nobody said that it leaves.
+        # Then it goes down without a notice.
         hosts.hidden = 1000
         return JobResult()
 
@@ -239,18 +239,18 @@ def test_a_place_rests_longer_after_each_loss_and_no_more_after_it_has_done_some
     assert rests == [10, 20, 40, 80, 160, 320, 600, 600, 0, 600, 0, 10]
 
 
-def test_each_place_is_told_at_once_and_then_now_and_then(
+def test_each_place_is_announced_at_once_and_then_periodically(
     tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[list[str]] = []
+    reported: list[list[str]] = []
 
     def listen(database: Database, said: Sequence[object]) -> None:
-        told.append([machine_of(getattr(each, "owner", "")) for each in said])
+        reported.append([machine_of(getattr(each, "owner", "")) for each in said])
 
     monkeypatch.setattr("scheduled_jobs.scheduler.worker_pool.seen_all", listen)
     hosts = many(2)
-    Head(tmp_path / "many", hosts).live(8, lambda: len(told) > 8)
+    Head(tmp_path / "many", hosts).live(8, lambda: len(reported) > 8)
     everybody = ["here", "node-000", "node-001"]
-    assert told[0] == everybody
-    assert told[1:9] == [everybody if each == everybody else ["here"] for each in told[1:9]]
-    assert told[1:9].count(everybody) == 1
+    assert reported[0] == everybody
+    assert reported[1:9] == [everybody if each == everybody else ["here"] for each in reported[1:9]]
+    assert reported[1:9].count(everybody) == 1

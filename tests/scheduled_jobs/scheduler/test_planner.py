@@ -1,4 +1,4 @@
-"""From settings and a clock to fires in the database: each once, whoever looks, however the clock is set."""
+"""Settings and a clock make fires in the database: each once, for any clock and number of schedulers."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +10,7 @@ from db.connection.engine import Database
 from db.queue.commands import claim, finish, release, set_run
 from db.queue.queries import scheduled_runs, tasks
 from scheduled_jobs.scheduler.planner import Planner, tasks_of, trigger_schedule
+from support.servers.databases import on_both
 from support.servers.schedulers import settled
 from workflows.errors import NoSuchSchedule
 
@@ -93,6 +94,7 @@ def test_what_each_job_has_to_do(tmp_path: Path) -> None:
             tasks_of(settings, name)
 
 
+@on_both
 def test_what_is_due_is_planted_once_by_however_many(database: Database, settings: Settings) -> None:
     one, other = Planner(), Planner()
     for planner in (one, other):
@@ -122,6 +124,7 @@ def test_a_scheduler_that_was_away_catches_up_once(database: Database, settings:
     ]
 
 
+@on_both
 def test_a_clock_set_forward_is_caught_up_once_and_set_back_fires_nothing_twice(
     database: Database, settings: Settings
 ) -> None:
@@ -181,14 +184,14 @@ def test_a_timetable_that_changes_while_it_is_kept(database: Database, tmp_path:
 
 
 @pytest.mark.parametrize("off", ['timezone = "Europe/Berlin"', TOML + "enabled = false"])
-def test_what_is_switched_on_while_nobody_looks_misses_nothing(
+def test_a_schedule_enabled_during_an_outage_has_no_missed_fires(
     sqlite: Database, tmp_path: Path, off: str
 ) -> None:
     on, without, memory = settled(TOML, tmp_path), settled(off, tmp_path), tmp_path / "data" / "off"
     before = Planner(memory)
     before.plan(sqlite, on, utc("01T12:00"))
     before.plan(sqlite, without, utc("01T13:00"))
-    # Off for three nights, and nobody is there when it is switched on.
+    # Off for three nights, and no scheduler runs when it is switched on.
     Planner(memory).plan(sqlite, without, utc("02T12:00"))
     after = Planner(memory)
     after.plan(sqlite, on, utc("04T12:00"))
@@ -226,7 +229,7 @@ def test_what_is_switched_off_misses_nothing(database: Database, tmp_path: Path,
     assert len(nightly(database)) == 3
 
 
-def test_fired_by_hand_is_beside_the_timetable(database: Database, settings: Settings) -> None:
+def test_a_manual_trigger_leaves_the_timetable_alone(database: Database, settings: Settings) -> None:
     planner = Planner()
     planner.plan(database, settings, utc("01 12:00:00"))
     now = utc("03 08:00:00")
@@ -238,7 +241,7 @@ def test_fired_by_hand_is_beside_the_timetable(database: Database, settings: Set
     assert trigger_schedule(database, settings, "detect:nightly", now) == now
 
 
-def test_of_tasks_that_nobody_began_only_the_newest_wait(database: Database, settings: Settings) -> None:
+def test_of_tasks_that_did_not_begin_only_the_newest_wait(database: Database, settings: Settings) -> None:
     planner = Planner()
     planner.plan(database, settings, utc("01 12:00:00"))
     trigger_schedule(database, settings, "nightly", utc("01 13:00:00"))
@@ -251,7 +254,7 @@ def test_of_tasks_that_nobody_began_only_the_newest_wait(database: Database, set
         for each in reversed(tasks(database, schedule="nightly"))
         if each.label == "a10"
     ]
-    # What was fired by hand is somebody's wish, begun or not.
+    # A manual trigger is a person's wish, begun or not.
     by_hand = [("01 13", part, "waiting") for part in ("2.13.0@a10", "nightly@a10")]
     assert states == [
         *by_hand,

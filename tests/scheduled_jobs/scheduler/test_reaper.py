@@ -1,4 +1,4 @@
-"""What is dead: attempts of dead processes at once, of silent ones after a lease, and nobody else's."""
+"""What is dead: attempts of dead processes at once, of silent ones after a lease, and no others."""
 
 import os
 import subprocess
@@ -71,7 +71,7 @@ def test_a_process_id_that_came_again_is_another_process() -> None:
         str(Owner(ME.machine, ME.boot + "1", 1, 0)),
     ],
 )
-def test_what_cannot_be_seen_from_here_may_live(owner: str) -> None:
+def test_an_owner_that_this_machine_cannot_see_may_be_alive(owner: str) -> None:
     assert dead_process(owner, ME) is None
 
 

@@ -28,7 +28,9 @@ from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.planner import trigger_schedule
 from support.builders.journals import a_header
 from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
+from support.servers.databases import on_both
 from support.servers.schedulers import a_service, executions, scheduler, settled, until
+from support.sqlite_files import sqlite_with_tables
 
 AN_ENVIRONMENT = {
     "name": "an environment",
@@ -109,7 +111,7 @@ class Place:
 @pytest.fixture
 def sqlite_place(tmp_path: Path) -> Iterator[Place]:
     """Where it does not depend on the database."""
-    url = f"sqlite:///{tmp_path}/pyrometer.db"
+    url = sqlite_with_tables(tmp_path / "pyrometer.db")
     with open_database(url, timeout=30) as database:
         yield Place(tmp_path, url, database)
 
@@ -129,9 +131,9 @@ def test_a_task_is_measured_and_its_history_looked_at(sqlite_place: Place) -> No
         assert look.how == "follow-up"
         sqlite_place.over(look.tasks[0])
         assert sqlite_place.now(look.tasks[0]).spec == {"schedule": "night", "track": "quick", "label": ""}
-        (here,) = schedulers(sqlite_place.database)
-        assert here.machine == "here" and here.facts["measures"] is True
-        assert {"night", "tidy"} <= {each["schedule"] for each in here.facts["schedules"]}
+        (worker,) = schedulers(sqlite_place.database)
+        assert worker.machine == "here" and worker.facts["measures"] is True
+        assert {"night", "tidy"} <= {each["schedule"] for each in worker.facts["schedules"]}
         assert alive.end() == 0
     assert schedulers(sqlite_place.database) == []
     assert [e["event"] for e in alive.said if e.get("task") == enqueued.id] == ["claimed", "began", "ended"]
@@ -141,7 +143,7 @@ def test_a_task_is_measured_and_its_history_looked_at(sqlite_place: Place) -> No
 def test_once_does_what_is_due_and_ends(sqlite_place: Place) -> None:
     first, tidied = sqlite_place.fire(), sqlite_place.fire(schedule="tidy")
     with scheduler(sqlite_place.url, sqlite_place.data_dir, "once") as alive:
-        assert alive.process.wait(60) == 0
+        assert alive.wait() == 0
     sqlite_place.whole(first)
     assert sqlite_place.now(tidied).result["summary"] == "nothing is old enough"
     assert {each.state for each in tasks(sqlite_place.database)} == {"done"}
@@ -170,6 +172,7 @@ def test_a_task_that_waits_for_another_run_says_so_until_it_goes_on(sqlite_place
     assert (over.ended, over.detail) == ("done", "")
 
 
+@on_both
 def test_a_scheduler_that_is_killed_takes_its_child_along_and_the_next_one_goes_on(place: Place) -> None:
     enqueued = place.fire("patient")
     with scheduler(place.url, place.data_dir) as killed:
@@ -254,7 +257,7 @@ def test_a_zombie_that_comes_back_changes_nothing(sqlite_place: Place) -> None:
     enqueued = sqlite_place.fire("patient")
     with scheduler(sqlite_place.url, sqlite_place.data_dir) as frozen:
         sqlite_place.midway()
-        frozen.process.send_signal(signal.SIGSTOP)
+        frozen.send(signal.SIGSTOP)
         # What another machine's reaper does after a minute of silence.
         current = sqlite_place.now(enqueued)
         assert current.token is not None
@@ -262,12 +265,13 @@ def test_a_zombie_that_comes_back_changes_nothing(sqlite_place: Place) -> None:
         sqlite_place.go_on()
         with scheduler(sqlite_place.url, sqlite_place.data_dir, machine="elsewhere"):
             done = sqlite_place.over(enqueued)
-        frozen.process.send_signal(signal.SIGCONT)
+        frozen.send(signal.SIGCONT)
         frozen.wait_for("stale", task=enqueued.id)
     assert sqlite_place.now(enqueued) == done
     assert sqlite_place.ends(enqueued) == ["stale", "done"]
 
 
+@on_both
 def test_two_schedulers_share_what_is_to_be_done(place: Place) -> None:
     enqueued = [place.fire() for _ in range(4)]
     with scheduler(place.url, place.data_dir) as one, scheduler(place.url, place.data_dir) as other:
@@ -306,7 +310,7 @@ def test_a_database_that_is_away_is_waited_for(sqlite_place: Place) -> None:
             greedy.execute("BEGIN EXCLUSIVE")
             away = alive.wait_for("database away")
             assert "locked" in away["text"]
-            # It ends while nobody can be told.
+            # It ends while the database is away.
             sqlite_place.go_on()
             until(lambda: not sqlite_place.children(), "the child has ended")
             greedy.execute("ROLLBACK")
@@ -325,8 +329,8 @@ def test_what_a_newer_program_has_upgraded_is_left_to_newer_schedulers(sqlite_pl
             with other:
                 other.execute("UPDATE pyrometer_schema SET version_num = '9999'")
             enqueued = sqlite_place.fire()
-            told = process.wait_for("database away")
-            assert "written by a newer Pyrometer" in str(told["text"])
+            event = process.wait_for("database away")
+            assert "written by a newer Pyrometer" in str(event["text"])
             assert (sqlite_place.now(enqueued).state, sqlite_place.ends(enqueued)) == ("waiting", [])
             with other:
                 other.execute("UPDATE pyrometer_schema SET version_num = ?", (ours,))

@@ -20,39 +20,40 @@ from scheduled_jobs.jobs.context import JobContext, JobResult, Stopped
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from support.servers.schedulers import a_service, settled, until
+from support.sqlite_files import sqlite_with_tables
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 class Stopping:
-    """A service that is asked to end while it does two tasks: `quick` lets go when told to, so does `slow`.
+    """A service that is stopped while it does two tasks: `quick` and `slow` release their tasks on request.
 
     The quick one is given back, the slow one comes to its end.
     """
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "pyrometer.db"
-        self.url = f"sqlite:///{self.file}"
+        self.url = sqlite_with_tables(self.file)
         self.database: Database = open_database(self.url)
         parts = [NewTask("quick", "measure", {}), NewTask("slow", "prune", {})]
         plan_run(self.database, "night", NOW, "timetable", parts, NOW)
         self.quick, self.slow = sorted(tasks(self.database, schedule="night"), key=lambda each: each.part)
         self.may_go = {"quick": threading.Event(), "slow": threading.Event()}
-        self._asked, self._told = threading.Event(), StringIO()
+        self._stop_requested, self._output = threading.Event(), StringIO()
         self._service = a_service(
             self.url,
             folder,
             settled("", folder),
-            Log("json", lambda: datetime.now(UTC), self._told),
+            Log("json", lambda: datetime.now(UTC), self._output),
             jobs={"measure": self._let_go, "prune": self._end},
         )
-        self._thread = threading.Thread(target=self._service.run, args=(self._asked.is_set,))
+        self._thread = threading.Thread(target=self._service.run, args=(self._stop_requested.is_set,))
 
     def begin(self) -> None:
         """Have both begin, and ask for the end."""
         self._thread.start()
         until(lambda: len(self.events("claimed")) == 2, "both have begun")
-        self._asked.set()
+        self._stop_requested.set()
         self._service.wake()
         until(lambda: self.events("stopping"), "it stops")
 
@@ -65,7 +66,7 @@ class Stopping:
 
     def events(self, name: str) -> list[Mapping[str, Any]]:
         """The events of that name so far."""
-        said = [json.loads(line) for line in self._told.getvalue().splitlines()]
+        said = [json.loads(line) for line in self._output.getvalue().splitlines()]
         return [each for each in said if each["event"] == name]
 
     def now(self, one: Task) -> Task:
@@ -100,7 +101,7 @@ def stopping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Stopp
 
 @contextmanager
 def locked(file: Path) -> Generator[None]:
-    """Within the block nobody can write to the database."""
+    """Within the block no process can write to the database."""
     with closing(sqlite3.connect(file, isolation_level=None, timeout=30)) as greedy:
         greedy.execute("BEGIN EXCLUSIVE")
         yield
@@ -150,7 +151,7 @@ def test_what_was_given_up_in_the_moment_it_let_go_is_not_said_to_be_given_back(
     stopping: Stopping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = stopping
-    # Nobody heard of it by a beat.
+    # No heartbeat reported it.
     monkeypatch.setattr(scheduler, "BEAT_SECONDS", 600.0)
     assert cancel(place.database, place.quick.id, NOW)
     place.end()

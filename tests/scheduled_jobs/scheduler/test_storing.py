@@ -16,10 +16,11 @@ from scheduled_jobs.jobs.context import JobContext
 from scheduled_jobs.scheduler import task_runs
 from support.builders.journals import write_journal
 from support.measuring import wait_until
+from support.sqlite_files import sqlite_with_tables
 from workflows import ingest
 
 LANES = ("20260601-000000-aaaaaaaa", "20260601-000000-bbbbbbbb", "20260601-000000-cccccccc")
-NOBODYS = "20260531-000000-00000000"
+ORPHAN = "20260531-000000-00000000"
 
 
 def no_child(*_: object, **__: object) -> Never:
@@ -29,7 +30,7 @@ def no_child(*_: object, **__: object) -> Never:
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/pyrometer.db"
+    return sqlite_with_tables(tmp_path / "pyrometer.db")
 
 
 @pytest.fixture
@@ -58,17 +59,19 @@ def known(database: Database, *wanted: str) -> list[str]:
     return [run for run in wanted if queries.run_record(database, run) is not None]
 
 
-def test_a_lane_that_ends_alone_stores_what_nobody_else_will(context: JobContext, database: Database) -> None:
-    for run in (LANES[0], NOBODYS):
+def test_a_lane_that_ends_alone_stores_runs_that_no_other_lane_stores(
+    context: JobContext, database: Database
+) -> None:
+    for run in (LANES[0], ORPHAN):
         write_journal(context.data_dir, run)
     task_runs.store_runs(context, LANES[0])
-    assert known(database, NOBODYS, LANES[0]) == [NOBODYS, LANES[0]]
+    assert known(database, ORPHAN, LANES[0]) == [ORPHAN, LANES[0]]
 
 
-def test_lanes_that_end_together_store_their_own_and_the_last_one_the_rest(
+def test_lanes_that_end_at_once_store_their_own_and_the_last_one_the_rest(
     context: JobContext, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for run in (*LANES, NOBODYS):
+    for run in (*LANES, ORPHAN):
         write_journal(context.data_dir, run)
     stored: list[tuple[str, str]] = []
     really = ingest.ingest
@@ -87,8 +90,8 @@ def test_lanes_that_end_together_store_their_own_and_the_last_one_the_rest(
         slot.join()
     assert sorted(stored[:3]) == [(run, run) for run in LANES]
     last = stored[2][0]
-    assert stored[3:] == [(last, NOBODYS)]
-    assert known(database, NOBODYS, *LANES) == [NOBODYS, *LANES]
+    assert stored[3:] == [(last, ORPHAN)]
+    assert known(database, ORPHAN, *LANES) == [ORPHAN, *LANES]
 
 
 def test_what_is_stored_is_not_stored_again(context: JobContext, database: Database) -> None:

@@ -21,10 +21,11 @@ from scheduled_jobs.jobs.context import ChildExit, ChildLost, JobContext, OnEven
 from scheduled_jobs.scheduler.process_identity import Owner
 from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement
 from support.builders.journals import a_header, a_plan, an_outcome, write_journal
+from support.sqlite_files import sqlite_with_tables
 from workflows.errors import CANNOT_RESUME
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
-HERE, THERE = Owner("here", "boot", 1, 2), Owner("there", "boot", 1, 2)
+LOCAL_OWNER, REMOTE_OWNER = Owner("here", "boot", 1, 2), Owner("there", "boot", 1, 2)
 COMMAND = ["run", "--environment", "nightly"]
 OLD_RUN = "20260601-000000-00000001"
 WELL = ChildExit(0, None, "")
@@ -110,7 +111,7 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    url = f"sqlite:///{tmp_path}/pyrometer.db"
+    url = sqlite_with_tables(tmp_path / "pyrometer.db")
     with open_database(url) as database:
         yield Place(tmp_path, url, database)
 
@@ -128,7 +129,7 @@ def completes(place: Place, then: ChildExit = WELL) -> Child:
 
 
 def begins(place: Place, then: ChildExit = WELL, write: Callable[[Path, str], Any] = write_journal) -> Child:
-    """A child that begins the run it is told to."""
+    """A child that begins the given run."""
 
     def child(arguments: Sequence[str]) -> ChildExit:
         write(place.data_dir, arguments[list(arguments).index("--run-id") + 1])
@@ -138,14 +139,14 @@ def begins(place: Place, then: ChildExit = WELL, write: Callable[[Path, str], An
 
 
 def test_a_run_has_its_name_before_it_begins(place: Place) -> None:
-    done = place.measured(place.attempt(HERE), begins(place))
+    done = place.measured(place.attempt(LOCAL_OWNER), begins(place))
     assert (place.typed, place.nodes) == ([[*COMMAND, "--run-id", done.run, "--json"]], [1])
     assert (done.began, done.complete, done.counts) == (True, True, {"ok": 8, "crashed": 4})
     assert place.stored(done.run)
 
 
 def test_a_run_is_given_the_nodes_of_its_schedule(place: Place) -> None:
-    task = place.attempt(HERE)
+    task = place.attempt(LOCAL_OWNER)
     done = place.measured(replace(task, spec={**task.spec, "nodes": 2}), begins(place))
     assert (done.complete, place.nodes) == (True, [2])
 
@@ -153,7 +154,7 @@ def test_a_run_is_given_the_nodes_of_its_schedule(place: Place) -> None:
 def test_what_this_machine_began_is_gone_on_with(place: Place) -> None:
     write_half(place.data_dir, OLD_RUN)
 
-    done = place.measured(place.attempt(HERE, OLD_RUN), completes(place, ChildExit(1, None, "")))
+    done = place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), completes(place, ChildExit(1, None, "")))
     assert place.typed == [["run", "--resume", OLD_RUN, "--json"]]
     assert (done.run, done.complete) == (OLD_RUN, True)
     assert place.stored(OLD_RUN)
@@ -172,31 +173,31 @@ def test_a_child_that_still_writes_is_waited_for(place: Place) -> None:
         return completes(place)(arguments)
 
     threading.Timer(0.5, end).start()
-    assert place.measured(place.attempt(HERE, OLD_RUN), child).run == OLD_RUN
+    assert place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), child).run == OLD_RUN
     assert place.typed == [["run", "--resume", OLD_RUN, "--json"]]
 
 
 def test_what_was_never_begun_keeps_its_name(place: Place) -> None:
-    done = place.measured(place.attempt(HERE, OLD_RUN), begins(place))
+    done = place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), begins(place))
     assert done.run == OLD_RUN == place.named(0, "--run-id")
 
 
 def test_what_another_machine_began_is_begun_anew(place: Place) -> None:
-    done = place.measured(place.attempt(THERE, OLD_RUN), begins(place))
+    done = place.measured(place.attempt(REMOTE_OWNER, OLD_RUN), begins(place))
     assert done.run != OLD_RUN
     assert done.complete
 
 
 def test_what_is_complete_needs_no_child_and_is_stored(place: Place) -> None:
     write_journal(place.data_dir, OLD_RUN)
-    done = place.measured(place.attempt(HERE, OLD_RUN))
+    done = place.measured(place.attempt(LOCAL_OWNER, OLD_RUN))
     assert (done.run, done.ended, done.complete) == (OLD_RUN, None, True)
     assert place.stored(OLD_RUN)
 
 
 def test_what_cannot_be_gone_on_with_is_left_and_begun_anew(place: Place) -> None:
     write_half(place.data_dir, OLD_RUN)
-    done = place.measured(place.attempt(HERE, OLD_RUN), lambda _: CHANGED, begins(place))
+    done = place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), lambda _: CHANGED, begins(place))
     assert (place.named(0, "--resume"), place.named(1, "--run-id")) == (OLD_RUN, done.run)
     assert done.run != OLD_RUN
     assert done.complete
@@ -208,7 +209,7 @@ def test_what_cannot_be_gone_on_with_just_now_keeps_its_run(place: Place, away: 
     write_half(place.data_dir, OLD_RUN)
     passing = ChildExit(2, None, "neighbour gpu-b:7391 does not answer")
     with pytest.raises(ChildLost, match="cannot be gone on with just now: neighbour gpu-b:7391 does not"):
-        place.measured(place.attempt(HERE, OLD_RUN), lambda _: passing, away=away)
+        place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), lambda _: passing, away=away)
     assert place.typed == [["run", "--resume", OLD_RUN, "--json"]] and place.said == []
     assert [each.run_id for each in attempts(place.database, 1)] == [OLD_RUN, OLD_RUN]
 
@@ -216,7 +217,7 @@ def test_what_cannot_be_gone_on_with_just_now_keeps_its_run(place: Place, away: 
 def test_what_had_trouble_after_it_began_is_gone_on_with_at_once_and_else_later(place: Place) -> None:
     full = ChildExit(2, None, "No space left on device")
     with pytest.raises(ChildLost, match="just now: No space left"):
-        place.measured(place.attempt(HERE, OLD_RUN), begins(place, full, write_half), lambda _: full)
+        place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), begins(place, full, write_half), lambda _: full)
     assert (place.named(0, "--run-id"), place.named(1, "--resume")) == (OLD_RUN, OLD_RUN)
 
 
@@ -225,50 +226,50 @@ def test_what_was_completed_while_it_was_waited_for_is_complete(place: Place, re
     write_half(place.data_dir, OLD_RUN)
 
     # The child of an attempt that was thought dead ended in its own time.
-    done = place.measured(place.attempt(HERE, OLD_RUN), completes(place, refused))
+    done = place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), completes(place, refused))
     assert (done.run, done.complete) == (OLD_RUN, True)
 
 
 def test_what_another_child_has_begun_meanwhile_is_gone_on_with(place: Place) -> None:
-    task = place.attempt(HERE, OLD_RUN)
+    task = place.attempt(LOCAL_OWNER, OLD_RUN)
     done = place.measured(task, begins(place, REFUSED, write_half), completes(place))
     assert (place.named(0, "--run-id"), place.named(1, "--resume")) == (OLD_RUN, OLD_RUN)
     assert done.complete
 
 
 def test_what_cannot_begin_is_not_tried_again(place: Place) -> None:
-    done = place.measured(place.attempt(HERE), lambda _: REFUSED)
+    done = place.measured(place.attempt(LOCAL_OWNER), lambda _: REFUSED)
     assert (done.began, done.complete, done.ended) == (False, False, REFUSED)
 
 
 def test_a_node_that_cannot_begin_leaves_the_task_to_others(place: Place) -> None:
     with pytest.raises(ChildLost, match="here cannot begin it: environment nightly has changed"):
-        place.measured(place.attempt(HERE), lambda _: REFUSED, away=True)
+        place.measured(place.attempt(LOCAL_OWNER), lambda _: REFUSED, away=True)
 
 
 def test_what_a_node_cannot_go_on_with_is_begun_anew_there(place: Place) -> None:
     write_half(place.data_dir, OLD_RUN)
-    done = place.measured(place.attempt(HERE, OLD_RUN), lambda _: CHANGED, begins(place), away=True)
+    done = place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), lambda _: CHANGED, begins(place), away=True)
     assert done.run != OLD_RUN and done.complete
 
 
 @pytest.mark.parametrize("ended", [ChildExit(None, 9, ""), ChildExit(130, None, "go on with: ...")])
-def test_what_somebody_else_ended_is_lost(place: Place, ended: ChildExit) -> None:
+def test_a_run_that_was_killed_from_outside_is_lost(place: Place, ended: ChildExit) -> None:
     with pytest.raises(ChildLost):
-        place.measured(place.attempt(HERE), begins(place, ended, write_half))
+        place.measured(place.attempt(LOCAL_OWNER), begins(place, ended, write_half))
 
 
 def test_an_empty_journal_is_a_run_that_never_began(place: Place) -> None:
     folder = place.data_dir / "runs" / OLD_RUN
     folder.mkdir(parents=True)
     (folder / "journal.jsonl").touch()
-    done = place.measured(place.attempt(HERE, OLD_RUN), begins(place))
+    done = place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), begins(place))
     assert done.run == OLD_RUN == place.named(0, "--run-id")
 
 
 def test_every_attempt_says_which_run_it_measured(place: Place) -> None:
     write_half(place.data_dir, OLD_RUN)
-    task = place.attempt(HERE, OLD_RUN)
+    task = place.attempt(LOCAL_OWNER, OLD_RUN)
     with pytest.raises(ChildLost):
         place.measured(task, lambda _: ChildExit(None, 9, ""))
     assert [each.run_id for each in attempts(place.database, task.id)] == [OLD_RUN, OLD_RUN]

@@ -1,4 +1,4 @@
-"""Nights of a schedule as queue and store hold them, hands for a job, sessions that nobody measured."""
+"""Nights of a schedule as queue and store hold them, a context for a job, made-up sessions."""
 
 import json
 import threading
@@ -37,6 +37,7 @@ from support.builders.run_records import (
     a_run,
     an_environment,
 )
+from support.sqlite_files import sqlite_with_tables
 from workflows.run_header import Header
 from workflows.session_queue import pairs_planned
 
@@ -145,7 +146,7 @@ def a_task(database: Database, job: str, spec: Mapping[str, Any], now: datetime,
 
 
 def waiting(database: Database, job: str) -> list[Task]:
-    """The tasks of a job that nobody has taken up."""
+    """The unclaimed tasks of a job."""
     return queue_queries.tasks(database, job=job, state="waiting")
 
 
@@ -176,9 +177,9 @@ class Child:
         self._journal(run, cases or [MLP], (arguments[1], arguments[2]))
         return ChildExit(0, None, "")
 
-    def _journal(self, run: str, cases: Sequence[str], asked: tuple[str, str]) -> None:
+    def _journal(self, run: str, cases: Sequence[str], specs: tuple[str, str]) -> None:
         old, new = self.environments
-        comparison = Comparison(old.fingerprint, new.fingerprint, Plan(), Policy(), asked)
+        comparison = Comparison(old.fingerprint, new.fingerprint, Plan(), Policy(), specs)
         planned = pairs_planned(comparison, cases)
         header = a_session(run, comparison, self.environments, self.machine)
         header = replace(header, planned=tuple((one.case, one.environment, one.replicate) for one in planned))
@@ -252,7 +253,7 @@ def a_session(
 
 def job_context(folder: Path, now: datetime, child: Any = None, toml: str = TOML) -> JobContext:
     """What a job works with, in a folder that holds the fixture `sqlite` as well."""
-    url = f"sqlite:///{folder}/database/pyrometer.db"
+    url = sqlite_with_tables(folder / "database/pyrometer.db")
     (folder / "pyrometer.toml").write_text(toml)
     settings = load_settings(cwd=folder, environ={})
     runs: list[str] = []

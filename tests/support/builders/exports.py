@@ -10,7 +10,7 @@ from interchange.exporters.pyrometer import lines_of
 from interchange.exporters.runs import Catalogue, ExportedRun
 from interchange.importers import pyrometer
 from interchange.runs import Imported, ImportedRun
-from records.outcomes import MetricDefinition
+from records.outcomes import MetricDefinition, OutcomeStatus
 from records.runs import Run
 from support.builders.run_records import BERT, MLP, a_recording, a_run, an_outcome, measurements_for
 
@@ -60,7 +60,7 @@ def a_whole_run(run: Run | None = None) -> ImportedRun:
     done = [
         good,
         an_outcome(MLP, replicate=1, latency=2.5),
-        an_outcome(BERT, status="oom", log_tail="…killed\n"),
+        an_outcome(BERT, status=OutcomeStatus.OOM, log_tail="…killed\n"),
     ]
     return ImportedRun(run or a_run(), tuple(done), tuple(measurements_for(done)))
 

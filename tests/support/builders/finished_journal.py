@@ -9,6 +9,7 @@ import pytest
 from db.connection.engine import Database, open_database
 from runner import journal
 from support.site import Done, Site
+from support.sqlite_files import sqlite_with_tables
 
 
 @pytest.fixture
@@ -30,5 +31,5 @@ def the_journal(data_dir: Path) -> Path:
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Iterator[Database]:
     """A database for what does not depend on which one it is."""
-    with open_database(f"sqlite:///{tmp_path}/database/pyrometer.db") as opened:
+    with open_database(sqlite_with_tables(tmp_path / "database/pyrometer.db")) as opened:
         yield opened

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 
-from db.schema.core_tables import STATUSES
 from interchange import formats
 from interchange.errors import BadFile, SourcePlace
 from interchange.exporters.pyrometer import lines_of
@@ -14,6 +13,7 @@ from interchange.exporters.runs import Catalogue, ExportedRun
 from interchange.importers import pyrometer, submitted
 from interchange.runs import Imported
 from interchange.source_file import json_of, text_of
+from records.outcomes import OutcomeStatus
 from support.builders.run_records import a_run, an_outcome, measurements_for
 
 #: The files of each format by their paths, and the path that is read.
@@ -228,7 +228,7 @@ def tried(name: str, path: Path) -> Imported | None:
         assert one.run.started_at.tzinfo is not None
         json.dumps([one.run.facts, [each.facts for each in one.run.environments]], default=repr)
         for outcome in one.outcomes:
-            assert outcome.status in STATUSES and outcome.environment in environments
+            assert outcome.status in tuple(OutcomeStatus) and outcome.environment in environments
             assert all(map(isfinite, outcome.metrics.values()))
             json.dumps(outcome.facts)
         for measurement in one.measurements:

@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 from statistics import median, stdev
 from typing import Any
 
+from records.dispatch import CaseFingerprint, DispatchFingerprint, FingerprintConditions
 from records.environments import Environment
 from records.kinds import EnvironmentKind
 from records.machines import Hardware, Machine
 from records.old_runs import source_of_old_run
-from records.outcomes import Measurement, Outcome
+from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run, RunPreset
 from records.telemetry import Recording
 
@@ -40,7 +41,7 @@ def a_machine(name: str = "bench-1", hardware: str = "Xeon 6430, 2 cores") -> Ma
 
 
 def an_environment(torch_version: str = "2.13.0+cpu", name: str | None = None) -> Environment:
-    """An environment, named after its PyTorch unless told otherwise."""
+    """An environment, named after its PyTorch by default."""
     name = name or f"torch-{torch_version}"
     return Environment(
         fingerprint=f"environment-{name}-{torch_version}",
@@ -70,7 +71,7 @@ def a_run(
     planned: int = 3,
     notes: tuple[str, ...] = (),
 ) -> Run:
-    """A run of `suite`; ended after ten minutes unless it is still running. Its `id` tells its source."""
+    """A run of `suite`; ended after ten minutes unless it is still running. Its `id` names its source."""
     source, source_format = source_of_old_run(id)
     return Run(
         id=id,
@@ -96,7 +97,7 @@ def an_outcome(
     *,
     environment: Environment | None = None,
     replicate: int = 0,
-    status: str = "ok",
+    status: str = OutcomeStatus.OK,
     reason: str = "",
     phase: str = "",
     latency: float = 2.0,
@@ -108,7 +109,7 @@ def an_outcome(
     telemetry: Sequence[Recording] = (),
 ) -> Outcome:
     """How one replicate ended; an `ok` one has metrics (latency in ms, memory in MiB) and samples."""
-    ok = status == "ok"
+    ok = status == OutcomeStatus.OK
     if metrics is None:
         metrics = {"latency": latency, "throughput": 8000 / latency, "rss_peak": 512.0} if ok else {}
     if blocks is None:
@@ -181,3 +182,16 @@ def _measurement(case: str, environment: str, metric: str, values: list[float]) 
         spread=stdev(map(math.log, values)) if several else None,
         n=len(values),
     )
+
+
+def fingerprint_conditions(environment: Environment | None = None) -> FingerprintConditions:
+    """What fingerprints on the machine of `a_run` depend on."""
+    return FingerprintConditions(
+        environment or an_environment(), a_machine(), a_preset(), "harness-1f3a", "cpu"
+    )
+
+
+def a_case_fingerprint(case: str = MLP, taken: int = 0, **parts: Mapping[str, int]) -> CaseFingerprint:
+    """A fingerprint with these parts, an operator unless told otherwise, taken on a night."""
+    found = DispatchFingerprint(parts or {"operators": {"aten::mm(fp32, fp32)": 2}})
+    return CaseFingerprint(case, a_night(taken), OutcomeStatus.OK, fingerprint=found)

@@ -1,4 +1,4 @@
-"""Points of series as the Trends page gets them, and what is told of the runs behind them."""
+"""Points of series as the Trends page gets them, and the facts of their runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -47,7 +47,7 @@ def a_point(
     )
 
 
-def told(
+def tracks_of_place(
     points: Sequence[SeriesPoint], *, track: str = "", baseline: str = "", last: bool = True, name: str = ""
 ) -> dict[lines.Place, MeasuredFor]:
     """What the store says of the runs of some points; environments are named by their version."""
@@ -65,7 +65,7 @@ def a_line(points: Sequence[SeriesPoint], letter: str = "A", key: SeriesKey | No
     return TrendLine(letter, key, tuple(points), (lines.OTHER,) * len(points))
 
 
-def drawn(points: Mapping[SeriesKey, Sequence[SeriesPoint]], about: lines.Told) -> list[TrendLine]:
+def drawn(points: Mapping[SeriesKey, Sequence[SeriesPoint]], about: lines.PlaceTracks) -> list[TrendLine]:
     """Series as lines."""
     return lines.lines(list(points), points, about)
 

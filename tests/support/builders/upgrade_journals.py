@@ -1,4 +1,4 @@
-"""Upgrades that nobody measured, as their journals hold them: cases of every kind, in turns, pair by pair."""
+"""Made-up upgrades, as their journals hold them: cases of every kind, in turns, pair by pair."""
 
 import random
 import sys
@@ -17,6 +17,7 @@ from records.outcomes import Outcome, Planned
 from runner.journal import Journal
 from support.builders.journals import CANARY, SONG, a_header
 from support.builders.run_records import a_machine, an_environment
+from support.sqlite_files import sqlite_with_tables
 from workflows.ingest import ingest
 from workflows.session_queue import pairs_planned
 
@@ -199,7 +200,7 @@ def _spared(planned: Planned, at: datetime) -> Outcome:
 
 def store_upgrades(folder: Path, *stories: Story) -> str:
     """The URL of a database in a folder with these upgrades; their journals lie in `folder / "data"`."""
-    url = f"sqlite:///{folder}/filled/pyrometer.db"
+    url = sqlite_with_tables(folder / "filled/pyrometer.db")
     with open_database(url) as database:
         for story in stories or (Story(),):
             ingest(write_upgrade(folder / "data", story), database)

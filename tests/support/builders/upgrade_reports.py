@@ -42,15 +42,15 @@ def an_exact_verdict(metric: str, old: float, new: float) -> Verdict:
 
 def a_result(case: str, percent: float = 0.0, **changes: Any) -> CaseResult:
     """A case that works in both environments; keyword arguments are those of `a_verdict` or of CaseResult."""
-    told = {name: changes.pop(name) for name in ("noise", "n", "old_ms", "torn") if name in changes}
-    if "old_ms" in told:
-        told["old"] = told.pop("old_ms")
+    of_verdict = {name: changes.pop(name) for name in ("noise", "n", "old_ms", "torn") if name in changes}
+    if "old_ms" in of_verdict:
+        of_verdict["old"] = of_verdict.pop("old_ms")
     more: Mapping[str, Verdict] = changes.pop("more", {})
     given: dict[str, Any] = {
         "technique": case.rpartition("/")[2],
         "old": CaseSide("ok"),
         "new": CaseSide("ok"),
-        "verdicts": {FLOOR: a_verdict(percent, **told), **more},
+        "verdicts": {FLOOR: a_verdict(percent, **of_verdict), **more},
         "pair_seconds": 21.0,
     }
     return CaseResult(case, **{**given, **changes})

@@ -14,7 +14,7 @@ from fleet.engine import EngineAway, NodeLost, NodeRefused, NodeSeen, NodeSilent
 from runner import journal
 from support.builders.journals import a_header
 from support.fakes.pyrometer_run import ENVIRONMENT, HEADER, plan
-from support.servers.schedulers import NOBODY
+from support.servers.schedulers import NO_COMMAND
 
 AN_ENVIRONMENT = {
     "name": "an environment",
@@ -27,7 +27,7 @@ AN_ENVIRONMENT = {
 class Node:
     """A folder with a pyrometer.toml, data of its own, and an agent whose `pyrometer` measures nothing."""
 
-    def __init__(self, folder: Path, name: str, *labels: str, command: Sequence[str] = NOBODY) -> None:
+    def __init__(self, folder: Path, name: str, *labels: str, command: Sequence[str] = NO_COMMAND) -> None:
         self.folder, self.name, self.data_dir = folder / name, name, folder / name / "data"
         self.data_dir.mkdir(parents=True)
         header = a_header("", plan(), environments=(AN_ENVIRONMENT,)).to_body()
@@ -64,7 +64,7 @@ class LoopbackEngine(LocalEngine):
 
     def __init__(self, *nodes: Node) -> None:
         super().__init__({})
-        self.nodes_here = {node.name: node for node in nodes}
+        self.own_nodes = {node.name: node for node in nodes}
         self.labels: dict[str, Mapping[str, str]] = {}
         self.lost_every = self.twice_every = self.late_every = 0
         self.gone: set[str] = set()
@@ -80,14 +80,14 @@ class LoopbackEngine(LocalEngine):
 
     def nodes(self) -> Sequence[NodeSeen]:
         self._check()
-        alive = [name for name in self.nodes_here if name not in self.gone]
+        alive = [name for name in self.own_nodes if name not in self.gone]
         return [NodeSeen(f"id-{name}", name, self.labels.get(name, {})) for name in alive]
 
     def call(self, node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
         name = node.removeprefix("id-")
         self.before(method)
         self._check()
-        self.agents = {each: there.agent for each, there in self.nodes_here.items()}
+        self.agents = {each: there.agent for each, there in self.own_nodes.items()}
         if name in self.gone:
             raise NodeLost("its machine is gone")
         return super().call(name, method, arguments, timeout)
@@ -114,7 +114,7 @@ class LoopbackEngine(LocalEngine):
             agent = self.agents[node]
             found = LocalEngine.call_agent(self, node, method, json.loads(text), nodes, timeout)
             answer = json.dumps(found)
-            if self.nodes_here[node].agent is not agent:
+            if self.own_nodes[node].agent is not agent:
                 raise NodeSilent("the agent died over it")
             self.largest = max(self.largest, len(answer))
             return dict(json.loads(answer))

@@ -39,7 +39,7 @@ def _schema(name: str) -> Any:
 
 
 _UPGRADE: Resource[Any] = Resource.from_contents(_schema("upgrade.schema.json"))
-#: What a bisection tells as JSON.
+#: The schema of a bisection's JSON.
 BISECTION = Draft202012Validator(
     _schema("bisection.schema.json"), registry=Registry().with_resource("urn:pyrometer:upgrade:1", _UPGRADE)
 )
@@ -146,8 +146,8 @@ class AtOnce:
         self.world.before_pair(len(self.world.pairs))
         self.world.pairs.append(tuple(names))
         for second, (planned, name) in enumerate(zip(contenders, names, strict=True)):
-            told = self.world.outcome(planned, name, bool(second))
-            self._events.append(Measured(told))
+            outcome = self.world.outcome(planned, name, bool(second))
+            self._events.append(Measured(outcome))
         self._events.append(SessionEnded("done"))
 
     def __enter__(self) -> "AtOnce":
@@ -161,8 +161,8 @@ class AtOnce:
 
     def events(self, timeout: float) -> Iterator[Event]:
         """All of them."""
-        told, self._events = self._events, []
-        yield from told
+        pending, self._events = self._events, []
+        yield from pending
 
 
 def one_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:
@@ -185,7 +185,7 @@ def a_row(count: int, first_bad: int, bad: float | str = 1.1) -> dict[str, float
 
 
 def end_of(done: Done) -> Mapping[str, Any]:
-    """The last event, which tells the end, as the schema has it."""
+    """The last event, which reports the end, as the schema has it."""
     last = done.events[-1]
     assert last["event"] == "bisected", done
     BISECTION.validate({name: value for name, value in last.items() if name != "event"})

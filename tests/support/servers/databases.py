@@ -1,7 +1,10 @@
-"""Fixtures: a database to test with, once as SQLite and once in a real Postgres server of our own."""
+"""Fixtures: a database to test with, as SQLite or in a real Postgres server of our own.
+
+All tests of `db` that ask for one run on both, and elsewhere those marked `on_both`: where connections race,
+or what is stored is compared whole.
+"""
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +13,10 @@ import pytest
 
 from db.connection.engine import Database, open_database
 from support.servers.postgres import PostgresServer, postgres_binaries
+from support.sqlite_files import sqlite_with_tables
 
 BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+on_both = pytest.mark.parametrize("url", BOTH, indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -33,32 +38,30 @@ def postgres() -> Iterator[PostgresServer]:
             server.stop()
 
 
-@pytest.fixture(scope="session")
-def sqlite_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An SQLite file with today's tables, to be copied: to migrate takes longer than most tests."""
-    file = tmp_path_factory.mktemp("tables") / "pyrometer.db"
-    open_database(f"sqlite:///{file}").close()
-    return file
-
-
 @pytest.fixture(params=BOTH)
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of a database without tables; of SQLite's, not even the file is there."""
-    yield from _new_database(request, tmp_path, "template0")
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/pyrometer.db"
+    else:
+        yield from _new_in_postgres(request, "template0")
 
 
-@pytest.fixture(params=BOTH)
+@pytest.fixture
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database without rows, with today's tables."""
-    if request.param == "sqlite":
-        shutil.copyfile(request.getfixturevalue("sqlite_tables"), tmp_path / "pyrometer.db")
-    yield from _new_database(request, tmp_path, "postgres")
+    """The URL of a database without rows, with today's tables: SQLite's, if a test says nothing else."""
+    yield from with_tables(getattr(request, "param", "sqlite"), request, tmp_path)
 
 
-def _new_database(request: pytest.FixtureRequest, folder: Path, template: str) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{folder}/pyrometer.db"
-        return
+def with_tables(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    """For fixtures: the URL of a new database of that kind."""
+    if kind == "sqlite":
+        yield sqlite_with_tables(folder / "pyrometer.db")
+    else:
+        yield from _new_in_postgres(request, "postgres")
+
+
+def _new_in_postgres(request: pytest.FixtureRequest, template: str) -> Iterator[str]:
     server: PostgresServer = request.getfixturevalue("postgres")
     url = server.new_database(template)
     yield url

@@ -91,7 +91,7 @@ def under_way(work: Callable[[], ChildExit]) -> Generator["Future[ChildExit]"]:
 
 
 def processes(folder: Path, what: str = "") -> list[psutil.Process]:
-    """The living processes that work for nodes below a folder, with their guards; `what` they were told."""
+    """The living processes that work for nodes below a folder, with their guards; `what` they run."""
     found: list[psutil.Process] = []
     for process in psutil.process_iter(["cmdline", "status"]):
         line: list[str] = process.info["cmdline"] or []

@@ -46,7 +46,7 @@ class Provider:
             "code_challenge_methods_supported": ["S256"],
         }
 
-    def begins(self, asked: dict[str, str]) -> str:
+    def begins(self, query: dict[str, str]) -> str:
         """Why an authentication request (OpenID Connect Core 1.0, 3.1.2.1) is refused; empty if it is not."""
         for name, wanted in (
             ("client_id", CLIENT),
@@ -54,15 +54,15 @@ class Provider:
             ("response_type", "code"),
             ("code_challenge_method", "S256"),
         ):
-            if asked.get(name) != wanted:
-                return f"{name} is {asked.get(name)!r}"
-        missing = [name for name in ("state", "nonce", "code_challenge") if not asked.get(name)]
-        return f"{missing} missing" if missing or "openid" not in asked.get("scope", "").split() else ""
+            if query.get(name) != wanted:
+                return f"{name} is {query.get(name)!r}"
+        missing = [name for name in ("state", "nonce", "code_challenge") if not query.get(name)]
+        return f"{missing} missing" if missing or "openid" not in query.get("scope", "").split() else ""
 
-    def code(self, subject: str, asked: dict[str, str]) -> str:
-        """A code for somebody who has logged in here, good for one use."""
+    def code(self, subject: str, query: dict[str, str]) -> str:
+        """A code for a person who has logged in here, good for one use."""
         code = secrets.token_urlsafe()
-        self.codes[code] = asked | {"subject": subject}
+        self.codes[code] = query | {"subject": subject}
         return code
 
     def token(self, form: dict[str, str], authorization: str) -> dict[str, Any] | str:
@@ -71,23 +71,23 @@ class Provider:
         by_form = form.get("client_id") == CLIENT and form.get("client_secret") == SECRET
         if authorization != f"Basic {given}" and not by_form:
             return "the client is another one"
-        asked = self.codes.pop(form.get("code", ""), None)
-        if asked is None or form.get("grant_type") != "authorization_code":
+        query = self.codes.pop(form.get("code", ""), None)
+        if query is None or form.get("grant_type") != "authorization_code":
             return "there is no such code"
         verifier = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
-        if base64.urlsafe_b64encode(verifier).rstrip(b"=").decode() != asked["code_challenge"]:
+        if base64.urlsafe_b64encode(verifier).rstrip(b"=").decode() != query["code_challenge"]:
             return "another one began this login"
-        if form.get("redirect_uri") != asked["redirect_uri"]:
+        if form.get("redirect_uri") != query["redirect_uri"]:
             return "redirect_uri is another one"
         now = int(time.time())
         claims = {
             "iss": self.url,
             "aud": CLIENT,
-            "sub": asked["subject"],
-            "nonce": asked["nonce"],
+            "sub": query["subject"],
+            "nonce": query["nonce"],
             "iat": now,
             "exp": now + 300,
-            **self.accounts[asked["subject"]],
+            **self.accounts[query["subject"]],
         }
         signed = jwt.encode({"alg": "RS256", "kid": "1"}, claims, self.key)
         return {"id_token": signed, "access_token": secrets.token_urlsafe(), "token_type": "Bearer"}
@@ -109,15 +109,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         provider = self.server.provider
-        path, asked = self._path_and_query()
+        path, query = self._path_and_query()
         if path == "/.well-known/openid-configuration":
             self._json(provider.metadata())
         elif path == "/keys":
             self._json({"keys": [provider.key.as_dict(private=False)]})
         elif path == "/authorize":
-            self._authorize(asked)
+            self._authorize(query)
         elif path == "/end":
-            self._end(asked)
+            self._end(query)
         elif path == "/favicon.ico":
             self._send(404, "text/plain", "")
         else:
@@ -125,21 +125,21 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         provider = self.server.provider
-        path, asked = self._path_and_query()
+        path, query = self._path_and_query()
         length = int(self.headers["content-length"])
         form = {name: values[0] for name, values in parse_qs(self.rfile.read(length).decode()).items()}
-        if path == "/authorize" and not provider.begins(asked):
-            answer = {"code": provider.code(form["account"], asked), "state": asked["state"]}
-            self._redirect(f"{asked['redirect_uri']}?{urlencode(answer)}")
+        if path == "/authorize" and not provider.begins(query):
+            answer = {"code": provider.code(form["account"], query), "state": query["state"]}
+            self._redirect(f"{query['redirect_uri']}?{urlencode(answer)}")
         elif path == "/token":
             token = provider.token(form, self.headers.get("authorization", ""))
             self._refuse(token) if isinstance(token, str) else self._json(token)
         else:
             self._refuse(f"POST {path}")
 
-    def _authorize(self, asked: dict[str, str]) -> None:
+    def _authorize(self, query: dict[str, str]) -> None:
         provider = self.server.provider
-        if why := provider.begins(asked):
+        if why := provider.begins(query):
             self._refuse(why)
             return
         buttons = "".join(
@@ -148,10 +148,10 @@ class _Handler(BaseHTTPRequestHandler):
         )
         self._send(200, "text/html", f'<form method="post"><h1>Who are you?</h1>{buttons}</form>')
 
-    def _end(self, asked: dict[str, str]) -> None:
+    def _end(self, query: dict[str, str]) -> None:
         provider = self.server.provider
-        if asked.get("client_id") != CLIENT or asked.get("post_logout_redirect_uri") != provider.redirect:
-            self._refuse(f"end of a session: {asked}")
+        if query.get("client_id") != CLIENT or query.get("post_logout_redirect_uri") != provider.redirect:
+            self._refuse(f"end of a session: {query}")
             return
         provider.ended += 1
         self._redirect(provider.redirect)

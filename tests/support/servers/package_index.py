@@ -1,4 +1,4 @@
-"""A package index on loopback that answers only when it is told to."""
+"""A package index on loopback that answers only when it is opened."""
 
 import threading
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ PATIENCE_SECONDS = 60.0
 
 class GatedIndex:
     """Serves a folder of wheels as `/simple/torch/`. `asked` is set by the first question, which waits for
-    `open`; `address` is what pip is told."""
+    `open`; `address` is the index for pip."""
 
     def __init__(self, wheels: Path) -> None:
-        self.asked, self.open = threading.Event(), threading.Event()
+        self.requested, self.open = threading.Event(), threading.Event()
         index = self
 
         class Handler(SimpleHTTPRequestHandler):
@@ -23,7 +23,7 @@ class GatedIndex:
                 super().__init__(*arguments, directory=str(wheels))
 
             def do_GET(self) -> None:
-                index.asked.set()
+                index.requested.set()
                 index.open.wait(PATIENCE_SECONDS)
                 if not self.path.startswith("/simple/"):
                     super().do_GET()

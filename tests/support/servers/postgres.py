@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psycopg
+
 
 def postgres_binaries() -> Path | None:
     """The folder of the newest server installed, None where there is none."""
@@ -25,11 +27,11 @@ class PostgresServer:
 
     def __init__(self, binaries: Path, folder: Path, *, durable: bool = False) -> None:
         self.binaries, self.folder, self._durable = binaries, folder, durable
-        self._as_nobody_special: dict[str, Any] = {}
+        self._unprivileged: dict[str, Any] = {}
         if os.geteuid() == 0:  # Postgres refuses to run as root.
             user = pwd.getpwnam("postgres")
             os.chown(folder, user.pw_uid, user.pw_gid)
-            self._as_nobody_special = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+            self._unprivileged = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
         self._run("initdb", "-D", "data", "-U", "pyrometer", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
         self.start()
 
@@ -49,7 +51,7 @@ class PostgresServer:
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
-                **self._as_nobody_special,
+                **self._unprivileged,
             )
         deadline = time.monotonic() + 60
         while subprocess.run([self.binaries / "pg_isready", "-q", "-h", self.folder]).returncode:
@@ -67,16 +69,18 @@ class PostgresServer:
 
     def execute(self, statement: str) -> None:
         """One statement as the superuser, outside a transaction."""
-        self._run("psql", "-q", "-h", str(self.folder), "-U", "pyrometer", "-d", "postgres", "-c", statement)
+        # Not connected to `postgres`, which new databases are copied from.
+        with psycopg.connect(self.url("template1"), autocommit=True) as connection:
+            connection.execute(statement.encode())
 
     def new_database(self, template: str = "template0") -> str:
-        """The URL of a database nobody has used yet."""
+        """The URL of an unused database."""
         name = f"test_{uuid4().hex}"
         self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return self.url(name)
 
     def drop_database(self, url: str) -> None:
-        """Forget a database, whoever is still connected."""
+        """Drop a database, also with open connections."""
         name = url.partition("@/")[2].partition("?")[0]
         self.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -86,5 +90,5 @@ class PostgresServer:
             cwd=self.folder,
             check=True,
             stdout=subprocess.DEVNULL,
-            **self._as_nobody_special,
+            **self._unprivileged,
         )

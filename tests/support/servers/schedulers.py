@@ -1,12 +1,9 @@
-"""Real schedulers whose runs nobody measures: in a process of their own, to be killed, or in a thread.
-
-python -m support.servers.schedulers URL DATA_DIR MACHINE [once]
-"""
+"""Real schedulers with made-up runs: in a process of their own, to be killed, or in a thread."""
 
 import json
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -15,8 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from configuration.settings import Settings, load_settings
 from db.connection.engine import open_database
@@ -34,8 +36,9 @@ from workflows.fleet_status import MEASURING
 
 _SUPPORT = Path(__file__).resolve().parents[1]
 _PATIENCE_SECONDS = 120.0
+_ERRORS = "stderr"
 #: What stands for `pyrometer`.
-NOBODY = (sys.executable, str(_SUPPORT / "fakes/pyrometer_run.py"))
+NO_COMMAND = (sys.executable, str(_SUPPORT / "fakes/pyrometer_run.py"))
 
 
 def settled(toml: str, folder: Path) -> Settings:
@@ -74,7 +77,7 @@ def a_service(
         log=log,
         now=now,
         version="test",
-        command=(*NOBODY, str(data_dir)),
+        command=(*NO_COMMAND, str(data_dir)),
     )
     return Service(around, [WorkerSlot("measuring", MEASURING), WorkerSlot("thinking", CONTROL_JOBS)], hosts)
 
@@ -89,11 +92,16 @@ def until(happened: Callable[[], Any], what: str) -> Any:
     return found
 
 
+#: Forks each scheduler from a process that has imported everything: to import takes longer than most tests.
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload([__name__])
+
+
 @dataclass
 class Process:
     """A scheduler as a process, and what it said."""
 
-    process: subprocess.Popen[str]
+    process: ForkServerProcess
     said: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
 
     def events(self, name: str) -> list[Mapping[str, Any]]:
@@ -108,29 +116,39 @@ class Process:
 
         return until(found, f"{name} {about}")
 
-    def end(self, number: int = signal.SIGTERM) -> int:
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+
+    def wait(self) -> int:
+        """Wait for the end; answers the exit code."""
+        self.process.join(_PATIENCE_SECONDS)
+        assert self.process.exitcode is not None
+        return self.process.exitcode
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and wait; answers the exit code."""
-        self.process.send_signal(number)
-        return self.process.wait(_PATIENCE_SECONDS)
+        self.send(number)
+        return self.wait()
 
 
 @contextmanager
 def scheduler(url: str, data_dir: Path, *arguments: str, machine: str = "here") -> Generator[Process]:
     """A scheduler in the folder `data_dir` that is killed in the end, if it still lives."""
     data_dir.mkdir(exist_ok=True)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "support.servers.schedulers", url, str(data_dir), machine, *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=data_dir,
-        env=os.environ | {"PYTHONPATH": str(_SUPPORT.parent)},
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(_SUPPORT.parent))
+        forkserver.ensure_running()
+    reader, writer = _FORKS.Pipe(duplex=False)
+    process = _FORKS.Process(target=_be_one, args=(writer, url, str(data_dir), machine, *arguments))
+    process.start()
+    writer.close()
     made = Process(process)
 
     def listen() -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            made.said.append(json.loads(line))
+        with open(reader.fileno(), closefd=False) as lines:
+            made.said.extend(map(json.loads, lines))
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
@@ -138,10 +156,20 @@ def scheduler(url: str, data_dir: Path, *arguments: str, machine: str = "here") 
         yield made
     finally:
         process.kill()
-        process.wait()
+        process.join()
         listener.join()
-        assert process.stdout is not None
-        process.stdout.close()
+        reader.close()
+        sys.stderr.write((data_dir / _ERRORS).read_text())
+
+
+def _be_one(writer: Connection, url: str, data_dir: str, *arguments: str) -> None:
+    """Be a scheduler whose output goes into a pipe and whose errors go into a file."""
+    os.chdir(data_dir)
+    with open(_ERRORS, "a") as errors:
+        os.dup2(errors.fileno(), 2)
+    os.dup2(writer.fileno(), 1)
+    writer.close()
+    main(url, data_dir, *arguments)
 
 
 def executions(data_dir: Path) -> list[str]:
@@ -152,7 +180,7 @@ def executions(data_dir: Path) -> list[str]:
 
 def main(url: str, folder: str, machine: str, *arguments: Sequence[str]) -> None:
     """Be a scheduler until SIGTERM; with a folder `nodes` in DATA_DIR the head of those places."""
-    asked = threading.Event()
+    stop_requested = threading.Event()
     data_dir = Path(folder)
     nodes = data_dir / "nodes"
     # Tests do not have all night.
@@ -163,16 +191,12 @@ def main(url: str, folder: str, machine: str, *arguments: Sequence[str]) -> None
         settled((data_dir / "pyrometer.toml").read_text(), data_dir),
         Log("json", lambda: datetime.now(UTC)),
         machine=machine,
-        hosts=FolderPlaces(nodes, data_dir, NOBODY) if nodes.is_dir() else None,
+        hosts=FolderPlaces(nodes, data_dir, NO_COMMAND) if nodes.is_dir() else None,
     )
 
     def ask(*_: object) -> None:
-        asked.set()
+        stop_requested.set()
         service.wake()
 
     signal.signal(signal.SIGTERM, ask)
-    service.run(asked.is_set, once="once" in arguments)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    service.run(stop_requested.is_set, once="once" in arguments)

@@ -59,7 +59,7 @@ class SlurmCluster:
     """Two nodes that are this machine; `variables` have Slurm's commands speak to it."""
 
     def __init__(self, folder: Path) -> None:
-        # Munge wants to see that nobody else can write where its socket lies.
+        # Munge requires that no other user can write where its socket lies.
         folder.chmod(0o755)
         self.folder, self.variables = folder, {"SLURM_CONF": str(folder / "slurm.conf")}
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
@@ -109,8 +109,8 @@ class SlurmCluster:
 
     def states(self) -> dict[str, str]:
         """The nodes' states."""
-        told = self.call("sinfo", "--noheader", "--Node", "--partition=main", "--format=%N %T")
-        return dict(line.split() for line in told.splitlines())
+        output = self.call("sinfo", "--noheader", "--Node", "--partition=main", "--format=%N %T")
+        return dict(line.split() for line in output.splitlines())
 
     def set_node(self, node: str, state: str, reason: str = "by a test") -> None:
         """Have an operator change a node."""
@@ -118,8 +118,8 @@ class SlurmCluster:
 
     def jobs(self, *options: str) -> list[list[str]]:
         """Number, state, name and node of the jobs that wait or run; with options of others as well."""
-        told = self.call("squeue", "--noheader", "--format=%i|%T|%j|%N", *options)
-        return [line.split("|") for line in told.splitlines()]
+        output = self.call("squeue", "--noheader", "--format=%i|%T|%j|%N", *options)
+        return [line.split("|") for line in output.splitlines()]
 
     def clear(self) -> None:
         """No jobs, and all nodes as at the start."""
@@ -169,7 +169,7 @@ class SlurmCluster:
 
 
 def free_ports(many: int) -> list[int]:
-    """Ports of this machine that nobody listens on."""
+    """Free ports of this machine."""
     sockets = [socket.socket() for _ in range(many)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))

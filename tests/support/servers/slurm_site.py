@@ -1,4 +1,4 @@
-"""A head at a real Slurm cluster, whose jobs are measured by nobody."""
+"""A head at a real Slurm cluster, whose jobs measure nothing."""
 
 import json
 import shlex
@@ -13,14 +13,14 @@ from support.builders.journals import a_header
 from support.fakes.loopback_engine import AN_ENVIRONMENT
 from support.fakes.pyrometer_run import CASES, HEADER, plan
 from support.servers.fleet_heads import RUN, Head
-from support.servers.schedulers import NOBODY, executions, until
+from support.servers.schedulers import NO_COMMAND, executions, until
 from support.servers.slurm_cluster import SlurmCluster
 
 WELL = ChildExit(0, None, "")
 
 
 class Site(Head):
-    """A head at the cluster; what its jobs do is measured by nobody."""
+    """A head at the cluster; its jobs measure nothing."""
 
     def __init__(self, folder: Path, cluster: SlurmCluster, settings: SlurmSettings) -> None:
         self.shared = folder / "shared"
@@ -31,7 +31,7 @@ class Site(Head):
         script.write_text(
             '#!/bin/sh\nenv > "$PYROMETER_DATA_DIR/environ"\n'
             f'cp {self.shared}/{HEADER} "$PYROMETER_DATA_DIR"\n'
-            f'exec {shlex.join(NOBODY)} "$PYROMETER_DATA_DIR" "$@"\n'
+            f'exec {shlex.join(NO_COMMAND)} "$PYROMETER_DATA_DIR" "$@"\n'
         )
         script.chmod(0o755)
         self.cluster = cluster

@@ -1,4 +1,4 @@
-"""Two environments of one fingerprint: one of them twice, or two that nobody can tell apart."""
+"""Two environments of one fingerprint: one of them twice, or two that cannot be distinguished."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from cli.context import context
 from runner.environment import MeasuredEnvironment
-from workflows.planning.plan_run import Asked
+from workflows.planning.plan_run import ProbedMachine
 from workflows.planning.plan_upgrade import distinguished
 
 
@@ -33,6 +33,6 @@ def test_what_is_said_of_equal_fingerprints(
     facts = {"fingerprint": "print", "devices": []}
     sides = [MeasuredEnvironment("one", python, facts, (), {}) for python in ("/old/bin/python", new)]
     monkeypatch.chdir(tmp_path)
-    asked = distinguished(context(), Asked(tuple(sides), {}))
+    probed = distinguished(context(), ProbedMachine(tuple(sides), {}))
     assert capsys.readouterr().err == sentence
-    assert len({one.fingerprint for one in asked.environments}) == 2
+    assert len({one.fingerprint for one in probed.environments}) == 2

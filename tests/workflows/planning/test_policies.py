@@ -11,7 +11,7 @@ COLD = Policy(worst={"compile_cold": 0.1, "latency_floor": 0.1, "rss_peak": 0.1}
 
 
 @pytest.mark.parametrize(
-    ("policy", "cold_pairs", "cases", "told"),
+    ("policy", "cold_pairs", "cases", "warned"),
     [
         (COLD, 1, (EAGER, COMPILED), True),
         (COLD, 5, (COMPILED,), True),
@@ -22,12 +22,12 @@ COLD = Policy(worst={"compile_cold": 0.1, "latency_floor": 0.1, "rss_peak": 0.1}
         (Policy(worst={"rss_peak": 0.1, "compile_warm": 0.1}), 1, (COMPILED,), False),
     ],
 )
-def test_limits_that_too_few_pairs_would_know_are_told_beforehand(
-    policy: Policy, cold_pairs: int, cases: tuple[str, ...], told: bool
+def test_limits_that_too_few_pairs_can_decide_are_reported_beforehand(
+    policy: Policy, cold_pairs: int, cases: tuple[str, ...], warned: bool
 ) -> None:
     sentence = beyond_judging(policy, cold_pairs, Plan(), cases)
-    assert bool(sentence) == told
-    if told:
+    assert bool(sentence) == warned
+    if warned:
         assert sentence == (
             f"the policy limits compile_cold: of what is compiled {cold_pairs} of the pairs will know that, "
             "fewer than the 6 it takes. --cold-pairs 24 has all of them compile anew"

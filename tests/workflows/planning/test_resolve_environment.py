@@ -78,12 +78,12 @@ def test_nothing_is_built_where_one_of_two_cannot_be(
     for version in ("2.9.1", "2.16.0.dev20261118"):
         write_wheel(tmp_path / "wheels", version)
     monkeypatch.chdir(tmp_path)
-    here = context()
+    app_context = context()
     with pytest.raises(BuildFailed, match=re.escape(why)) as refused:
-        make_ready(here, texts, Recipe(usual=False))
+        make_ready(app_context, texts, Recipe(usual=False))
     assert "; the nearest are 2.9.1" in str(refused.value) or "nightly" in why
-    assert store_of(here).all() == []
-    assert [one.name for one in make_ready(here, ["2.9.1"], Recipe(usual=False))] == ["2.9.1"]
+    assert store_of(app_context).all() == []
+    assert [one.name for one in make_ready(app_context, ["2.9.1"], Recipe(usual=False))] == ["2.9.1"]
 
 
 def test_the_newest_nightly_is_none_whose_python_was_replaced(tmp_path: Path) -> None:

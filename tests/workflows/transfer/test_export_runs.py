@@ -26,6 +26,8 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
+from support.servers.databases import on_both
+from support.sqlite_files import sqlite_with_tables
 from workflows.errors import NoSuchRun
 from workflows.transfer import export_runs
 from workflows.transfer.export_runs import Exported, Format
@@ -64,7 +66,7 @@ def fill(database: Database) -> None:
 @pytest.fixture
 def filled(tmp_path: Path) -> Iterator[Database]:
     """An SQLite database with both runs."""
-    with open_database(f"sqlite:///{tmp_path}/filled.db") as opened:
+    with open_database(sqlite_with_tables(tmp_path / "filled.db")) as opened:
         fill(opened)
         yield opened
 
@@ -80,6 +82,7 @@ def exported(
     return sink.getvalue(), done, notes
 
 
+@on_both
 def test_what_was_exported_and_stored_elsewhere_gives_the_same_lines(
     filled: Database, database: Database, tmp_path: Path
 ) -> None:
@@ -102,6 +105,7 @@ def test_what_was_exported_and_stored_elsewhere_gives_the_same_lines(
         assert queries.run_summary(database, name) == queries.run_summary(filled, name)
 
 
+@on_both
 @pytest.mark.parametrize("form", ["csv", "parquet", "oss-v3"])
 def test_both_databases_give_the_same_files(filled: Database, database: Database, form: Format) -> None:
     fill(database)
@@ -123,7 +127,7 @@ def test_latest_is_the_run_that_started_last_and_each_is_taken_once(filled: Data
 
 
 def test_an_empty_database_has_nothing_to_export(tmp_path: Path) -> None:
-    with open_database(f"sqlite:///{tmp_path}/empty.db") as empty:
+    with open_database(sqlite_with_tables(tmp_path / "empty.db")) as empty:
         for ask in (lambda: export_runs.chosen(empty, ["latest"]), lambda: export_runs.every(empty)):
             with pytest.raises(NoSuchRun, match="nothing was measured yet"):
                 ask()
@@ -153,7 +157,7 @@ def done_run(found: Imported) -> str:
 
 
 def test_a_run_that_is_not_over_is_exported_with_a_note(tmp_path: Path) -> None:
-    with open_database(f"sqlite:///{tmp_path}/running.db") as database:
+    with open_database(sqlite_with_tables(tmp_path / "running.db")) as database:
         store.save_run(database, a_run("run-9", state="running"))
         _, done, notes = exported(database, ["run-9"])
     assert done.runs == 1
@@ -171,7 +175,7 @@ def test_every_column_of_a_recording_has_its_unit(filled: Database) -> None:
 
 
 def test_all_runs_come_by_when_they_started_and_not_by_name(tmp_path: Path) -> None:
-    with open_database(f"sqlite:///{tmp_path}/some.db") as database:
+    with open_database(sqlite_with_tables(tmp_path / "some.db")) as database:
         for name, night in (("undated-timm-01", 0), ("20260902-020000-b", 1), ("20260901-020000-a", 2)):
             store.save_run(database, a_run(name, started_at=a_night(night)))
         store.save_run(database, a_run("20260901-020000-0", started_at=a_night(2)))

@@ -28,6 +28,8 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
+from support.servers.databases import on_both
+from support.sqlite_files import sqlite_with_tables
 from workflows.database_upkeep import check
 from workflows.transfer import export_runs
 from workflows.transfer.import_runs import Amount, ImportSummary, import_path, keep
@@ -37,11 +39,11 @@ SPEED = MetricDefinition("tool.speed", "Speed", "x", "higher")
 
 
 def everything(database: Database) -> list[Any]:
-    """All that queries tell of every run."""
+    """The answers of all queries about every run."""
     runs = queries.recent_runs(database, limit=1000)
     parts = (queries.run_record, queries.outcomes_of_run, queries.measurements_of_run)
-    told = [ask(database, run.id) for run in runs for ask in parts]
-    return [runs, told, series_queries.series_keys(database), metric_definitions(database)]
+    answers = [ask(database, run.id) for run in runs for ask in parts]
+    return [runs, answers, series_queries.series_keys(database), metric_definitions(database)]
 
 
 def read(path: Path, database: Database | None, **how: Any) -> ImportSummary:
@@ -82,12 +84,13 @@ def test_importing_twice_changes_nothing_and_says_so(tmp_path: Path, database: D
 def test_a_dry_run_tells_the_same_and_keeps_nothing(tmp_path: Path, sqlite: Database, name: str) -> None:
     path = written(tmp_path, SAMPLES[name])
     nothing = everything(sqlite)
-    told = read(path, sqlite, dry_run=True)
+    dry_run_result = read(path, sqlite, dry_run=True)
     assert everything(sqlite) == nothing
-    assert told == read(path, None) == read(path, sqlite)
+    assert dry_run_result == read(path, None) == read(path, sqlite)
     assert read(path, sqlite, dry_run=True).new == NOTHING
 
 
+@on_both
 def test_a_run_that_does_not_fit_is_left_out_whole_and_the_others_go_in(database: Database) -> None:
     good, other = a_foreign_run(), a_foreign_run("20260902-020000-tool-0123abcd", cases=(MLP, BERT))
     stranger = replace(other.outcomes[1], environment="of-no-run")
@@ -114,6 +117,7 @@ def test_a_run_in_several_parts_is_one_and_left_out_whole_as_well(database: Data
     assert len(queries.measurements_of_run(database, whole.run.id)) == 2
 
 
+@on_both
 def test_a_metric_that_is_stored_in_another_unit_is_set_aside_and_its_points_left_out(
     database: Database,
 ) -> None:
@@ -222,7 +226,7 @@ def test_of_a_metric_that_a_file_defines_twice_the_first_meaning_stays(sqlite: D
     assert metric_definitions(sqlite) == {"tool.speed": SPEED}
 
 
-def test_points_that_nobody_defines_are_set_aside(tmp_path: Path, sqlite: Database) -> None:
+def test_points_of_undefined_metrics_are_set_aside(tmp_path: Path, sqlite: Database) -> None:
     runs = [
         a_foreign_run(f"2026090{day}-020000-tool-0123abcd", **{"tool.speed": 2.0, "latency": 3.0})
         for day in (1, 2)
@@ -230,7 +234,7 @@ def test_points_that_nobody_defines_are_set_aside(tmp_path: Path, sqlite: Databa
     kept(sqlite, *runs, metrics=[SPEED])
     path = tmp_path / "runs.jsonl"
     path.write_bytes(export_of(sqlite).replace(b'"title":"Speed"', b'"title":"Spaed"'))
-    with open_database(f"sqlite:///{tmp_path}/other.db") as other:
+    with open_database(sqlite_with_tables(tmp_path / "other.db")) as other:
         arrived = read(path, other)
         assert arrived.new == Amount(2, 2, 2)
         damaged, *reasons = (problem.sentence for problem in arrived.set_aside)
@@ -240,7 +244,7 @@ def test_points_that_nobody_defines_are_set_aside(tmp_path: Path, sqlite: Databa
         # What it means here says nothing of what it meant there.
         save_metrics(other, [SPEED])
         assert read(path, other).new == NOTHING
-    with open_database(f"sqlite:///{tmp_path}/third.db") as third:
+    with open_database(sqlite_with_tables(tmp_path / "third.db")) as third:
         arrived = kept(third, *runs)
         assert [problem.sentence for problem in arrived.set_aside] == [
             "metric tool.speed is defined neither in the file nor here; its points are left out"
@@ -279,7 +283,7 @@ def test_a_second_file_of_the_same_run_adds_to_it(sqlite: Database) -> None:
     assert (summary.planned, summary.counts) == (2, {"ok": 2})
 
 
-def test_facts_that_nobody_could_show_are_left_out_with_their_run(sqlite: Database) -> None:
+def test_facts_too_large_to_show_are_left_out_with_their_run(sqlite: Database) -> None:
     facts: dict[str, Any] = {}
     for _ in range(900):
         facts = {"in": facts}
@@ -326,7 +330,7 @@ def test_a_run_that_went_on_since_is_measured_by_all_of_its_processes(sqlite: Da
     arrived = kept(sqlite, ImportedRun(run, tuple(outcomes), tuple(measurements_for(outcomes))))
     assert arrived.new == Amount(0, 1, 1) and arrived.set_aside == ()
     assert numbers(sqlite, run) == [(3.0, 2.0, 4.0, 3)]
-    # The older file tells of fewer, and changes nothing.
+    # The older file has fewer, and changes nothing.
     assert kept(sqlite, first).new == NOTHING
     assert numbers(sqlite, run) == [(3.0, 2.0, 4.0, 3)]
 
@@ -337,14 +341,14 @@ def numbers(database: Database, run: Run) -> list[tuple[float, float, float, int
     return [(each.point, each.smallest, each.largest, each.n) for each in stored]
 
 
-def test_a_file_changes_no_number_of_a_run_that_was_measured_here(sqlite: Database) -> None:
+def test_a_file_changes_no_number_of_a_run_that_was_measured_locally(sqlite: Database) -> None:
     outcomes = [an_outcome(replicate=number, metrics={"latency": 2.0}, blocks=()) for number in range(2)]
     run = a_run("20260901-020000-1f3a", planned=2, notes=("mine",))
     kept(sqlite, ImportedRun(run, tuple(outcomes), tuple(measurements_for(outcomes))))
-    told = [replace(outcomes[0], metrics={"latency": 50.0}), *outcomes[1:]]
+    changed = [replace(outcomes[0], metrics={"latency": 50.0}), *outcomes[1:]]
     lies = [replace(each, point=1.0, smallest=0.5, n=5) for each in measurements_for(outcomes)]
     theirs = replace(run, notes=("theirs",), facts={"imported_from": "x"})
-    arrived = kept(sqlite, ImportedRun(theirs, tuple(told), tuple(lies)))
+    arrived = kept(sqlite, ImportedRun(theirs, tuple(changed), tuple(lies)))
     assert arrived.new == NOTHING and queries.run_record(sqlite, run.id) == run
     assert numbers(sqlite, run) == [(2.0, 2.0, 2.0, 2)]
     (problem,) = arrived.set_aside

@@ -57,12 +57,12 @@ def test_why_huge_pages_cannot_be_had(tmp_path: Path, setting: str | None, libc:
     file = tmp_path / "enabled"
     if setting is not None:
         file.write_text(setting)
-    told = no_huge_pages(file, libc)
-    assert problem in told and bool(told) == bool(problem)
+    reason = no_huge_pages(file, libc)
+    assert problem in reason and bool(reason) == bool(problem)
 
 
 @pytest.mark.parametrize("name", ["tcmalloc", "jemalloc"])
-def test_the_library_found_here_can_be_preloaded(name: str) -> None:
+def test_the_library_found_on_this_machine_can_be_preloaded(name: str) -> None:
     try:
         variables = variables_for(name, {"LD_PRELOAD": "/opt/libtcmalloc.so.4"})
     except NoAllocator as error:

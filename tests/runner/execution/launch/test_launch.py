@@ -53,13 +53,13 @@ def case(technique: str) -> CaseKey:
 def test_cpus_and_threads(technique: str, cpus: tuple[int, ...], threads: int | None) -> None:
     start = start_of(case(technique), PRESET, MACHINE, none)
     assert start.cpus == cpus and start.prefix == ()
-    told = {start.variables.get("OMP_NUM_THREADS"), start.variables.get("MKL_NUM_THREADS")}
-    assert told == {None if threads is None else str(threads)}
+    thread_counts = {start.variables.get("OMP_NUM_THREADS"), start.variables.get("MKL_NUM_THREADS")}
+    assert thread_counts == {None if threads is None else str(threads)}
     assert start.facts.get("threads") == threads
     assert start.variables["OMP_WAIT_POLICY"] == "passive"
 
 
-def test_who_pins_is_told() -> None:
+def test_the_pinning_tool_is_reported() -> None:
     assert start_of(case("eager"), PRESET, MACHINE, some).facts == {
         "pinned_by": "profile",
         "cpus": [1, 2, 3, 5, 6, 7],
@@ -91,7 +91,7 @@ def test_openmp_goes_over_the_preset() -> None:
     assert start_of(case("omp=spread"), PRESET, MACHINE, none).variables["OMP_PROC_BIND"] == "spread"
 
 
-def test_the_allocator_is_told_by_what_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_allocator_is_recognised_by_what_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     preset = MachinePreset("p", {"MALLOC_TOP_PAD_": "1"})
     plain = start_of(case("allocator=as-it-comes"), preset, MACHINE, none)
     assert plain.variables == {} and plain.facts["without"] == ["MALLOC_TOP_PAD_"]

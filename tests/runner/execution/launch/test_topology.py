@@ -50,7 +50,9 @@ def test_a_kernel_that_tells_nothing_has_cores_of_their_own_on_one_node(tmp_path
 
 
 def test_this_machine_is_read() -> None:
-    here = read(os.sched_getaffinity(0))
-    assert set(here.allowed) == os.sched_getaffinity(0)
-    assert {cpu for node in here.nodes_of(here.allowed) for cpu in here.of_node(node)} == set(here.allowed)
-    assert 1 <= len(here.one_per_core(here.allowed)) <= len(here.allowed)
+    topology = read(os.sched_getaffinity(0))
+    assert set(topology.allowed) == os.sched_getaffinity(0)
+    assert {cpu for node in topology.nodes_of(topology.allowed) for cpu in topology.of_node(node)} == set(
+        topology.allowed
+    )
+    assert 1 <= len(topology.one_per_core(topology.allowed)) <= len(topology.allowed)

@@ -153,7 +153,7 @@ def main():
         os.environ |= {"TORCHINDUCTOR_CACHE_DIR": shell, "TRITON_CACHE_DIR": shell}
         variables = dict(os.environ)
         ways = ["jit-trace", "jit-script", "export", *(["onnxruntime"] if runtime else [])]
-        told = {
+        results = {
             "pair": {way: looked_at("pair", way) for way in ways},
             "named": {way: looked_at("named", way) for way in ways if way != "jit-script"},
             "aot-inductor": looked_at("named", "aot-inductor"),
@@ -163,22 +163,22 @@ def main():
             "saved": saved(),
         }
     tempfile.tempdir = None
-    told["refused"] = {way: reason("undecided", f"export={way}") for way in ("export", "aot-inductor")}
-    told["refused"]["jit-script"] = reason("undecided", "export=jit-script")
-    told["train"] = {way: reason("pair", f"export={way}", "train") for way in WAYS}
-    told["compiled"] = reason("pair", "compile=default,export=export")
-    told["autocast"] = reason("pair", "export=jit-trace,precision=amp-bf16")
-    told["reporting"] = reason("reporting", "export=jit-trace")
-    told["several"] = {way: reason("shapes", f"export={way}") for way in WAYS if way != "jit-script"}
-    told["removed"] = removed()
+    results["refused"] = {way: reason("undecided", f"export={way}") for way in ("export", "aot-inductor")}
+    results["refused"]["jit-script"] = reason("undecided", "export=jit-script")
+    results["train"] = {way: reason("pair", f"export={way}", "train") for way in WAYS}
+    results["compiled"] = reason("pair", "compile=default,export=export")
+    results["autocast"] = reason("pair", "export=jit-trace,precision=amp-bf16")
+    results["reporting"] = reason("reporting", "export=jit-trace")
+    results["several"] = {way: reason("shapes", f"export={way}") for way in WAYS if way != "jit-script"}
+    results["removed"] = removed()
     absent(*PACKAGES, "torch_xla")
-    told["absent"] = reason("pair", "export=onnxruntime")
-    told["xla"] = {
+    results["absent"] = reason("pair", "export=onnxruntime")
+    results["xla"] = {
         "absent": reason("pair", "compile=openxla"),
         "train": reason("pair", "compile=openxla", "train"),
         "autocast": reason("pair", "compile=openxla,precision=amp-bf16"),
     }
-    print(json.dumps(told))
+    print(json.dumps(results))
 
 
 main()

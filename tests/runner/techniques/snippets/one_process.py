@@ -44,7 +44,7 @@ def performed(text):
     return solo
 
 
-def told(text):
+def describe(text):
     """Metrics, facts and verdict of a case, or how it failed."""
     try:
         solo = performed(text)
@@ -140,11 +140,11 @@ def skipped_graphs():
 
 def missing_compiler():
     with torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",)}):
-        return told("layers/infer/-/compile=default")
+        return describe("layers/infer/-/compile=default")
 
 
 def missing_header():
-    """A compiler that works, where nobody has installed the headers of Python."""
+    """A compiler that works, without the headers of Python."""
     with tempfile.TemporaryDirectory() as folder:
         compiler = Path(folder, "g++")
         compiler.write_text(
@@ -154,7 +154,7 @@ def missing_header():
         )
         compiler.chmod(0o755)
         with torch._inductor.config.patch({"cpp.cxx": (str(compiler),)}):
-            return told("layers/infer/-/compile=default")
+            return describe("layers/infer/-/compile=default")
 
 
 def missing_package():
@@ -206,8 +206,8 @@ def ceiling_of(products, then):
         mock.patch.object(timing, "first_call", call),
         mock.patch.object(bounds.time, "process_time_ns", lambda: clock[0]),
     ):
-        told = bounds.measure_matmul_peak(CaseKey.parse("layers/infer/-/eager"), "cpu", facts)
-    return {"told": told, "facts": facts, "products": next(count)}
+        peak = bounds.measure_matmul_peak(CaseKey.parse("layers/infer/-/eager"), "cpu", facts)
+    return {"told": peak, "facts": facts, "products": next(count)}
 
 
 def ceilings():
@@ -238,7 +238,7 @@ CASES = json.loads(os.environ["CASES"])
 print(
     json.dumps(
         {
-            "cases": {text: told(text) for text in CASES},
+            "cases": {text: describe(text) for text in CASES},
             "launches": {many: looked_at(many) for many in (1, 3, 9, 16)},
             "ceilings": ceilings(),
             "formats": formats(),

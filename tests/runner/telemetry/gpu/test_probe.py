@@ -1,4 +1,4 @@
-"""What each kind of GPU is said to tell: the real binding on a scripted library."""
+"""The capabilities of each kind of GPU: the real binding on a scripted library."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def named(gpu: GpuCapabilities, name: str) -> Capability:
 
 
 def absent(gpu: GpuCapabilities) -> set[str]:
-    """The names of what a GPU does not tell."""
+    """The names of a GPU's absent capabilities."""
     return {each.name for each in gpu.capabilities if not each.present}
 
 
@@ -60,13 +60,13 @@ def test_a_consumer_card_lacks_what_it_lacks(monkeypatch: pytest.MonkeyPatch, sh
     assert named(gpu, "energy").detail == "this device does not support it"
 
 
-def test_a_mig_device_is_asked_through_its_parent(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
+def test_a_mig_device_is_read_through_its_parent(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
     whole, part = examine(monkeypatch, shim, "mig").gpus
     assert (whole.mig_of, part.mig_of) == ("", whole.uuid)
     assert part.rung == "gpm" and "gpu_busy" in absent(part)
 
 
-def test_two_gpus_are_told_apart_by_uuid(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
+def test_two_gpus_are_distinguished_by_uuid(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
     gpus = examine(monkeypatch, shim, "two").gpus
     assert [gpu.index for gpu in gpus] == [0, 1] and len({gpu.uuid for gpu in gpus}) == 2
 

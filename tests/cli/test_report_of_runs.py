@@ -14,12 +14,12 @@ pytestmark = pytest.mark.torch
 
 
 def outcomes(done: Done) -> list[dict[str, Any]]:
-    """What is told of each replicate, in the plan's order."""
-    told = [event for event in done.events if event["event"] == "outcome"]
-    for one in told:
+    """The report of each replicate, in the plan's order."""
+    found = [event for event in done.events if event["event"] == "outcome"]
+    for one in found:
         # Postgres and SQLite write the same moment down in their own way.
         one["started_at"] = datetime.fromisoformat(one["started_at"])
-    return sorted(told, key=lambda one: (one["case"], one["replicate"]))
+    return sorted(found, key=lambda one: (one["case"], one["replicate"]))
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def without_journal(site: Site, measured_once: tuple[Site, Done]) -> Site:
     return site
 
 
-def test_the_journal_tells_what_the_run_told(measured_once: tuple[Site, Done]) -> None:
+def test_the_journal_reports_what_the_run_reported(measured_once: tuple[Site, Done]) -> None:
     site, done = measured_once
     again = site.call("report", "--json")
     assert (again.code, again.err) == (0, "")
@@ -63,13 +63,15 @@ def test_an_unknown_run_gets_the_nearest_one(measured_once: tuple[Site, Done]) -
     assert said.startswith(f'pyrometer: unknown run "{done.run[:-1]}": did you mean "{done.run}"?')
 
 
-def test_half_a_run_is_told_with_what_goes_on(site: Site, measured_once: tuple[Site, Done]) -> None:
+def test_half_a_run_is_reported_with_the_command_that_resumes_it(
+    site: Site, measured_once: tuple[Site, Done]
+) -> None:
     assert typed(site, "report").one_sentence() == "pyrometer: nothing was measured yet: `pyrometer run` does"
     _, done = measured_once
     whole = measured_once[0].journal(done.run).read_bytes().splitlines(keepends=True)
     first = next(at for at, line in enumerate(whole) if json.loads(line)["kind"] == "outcome")
     site.journal(done.run).parent.mkdir(parents=True)
     site.journal(done.run).write_bytes(b"".join(whole[: first + 1]))
-    told = typed(site, "report", done.run).out
-    assert f"run {done.run} is interrupted: 1 " in told and " of 8 planned, begun " in told
-    assert told.endswith(f"go on with: pyrometer run --resume {done.run}\n")
+    text = typed(site, "report", done.run).out
+    assert f"run {done.run} is interrupted: 1 " in text and " of 8 planned, begun " in text
+    assert text.endswith(f"go on with: pyrometer run --resume {done.run}\n")

@@ -26,8 +26,10 @@ MANY = 25
 HOSTILE = "<img src=x onerror=alert(1)> **b** [x](javascript:alert(1)) :red[r] $x$ www.evil.org \"'&amp;"
 
 
-def put(url: str, format: str, suite: str, told: str, hardware: str, failed: int, started: datetime) -> str:
-    """Store a run of another tool in which every text is `told` and `failed` cases crashed; its id."""
+def put(
+    url: str, format: str, suite: str, hostile: str, hardware: str, failed: int, started: datetime
+) -> str:
+    """Store a run of another tool in which every text is `hostile` and `failed` cases crashed; its id."""
     origin = ForeignOrigin(
         format=format,
         suite=suite,
@@ -35,18 +37,24 @@ def put(url: str, format: str, suite: str, told: str, hardware: str, failed: int
         machine=hardware,
         hardware=hardware,
         torch_version="2.3.0",
-        environment=told,
-        facts={"file": f"{told}.csv"},
+        environment=hostile,
+        facts={"file": f"{hostile}.csv"},
     )
     place = SourcePlace("a.csv")
-    case = case_key(told, "infer", {"batch": told})
+    case = case_key(hostile, "infer", {"batch": hostile})
     points = [
         Point(case=case, metric="latency", unit="ms", better="lower", values=(3.0, 4.0), place=place),
         Point(
-            case=case, metric="tool.odd", unit=told, better="higher", values=(1.0,), place=place, title=told
+            case=case,
+            metric="tool.odd",
+            unit=hostile,
+            better="higher",
+            values=(1.0,),
+            place=place,
+            title=hostile,
         ),
     ]
-    failures = [Failure(case_key(f"{told}{n}", "infer"), "crashed", told) for n in range(failed)]
+    failures = [Failure(case_key(f"{hostile}{n}", "infer"), "crashed", hostile) for n in range(failed)]
     run, definitions, problems = assembled(origin, points, failures)
     assert not problems
     with open_database(url) as database:
@@ -92,7 +100,7 @@ def test_trends_open_on_the_newest_own_series(open_page: Open, mixed: tuple[str,
         foreign = next(k for k in series_queries.series_keys(database) if k.preset_name == "torchbench")
     at = open_page(mixed[0], TRENDS, hardware=foreign.hardware)
     captions = [each.value for each in at.caption]
-    assert any("as TorchBench user benchmark tells it" in each for each in captions)
+    assert any("as TorchBench user benchmark reports it" in each for each in captions)
     assert not any("median of all timed iterations" in each for each in captions)
 
 
@@ -102,7 +110,7 @@ def test_an_imported_run_took_a_dash_and_says_what_it_was(open_page: Open, mixed
     assert re.search(r"<dt>took</dt><dd>–</dd>", shown) and "0 s" not in shown
     assert "model.csv" in shown and "imported from TorchBench user benchmark" in shown
     assert "<dt>imported from</dt>" not in shown
-    assert "as TorchBench user benchmark tells it" in shown
+    assert "as TorchBench user benchmark reports it" in shown
     assert METRICS["latency"].meaning not in shown
 
 
@@ -133,13 +141,13 @@ def test_no_text_of_a_file_becomes_html_or_markdown(
     open_page: Open, hostile: tuple[str, str], page: str
 ) -> None:
     url, run = hostile
-    asked: dict[str, dict[str, Any]] = {
+    queries: dict[str, dict[str, Any]] = {
         "a run": {"run": run},
         "a case": {"run": run, "case": case_key(HOSTILE, "infer", {"batch": HOSTILE})},
         "a metric": {"metric": "tool.odd", "hardware": HOSTILE, "case": HOSTILE},
     }
     at = open_page(
-        url, {"a metric": TRENDS}.get(page, page if page.endswith(".py") else RUN), **asked.get(page, {})
+        url, {"a metric": TRENDS}.get(page, page if page.endswith(".py") else RUN), **queries.get(page, {})
     )
     assert not at.exception
     shown = html(at)
@@ -156,6 +164,6 @@ def test_plain_text_says_nothing_in_markdown() -> None:
     assert parts.plain("a/b-c 1.5 %") == "a/b-c 1.5 %"
 
 
-def test_a_duration_that_nobody_told_is_a_dash() -> None:
+def test_an_unknown_duration_is_a_dash() -> None:
     assert wording.duration(0.0) == wording.duration(None) == "–"
     assert wording.duration(0.004) == "0.00400 s"

@@ -1,4 +1,4 @@
-"""What did not end ok is told once for all replicates that ended alike, in whatever order they ran."""
+"""Failures are listed once for all replicates that ended alike, in whatever order they ran."""
 
 import re
 
@@ -17,7 +17,7 @@ def test_replicates_that_took_turns_share_a_row(database: Database, url: str) ->
         for case, status in ((MLP, "crashed"), (BERT, "wrong"))
     ]
     save_outcomes(database, "turns", outcomes)
-    told = tables.failures(load.failures(url, load.recent_runs(url, 5)), a_night(1))
-    body = told.partition("<tbody>")[2]
+    table = tables.failures(load.failures(url, load.recent_runs(url, 5)), a_night(1))
+    body = table.partition("<tbody>")[2]
     assert body.count("<tr>") == 2
     assert re.findall(r'data-title="Replicates">(\d)<', body) == ["3", "3"]

@@ -1,0 +1,279 @@
+"""What one dispatch fingerprint of a case has that another has not, the alarming first."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from difflib import SequenceMatcher
+from enum import StrEnum
+from typing import Any
+
+from records.dispatch import CaseFingerprint, DispatchFingerprint, DispatchPart
+
+#: How alike two operators' names must be, of those with equal inputs and counts, to be one that was renamed.
+_RENAMED = 0.75
+#: What stands between an operation and the implementation that was chosen for it.
+_BY = " by "
+_LAYOUT = re.compile(r":(?:channels_last|transposed|expanded|strided)\b")
+
+
+class DispatchWarning(StrEnum):
+    """Changes that often make a case slower, most alarming first."""
+
+    REFERENCE_KERNEL = "reference_kernel"
+    SLOW_CONVOLUTION = "slow_convolution"
+    EAGER_FALLBACK = "eager_fallback"
+    CPU_FALLBACK = "cpu_fallback"
+    CUDA_GRAPH_SKIPPED = "cuda_graph_skipped"
+    GRAPH_BREAK = "graph_break"
+    FUSION_LOST = "fusion_lost"
+    CAST = "cast"
+    COPY = "copy"
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchChange:
+    """`before` and `after` are names, and how often they occur; 0 and an empty name for what is not there.
+
+    Names differ where another implementation was chosen, or where an operator was renamed.
+    """
+
+    part: DispatchPart
+    before: str
+    after: str
+    count_before: int
+    count_after: int
+    warning: DispatchWarning | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchDifference:
+    """All changes between two fingerprints, and why a part of them could not be compared."""
+
+    changes: tuple[DispatchChange, ...]
+    not_compared: Mapping[str, str]
+
+    @property
+    def warnings(self) -> tuple[DispatchWarning, ...]:
+        """The warnings among the changes, each once, in the order of `DispatchWarning`."""
+        present = {change.warning for change in self.changes}
+        return tuple(warning for warning in DispatchWarning if warning in present)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseDifference:
+    """What runs differently in one case; where a side has no fingerprint, that side failed and nothing else.
+
+    `old_failure` and `new_failure` are the reasons; empty for a fingerprint that was taken.
+    """
+
+    case: str
+    difference: DispatchDifference | None
+    old_failure: str = ""
+    new_failure: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything runs differently, as far as it could be compared."""
+        return self.difference is not None and bool(self.difference.changes)
+
+    def to_body(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        found = self.difference or DispatchDifference((), {})
+        return {
+            "case": self.case,
+            "old_failure": self.old_failure,
+            "new_failure": self.new_failure,
+            "warnings": [str(warning) for warning in found.warnings],
+            "not_compared": dict(found.not_compared),
+            "changes": [asdict(change) for change in found.changes],
+        }
+
+
+def compare_cases(
+    old: Mapping[str, CaseFingerprint], new: Mapping[str, CaseFingerprint]
+) -> tuple[CaseDifference, ...]:
+    """What runs differently in each case that both have: the alarming first, then the changed."""
+    found = [_compare_case(old[case], new[case]) for case in old if case in new]
+    warnings = list(DispatchWarning)
+
+    def rank(one: CaseDifference) -> tuple[int, int]:
+        raised = one.difference.warnings if one.difference else ()
+        first = min(map(warnings.index, raised), default=len(warnings))
+        return first, 0 if one.changed else 1 if one.difference is None else 2
+
+    return tuple(sorted(found, key=rank))
+
+
+def _compare_case(old: CaseFingerprint, new: CaseFingerprint) -> CaseDifference:
+    if old.fingerprint and new.fingerprint:
+        return CaseDifference(old.case, compare_fingerprints(old.fingerprint, new.fingerprint))
+    failures = ("" if one.fingerprint else f"{one.status}: {one.reason}" for one in (old, new))
+    return CaseDifference(old.case, None, *failures)
+
+
+#: Which names of which part belong to a warning: it is raised where there are more of them than before.
+_CLASSES: Sequence[tuple[DispatchWarning, DispatchPart, Callable[[str], object]]] = (
+    (
+        DispatchWarning.REFERENCE_KERNEL,
+        DispatchPart.ONEDNN,
+        re.compile(r" by (?:ref\b|simple:any|gemm:ref|\w+:ref\b|ref:any)").search,
+    ),
+    (DispatchWarning.SLOW_CONVOLUTION, DispatchPart.OPERATORS, re.compile(r"aten::_?slow_conv").match),
+    (DispatchWarning.EAGER_FALLBACK, DispatchPart.COMPILER, re.compile("frames run eager").match),
+    (DispatchWarning.CPU_FALLBACK, DispatchPart.KERNELS, re.compile("Memcpy (?:DtoH|HtoD)").match),
+    (DispatchWarning.CUDA_GRAPH_SKIPPED, DispatchPart.COMPILER, re.compile("CUDA graphs skipped").match),
+    (DispatchWarning.GRAPH_BREAK, DispatchPart.COMPILER, re.compile("graph breaks").match),
+    (
+        DispatchWarning.CAST,
+        DispatchPart.OPERATORS,
+        re.compile(r"aten::copy_\((?P<to>\w+)(?::\w+)?, (?!(?P=to)\b)").match,
+    ),
+    (
+        DispatchWarning.COPY,
+        DispatchPart.OPERATORS,
+        re.compile(r"aten::(?:copy_\((?P<to>\w+)(?::\w+)?, (?P=to)\b|clone\(|fill_\()").match,
+    ),
+    (DispatchWarning.COPY, DispatchPart.ONEDNN, re.compile("reorder ").match),
+)
+
+
+def compare_fingerprints(old: DispatchFingerprint, new: DispatchFingerprint) -> DispatchDifference:
+    """What differs between two fingerprints of one case; parts that either lacks are not compared."""
+    if old.format != new.format:
+        return DispatchDifference((), {part: "recorded in another form" for part in DispatchPart})
+    changes: list[DispatchChange] = []
+    not_compared: dict[str, str] = {}
+    for part in DispatchPart:
+        if reason := old.missing.get(part) or new.missing.get(part):
+            not_compared[part] = reason
+        elif (part in old.parts) != (part in new.parts):
+            not_compared[part] = "recorded on one side only"
+        elif part in old.parts:
+            a, b = old.parts[part], new.parts[part]
+            if part == DispatchPart.OPERATORS and old.layouts != new.layouts:
+                not_compared["layouts"] = "an old PyTorch does not record strides"
+                a, b = _without_layouts(a), _without_layouts(b)
+            found = _paired(part, _changed(part, a, b))
+            changes += _warned(part, found, a, b)
+    changes = _fusions_lost(changes)
+    return DispatchDifference(tuple(sorted(changes, key=_order)), not_compared)
+
+
+def _without_layouts(counts: Mapping[str, int]) -> Mapping[str, int]:
+    plain: dict[str, int] = {}
+    for name, count in counts.items():
+        key = _LAYOUT.sub("", name)
+        plain[key] = plain.get(key, 0) + count
+    return plain
+
+
+def _changed(part: DispatchPart, a: Mapping[str, int], b: Mapping[str, int]) -> list[DispatchChange]:
+    return [
+        DispatchChange(
+            part, name if name in a else "", name if name in b else "", a.get(name, 0), b.get(name, 0)
+        )
+        for name in sorted(a.keys() | b.keys())
+        if a.get(name, 0) != b.get(name, 0)
+    ]
+
+
+def _paired(part: DispatchPart, changes: list[DispatchChange]) -> list[DispatchChange]:
+    """Join what is gone and what came in its place: the same operation otherwise done, or renamed."""
+    for key in _KEYS.get(part, ()):
+        gone = [change for change in changes if not change.after]
+        for old in gone:
+            for new in [change for change in changes if not change.before]:
+                if old.count_before == new.count_after and key(old.before, new.after):
+                    changes = [each for each in changes if each is not old and each is not new]
+                    changes.append(
+                        DispatchChange(part, old.before, new.after, old.count_before, new.count_after)
+                    )
+                    break
+    return changes
+
+
+def _same_operation(old: str, new: str) -> bool:
+    return _BY in old and old.partition(_BY)[0] == new.partition(_BY)[0]
+
+
+def _same_types(old: str, new: str) -> bool:
+    """Whether a primitive has the same inputs in other layouts; never a reorder, which is its layouts."""
+    if _BY not in old or old.startswith("reorder "):
+        return False
+    return _types(old) == _types(new)
+
+
+def _types(name: str) -> list[str]:
+    return [re.sub(r"(\w+:\w+):\w*", r"\1", word) for word in name.partition(_BY)[0].split()]
+
+
+def _renamed(old: str, new: str) -> bool:
+    (a, inputs_a), (b, inputs_b) = (name.split("(", 1) for name in (old, new))
+    return inputs_a == inputs_b and SequenceMatcher(None, a, b).ratio() >= _RENAMED
+
+
+_KEYS: Mapping[DispatchPart, Sequence[Callable[[str, str], bool]]] = {
+    DispatchPart.ONEDNN: (_same_operation, _same_types),
+    DispatchPart.AUTOTUNE: (_same_operation,),
+    DispatchPart.OPERATORS: (_renamed,),
+}
+
+
+def _warned(
+    part: DispatchPart, changes: Iterable[DispatchChange], a: Mapping[str, int], b: Mapping[str, int]
+) -> list[DispatchChange]:
+    """The changes with their warnings: a name's class must have grown, not only moved within itself."""
+    found = list(changes)
+    for warning, of_part, belongs in _CLASSES:
+        if of_part != part or _total(b, belongs) <= _total(a, belongs):
+            continue
+        found = [
+            replace(change, warning=warning)
+            if change.warning is None
+            and change.after
+            and belongs(change.after)
+            and (change.count_after > change.count_before or change.before != change.after)
+            else change
+            for change in found
+        ]
+    return found
+
+
+def _total(counts: Mapping[str, int], belongs: Callable[[str], object]) -> int:
+    return sum(count for name, count in counts.items() if belongs(name))
+
+
+def _fusions_lost(changes: list[DispatchChange]) -> list[DispatchChange]:
+    """Mark fused kernels that are gone while parts of them came as kernels or operators of their own."""
+    came = [change for change in changes if change.count_after > change.count_before]
+    kernels = [_words(change.after) for change in came if change.part == DispatchPart.FUSED]
+    operators = {
+        change.after.partition("(")[0].rpartition("::")[2].strip("_")
+        for change in came
+        if change.part == DispatchPart.OPERATORS
+    }
+
+    def fell_apart(change: DispatchChange) -> bool:
+        if change.part != DispatchPart.FUSED or change.count_after >= change.count_before:
+            return False
+        whole = _words(change.before)
+        pieces = [words for words in kernels if words < whole]
+        outside = any(f"_{operator}_" in f"{change.before}_" for operator in operators if operator)
+        return len(pieces) >= 2 or outside
+
+    return [
+        replace(change, warning=DispatchWarning.FUSION_LOST) if fell_apart(change) else change
+        for change in changes
+    ]
+
+
+def _words(kernel: str) -> frozenset[str]:
+    """The operators in the name of a fused kernel, as far as underscores separate them."""
+    return frozenset(kernel.partition("fused")[2].split("_")) - {""}
+
+
+def _order(change: DispatchChange) -> tuple[int, int, int, str, str]:
+    warnings, parts = list(DispatchWarning), list(DispatchPart)
+    rank = len(warnings) if change.warning is None else warnings.index(change.warning)
+    amount = abs(change.count_after - change.count_before)
+    return rank, parts.index(change.part), -amount, change.after, change.before

@@ -1,0 +1,95 @@
+"""Dispatch fingerprints: what PyTorch chose in one step of a case, without any time."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from .environments import Environment
+from .machines import Machine
+from .outcomes import OutcomeStatus
+from .runs import RunPreset
+
+#: Raised by one whenever the same step would be described in other words: others cannot be compared then.
+FORMAT = 1
+
+
+class DispatchPart(StrEnum):
+    """The parts of a fingerprint, the most informative first."""
+
+    ONEDNN = "onednn"
+    MKL = "mkl"
+    KERNELS = "kernels"
+    OPERATORS = "operators"
+    FUSED = "fused"
+    COMPILER = "compiler"
+    AUTOTUNE = "autotune"
+    CODE = "code"
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchFingerprint:
+    """How often what was chosen in one step: `parts` maps a part to counts by name.
+
+    A part that could not be recorded is in `missing` with the reason and not in `parts`; one that is empty
+    was recorded, and nothing was in it. `layouts`: whether operators say the memory format of their inputs.
+    """
+
+    parts: Mapping[str, Mapping[str, int]]
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])
+    layouts: bool = True
+    format: int = FORMAT
+
+    def to_body(self) -> dict[str, Any]:
+        """Plain JSON values, sorted: the same choices are the same text."""
+        return {
+            "format": self.format,
+            "layouts": self.layouts,
+            "missing": dict(sorted(self.missing.items())),
+            "parts": {part: dict(sorted(self.parts[part].items())) for part in sorted(self.parts)},
+        }
+
+    @classmethod
+    def from_body(cls, body: Mapping[str, Any]) -> "DispatchFingerprint":
+        """The fingerprint of `to_body`; raises KeyError or TypeError for anything else."""
+        return cls(body["parts"], body["missing"], body["layouts"], body["format"])
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 over the whole content, 64 hexadecimal digits."""
+        text = json.dumps(self.to_body(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class FingerprintConditions:
+    """What the fingerprints of one environment depend on beside the case.
+
+    `harness` is its version, followed by that of the user's cases where there are any.
+    """
+
+    environment: Environment
+    machine: Machine
+    preset: RunPreset
+    harness: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFingerprint:
+    """How taking the fingerprint of a case ended: `status` as of an outcome, a reason for all but `ok`."""
+
+    case: str
+    taken_at: datetime
+    status: OutcomeStatus
+    reason: str = ""
+    fingerprint: DispatchFingerprint | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether to take it again would answer the same: it was taken, or the case has none."""
+        current = self.fingerprint is not None and self.fingerprint.format == FORMAT
+        return current or self.status == OutcomeStatus.UNSUPPORTED

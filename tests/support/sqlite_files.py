@@ -1,0 +1,22 @@
+"""New SQLite files with today's tables: to migrate one takes longer than most tests."""
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from db.connection.engine import open_database
+
+
+@cache
+def _tables() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "pyrometer.db")
+        open_database(f"sqlite:///{file}").close()
+        return file.read_bytes()
+
+
+def sqlite_with_tables(file: Path) -> str:
+    """The URL of a new SQLite file without rows; its folder is made where there is none."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(_tables())
+    return f"sqlite:///{file}"
