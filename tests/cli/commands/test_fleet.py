@@ -342,7 +342,7 @@ def test_a_foreground_says_when_the_program_ended_by_itself_or_never_can(tmp_pat
         assert process.stdout is not None
         assert process.stdout.read().split() == ["-15"]
     assert time.monotonic() - began < 100
-    assert Foreground([], {}, tmp_path / "nothing").said() == ""
+    assert Foreground([], {}, tmp_path / "nothing").output() == ""
 
 
 def test_a_scheduler_whose_fleet_cannot_be_had_says_so(tmp_path: Path) -> None:
