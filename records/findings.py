@@ -8,7 +8,7 @@ from typing import Any
 
 from .deliveries import Delivery
 from .evidence import Evidence
-from .facts import Facts
+from .json_values import Facts
 from .series import SeriesKey
 
 

@@ -2,12 +2,15 @@
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol, Self, TypeVar, cast, overload
 
 T = TypeVar("T")
+
+#: What is kept as JSON, by name.
+Facts = Mapping[str, Any]
 
 #: Longer texts in an error are cut.
 SHOWN = 60

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from .facts import Facts
 from .json_values import (
     BodyPlace,
+    Facts,
     JsonValue,
     count_of,
     integers,

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from .facts import Facts
+from .json_values import Facts
 
 #: The error of a task that had not begun when the next one of its target was due. A cancelled task has none.
 SUPERSEDED = "a later one stands for it"

@@ -27,7 +27,6 @@ from db.queue import queries as queue_queries
 from db.queue.commands import cancel as cancel_task
 from db.runs.queries import run_record
 from fleet.hosts import FleetHosts
-from fleet.slurm.hosts import SlurmHosts
 from fleet.status import engine_of, recently_seen
 from records.tasks import SchedulerSeen, Task, TaskAttempt, TaskState
 from runner import journal
@@ -140,8 +139,7 @@ def fleet_of(app_context: AppContext, log: Log, *, settled: bool) -> FleetHosts 
     if app_context.settings.fleet.engine == "none":
         return None
     engine, data_dir = engine_of(app_context), app_context.places.data_dir
-    kind = SlurmHosts if app_context.settings.fleet.engine == "slurm" else FleetHosts
-    hosts = kind(engine, data_dir, app_context.open_database, lambda sentence: log("fleet", sentence))
+    hosts = FleetHosts(engine, data_dir, app_context.open_database, lambda sentence: log("fleet", sentence))
     if settled and not hosts.settle(FLEET_SECONDS):
         log("fleet", f"it is not all there after {FLEET_SECONDS:g} s", level="warning")
     return hosts
