@@ -15,7 +15,7 @@ Kind = Literal["pair", "range", "gradual", "alike"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What comparing the candidate at position `new` with the one at `old` has said."""
+    """The result of comparing the candidate at position `new` with the one at `old`."""
 
     old: int
     new: int

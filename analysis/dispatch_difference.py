@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
+from typing import Any
 
-from records.dispatch import DispatchFingerprint, DispatchPart
+from records.dispatch import CaseFingerprint, DispatchFingerprint, DispatchPart
 
 #: How alike two operators' names must be, of those with equal inputs and counts, to be one that was renamed.
 _RENAMED = 0.75
@@ -56,6 +57,58 @@ class DispatchDifference:
         """The warnings among the changes, each once, in the order of `DispatchWarning`."""
         present = {change.warning for change in self.changes}
         return tuple(warning for warning in DispatchWarning if warning in present)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseDifference:
+    """What runs differently in one case; where a side has no fingerprint, that side failed and nothing else.
+
+    `old_failure` and `new_failure` are the reasons; empty for a fingerprint that was taken.
+    """
+
+    case: str
+    difference: DispatchDifference | None
+    old_failure: str = ""
+    new_failure: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything runs differently, as far as it could be compared."""
+        return self.difference is not None and bool(self.difference.changes)
+
+    def to_body(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        found = self.difference or DispatchDifference((), {})
+        return {
+            "case": self.case,
+            "old_failure": self.old_failure,
+            "new_failure": self.new_failure,
+            "warnings": [str(warning) for warning in found.warnings],
+            "not_compared": dict(found.not_compared),
+            "changes": [asdict(change) for change in found.changes],
+        }
+
+
+def compare_cases(
+    old: Mapping[str, CaseFingerprint], new: Mapping[str, CaseFingerprint]
+) -> tuple[CaseDifference, ...]:
+    """What runs differently in each case that both have: the alarming first, then the changed."""
+    found = [_compare_case(old[case], new[case]) for case in old if case in new]
+    warnings = list(DispatchWarning)
+
+    def rank(one: CaseDifference) -> tuple[int, int]:
+        raised = one.difference.warnings if one.difference else ()
+        first = min(map(warnings.index, raised), default=len(warnings))
+        return first, 0 if one.changed else 1 if one.difference is None else 2
+
+    return tuple(sorted(found, key=rank))
+
+
+def _compare_case(old: CaseFingerprint, new: CaseFingerprint) -> CaseDifference:
+    if old.fingerprint and new.fingerprint:
+        return CaseDifference(old.case, compare_fingerprints(old.fingerprint, new.fingerprint))
+    failures = ("" if one.fingerprint else f"{one.status}: {one.reason}" for one in (old, new))
+    return CaseDifference(old.case, None, *failures)
 
 
 #: Which names of which part belong to a warning: it is raised where there are more of them than before.

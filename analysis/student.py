@@ -1,4 +1,4 @@
-"""Student's t, from scipy, which is imported when first asked: who judges nothing need not wait."""
+"""Student's t, from scipy, which is imported at the first call: commands that judge nothing do not wait."""
 
 from typing import Any
 

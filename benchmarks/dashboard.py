@@ -6,7 +6,7 @@
 Fills an SQLite file from a seed, as store.py does, and serves it by the command that users type. Every page
 of the running dashboard is opened with real content: through a websocket that speaks Streamlit's protocol,
 as browsers do, and in Chromium, where pages served by Streamlit alone are opened in turns with it: an empty
-one, and one of a plain chart and the choices of Trends, which tells how much of a page is Streamlit's own.
+one, and one of a plain chart and the choices of Trends, which shows how much of a page is Streamlit's own.
 Answers are `kept` when all that a page asks was asked within the last ten seconds, else `anew`. Readers think
 for 30 s on average between two pages; what they wait is compared with the page's time anew without any load.
 """
@@ -127,14 +127,14 @@ def _filled(folder: Path, results: int) -> str:
 
 
 def _tonight() -> datetime:
-    """The first night that is still to come, or goes on: pages tell what became of the last."""
+    """The first night that is still to come, or goes on: pages show the result of the last."""
     now = datetime.now(UTC)
     night = now.replace(hour=2, minute=0, second=0, microsecond=0)
     return night if now < night + timedelta(hours=2) else night + timedelta(days=1)
 
 
 async def _first_visitors(server: Server) -> dict[str, str]:
-    """The pages in the navigation; prints what whoever comes first waits, and who comes next."""
+    """The pages in the navigation; prints the waits of the first visitor, and of the next ones."""
     waits: list[float] = []
     pages: dict[str, str] = {}
     for _ in range(2):
@@ -290,7 +290,7 @@ def _print_crowd(
 ) -> None:
     counted = [one for one in seen if one.counts]
     if not counted:
-        print(f"{many:8}{0:8}   nobody looked at anything in that time")
+        print(f"{many:8}{0:8}   no page was opened in that time")
         return
     times = [one.seconds * 1e3 for one in counted]
     above = [one.seconds * 1e3 - unloaded[one.address] for one in counted]

@@ -26,7 +26,7 @@ from analysis.detection.change_points import NightValue, Rules, change_points, j
 from analysis.detection.night_scan import scan
 from analysis.detection.segments import segments
 
-#: Nobody is judged on the first nights. The field's rules see at most so many nights back.
+#: No verdict is given on the first nights. The field's rules see at most so many nights back.
 WARM, BACK = 40, 120
 #: Who answers for a step later than this has not found it; a drift is over by then twice.
 LATE, LATE_DRIFT = 30, 120
@@ -288,7 +288,7 @@ def _scores(rule: Callable[[Array], list[int]], made: Sequence[tuple[Array, int,
 
 
 def with_control(source: Source, series: int, seed: int) -> None:
-    """What is told as PyTorch's, and what as the machine's, with a control of the same noise and without."""
+    """Changes attributed to PyTorch and to the machine, with a control of the same noise and without."""
     step, drift, none = truth("step", 0.08, 80, 140), truth("drift", 0.10, 60, 140), np.zeros(140)
     scenes = {
         "nothing": (none, none, False),

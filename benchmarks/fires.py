@@ -6,7 +6,7 @@ Both schedulers are real ones that plan, claim, beat and bury. Sixty schedules f
 minute of its own, under a clock that goes on by a minute when its fire is planted and few tasks wait. What is
 started instead of `pyrometer run` measures nothing: it writes a journal with four replicates, and into a file
 one line for each that it carries out. Whenever one of the two is killed, it is started again after a moment.
-At the end the file, the journals, the tasks and the stored runs must tell the same: every fire one run, every
+At the end the file, the journals, the tasks and the stored runs must agree: every fire one run, every
 replicate of it once.
 """
 
@@ -54,7 +54,7 @@ _CHILD, _SCHEDULER = "child", "scheduler"
 
 
 class StopRequested(Exception):
-    """Somebody asked for the end."""
+    """A stop was requested."""
 
 
 def child(folder: Path, arguments: list[str]) -> int:

@@ -6,7 +6,7 @@ Everything is real: a head and three nodes, each `pyrometer fleet head` or `join
 schedulers as users start them; only the network is this machine's own, and each node has a name of its own by
 a namespace. `night`: so many cases for two kinds of machine in two environments, two nodes being of one kind.
 `cost`: the same twelve cases by turns on a node and on the head itself, no engine between: what a case takes
-longer; and what a node takes that nobody asks anything of. `deaths`: what is killed or frozen in the middle
+longer; and the load of an idle node. `deaths`: what is killed or frozen in the middle
 of a case, when that is noticed, and whether each case is there once in the end.
 """
 

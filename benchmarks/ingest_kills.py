@@ -1,4 +1,4 @@
-"""A hundred `kill -9` of whoever stores journals, at random moments, with the invariants checked after each.
+"""A hundred `kill -9` of the process that stores journals, at random moments; each time it checks invariants.
 
     python benchmarks/ingest_kills.py [URL of an empty database; default: SQLite in a temporary folder]
 

@@ -67,7 +67,7 @@ def of_build(case: str, night: int | None) -> float:
 
 
 def of_machine(case: str, night: int, track: str) -> float:
-    """What the machine does that night: a driver from 21 on, somebody else at work while one track runs."""
+    """What the machine does that night: a driver from 21 on, another program at work while one track runs."""
     factor = 1.03 if night >= 21 else 1.0
     return factor * (1.06 if case == VISION and track == "nightly" and 17 <= night <= 19 else 1.0)
 

@@ -1,9 +1,9 @@
-"""Thirty nights on a fast clock, with what went wrong in them planted: what was told, what was not, and why.
+"""Thirty nights on a fast clock, with planted problems: what was reported, what was not, and why.
 
     python benchmarks/thirty_nights.py [--nights N] [--folder FOLDER]
 
 Real schedulers, as processes of their own, share a real database: one on the machine that measures, one in an
-office that only plans and tells. Timetable, queue, detection, confirmation, triage and digests are the
+office that only plans and reports. Timetable, queue, detection, confirmation, triage and digests are the
 product's; only the numbers are made up (`made_up_machine.py`), and the clock is a file. The machine is killed
 for its outage.
 """
@@ -87,11 +87,11 @@ class Planted:
 
 PLANTED = (
     Planted(5, "PyTorch: gpt2 0.4 % slower every night from here on", case=DRIFTING, nights=25),
-    Planted(11, "PyTorch: bert 12 % slower; muted by people once it was told", case=BERT),
+    Planted(11, "PyTorch: bert 12 % slower; muted by people once it was reported", case=BERT),
     Planted(12, "PyTorch: resnet50 8 % slower, eager", case=RESNET[0]),
     Planted(12, "PyTorch: resnet50 8 % slower, compiled", case=RESNET[1]),
     Planted(14, "the machine has no power for two nights", word="is silent"),
-    Planted(17, "somebody else at work: vit 6 % slower for three nights", case=VISION),
+    Planted(17, "another program at work: vit 6 % slower for three nights", case=VISION),
     Planted(20, "PyTorch: bert, which is muted, another 10 % slower", case=BERT),
     Planted(21, "the machine: a new driver, everything 3 % slower", word="driver"),
     Planted(21, "PyTorch: unet 8 % slower, on the night of that driver", case=HIDDEN),
@@ -151,7 +151,7 @@ def _be(folder: Path, machine: str) -> None:
 
 
 class World:
-    """The clock, both schedulers, and the people who read what is told."""
+    """The clock, both schedulers, and the people who read the reports."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -180,7 +180,7 @@ class World:
         young = ((3, 30, "young"),) if night >= YOUNG else ()
         for hours, minutes, due in ((2, 30, "nightly"), *young, (8, 0, "digest"), (9, 0, "check")):
             moment = day + timedelta(hours=hours, minutes=minutes)
-            # Whoever lives is seen shortly before, as it would be on a clock that does not jump.
+            # A live scheduler is seen shortly before, as it would be on a clock that does not jump.
             self._set(moment - timedelta(minutes=1))
             self._until(lambda before=moment - timedelta(minutes=2): self._seen(before), "seen")
             self._set(moment)

@@ -44,7 +44,7 @@ def pairs(kind: str, spread: float, trials: int, n: int, seed: int) -> Array:
     if kind == "offset":
         # Each pair has a constant of its own that no further rounds take away.
         return plain / 4 + rng.normal(0.0, 2 * spread, (trials, n))
-    # Whoever starts first is faster by two spreads: either side in half of each two pairs, or by a coin.
+    # The first to start is faster by two spreads: either side in half of each two pairs, or by a coin.
     if kind == "order, in turn":
         first = np.where(rng.random((trials, (n + 1) // 2)) < 0.5, 1, -1)
         first = np.stack([first, -first], axis=2).reshape(trials, -1)[:, :n]
@@ -179,7 +179,7 @@ def words(
 
     `call` is what makes a change one: the interval excludes 0, and its `point` passes the threshold (ours),
     or its `near end` does, or its point does and its near end passes half the threshold (`half`).
-    `first` is 1 or -1 for whoever starts first; who does so in nearly all pairs is not judged.
+    `first` is 1 or -1 for the side that starts first; a side that does so in nearly all pairs is not judged.
     What is called goes on until it would stand alone among so many `cases`, as
     analysis.comparison.sequential_test advises.
     """

@@ -173,7 +173,7 @@ class _Bench:
 
 
 def _busy_seconds() -> float:
-    """CPU seconds that this machine has spent on anybody since it started, all CPUs together."""
+    """CPU seconds of all processes on this machine since it started, all CPUs together."""
     times = psutil.cpu_times()
     return times.user + times.nice + times.system + times.irq + times.softirq + times.steal
 

@@ -3,9 +3,23 @@
 import re
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
+
+
+class CaseOrCommand(TyperGroup):
+    """A group whose first word may also be a case: `profile CASE` is `profile case CASE`."""
+
+    #: The command that takes the case.
+    default = "case"
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the default command in front of anything that is neither a command nor a call for help."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
 
 
 def finite(value: float | None) -> float | None:

@@ -29,7 +29,7 @@ _PLACES = {
     ),
     "bisect": _Place(
         "upgrade:bisect",
-        "Between which two of GOOD, those between and BAD did a case become slower, or break?",
+        "Find the two neighbours between GOOD and BAD where a case became slower or broke.",
     ),
     "dashboard": _Place(
         "dashboard:dashboard", "Open the dashboard on this machine's numbers; Ctrl-C stops it."
@@ -45,6 +45,9 @@ _PLACES = {
     ),
     "profile": _Place(
         "profile:app", "Where the time of one case goes: `profile CASE` traces, `profile diff A B` subtracts."
+    ),
+    "fingerprint": _Place(
+        "fingerprint:app", "What PyTorch chooses for one step of a case, and what differs between two."
     ),
     "doctor": _Place("doctor:doctor", "What this machine can measure, what it cannot, and why."),
     "cases": _Place("suites:cases", "The cases on offer."),
@@ -66,7 +69,7 @@ _PLACES = {
         "Import files of other tools and machines; importing them again changes nothing.",
     ),
     "submit": _Place(
-        "transfer:submit_file", "Add what a script of yours measured on this machine to the database."
+        "transfer:submit_file", "Add the results of your own script on this machine to the database."
     ),
     "db": _Place("database:app", "Look after the database."),
     "telemetry": _Place("doctor:telemetry_app", "What the GPUs say about themselves."),
@@ -149,4 +152,4 @@ def pyrometer(
         typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and exit"),
     ] = False,
 ) -> None:
-    """What stands before a command (the help is the program's own)."""
+    """The options before a command (the help is the program's own)."""

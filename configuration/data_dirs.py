@@ -1,4 +1,4 @@
-"""Where data really goes: the wanted place, or the user's own state folder when that one refuses."""
+"""The data folder in use: the configured one, or the user's state folder where that cannot be written."""
 
 import errno
 import os

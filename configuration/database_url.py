@@ -45,5 +45,5 @@ def _is_uri(file: str) -> bool:
 
 
 def _database(url: str) -> str:
-    """What stands between `sqlite:///` and `?`; a fourth slash belongs to the path."""
+    """The part between `sqlite:///` and `?`; a fourth slash belongs to the path."""
     return url.partition("://")[2].partition("?")[0].removeprefix("/")

@@ -62,5 +62,5 @@ def _malformed(message: str, text: str, label: str) -> str:
 
 
 def label_of(file: Path, cwd: Path) -> str:
-    """How people call the file: relative to where they stand when it lies below."""
+    """The file's path for messages: relative to the current folder if it lies below it."""
     return str(file.relative_to(cwd)) if file.is_relative_to(cwd) else str(file)

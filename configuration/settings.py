@@ -1,4 +1,4 @@
-"""What is wanted: one `pyrometer.toml`, each scalar field overridable by a `PYROMETER_...` variable."""
+"""The settings: one `pyrometer.toml`, each scalar field overridable by a `PYROMETER_...` variable."""
 
 import os
 from collections.abc import Callable, Mapping

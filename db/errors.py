@@ -1,4 +1,4 @@
-"""What can go wrong with the database.
+"""The errors of the database.
 
 * DatabaseError
   * DatabaseUnavailable   locked, gone, full: try again later, the journal keeps everything

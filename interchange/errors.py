@@ -1,4 +1,4 @@
-"""What can go wrong with files from elsewhere.
+"""The errors of imported files.
 
 * ExchangeError
   * BadFile          a file does not hold what its format says; where and why
@@ -22,6 +22,10 @@ class SourcePlace:
         """The place of a field within this one; `[3]` is an element."""
         dot = "." if self.field and not field.startswith("[") else ""
         return SourcePlace(self.file, self.line, f"{self.field}{dot}{field}")
+
+    def error(self, sentence: str) -> "BadFile":
+        """The error of what stands here."""
+        return BadFile(self, sentence)
 
     def __str__(self) -> str:
         line = f", line {self.line}" if self.line else ""

@@ -8,6 +8,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from .environments import Environment
+from .machines import Machine
+from .outcomes import OutcomeStatus
+from .runs import RunPreset
+
 #: Raised by one whenever the same step would be described in other words: others cannot be compared then.
 FORMAT = 1
 
@@ -60,26 +65,31 @@ class DispatchFingerprint:
 
 
 @dataclass(frozen=True, slots=True)
-class FingerprintKey:
-    """What a fingerprint depends on; `environment`, `machine` and `preset` are fingerprints of their own.
+class FingerprintConditions:
+    """What the fingerprints of one environment depend on beside the case.
 
-    `harness` is its version, with that of the user's cases where the case is one of them.
+    `harness` is its version, followed by that of the user's cases where there are any.
     """
 
-    case: str
-    environment: str
-    machine: str
-    preset: str
+    environment: Environment
+    machine: Machine
+    preset: RunPreset
     harness: str
     device: str
 
 
 @dataclass(frozen=True, slots=True)
-class FingerprintResult:
-    """How taking a fingerprint ended: `status` as of an outcome, a reason for anything but `ok`."""
+class CaseFingerprint:
+    """How taking the fingerprint of a case ended: `status` as of an outcome, a reason for all but `ok`."""
 
-    key: FingerprintKey
+    case: str
     taken_at: datetime
-    status: str
+    status: OutcomeStatus
     reason: str = ""
     fingerprint: DispatchFingerprint | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether to take it again would answer the same: it was taken, or the case has none."""
+        current = self.fingerprint is not None and self.fingerprint.format == FORMAT
+        return current or self.status == OutcomeStatus.UNSUPPORTED

@@ -1,4 +1,4 @@
-"""What a report is about: everything around the numbers."""
+"""The context of a report: run, environments, preset and commands around the numbers."""
 
 import re
 import shlex
@@ -30,7 +30,7 @@ _BUILD: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ComparedEnvironment:
-    """One side of an upgrade. `asked` is what is typed to have it measured, its name where that is empty.
+    """One side of an upgrade. `asked` is the spec to type to measure it; where empty, its name.
 
     `packages` are `name==version`; `cuda` is empty for a build without CUDA. `build` is what else makes it
     another: commit, cuDNN, flags, each by the name of the fact, as `build_of` takes them from all facts.
@@ -48,7 +48,7 @@ class ComparedEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An upgrade that was measured: from where to where, on what, how, and by whose rules.
+    """A measured upgrade: both environments, the machine, the settings and the policy.
 
     `settings` are those of the preset. `ended_at` is None for a run that has not ended. `options` are what a
     command needs to measure the same, without the two environments and the case, such as `--preset NAME`.

@@ -75,7 +75,7 @@ class Row:
 
     @property
     def summary(self) -> str:
-        """The verdict in words, or how the case ended; why it did stands among the exclusions."""
+        """The verdict in words, or how the case ended; the reason is in the exclusions."""
         if self.result.works:
             said = wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
             return f"{said}; {self.result.turns}" if self.result.turns else said
@@ -83,7 +83,7 @@ class Row:
 
     @property
     def word(self) -> str:
-        """Where it stands in a word: `faster` for a time, `better` for what is none."""
+        """Its standing in a word: `faster` for a time, `better` for other metrics."""
         return numbers.word(self.verdict) if self.result.works and self.verdict else self.standing
 
     @property
@@ -165,7 +165,7 @@ def _ends(result: CaseResult) -> str:
 
 
 def standings(each: Sequence[Row]) -> list[str]:
-    """How many cases stand where, worst first: `2 broken`, `1 slower`, `7 same`."""
+    """How many cases have which standing, worst first: `2 broken`, `1 slower`, `7 same`."""
     order = ["broken", "slower", "unclear", "same", "faster", "repaired"]
     found = Counter(row.standing for row in each)
     words = {row.standing: row.word for row in each}

@@ -87,7 +87,7 @@ def _entry(title: str, score: Score, limits: str) -> Entry:
 
 
 def _number(score: MetricScore) -> str:
-    """What stands for a metric; empty where nothing of it has a ratio."""
+    """The number of a metric; empty where it has no ratio."""
     # A mean of single pairs of an exact metric is none that anything proves.
     if score.mean.change is not None and score.hinted < len(score.verdicts):
         return numbers.percent(score.mean.change)

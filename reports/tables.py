@@ -81,7 +81,7 @@ def scorecard(listed: Sequence[Entry]) -> DataTable[Entry]:
 
 
 def reasons(subject: Subject, upgrade: Upgrade) -> DataTable[Reason]:
-    """What speaks for which decision, weightiest first, with the commands that measure it again."""
+    """The reasons for each decision, the heaviest first, with the commands that measure them again."""
 
     def why(one: Reason) -> Markup:
         text = reason_text(sentence(one), "py-long")

@@ -129,7 +129,7 @@ def because(upgrade: Upgrade) -> str:
 
 
 def speaks(reason: Reason) -> str:
-    """For what a reason speaks: a decision, or a warning."""
+    """What a reason supports: a decision, or a warning."""
     return "warning" if reason.warning else reason.speaks
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong while measuring, beyond an outcome.
+"""The errors of measuring, except those that are an outcome.
 
 * RunnerError
   * BadCaseFile          a user's file of cases cannot join the harness

@@ -107,7 +107,7 @@ class Journal:
         return len(self._unwritten)
 
     def unwritten(self) -> bytes:
-        """The lines that could not be written, as they would stand in the file."""
+        """The lines that could not be written, in the form of the file."""
         return b"".join(self._unwritten)
 
     def since(self, offset: int) -> tuple[bytes, bytes]:

@@ -16,7 +16,7 @@ from support.site import Done, Site, one_site, unavailable
 
 pytest_plugins = ["support.servers.databases", "support.builders.finished_journal"]
 
-# Whoever started us in the background may have had interrupts ignored, and what we start would inherit that.
+# Started in the background, interrupts may be ignored, and child processes would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Output goes to pipes here; a test process that pytest-xdist starts has 80 columns in its environment.

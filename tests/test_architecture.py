@@ -32,8 +32,8 @@ SCRIPTS = ("dashboard.app_pages", "db.migrations")
 VAGUE = re.compile(
     r"told|whoever|nobody|somebody|anybody|lonely|hungry|forsaken|_asked|beside|together|(^|_)here(_|$)", re.I
 )
-#: Rooms whose names are not changed yet.
-UNCHANGED = ("fleet/", "tests/fleet/")
+#: Rooms whose names are not changed yet, and a script whose bytes identify what it measures.
+UNCHANGED = ("fleet/", "tests/fleet/", "runner/execution/canary.py")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -256,7 +256,7 @@ def test_the_command_is_ours_in_a_folder_with_namesakes(tmp_path: Path) -> None:
     for name in PACKAGES:
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(f'raise SystemExit("decoy {name}")\n')
-    # The decoys do bite whoever has the current folder on his path ...
+    # The decoys are imported where the current folder is on the path ...
     assert "decoy db" in run(sys.executable, "-c", "import db", cwd=tmp_path).stderr
     # ... and the installed command has not.
     command = run(BIN / "pyrometer", "--help", cwd=tmp_path)

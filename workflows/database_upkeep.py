@@ -208,7 +208,7 @@ def _unfinished(database: Database, data_dir: Path) -> frozenset[str]:
 
 
 def _journals(database: Database, data_dir: Path) -> Checked:
-    """What lies in the data folder and is not stored to its end: no fault, the next command does it."""
+    """Journals in the data folder that are not stored completely: no fault, the next command stores them."""
     there = len(list((data_dir / "runs").glob(f"*/{journal.FILE}")))
     waiting = pending(data_dir, stored_outcomes(database))
     return Checked("journals", there, "journals", notes=tuple(map(_journal_note, waiting)))

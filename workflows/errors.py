@@ -1,4 +1,4 @@
-"""What can go wrong with a job.
+"""The errors of workflows.
 
 * JobError
   * UsageError         the request names or combines what does not exist

@@ -1,4 +1,4 @@
-"""From journals to the database: as often as one likes, the same thing once."""
+"""Store journals in the database; storing one again changes nothing."""
 
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ _SOME_CASES = 500
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What came of ingesting: run, new outcomes, lines set aside with their reasons."""
+    """The result of ingesting: run, new outcomes, lines set aside with their reasons."""
 
     run: str
     new_outcomes: int
@@ -244,7 +244,7 @@ def store_then_read(app: AppContext) -> None:
 
 
 def pending(data_dir: Path, known: Mapping[str, int], runs: Collection[str] = ()) -> list[Path]:
-    """The journals, with `runs` only theirs, with something in them that is not stored yet, oldest run first.
+    """The journals with lines that are not stored yet, oldest run first; with `runs` only theirs.
 
     `known` is what `stored_outcomes` says of the database: the mark next to a journal belongs to the one it
     was stored in, which may have been deleted, exchanged or restored since. Of a run that the database

@@ -30,7 +30,7 @@ LATEST = "latest"
 
 @dataclass(frozen=True, slots=True)
 class LoadedRun:
-    """How a run ended, or stands while its state is `running`; of its outcomes, those that were planned.
+    """How a run ended, or its progress while its state is `running`; of its outcomes, the planned ones.
 
     `planned` counts the replicates it was to have; `traced` says that they were traced and not measured.
     `header` is None where only the database knows the run, which then is `stored`. `defined` are the metrics

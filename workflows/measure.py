@@ -1,4 +1,4 @@
-"""The job everything else serves: have a planned run measured, and lose nothing on the way."""
+"""Measure a planned run, and lose no result on the way."""
 
 import shutil
 import time

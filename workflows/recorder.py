@@ -1,4 +1,4 @@
-"""Keeps what a run learns: first the journal, then the database, which may come and go."""
+"""Records the outcomes of a run: first in the journal, then in the database, which may be unavailable."""
 
 import tempfile
 import time
@@ -92,7 +92,7 @@ class Recorder:
         return True
 
     def abandon(self) -> str:
-        """Close the journal and put what still waits somewhere else; says what became of it, if anything."""
+        """Close the journal and put what still waits somewhere else; returns a note about it, if any."""
         self._journal.close()
         many = self._journal.waiting
         return f"{many} lines did not fit on the disk: {self._rescue()}" if many else ""

@@ -137,7 +137,7 @@ class UnderWay:
         self._now = None
 
     def entered(self, planned: Planned, phase: str) -> None:
-        """A contender enters a phase; one that starts again begins anew."""
+        """A contender enters a phase; a restarted one begins anew."""
         self._account()
         if self._now is not None and self._phases[self._now] == "measure":
             self._turns[self._now].blocks += 1
@@ -176,7 +176,7 @@ class UnderWay:
         return max(known, self._durations.replicate(planned) - turn.active)
 
     def _account(self) -> None:
-        """Give the time since the last event to who was active."""
+        """Assign the time since the last event to the active contenders."""
         now = self._clock()
         if self._now is not None and (turn := self._turns.get(self._now)) is not None:
             passed, phase = now - self._since, self._phases[self._now]

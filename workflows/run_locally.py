@@ -1,4 +1,4 @@
-"""Have a run measured on this machine: alone, watched, and concluded at its end."""
+"""Measure a run on this machine: under the machine lock, with progress, and with a report at its end."""
 
 import os
 from collections.abc import Callable, Generator, Iterable

@@ -1,4 +1,4 @@
-"""What the machine did, as a pinned environment shows it that was measured on the same nights."""
+"""The baseline as a control: what a pinned environment shows about the machine on the same nights."""
 
 import math
 from collections.abc import Mapping, Sequence

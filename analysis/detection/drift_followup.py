@@ -33,7 +33,7 @@ class Further:
 def further(
     nights: Sequence[NightValue], start: int, rules: Rules, control: Sequence[NightValue | None] | None = None
 ) -> Further | None:
-    """How far the newest nights are off those from night `start` on, which lies surely after a change.
+    """How far the newest nights are off those from night `start` on, which is certainly after a change.
 
     With a `control`, the pinned environment on the same nights, the ratio to it is looked at, so that nothing
     of it is the machine's. Without one it cannot be decided across a border. None there, and too early.

@@ -229,7 +229,7 @@ class Scan:
             self._raise(-1, self._down_since, spread)
 
     def _raise(self, sign: int, first: int, spread: float) -> None:
-        """A candidate of what the sum says that began to rise at `first`, if its nights are news."""
+        """A candidate from a sum that began to rise at `first`, if its nights are new."""
         now, level, since = len(self._values) - 1, middle(self._level), self._start
         if self._young and first <= since + self._learn + _FEWEST:
             # It may have begun among the nights that the level was learned from.

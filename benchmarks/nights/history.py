@@ -26,7 +26,7 @@ METRICS = ("latency", "latency_floor", "throughput", "first_call", "rss_peak")
 A_NIGHT = CASES * len(METRICS)
 #: PyTorch brings out a version about every two months.
 NIGHTS_A_RELEASE = 60
-#: Every so many nights somebody looks where the time goes.
+#: Every so many nights there is a trace.
 NIGHTS_A_TRACE = 10
 #: Rows of a telemetry window: two minutes at 5 Hz.
 WINDOW_ROWS = 600

@@ -23,7 +23,7 @@ SCHEDULE = TRACK = "nightly"
 _NIGHTS_A_FINDING = 3
 #: What findings came to, over and over.
 _STATES = ("confirmed", "refuted", "refuted", "unclear", "confirmed", "no longer")
-#: What a session told of each, and what else is known.
+#: The result of each session, and what else is known.
 _EVIDENCE = {
     "reason": "the session shows it too",
     "verdict": {"word": "slower", "unit": "ms", "pairs": 8, "old": 10.0, "new": 10.5, "change": 0.05},

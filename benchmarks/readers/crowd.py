@@ -27,7 +27,7 @@ class Seen:
 async def crowd(url: str, addresses: Sequence[str], many: int, think: float, seconds: float) -> list[Seen]:
     """What `many` readers saw within `seconds`, thinking `think` seconds on average between two pages.
 
-    They come one after the other while everybody would think once: what they see by then does not count.
+    They come one after the other while each would think once: what they see by then does not count.
     """
     starts_at = time.perf_counter() + think
     seen: list[Seen] = []

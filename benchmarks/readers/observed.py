@@ -51,7 +51,7 @@ def observe(written: TextIO) -> None:
 
 
 def _asker() -> str:
-    """The function of `db` that whoever asks called."""
+    """The function of `db` that the caller called."""
     frame, found = sys._getframe(1), "?"  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         code = frame.f_code

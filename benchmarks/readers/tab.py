@@ -14,7 +14,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 
-#: Runs after which a browser gives up a message that it kept; what Streamlit tells it by default.
+#: Runs after which a browser gives up a message that it kept; Streamlit's default.
 _KEPT_FOR = 2
 _PATIENCE_SECONDS = 120.0
 _LAST = (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_WITH_COMPILE_ERROR)

@@ -96,7 +96,7 @@ class _Dashboard:
         self._start()
 
     def has_failed(self) -> bool:
-        """Start one that has died again; true for one that cannot live: it has said why."""
+        """Restart the dashboard if it died; true if it cannot run, which it has reported."""
         code = self._process.poll()
         if code is None or self.failed is not None:
             return self.failed is not None

@@ -47,7 +47,7 @@ def upgrade() -> None:
         typer.echo(f"the file as it was before: {done.backup}")
 
 
-_CHECK_HELP = f"""Is everything stored, and as it was measured? Looks at the database and writes nothing.
+_CHECK_HELP = f"""Check that everything is stored as it was measured. Reads the database and writes nothing.
 
 Schema, the pages of an SQLite file, references, counts, times and metrics are looked at as a
 whole; measurements (against the outcomes they are made of), samples and recordings run by run, of the newest
@@ -164,7 +164,7 @@ def prune(
         typer.echo("nothing is old enough to go")
 
 
-_FORGET_HELP = """Take RUN out of the database for good: outcomes, measurements, samples, telemetry.
+_FORGET_HELP = """Delete RUN from the database for good: outcomes, measurements, samples, telemetry.
 
 Says what would go; --yes does it. The run's journal stays on the disk with a file `forgotten` next to it: no
 command stores it again while that file is there. Where the journal lies on another machine, type the same
@@ -220,7 +220,7 @@ def metric(
     ] = None,
     title: Annotated[str | None, typer.Option(help="what people call it")] = None,
 ) -> None:
-    """Show or correct what a metric is that came from outside; no number changes.
+    """Show or correct the definition of an imported metric; no number changes.
 
     Files that contain the old value are set aside from then on.
     """

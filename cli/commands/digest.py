@@ -95,7 +95,7 @@ def _load_digest(
 
 
 def _send(database: Database, settings: Settings, notice: Notice) -> bool:
-    """Send a stored digest and say what became of it; whether every target has it."""
+    """Send a stored digest and report each delivery; whether every target has it."""
     to = targets(settings.alerts)
     if not to:
         raise UsageError(_NO_TARGETS)
@@ -128,7 +128,7 @@ _NO_TARGETS = (
 
 @alerts.command("test")
 def test() -> None:
-    """Send a test message to every target and say what became of it; nothing is stored.
+    """Send a test message to every target and report each delivery; nothing is stored.
 
     Exit code: 0 each target was reached, 1 one was not, 2 there are no targets.
     """

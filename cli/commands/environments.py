@@ -195,7 +195,7 @@ def build_environments(
     base_python: BasePython = None,
     device: WantedDevice = "auto",
 ) -> None:
-    """Build what is not there yet, several at once; the options are for specs, names have their own."""
+    """Build missing environments, several at once; the options are for specs, names have their own."""
     with in_one_sentence(), interruptible():
         app_context = context()
         recipe = _recipe(index, find_links, package, bare, base_python, device)
@@ -233,7 +233,7 @@ def add_environment(
 
 @app.command("remove")
 def remove_environments(names: list[str]) -> None:
-    """Delete what was built, by name, version or folder; interpreters that exist stay as they are."""
+    """Delete built environments, by name, version or folder; existing interpreters stay as they are."""
     with in_one_sentence():
         app_context = context()
         for built in {each.name: each for each in (_meant(app_context, name) for name in names)}.values():

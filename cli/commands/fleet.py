@@ -1,4 +1,4 @@
-"""How a fleet stands, as tables for people."""
+"""`pyrometer fleet`: start and join a fleet, and its status as tables."""
 
 import json
 import re
@@ -16,16 +16,17 @@ from common.file_lock import lock_file
 from common.text import printable
 from configuration.suggestions import unknown
 from configuration.tables.fleet import PORT, host_and_port
-from fleet.drain import drain, drained, undo
 from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray
-from fleet.status import FleetReport, fleet_report
+from fleet.status import fleet_report
 from records.tasks import Task
 from reports.text.staleness_text import in_its_turn, in_words
 from runner.telemetry.gpu import probe
 from scheduled_jobs.scheduler.process_identity import machine_name
 from workflows.app_context import AppContext
+from workflows.drained_nodes import drain, drained, undo
 from workflows.errors import UsageError
+from workflows.fleet_status import FleetReport
 
 from ..context import USAGE, context, in_one_sentence, say
 from ..options import Json
@@ -35,7 +36,7 @@ _NOTHING = "-"
 
 
 def nodes_table(found: FleetReport) -> Table:
-    """Each machine: what it does, what it is asked by, what it is."""
+    """Each machine: its task, its labels, its hardware."""
     listed = table("machine", "state", "does", "asked by", "hardware", "version")
     for node in found.nodes:
         doing = [f"task {task.id}: {part_label(task.schedule, task.part)}" for task in node.doing]
@@ -118,7 +119,7 @@ Ports = Annotated[
     ),
 ]
 
-_HEAD_HELP = f"""Be the head of a fleet, which machines join, until Ctrl-C or SIGTERM. It measures nothing.
+_HEAD_HELP = f"""Run the head of a fleet, which machines join, until Ctrl-C or SIGTERM. It measures nothing.
 
 \b
 [fleet]                        in pyrometer.toml
@@ -252,7 +253,7 @@ def drain_node(
     node: Annotated[str, typer.Argument(help="a machine of the fleet, by its name")],
     undone: Annotated[bool, typer.Option("--undo", help="let it have tasks again")] = False,
 ) -> None:
-    """Give a machine no new task: what it has it finishes, then it may be stopped or upgraded."""
+    """Give a machine no new tasks: it finishes those it has, then it may be stopped or upgraded."""
     with in_one_sentence():
         app_context = context()
         data_dir = app_context.places.data_dir
@@ -351,7 +352,7 @@ def _stand(
     if code and stood:
         say(f"pyrometer: Ray ended by itself, and what was measured keeps what it has; its log is {log}")
     elif code:
-        say(f"pyrometer: Ray does not start: {why_not(foreground.said())}; its log is {log}")
+        say(f"pyrometer: Ray does not start: {why_not(foreground.output())}; its log is {log}")
     elif stood:
         say(f"the {role} has ended in order, and what was measured keeps what it has")
     return USAGE if code else 0

@@ -6,11 +6,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
 
 from analysis.operators import OperatorChange, OperatorOrigin, difference, operators, unlike
 from common.interrupts import interruptible
@@ -25,31 +24,18 @@ from workflows.ingest import store_pending
 from workflows.run_locally import RunRequest
 
 from ..context import context, in_one_sentence
-from ..options import CaseFiles, Device, RunId, finite
+from ..options import CaseFiles, CaseOrCommand, Device, RunId, finite
 from ..output.operator_tables import print_difference
 from .run import measure
 
-_DEFAULT = "case"
-
-
-class _CaseOrCommand(TyperGroup):
-    """A group whose first word may also be a case: `profile CASE` is `profile case CASE`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the default command in front of anything that is neither a command nor a call for help."""
-        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
-            args = [_DEFAULT, *args]
-        return super().parse_args(ctx, args)
-
-
 app = typer.Typer(
-    cls=_CaseOrCommand,
+    cls=CaseOrCommand,
     help="Where the time of one case goes: `profile CASE` traces, `profile diff A B` subtracts.",
     no_args_is_help=True,
 )
 
 
-@app.command(_DEFAULT)
+@app.command(CaseOrCommand.default)
 def trace(
     case: Annotated[str, typer.Argument(help="a case by its key, or by what only its key begins with")],
     against: Annotated[
@@ -109,8 +95,11 @@ def diff(
         store_pending(app_context)
         with app_context.open_database() as database:
             a, b = (_table(database, wanted, case) for wanted in (run_a, run_b))
-        if reason := unlike(_origin(a), _origin(b)):
-            raise UsageError(f"{_name(a)} and {_name(b)} cannot be subtracted: {reason}")
+        if why := unlike(_origin(a), _origin(b)):
+            raise UsageError(
+                f"{_name(a)} and {_name(b)} cannot be subtracted: they differ in their {why.name}: "
+                f"{why.one} and {why.other}"
+            )
         changes = difference(operators(a.rows), operators(b.rows))
         if as_json:
             body = {"a": _about(a), "b": _about(b), "changes": [_row(change) for change in changes]}

@@ -134,7 +134,7 @@ def _triage(one: Finding, now: datetime) -> str:
 
 @app.command("show")
 def show(number: Number, as_json: Json = False) -> None:
-    """Everything about one finding: what moved, what was measured again, what else changed, who said what."""
+    """Everything about one finding: what moved, what was measured again, what else changed, its triage."""
     with in_one_sentence():
         app_context = context(reading=True)
         with app_context.open_database() as database:
@@ -150,7 +150,7 @@ def show(number: Number, as_json: Json = False) -> None:
 
 @app.command("acknowledge")
 def acknowledge(number: Number, text: Text = "", by: By = None) -> None:
-    """A person looks after it: it is no longer open, and is not reported again."""
+    """A person is working on it: it is no longer open, and is not reported again."""
     _act(number, "acknowledge", text, by)
 
 
@@ -162,7 +162,7 @@ def expected(number: Number, text: Text = "", by: By = None) -> None:
 
 @app.command("fixed")
 def fixed(number: Number, text: Text = "", by: By = None) -> None:
-    """It is mended: it leaves the list, and opens again should it return."""
+    """It is fixed: it leaves the list, and opens again if it returns."""
     _act(number, "fixed", text, by)
 
 
@@ -178,7 +178,7 @@ def note(number: Number, text: Text, by: By = None) -> None:
 def link(
     number: Number, address: Annotated[str, typer.Argument(help="the address of an issue")], by: By = None
 ) -> None:
-    """Say where it is worked on: http:// or https://."""
+    """Add a link, for example to an issue: http:// or https://."""
     with in_one_sentence():
         if problem := bad_address(address):
             raise UsageError(problem)

@@ -1,4 +1,4 @@
-"""`pyrometer cases`: what there is to measure."""
+"""`pyrometer cases` and `pyrometer suites`: list what can be measured."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,7 +56,7 @@ def _parameters(workload: Mapping[str, Any]) -> str:
 
 @cases.command("show")
 def show_case(name: str, cases_files: CaseFiles = None, as_json: Json = False) -> None:
-    """One workload: the keys it is offered with, the suites that measure it, what is claimed about it."""
+    """One workload: the keys it is offered with, the suites that measure it, published claims about it."""
     with in_one_sentence():
         app_context = context()
         workloads = workloads_of(app_context, cases_files)
@@ -107,7 +107,7 @@ def _measured_by(listed: Mapping[str, Sequence[str]]) -> Table:
 
 @cases.command("techniques")
 def list_techniques(as_json: Json = False) -> None:
-    """What can stand in the last part of a case key: the axes of a technique and their values."""
+    """The axes of a technique, the last part of a case key, and their values."""
     if as_json:
         typer.echo(json.dumps([asdict(axis) for axis in AXES.values()], indent=2))
         return

@@ -330,7 +330,7 @@ def _import_target(app_context: AppContext, dry_run: bool) -> Generator[Database
         yield database
 
 
-SUBMIT_FILE_HELP = """Add what a script of yours measured on this machine to the database.
+SUBMIT_FILE_HELP = """Add the results of your own script on this machine to the database.
 
 \b
 pyrometer submit results.json

@@ -119,7 +119,7 @@ def _run_upgrade(
 
 #: Exit codes of a bisection; 2 and 130 are those of every command.
 BISECT_CODES = {"pair": 0, "range": 3, "gradual": 3, "alike": 3}
-BISECT_HELP = """Between which two of GOOD, those between and BAD did a case become slower, or break?
+BISECT_HELP = """Find the two neighbours between GOOD and BAD where a case became slower or broke.
 
 \b
 pyrometer bisect 2.10.0 2.13.0 --case resnet50/infer/batch=1,image=64/eager

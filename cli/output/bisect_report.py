@@ -1,4 +1,4 @@
-"""What a bisection says while it walks and at its end: on the terminal, as events, in a file."""
+"""The report of a bisection, during its walk and at its end: on the terminal, as events, in a file."""
 
 import json
 from collections.abc import Mapping

@@ -29,7 +29,7 @@ _SHOWN = 10
 
 @dataclass(slots=True)
 class ImportCounts:
-    """What came of all files."""
+    """The counts over all files."""
 
     read: int = 0
     refused: int = 0

@@ -46,7 +46,7 @@ PHASES = {
 
 @contextmanager
 def choose_watcher(console: Console, as_json: bool) -> Generator[Watcher]:
-    """JSON lines if asked for; a live display on a terminal; plain lines elsewhere."""
+    """JSON lines if requested; a live display on a terminal; plain lines elsewhere."""
     if as_json:
         yield JsonWatcher(console)
     elif console.is_terminal:

@@ -1,4 +1,4 @@
-"""What the nights found: a list with filters, and one finding opened with everything that speaks for it."""
+"""What the nights found: a list with filters, and one finding opened with its evidence."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -73,7 +73,7 @@ def nothing_found() -> None:
 
 
 def show_one(number: str) -> None:
-    """One finding; what is in no database is said, above the list."""
+    """One finding; for an unknown id the page says so, above the list."""
     found = load.finding(url, int(number)) if number.isdecimal() and len(number) < 10 else None
     if found is None:
         parts.complain([f"There is no finding {number!r} in this database; shown is what there is."])

@@ -1,1 +1,1 @@
-"""Who may look and who may triage: decided at the door, and once more where something is written."""
+"""Who may read and who may triage: decided by the middleware, and once more where something is written."""

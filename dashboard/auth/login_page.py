@@ -1,4 +1,4 @@
-"""What those see who are not let in, before anything of Streamlit's: one page, one sentence, one way on."""
+"""The pages for readers without access, served before Streamlit: one page, one sentence, one link."""
 
 from base64 import b64encode
 from functools import cache
@@ -32,7 +32,7 @@ def unanswered(ask: str, *, page: bool) -> Response:
 
 
 def unauthorised() -> Response:
-    """The answer to a reader of /metrics who brings no token, or another one."""
+    """The answer to a request for /metrics without the token, or with another one."""
     headers = _KEPT_NOWHERE | {"www-authenticate": 'Bearer realm="pyrometer"'}
     return PlainTextResponse("The metrics are for those who bring their token.\n", 401, headers)
 

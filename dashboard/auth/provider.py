@@ -33,7 +33,7 @@ class Provider:
         self._signer = URLSafeTimedSerializer(rules.provider["cookie_secret"], salt=COOKIE)
 
     def claims(self, headers: cookies.Headers) -> dict[str, Any]:
-        """What the provider said at the login; nothing without a cookie that this server signed."""
+        """The claims of the provider at the login; empty without a cookie that this server signed."""
         claims = self._session(headers).get("claims")
         return cast(dict[str, Any], claims) if isinstance(claims, dict) else {}
 

@@ -1,4 +1,4 @@
-"""Who reads the page that a script makes, and whether that person may say something of a finding."""
+"""The reader of the page that a script renders, and whether that person may triage findings."""
 
 import json
 import time
@@ -27,7 +27,7 @@ def held() -> AccessRules:
 
 
 def stamp() -> str | None:
-    """What the gate says of who reads this page; only the gate can send that header."""
+    """The header with which the middleware names the reader; only the middleware can send it."""
     return st.context.headers.get(STAMP)
 
 

@@ -1,4 +1,4 @@
-"""What a page says of its reader: who it is, how to leave; and that a login has ended, instead of a page."""
+"""The reader's name and the logout link on a page; after the end of a login, a note instead of the page."""
 
 from html import escape
 

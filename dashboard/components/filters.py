@@ -97,7 +97,7 @@ class Findings(View):
         return next((group for group in GROUPS if group == self.state), None)
 
     def filters(self, now: datetime) -> Mapping[str, Any]:
-        """What the database is asked for at a moment, which may be more than the view holds."""
+        """The filters of the database query at a moment, which may be more than the view holds."""
         only = {name: meant(getattr(self, name)) or None for name in ("schedule", "direction")}
         return {
             "states": None if self.group or self.state == ALL else (self.state,),

@@ -20,7 +20,7 @@ from db.findings import store as findings_store
 from db.runs import coverage, queries, series_queries, traces
 from db.runs import metric_definitions as metrics
 from db.telemetry import queries as telemetry
-from records.findings import Finding, FindingGroup, TriageEntry
+from records.findings import Finding, FindingGroup, FindingState, FindingTriage, TriageEntry
 from records.kinds import RunSource
 from records.outcomes import Measurement, MetricDefinition, OperatorTable, Outcome, OutcomeStatus
 from records.runs import Run, RunsOnly, RunSummary
@@ -63,7 +63,7 @@ def recent_runs(url: str, limit: int, offset: int = 0, only: RunsOnly | None = N
 
 
 def every_run(url: str, only: RunsOnly) -> list[RunSummary]:
-    """All runs of a kind, newest first, asked anew and in parts: for a file, which holds all of them."""
+    """All runs of a kind, newest first, queried anew and in parts: for a file with all of them."""
     found: dict[str, RunSummary] = {}
     for offset in count(0, _RUNS_AT_ONCE):
         part = queries.recent_runs(opened(url), limit=_RUNS_AT_ONCE, offset=offset, only=only)
@@ -127,7 +127,10 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str)
     open, the newest first; then those with most points.
     """
     found = findings_store.findings(
-        opened(url), states=("confirmed",), triage=("open", "acknowledged"), newest=MOST_FINDINGS
+        opened(url),
+        states=(FindingState.CONFIRMED,),
+        triage=(FindingTriage.OPEN, FindingTriage.ACKNOWLEDGED),
+        newest=MOST_FINDINGS,
     )
     shown = [one.key for one in found if one.key.metric == judged_by(metric)]
     matching = [key.case for key in shown if key.hardware in hardware and key.preset == preset]

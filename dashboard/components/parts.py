@@ -156,7 +156,7 @@ def chart(
 
 
 def complain(complaints: Sequence[str]) -> None:
-    """What the address asked for and could not be shown; of very many the first."""
+    """Complaints about values of the address that cannot be shown; of very many the first."""
     lines = [each if len(each) <= _SIGNS else f"{each[:_SIGNS]} …" for each in complaints[:_COMPLAINTS]]
     if (more := len(complaints) - _COMPLAINTS) > 0:
         lines.append(f"And {more:,} more like these.")

@@ -87,7 +87,7 @@ def height(rows: int) -> alt.Y:
 
 
 def ratio(field: str, title: str) -> alt.X:
-    """The x channel of a layer: ratios, so that half and twice lie equally far from 1."""
+    """The x channel of a layer: ratios, so that half and twice are equally far from 1."""
     return alt.X(f"{field}:Q", **_along_ratios(title))
 
 

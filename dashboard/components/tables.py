@@ -68,7 +68,7 @@ def runs(items: Sequence[RunSummary], now: datetime, sources: Mapping[str, str] 
 
 
 def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = False, spare: int = 0) -> str:
-    """What ran last, in a row of numbers: its state, what became of its outcomes, what it measured.
+    """The last run, in a row of numbers: its state, its outcomes by status, what it measured.
 
     `own`: others were imported since. So many outcomes are `spare`: planned, and not needed in the end.
     """
@@ -277,7 +277,7 @@ def outcomes(
 
 
 def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | None = None) -> str:
-    """The facts of one outcome: how it ended, what it measured, what the case said about itself."""
+    """The facts of one outcome: how it ended, what it measured, the facts of its case."""
     names = frames.environment_names(run)
     how = {
         "environment": names.get(outcome.environment, outcome.environment),
@@ -313,7 +313,7 @@ def outcome_title(outcome: Outcome) -> str:
 
 
 def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
-    """A run's title: what, where, when, and what became of it; `source` is what was imported."""
+    """A run's title: what, where, when, and its state; `source` is what was imported."""
     when = f"{wording.utc(summary.started_at)}, {wording.ago(summary.started_at, now)}{_and_took(summary)}"
     torch = f"torch {' '.join(summary.torch_versions) or wording.NONE}"
     hardware = _unlike(summary.hardware, summary.machine)

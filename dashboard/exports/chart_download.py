@@ -18,6 +18,6 @@ def buttons(alt: str, name: str) -> str:
 
 @cache
 def script() -> str:
-    """What a page needs once for those buttons, and those that copy code, to work; text of ours alone."""
+    """The script that a page needs once for those buttons, and for copying code; constant text."""
     text = "".join((Path(__file__).parent / name).read_text() for name in ("pictures.js", "copying.js"))
     return f"<script>\n{text}</script>"

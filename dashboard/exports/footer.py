@@ -1,4 +1,4 @@
-"""The end of every page: what its times are, and the page to take along."""
+"""The footer of every page: the time zone of its times, and the page as Markdown."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What a page showed in one run of its script, in order, for those who want to take it along."""
+"""Records what a page shows in one run of its script, in order, for the export as Markdown."""
 
 import re
 from collections.abc import Callable, Generator, Sequence

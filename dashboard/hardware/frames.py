@@ -84,7 +84,7 @@ def cells(columns: Sequence[HardwareColumn], metric: Metric) -> pd.DataFrame:
 
 
 def means(columns: Sequence[HardwareColumn], found: Sequence[Overall], metric: Metric) -> pd.DataFrame:
-    """What each hardware comes to, for CSV."""
+    """The mean of each hardware, for CSV."""
     rows = [
         {
             "hardware": column.label,

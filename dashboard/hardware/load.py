@@ -1,4 +1,4 @@
-"""What the Hardware page asks: where Pyrometer measured, and what each case came to there.
+"""The queries of the Hardware page: where Pyrometer measured, and the results of each case there.
 
 `url` is the database's. All functions raise `db.errors.DatabaseError`.
 """

@@ -75,7 +75,7 @@ class HardwareColumn:
 
 @lru_cache(maxsize=4096)
 def _count(case: str, axis: str) -> int:
-    """How many `ranks` or `nodes` a case has; one where its key is none of ours."""
+    """How many `ranks` or `nodes` a case has; one where its key cannot be parsed."""
     try:
         return CaseKey.parse(case).count(axis)
     except CaseKeyError:
@@ -118,7 +118,7 @@ def ratios(column: HardwareColumn, reference: HardwareColumn, better: Better) ->
 
 
 def overall(column: HardwareColumn, reference: HardwareColumn, better: Better) -> Overall:
-    """What a hardware comes to over all cases that it shares with the reference."""
+    """The mean of a hardware over all cases that it shares with the reference."""
     found = ratios(column, reference, better)
     cases = sorted({*column.cells, *reference.cells} - found.keys())
     left_out = tuple((case, _why(case, column, reference)) for case in cases)

@@ -1,4 +1,4 @@
-"""What the Hardware page shows: read from its address, written back to it."""
+"""The view of the Hardware page: read from its address, written back to it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

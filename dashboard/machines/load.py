@@ -1,4 +1,4 @@
-"""What the fleet page asks, kept for a few seconds; the questions raise `db.errors.DatabaseError`."""
+"""The queries of the fleet page, cached for a few seconds; they raise `db.errors.DatabaseError`."""
 
 from collections import Counter
 from collections.abc import Sequence

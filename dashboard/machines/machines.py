@@ -1,4 +1,4 @@
-"""The machines of a fleet: who lives, who is silent, what each does and what it can measure."""
+"""The machines of a fleet: which are alive or silent, what each does and what it can measure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class MachineStatus:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What it is asked by; with the empty one, that of any machine, where its scheduler is not gone."""
+        """Its labels; with the empty one, that of any machine, where its scheduler is not gone."""
         own = {self.name, *(self.scheduler.labels if self.scheduler else ())}
         return tuple(sorted({"", *own} if self.state in ("alive", "silent") else own))
 

@@ -1,4 +1,4 @@
-"""What schedulers say that they serve: their timetables, read from the facts that they leave."""
+"""The timetables of the schedulers, read from the facts that they store."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ def served(seen: Sequence[SchedulerSeen], now: datetime, silent_minutes: int) ->
 
 
 def _about(body: Mapping[str, Any], zone: str) -> Served:
-    """What is served, without who serves it."""
+    """A timetable, without its scheduler."""
     return Served(
         schedule=str(body.get("schedule") or ""),
         job=str(body.get("job") or ""),

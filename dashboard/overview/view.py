@@ -1,4 +1,4 @@
-"""What the overview shows: what is new, within how many days."""
+"""The view of the overview: how many days back a finding is new."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What people say of a finding, and a form to say it in."""
+"""The triage log of a finding, and the form for a new entry."""
 
 from datetime import UTC, datetime, time, timedelta
 from urllib.parse import urlsplit
@@ -26,7 +26,7 @@ _WEEKS = 2
 
 
 def section(url: str, one: Finding) -> None:
-    """A form that writes into the log; for those who may not, or where this database takes none, why."""
+    """A form that writes into the log; for readers without the right, or a read-only database, the reason."""
     if refused := reader.triage_refused():
         st.caption(parts.plain(refused))
         return

@@ -1,4 +1,4 @@
-"""All that a run knows of itself: of its machine, environments and preset; as panels and as a CSV file."""
+"""The facts of a run: its machine, environments and preset, as panels and as a CSV file."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -33,7 +33,7 @@ class RunList(View):
 
     @property
     def only(self) -> RunsOnly:
-        """What the database is asked for."""
+        """The filters of the database query."""
         return RunsOnly(meant(self.suite), meant(self.machine), meant(self.state))
 
     def address(self, page: int) -> str:

@@ -141,7 +141,7 @@ def _is_foreign(origin: bytes, host: bytes | None) -> bool:
 
 
 def ready(request: Request) -> Response:
-    """200 when the database answers, 503 when it does not; why, is for those who may look."""
+    """200 when the database answers, 503 when it does not; the reason is for readers with access."""
     try:
         database.check(ServerSettings.from_environment().database_url)
     except DatabaseError as error:

@@ -1,4 +1,4 @@
-"""What can go wrong with the dashboard's server.
+"""The errors of the dashboard's server.
 
 * DashboardError
   * PortBusy            something else listens there already
@@ -21,7 +21,7 @@ class AddressUnusable(DashboardError):
 
 
 class LoginUnusable(DashboardError):
-    """A login was asked for that needs what is not installed."""
+    """The configured login needs a package that is not installed."""
 
 
 class NotAllowed(DashboardError):

@@ -1,4 +1,4 @@
-"""What the Techniques page asks: where techniques were measured, and what the newest runs there say.
+"""The queries of the Techniques page: where techniques were measured, and the newest runs there.
 
 `url` is the database's. All functions raise `db.errors.DatabaseError`.
 """

@@ -87,7 +87,7 @@ class _Section:
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What all sections are about: a PyTorch version, and whether one run alone speaks."""
+    """The subject of all sections: a PyTorch version, and whether all is from one run."""
 
     version: str
     one_run: bool
@@ -254,7 +254,7 @@ def not_read(chosen: Techniques, newest: Newest) -> None:
 
 
 def runs(readings: Sequence[TechniqueRun], cases: Sequence[TechniqueResult], now: datetime) -> str:
-    """Which runs speak, of what and since when."""
+    """Which runs the page shows, of what and since when."""
     rows = [
         f"{markup.link(links.run(each.run), each.run)} <span>{escape(_of_run(each, cases, now))}</span>"
         for each in readings

@@ -1,4 +1,4 @@
-"""What the Techniques page shows: read from its address, written back to it."""
+"""The view of the Techniques page: read from its address, written back to it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -25,7 +25,7 @@ from records.series import SeriesKey
 
 @dataclass(frozen=True, slots=True)
 class ChartData:
-    """What a view draws: its lines with the points of its tracks, and all that stands on and around them.
+    """The data of a view: its lines with the points of its tracks, and all marks on and around them.
 
     `tracks` are the labels of all tracks that the lines have, `drawn` of those that are drawn; both in the
     order in which tracks are numbered. `levels` are what lines are set against, None on an absolute scale.

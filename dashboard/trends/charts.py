@@ -140,7 +140,7 @@ def _lines(unit: str, lines: int, x: alt.X, style: TrendStyle, only: str) -> lis
 
 
 def _zero() -> alt.Chart:
-    """Where a line stands at what it is set against."""
+    """The line of the baseline, at 0 %."""
     return once().mark_rule(color=QUIET, opacity=0.8).encode(y=alt.YDatum(0))
 
 

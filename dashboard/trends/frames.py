@@ -162,7 +162,7 @@ def _share(value: float, level: float | None) -> float | None:
 
 
 def _by_date(line: TrendLine, tracks: Mapping[str, str]) -> list[Row]:
-    """The rows of a line, track by track: what hangs together stands together."""
+    """The rows of a line, track by track: connected points are adjacent."""
     rows: list[Row] = []
     for number, (track, label) in enumerate(tracks.items(), 1):
         rows += [{**row(line, point), "track": number, "name": label} for point in line.of_track(track)]
@@ -202,7 +202,7 @@ def _run_names(group: Sequence[SeriesPoint]) -> str:
 
 
 def row(line: TrendLine, point: SeriesPoint) -> Row:
-    """One point as the chart draws it along dates; `track` is 1 where nothing else is said."""
+    """One point as the chart draws it along dates; `track` is 1 by default."""
     known = point.low is not None and point.high is not None
     return {
         "x": point.started_at,

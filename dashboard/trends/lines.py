@@ -1,4 +1,4 @@
-"""Series as lines of a chart: which points hang together, and what they are set against."""
+"""Series as lines of a chart: which points are connected, and the baseline they are compared with."""
 
 import math
 from collections import Counter, defaultdict

@@ -54,7 +54,7 @@ def _baselines(chosen: Trends, drawn: Sequence[TrendLine]) -> dict[str, str]:
 def chart(
     chosen: Trends, known: Metric, drawn: ChartData, opened: Sequence[tuple[TrendLine, SeriesPoint]]
 ) -> None:
-    """The lines with all that stands on them, and how to read them."""
+    """The lines with all marks on them, and how to read them."""
     baseline = chosen.baseline if chosen.scale == "relative" else ""
     title = words.title(known, stacked=drawn.look.stacked, baseline=baseline)
     parts.heading(
@@ -173,7 +173,7 @@ def at(known: History, run: str) -> list[tables.Own]:
 def point(
     url: str, chosen: Trends, metric: Metric, known: History, drawn: ChartData, own: Sequence[tables.Own]
 ) -> None:
-    """One run's points: their numbers, what they may be set against, and what else had changed."""
+    """One run's points: their numbers, what they can be compared with, and what else had changed."""
     run = chosen.at
     shown = tuple(replace(line, points=(each,), tracks=(track,)) for each, line, track in own)
     parts.heading(

@@ -25,7 +25,7 @@ Own = tuple[SeriesPoint, TrendLine, str]
 
 
 def legend(drawn: Sequence[TrendLine], tracks: Mapping[str, str]) -> str:
-    """What the letters and the dashes stand for; it wraps, and never cuts what distinguishes two lines."""
+    """The meaning of the letters and the dashes; it wraps, and never cuts what distinguishes two lines."""
     several = len({line.key.hardware for line in drawn}) > 1
     entries = "".join(f"<li>{_key(line)}{_named(line, several)}</li>" for line in drawn)
     found = f'<ul class="py-legend">{entries}</ul>'

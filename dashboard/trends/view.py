@@ -1,4 +1,4 @@
-"""What the Trends page shows: read from its address, written back to it."""
+"""The view of the Trends page: read from its address, written back to it."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -245,7 +245,7 @@ def is_canary(case: str) -> bool:
 
 
 def _not_there(chosen: Trends, offer: TrendChoices, keys: Sequence[SeriesKey]) -> list[str]:
-    """What cannot be shown of a selection whose parts all exist: too many lines, hardware without any."""
+    """Complaints about a selection whose parts all exist: too many lines, hardware without any."""
     found = {(key.case, key.hardware) for key in keys if key.case in chosen.cases}
     complaints: list[str] = []
     if len(found) > MAX_LINES:

@@ -95,14 +95,14 @@ def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[TrendL
 
 
 def _build(line: TrendLine, baseline: str) -> str:
-    """The build that speaks for a public version in a line that has several; empty where it has one."""
+    """The build that represents a public version in a line with several; empty where it has one."""
     several = [version for version in lines.whole_versions([line]) if public(version) == baseline]
     own = lines.build(line, baseline)
     return f" of {own}" if len(several) > 1 and own != baseline else ""
 
 
 def in_words(known: Metric, drawn: Sequence[TrendLine], tracks: int, baseline: str = "") -> str:
-    """What a trend chart shows, for those who cannot see it."""
+    """A trend chart in words, for screen readers."""
     many = sum(len(line.points) for line in drawn)
     names = "; ".join(dict.fromkeys(wording.case(line.key.case).text for line in drawn))
     where = ", ".join(dict.fromkeys(line.key.hardware_label for line in drawn))

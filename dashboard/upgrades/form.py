@@ -65,7 +65,7 @@ def to_keep(chosen: UpgradeView, judged: JudgedUpgrade) -> None:
 
 
 def _judge(run: str, stored: Policy, metric: str, threshold: float) -> None:
-    """Write what was typed into the address; what cannot be meant is said by the page that it leads to.
+    """Write the typed values into the address; the page that it opens reports invalid ones.
 
     `metric` and `threshold` are those that stood in the form.
     """

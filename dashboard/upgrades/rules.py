@@ -1,4 +1,4 @@
-"""What of an upgrade's policy an address changes: read from it, applied, written back and written as TOML."""
+"""Changes of an upgrade's policy in an address: read from it, applied, written back and written as TOML."""
 
 import json
 import math

@@ -197,7 +197,7 @@ def _chart(drawn: IntervalData) -> None:
 
 
 def lists(known: Known, shown: str | None) -> None:
-    """All upgrades, and the sessions about what the nights had found."""
+    """All upgrades, and the sessions that confirmed findings."""
     if known.upgrades:
         table = tables.upgrades("Upgrades", known.upgrades, shown or "", _UPGRADES)
         parts.heading("Upgrades", table, "upgrades.csv")

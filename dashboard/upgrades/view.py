@@ -56,7 +56,7 @@ class Listed:
 
     @property
     def confirms(self) -> bool:
-        """Whether it was measured for what the nights had found."""
+        """Whether it was measured to confirm findings."""
         return self.run.kind == RunKind.CONFIRMATION
 
     @property

@@ -90,7 +90,7 @@ def panels(recording: Recording) -> tuple[Panel, ...]:
 
 
 def without_values(recording: Recording) -> list[str]:
-    """What was asked for in every row and never answered: whole panels, or a line of one."""
+    """Columns that were read in every row and never had a value: whole panels, or a line of one."""
     missing: list[str] = []
     for title, _, named in (*_GPU, *_HOST):
         recorded = [column for column in named if column in recording.values]

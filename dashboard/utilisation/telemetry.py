@@ -161,7 +161,7 @@ def _device(window: TelemetryWindow, recording: Recording | str, origin: int, se
 
 
 def cards(window: TelemetryWindow) -> str:
-    """What a window comes to, in a row of numbers."""
+    """The summary of a window, in a row of numbers."""
     what, source = wording.utilisation(window.device, window.rung)
     shown = [markup.card(what, _value(window.utilisation, "%"), escape(f"mean · {source}"))]
     if window.power is not None:

@@ -1,4 +1,4 @@
-"""Is what a database holds of single runs sound? Measurements, samples and recordings, run by run."""
+"""The integrity check of single runs: measurements, samples and recordings, run by run."""
 
 import math
 import time
@@ -90,7 +90,7 @@ def telemetry_check(database: Database, *, newest: int | None = None, progress: 
 
 
 def _runs(database: Database, newest: int | None) -> tuple[list[RunSummary], tuple[str, ...]]:
-    """The newest runs, and what is to be said where that is not all of them."""
+    """The newest runs, and a note where these are not all."""
     there = queries.count_runs(database)
     runs = queries.recent_runs(database, limit=there if newest is None else newest)
     return runs, (f"of the newest {len(runs)} of {there} runs",) if len(runs) < there else ()

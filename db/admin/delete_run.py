@@ -1,4 +1,4 @@
-"""A run taken out again, with everything that was measured in it."""
+"""Delete a run, with everything that was measured in it."""
 
 from collections.abc import Collection
 from contextlib import suppress

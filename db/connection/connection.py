@@ -1,4 +1,4 @@
-"""How SQLite and Postgres are reached, and how their complaints become one sentence each."""
+"""Connections to SQLite and Postgres, and their errors as one sentence each."""
 
 import os
 import re

@@ -37,7 +37,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Generator[Connection]:
-        """A connection whose changes are kept all together, or not at all if an exception passes."""
+        """A transaction: its changes are committed all, or none if an exception passes."""
         with (
             in_a_sentence(self.name),
             self.engine.connect().execution_options(**WRITES) as connection,

@@ -1,4 +1,4 @@
-"""Notices, one of each kind and key, and their deliveries: of two senders only one takes one to a target."""
+"""Notices, one of each kind and key, and their deliveries: one of two senders delivers to a target."""
 
 from collections import defaultdict
 from typing import Any

@@ -1,4 +1,4 @@
-"""What metrics are that came from outside; those of our own catalogue are not stored."""
+"""Definitions of imported metrics; those of our own catalogue are not stored."""
 
 from collections.abc import Sequence
 

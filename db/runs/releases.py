@@ -40,7 +40,7 @@ def releases(database: Database) -> list[str]:
 def release_points(
     database: Database, versions: Collection[str], metric: str, *, cases: Collection[str] | None = None
 ) -> list[ReleasePoint]:
-    """What `versions` come to in the series of `metric`: in those of all cases, or of `cases`.
+    """The points of `versions` in the series of `metric`: in those of all cases, or of `cases`.
 
     They come by case, hardware and preset, and within a series oldest version first.
     """

@@ -174,7 +174,7 @@ def _versions(packages: Sequence[str]) -> dict[str, str]:
 
 
 def _named(kind: str, facts: Mapping[str, Any], within: str = "") -> dict[tuple[str, str], str]:
-    """Facts by kind and name, those within others after a dot; nothing is said of what is None or empty."""
+    """Facts by kind and name, those within others after a dot; None and empty values are left out."""
     found: dict[tuple[str, str], str] = {}
     for name, value in facts.items():
         if isinstance(value, Mapping):

@@ -16,6 +16,7 @@ from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.outcomes import OutcomeStatus
 
 # With these the metadata of the base is whole, for all code that makes, checks or grants all tables.
+from . import dispatch_tables as dispatch_tables
 from . import finding_tables as finding_tables
 from . import queue_tables as queue_tables
 from .types import Base, Facts, one_of
@@ -112,7 +113,7 @@ class SeriesRow(Base):
 
 
 class MetricRow(Base):
-    """What a metric is that came from outside; ours are in the catalogue and have no row."""
+    """The definition of an imported metric; ours are in the catalogue and have no row."""
 
     __tablename__ = "metric"
 

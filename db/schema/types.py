@@ -1,4 +1,4 @@
-"""What all tables are made of: their base, and types of columns that are alike in both databases."""
+"""The base of all tables, and types of columns that are alike in both databases."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -11,8 +11,10 @@ from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeDecorator
 
 from records.deliveries import DeliveryState
+from records.findings import FindingState, FindingTriage
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.outcomes import OutcomeStatus
+from records.tasks import TaskState
 
 from ..errors import SchemaTooNew
 
@@ -119,4 +121,7 @@ class Base(DeclarativeBase):
         EnvironmentKind: Word(EnvironmentKind),
         DeliveryState: Word(DeliveryState),
         OutcomeStatus: Word(OutcomeStatus),
+        TaskState: Word(TaskState),
+        FindingState: Word(FindingState),
+        FindingTriage: Word(FindingTriage),
     }

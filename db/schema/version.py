@@ -1,4 +1,4 @@
-"""Which schema a database has, and how it gets the one this program needs."""
+"""The schema version of a database, and its migration to the one this program needs."""
 
 import threading
 from functools import cache

@@ -1,4 +1,4 @@
-"""Recordings of telemetry windows: what each comes to, lists of them, and one whole."""
+"""Recordings of telemetry windows: their summaries, lists of them, and one whole."""
 
 from math import isfinite
 from typing import Any

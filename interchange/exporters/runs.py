@@ -1,4 +1,4 @@
-"""A run on its way into a file: what is large about it is fetched outcome by outcome."""
+"""A run during its export: its large data are fetched outcome by outcome."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -24,7 +24,6 @@ from ..source_file import Value, head, json_of, made_at, text_of
 from ..units import slug
 from .dynamo_table import status_of
 from .oss_v3_record import NAME, FileTime, MetricMeaning, OssRecord, extra, extra_text
-from .run_bodies import STATUSES
 
 TITLE = "PyTorch OSS benchmark database, version 3 (JSON)"
 
@@ -306,7 +305,7 @@ def is_status(record: OssRecord) -> bool:
 
 
 def restored(run: ImportedRun, ours: ExporterExtras) -> ImportedRun:
-    """The run with what our exporter said: the summaries in full, and the processes that did not end well."""
+    """The run with the fields of our exporter: the summaries in full, and the failed processes."""
     measurements = tuple(_measurement(each, ours.measurements) for each in run.measurements)
     found: dict[str, list[Outcome]] = {}
     for each in run.outcomes:
@@ -406,8 +405,8 @@ def _stated(about: Mapping[str, Value]) -> Summary:
 
 
 def _ending(status: Value, reason: Value, replicate: Value) -> _Ending:
-    if status.value not in STATUSES:
-        raise status.wrong(f"one of {', '.join(STATUSES)}")
+    if status.value not in tuple(OutcomeStatus):
+        raise status.wrong(f"one of {', '.join(OutcomeStatus)}")
     return _Ending(
         OutcomeStatus(status.value), "" if reason.value == "" else reason.text(), _process(replicate)
     )
@@ -427,7 +426,7 @@ def _list(about: Mapping[str, Value], name: str) -> Sequence[Value]:
 
 
 def _value(at: Value) -> Value:
-    """A value that stands as JSON in a text, or as it is."""
+    """A value that is JSON in a text, or as it is."""
     return json_of(at.value, at.place) if isinstance(at.value, str) else at
 
 

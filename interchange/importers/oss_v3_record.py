@@ -44,7 +44,7 @@ Members = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class FileTime:
-    """What stands for the time of a record that has none: the file's, how that is known, and its digest."""
+    """The time for a record that has none: the file's, how that is known, and its digest."""
 
     made_at: datetime
     note: str

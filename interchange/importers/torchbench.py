@@ -47,7 +47,7 @@ class _Key:
 
 @dataclass(slots=True)
 class _Found:
-    """What the metrics come to: numbers, and by case the texts that stand in place of some."""
+    """The values of the metrics: numbers, and by case the texts in place of some."""
 
     points: list[Point] = field(default_factory=list[Point])
     texts: dict[str, list[tuple[str, Value]]] = field(default_factory=dict[str, list[tuple[str, Value]]])

@@ -1,4 +1,4 @@
-"""How changes, figures and verdicts read, in every room."""
+"""Changes, figures and verdicts as text, for every room."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Sentences of what speaks for and against an upgrade, and of what is in no geomean."""
+"""Sentences of the reasons for and against an upgrade, and of cases that are in no geomean."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Sentences of what is not as fresh as it should be."""
+"""Sentences about silent machines, late nights and waiting tasks."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -8,10 +8,12 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from records.dispatch import DispatchFingerprint, DispatchPart
+from records.dispatch import CaseFingerprint, DispatchFingerprint, DispatchPart
+from records.outcomes import OutcomeStatus
 
 from ..execution.contender import explain
 from ..execution.harness import Harness
@@ -21,7 +23,7 @@ from ..execution.launch.topology import read
 from ..execution.process import Launch, WorkerGone, WorkerProcess, WorkerTimeout
 from ..preset import MachinePreset
 from ..worker.case_key import CaseKey
-from ..worker.messages import STATUSES, Failed, Fingerprinted, Phase, ProtocolError, TakeFingerprint
+from ..worker.messages import Failed, Fingerprinted, Phase, ProtocolError, TakeFingerprint
 from .events import read_events
 from .generated_code import read_generated
 from .printed import read_autotuning, read_printed
@@ -51,16 +53,7 @@ class FingerprintSettings:
     token: str
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """How it ended: a status of an outcome, a reason for anything but `ok`, and what was recorded."""
-
-    status: str
-    reason: str = ""
-    fingerprint: DispatchFingerprint | None = None
-
-
-def take_fingerprint(case: str, settings: FingerprintSettings) -> Taken:
+def take_fingerprint(case: str, settings: FingerprintSettings) -> CaseFingerprint:
     """Run the case once in a worker of its own; raises nothing for a worker that fails, hangs or dies.
 
     Files are written into a folder of this case below `settings.folder` and removed at the end.
@@ -71,14 +64,15 @@ def take_fingerprint(case: str, settings: FingerprintSettings) -> Taken:
         launch = _launch(CaseKey.parse(case), settings, folder)
     except CannotLaunch as error:
         shutil.rmtree(folder, ignore_errors=True)
-        return Taken("unsupported", str(error))
+        return _failed(case, OutcomeStatus.UNSUPPORTED, str(error))
     try:
         with WorkerProcess(launch) as worker:
             answer = _answer(worker, TakeFingerprint(case, str(folder), settings.device), settings)
             worker.close()
-        if isinstance(answer, Taken):
+        if isinstance(answer, CaseFingerprint):
             return answer
-        return Taken("ok", "", _assembled(answer.facts, folder, launch.log))
+        found = _assembled(answer.facts, folder, launch.log)
+        return CaseFingerprint(case, datetime.now(UTC), OutcomeStatus.OK, fingerprint=found)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -111,7 +105,7 @@ def _launch(key: CaseKey, settings: FingerprintSettings, folder: Path) -> Launch
 
 def _answer(
     worker: WorkerProcess, request: TakeFingerprint, settings: FingerprintSettings
-) -> Fingerprinted | Taken:
+) -> Fingerprinted | CaseFingerprint:
     """The worker's last message, or why there is none."""
     phase = "import"
     # The supervisor ends the worker at its deadline; this is longer.
@@ -123,20 +117,26 @@ def _answer(
             if isinstance(message, Fingerprinted):
                 return message
             if isinstance(message, Failed):
-                status = message.status if message.status in STATUSES else "crashed"
-                return Taken(status, _plain(message.reason))
+                known = message.status in set(OutcomeStatus)
+                status = OutcomeStatus(message.status) if known else OutcomeStatus.CRASHED
+                return _failed(request.case, status, _plain(message.reason))
             if isinstance(message, Phase):
                 phase = message.name
     except WorkerGone:
         # The pipe closes a moment before the process has ended.
         worker.ends(_EXIT_SECONDS)
-        return Taken(*explain(worker.close(), phase))
+        return _failed(request.case, *explain(worker.close(), phase))
     except WorkerTimeout:
         worker.kill()
-        return Taken("timeout", f"no end within {settings.deadline_seconds:g} s, last seen in {phase}")
+        reason = f"no end within {settings.deadline_seconds:g} s, last seen in {phase}"
+        return _failed(request.case, OutcomeStatus.TIMEOUT, reason)
     except ProtocolError as error:
         worker.kill()
-        return Taken("crashed", f"the worker broke the protocol: {error}")
+        return _failed(request.case, OutcomeStatus.CRASHED, f"the worker broke the protocol: {error}")
+
+
+def _failed(case: str, status: OutcomeStatus, reason: str) -> CaseFingerprint:
+    return CaseFingerprint(case, datetime.now(UTC), status, reason)
 
 
 def _plain(reason: str) -> str:

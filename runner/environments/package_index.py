@@ -101,7 +101,7 @@ def query(pip: Pip, base: BasePython, project: str, *, pre: bool = False) -> str
 
 
 def lacks(recipe: Recipe, base: BasePython) -> str:
-    """Why the torch of a recipe cannot be had from its index, in a sentence; empty where it can.
+    """Why the index of a recipe does not offer its torch, in a sentence; empty where it does.
 
     Empty too where that cannot be known without a build: of a wheel, and of an index that gives no answer.
     """
@@ -142,7 +142,7 @@ def dated(recipe: Recipe, base: BasePython) -> Recipe:
 
 
 def requirement(recipe: Recipe, base: BasePython) -> str:
-    """What pip is asked to install as torch; raises IndexFailed for a day without a nightly."""
+    """The requirement of torch for pip; raises IndexFailed for a day without a nightly."""
     if recipe.wheel:
         return recipe.wheel
     if not recipe.torch.startswith(NIGHTLY):
@@ -188,7 +188,7 @@ def _configured(base: BasePython, variables: Mapping[str, str]) -> str:
 
 
 def _needs_nightlies(recipe: Recipe) -> bool:
-    """Whether PyTorch's own index of nightlies is asked too: where the recipe names no place itself.
+    """Whether PyTorch's own index of nightlies is searched too: where the recipe names no index.
 
     Not with a GPU: there is one such index for each CUDA version, and which is right only people know.
     """

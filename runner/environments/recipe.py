@@ -106,7 +106,7 @@ def is_file(text: str) -> bool:
 
 
 def without_password(address: str) -> str:
-    """The address without the user and password that may stand in it."""
+    """The address without a user and password."""
     parts = urlsplit(address)
     if "@" not in parts.netloc:
         return address

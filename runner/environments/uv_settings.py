@@ -80,6 +80,6 @@ def _files(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _address(word: str) -> str:
-    """An index without the name that uv lets stand before it: `company=https://...`."""
+    """An index without the name that uv allows before it: `company=https://...`."""
     name, equals, address = word.partition("=")
     return address if equals and "://" not in name and "://" in address else word

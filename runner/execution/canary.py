@@ -48,22 +48,22 @@ def bandwidth() -> list[int]:
 
 
 def main() -> None:
-    """Pin the process, run the canary, print the result."""
+    """Pin, work, tell."""
     parser = argparse.ArgumentParser(prog="canary", description=__doc__)
     parser.add_argument("--cpus", default="", help="CPU numbers with commas; none: not pinned")
     cpus = {int(part) for part in parser.parse_args().cpus.split(",") if part}
     if cpus:
         os.sched_setaffinity(0, cpus)
-    report: dict[str, dict[str, object]] = {}
+    told: dict[str, dict[str, object]] = {}
     for name, work in (("canary_compute", compute), ("canary_bandwidth", bandwidth)):
         wall, cpu = time.perf_counter_ns(), time.process_time_ns()
         samples = work()
-        report[name] = {
+        told[name] = {
             "samples_ns": samples,
             "wall_ns": time.perf_counter_ns() - wall,
             "cpu_ns": time.process_time_ns() - cpu,
         }
-    os.write(1, json.dumps(report).encode() + b"\n")
+    os.write(1, json.dumps(told).encode() + b"\n")
 
 
 if __name__ == "__main__":

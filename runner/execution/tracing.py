@@ -24,7 +24,7 @@ class Tracing:
 
     @property
     def request(self) -> Trace:
-        """What the worker is asked."""
+        """The request to the worker."""
         return Trace(self.steps, str(self.run_folder / self.name))
 
     def facts(self, traced: Traced) -> dict[str, Any]:

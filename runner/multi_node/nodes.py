@@ -24,7 +24,7 @@ _PROBE_SECONDS = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node: its name, its address for the others, and what stands before a command for it.
+    """One node: its name, its address for the others, and the prefix of a command for it.
 
     The first of a run is the machine that the run was started on; its command may be empty.
     """

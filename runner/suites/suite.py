@@ -21,7 +21,7 @@ TablePath = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class SuiteBlock:
-    """Cases (keys or globs) that stand in a suite for one reason, in order."""
+    """Cases (keys or globs) that are in a suite for one reason, in order."""
 
     why: str
     cases: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The seam between measuring and what looks at the machine meanwhile."""
+"""The interface between measuring and telemetry."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -143,7 +143,7 @@ class Phase(Message):
 
 @dataclass(frozen=True, slots=True)
 class Ready(Message):
-    """The case stands and is warm.
+    """The case is built and warm.
 
     `first_call_ns`: first call of the step, synchronised. `step_ns`: the last warm step, for calibration.
     `warm_up`: iterations, seconds, how it ended (`steady` or `cap`). `facts`: parameters, flops per step,

@@ -29,7 +29,7 @@ class UnknownCase(LookupError):
 
 
 class Unsupported(Exception):
-    """The technique cannot be had in this environment or on this machine; the text says why in a sentence."""
+    """The environment or machine does not support the technique; the text says why in a sentence."""
 
 
 @dataclass

@@ -46,7 +46,7 @@ class CaseRunner(Protocol):
         ...
 
     def check(self) -> correctness.Check:
-        """Whether the answer is right; asked last, for it takes memory and changes the model."""
+        """Whether the answer is right; called last, for it takes memory and changes the model."""
         ...
 
     def close(self) -> None:

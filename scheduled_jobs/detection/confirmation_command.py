@@ -46,7 +46,7 @@ class ConfirmationPlan:
 
     @property
     def command(self) -> list[str]:
-        """What stands behind `pyrometer`."""
+        """The arguments of `pyrometer`."""
         cases = [part for case in self.cases for part in ("--case", case)]
         given = (*self.options, *self.cold, *self.also)
         return ["upgrade", self.old.text, self.new.text, *self.suite, *cases, *given]

@@ -7,13 +7,13 @@ from analysis.detection.nights import NightValue, Rules, early
 from analysis.metrics import METRICS
 from db.findings.store import Reopened
 from records.evidence import ComparedRuns
-from records.findings import Finding
+from records.findings import Finding, FindingState
 from reports.text.numbers import percent
 
 from .findings import MachineSeries, compared_runs, newest_other
 
 #: A later finding of the series in one of these states explains the level.
-_EXPLAINS = ("candidate", "confirming", "confirmed", "machine")
+_EXPLAINS = (FindingState.CANDIDATE, FindingState.CONFIRMING, FindingState.CONFIRMED, FindingState.MACHINE)
 
 
 def findings_to_repeat(
@@ -23,7 +23,7 @@ def findings_to_repeat(
     control: Sequence[NightValue | None] | None,
     rules: Rules,
 ) -> dict[int, Reopened]:
-    """What is measured once more, by finding, of a series whose `known` findings these are, of any state.
+    """The sessions to repeat, by finding, of a series with these `known` findings, of any state.
 
     A comparison may have been unlucky in its nights. So the second one is between an early night of the level
     that was left and the newest.
@@ -31,7 +31,7 @@ def findings_to_repeat(
     found: dict[int, Reopened] = {}
     for one in known:
         explained = any(other.at > one.at and other.state in _EXPLAINS for other in known)
-        if one.state != "refuted" or one.evidence.repeated or explained:
+        if one.state != FindingState.REFUTED or one.evidence.repeated or explained:
             continue
         since, index = (series.places.get(run) for run in (compared_runs(one).level_run, one.at_run))
         if since is None or index is None:

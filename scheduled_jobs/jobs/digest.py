@@ -148,7 +148,7 @@ def _note(kind: str, key: str, now: datetime, sentence: str, loud: str, about: M
 
 
 def _sent(database: Database, context: JobContext, pending: Iterable[Notice]) -> dict[str, Any]:
-    """Send notices and say of each target what became of it, as part of a job's result."""
+    """Send notices, and return the delivery of each target as part of a job's result."""
     to: tuple[Target, ...] = targets(context.settings.alerts)
     tried: list[tuple[str, Delivery]] = []
     for one in pending:

@@ -29,7 +29,7 @@ _OF_NIGHTS = ("track", "baseline", "replicates", "nodes")
 
 @dataclass(frozen=True, slots=True)
 class _NewRelease:
-    """A release that a schedule has not met: `judged` is whether it is set against the baseline by itself."""
+    """A release that is new to a schedule: `judged` is whether it is compared with the baseline."""
 
     schedule: str
     baseline: str

@@ -200,7 +200,7 @@ def _name(url: str) -> str:
 
 
 def _without_secrets(sentence: str, target: Target) -> str:
-    """What Apprise said, without anything that stands in the URL and not in the name."""
+    """The message of Apprise, without any part of the URL that is not in the name."""
     shown = " ".join(sentence.split())
     pieces = set(re.split(r"[/?&=@:#,\s]+", target.url)) | set(
         re.split(r"[/?&=@:#,\s]+", unquote(target.url))

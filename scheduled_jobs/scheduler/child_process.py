@@ -38,12 +38,12 @@ class Logs:
 
     @property
     def log(self) -> Path:
-        """What stands on stderr: sentences."""
+        """The log of stderr: sentences."""
         return self.folder / f"attempt-{self.attempt}.log"
 
     @property
     def events(self) -> Path:
-        """What stands on stdout: JSON lines."""
+        """The log of stdout: JSON lines."""
         return self.folder / f"attempt-{self.attempt}.jsonl"
 
 
@@ -93,6 +93,8 @@ class Child:
         logs: Logs,
         folder: Path | None = None,
         variables: Mapping[str, str] | None = None,
+        *,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         make_room(logs.folder)
         self._log, self._log_start = logs.log, _size(logs.log)
@@ -100,7 +102,7 @@ class Child:
             command,
             logs.log,
             out=logs.events,
-            patience_seconds=PATIENCE_SECONDS,
+            patience_seconds=patience_seconds,
             variables=variables,
             folder=folder,
         )
@@ -114,7 +116,7 @@ class Child:
         self._process.terminate()
 
     def end(self) -> ChildExit:
-        """How it ended. Whatever still runs of it is asked to end first, and waited for."""
+        """How it ended. Remaining processes are first asked to end, and waited for."""
         report = self._process.end()
         code, number = report.get("exit_code"), report.get("signal")
         if code is None and number is None:

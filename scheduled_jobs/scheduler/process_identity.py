@@ -49,7 +49,7 @@ def this_process(machine: str) -> Owner:
 
 
 def machine_name() -> str:
-    """What this machine is called, and can always be asked by."""
+    """The name of this machine, which is always one of its labels."""
     return socket.gethostname()
 
 

@@ -54,7 +54,7 @@ _THOUGHT_PATIENCE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
-    """What a service works in. `settings` and `now` are asked again and again; `now` is aware, in UTC.
+    """The configuration of a service. `settings` and `now` are called repeatedly; `now` is aware, in UTC.
 
     `labels` are what the machine is asked by, its name included. `command` is how this program is started as
     a child.
@@ -115,7 +115,7 @@ class Service:
             os.write(self.waker, b".")
 
     def run(self, stop_requested: Callable[[], bool], *, once: bool = False) -> None:
-        """Work until `asked` returns True; with `once`, until nothing is left to do.
+        """Work until `stop_requested` returns True; with `once`, until nothing is left to do.
 
         What runs then is asked to keep what it has, and given back. A database that is away is waited for;
         with `once` DatabaseError passes.
@@ -256,7 +256,7 @@ class Service:
         self._facts = advertised(self._around.settings(), self._around.now(), measures=self._measures)
 
     def _beat(self) -> None:
-        """Write who is there and which attempts live, and stop those that are no longer ours."""
+        """Write the heartbeats of workers and attempts, and stop attempts that this scheduler lost."""
         database = self._opened()
         self._pool.report(database, self._facts, self._around.version)
         alive = [work for work in self._pool.works() if not work.fenced and work.ending is None]

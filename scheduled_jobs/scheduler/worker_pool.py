@@ -57,7 +57,7 @@ class PoolWorker:
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """The labels of what it takes up just now; the empty one is that of what asks for no machine."""
+        """The labels of the tasks that it claims now; the empty one is that of tasks for any machine."""
         return self.only_labels or ("", *self.labels)
 
     @property
@@ -115,7 +115,7 @@ class WorkerPool:
         return (slot for worker in self.workers for slot in worker.slots)
 
     def ended(self) -> Iterator[RunningTask]:
-        """What is over; each is let go of when the next one is asked for."""
+        """The attempts that are over; each is released when the next one is read."""
         for worker in self.workers:
             for slot in worker.slots:
                 if slot.work is not None and slot.work.ending is not None:
@@ -143,7 +143,7 @@ class WorkerPool:
         return [(worker, slot) for worker in ready for slot in worker.slots if slot.work is None]
 
     def look(self) -> None:
-        """Take up who came, and let go of who is gone and has nothing left to do."""
+        """Add new hosts, and remove hosts that are gone and have no task left."""
         if self._hosts is None:
             return
         there: dict[str, HostStatus] = {}
@@ -158,7 +158,7 @@ class WorkerPool:
             self._miss(machine, self._workers[machine])
 
     def report(self, database: Database, served: Mapping[str, Any], version: str) -> None:
-        """Say who is there, and forget who left in order; `served` are the facts of this service."""
+        """Report the workers, and unregister those that left; `served` are the facts of this service."""
         now = self._now()
         if self._beats == 0:
             self._forget_the_dead(database, now)

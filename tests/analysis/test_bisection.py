@@ -27,7 +27,7 @@ def walked(count: int, judge: Judge) -> tuple[BisectionEnd, list[Answer]]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[int, int, set[int], set[int], set[int]]:
-    """How many candidates, the first bad one, those that cannot be told, and those unclear once or always."""
+    """How many candidates, the first bad one, those without a verdict, and those unclear once or always."""
     count = draw(st.integers(2, 70))
     between = list(range(1, count - 1))
     some = st.sets(st.sampled_from(between)) if between else st.just(set[int]())

@@ -1,4 +1,4 @@
-"""Logarithms of new / old as files tell them."""
+"""Logarithms of new / old as files contain them."""
 
 import math
 import sys

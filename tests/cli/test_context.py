@@ -1,4 +1,4 @@
-"""A run keeps the command as somebody would type it, without what only the scheduler says."""
+"""A run keeps the command as a person would type it, without the scheduler's own options."""
 
 import sys
 

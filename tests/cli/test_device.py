@@ -81,12 +81,12 @@ def test_builds_that_see_other_gpus_are_no_two_sides_of_an_upgrade(
 
 
 def test_builds_that_see_the_same_gpus_are_compared_on_them(world: World) -> None:
-    # An old PyTorch tells no UUID.
+    # An old PyTorch reports no UUID.
     world.gpus = {"v0": [H200, H100], "v1": [{**H200, "uuid": "a"}, {**H100, "uuid": "b"}]}
     upgrade = ("upgrade", "./v0", "./v1", "--case", CASE, "--pairs", "4")
     assert world.call(*upgrade).code in (0, 1, 3) and world.pairs
     assert headers(world)[-1].gpus == ("a", "b") and not unwatched(headers(world)[-1])
-    # Where both tell none, nobody can say which of the driver's devices are measured.
+    # Where both report none, it is unknown which of the driver's devices are measured.
     world.gpus = {"v0": [H200, H100], "v1": [H200, H100]}
     assert world.call(*upgrade).code in (0, 1, 3)
     assert headers(world)[-1].gpus == () and unwatched(headers(world)[-1])

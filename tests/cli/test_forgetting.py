@@ -87,7 +87,7 @@ def test_a_metric_from_outside_is_corrected_and_no_number_changes(folder: Path) 
     said = typed("metric", "tool.speed", "--unit", "s", "--better", "lower")
     assert said.stdout == "tool.speed: Speed, in s, lower is better\n"
     assert typed("metric", "tool.speed", "--title", "Pace").exit_code == 0
-    # One that nobody defined is defined whole, or not at all.
+    # An undefined one is defined whole, or not at all.
     half = typed("metric", "tool.lost", "--unit", "MiB")
     assert half.exit_code == 2 and "tool.lost" in half.stderr
     assert typed("metric", "tool.lost", "--unit", "", "--better", "neither").exit_code == 0

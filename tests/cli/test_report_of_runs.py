@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 
 
 def outcomes(done: Done) -> list[dict[str, Any]]:
-    """What is told of each replicate, in the plan's order."""
+    """The report of each replicate, in the plan's order."""
     found = [event for event in done.events if event["event"] == "outcome"]
     for one in found:
         # Postgres and SQLite write the same moment down in their own way.

@@ -131,7 +131,7 @@ def test_the_latest_is_the_newest_of_this_machine(
     shutil.rmtree(runs / run)
     with pytest.raises(NothingToResume, match=f"belongs to this machine, {socket.gethostname()}"):
         find_run(context(), "latest")
-    # What nobody can read is not passed over in silence.
+    # An unreadable file is reported.
     (runs / "20990102-000000-ffffffff").mkdir()
     (runs / "20990102-000000-ffffffff" / journal.FILE).write_bytes(b"{}\n")
     assert find_run(context(), "latest").name == "20990102-000000-ffffffff"

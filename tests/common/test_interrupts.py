@@ -14,7 +14,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @pytest.fixture(autouse=True)
 def heard() -> Iterator[None]:
-    """As of a program that nobody started by nohup, which has a signal ignored."""
+    """The signals as of a program that was not started by nohup, which ignores SIGHUP."""
     before = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
     yield
     for number, handler in before.items():

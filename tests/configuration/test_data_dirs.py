@@ -46,7 +46,7 @@ def world() -> Iterator[Path]:
 
 
 def resolve(cwd: Path, home: Path, **variables: str) -> DataDirs:
-    """The places found from `cwd` by somebody whose home is `home`."""
+    """The places found from `cwd` by a user whose home is `home`."""
     environ = {"HOME": str(home), **variables}
     return resolve_places(load_settings(cwd=cwd, environ=environ), environ=environ)
 
@@ -141,7 +141,7 @@ def test_a_read_only_database_in_a_writable_folder(world: Path) -> None:
 
 
 def test_root_is_not_fooled_by_permission_bits(tmp_path: Path) -> None:
-    # Nobody, root included, makes files in /proc, though its permission bits let root write.
+    # No user, root included, can make files in /proc, though its permission bits let root write.
     places = resolve(Path("/proc"), tmp_path)
     assert places.data_dir == tmp_path / ".local" / "state" / "pyrometer"
     assert len(places.notes) == 2

@@ -170,7 +170,7 @@ def full_url(filled_url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def empty_url(tmp_path: Path) -> str:
-    """The URL of a database that nobody has used yet."""
+    """The URL of an unused database."""
     return f"sqlite:///{tmp_path}/pyrometer.db"
 
 
@@ -294,7 +294,7 @@ def browsers(chromium: Browser) -> Browsers:
 
 @pytest.fixture
 def visitor(chromium: Browser, home: str, browsers: Browsers) -> Iterator[Visitor]:
-    """Somebody who opens pages; at the end nothing may have gone wrong in the browser."""
+    """A visitor who opens pages; at the end nothing may have gone wrong in the browser."""
     reader = Visitor(chromium, home, browsers)
     yield reader
     assert reader.leave() == []

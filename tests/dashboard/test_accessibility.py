@@ -90,7 +90,7 @@ def test_a_chart_is_saved_and_a_page_taken_along_by_keyboard_alone(visitor: Visi
         page.keyboard.press("Tab")
         reached.append(focused(page))
         assert len(reached) < 80, reached
-    # Streamlit's own buttons beside a chart are not to be seen until somebody points at it.
+    # Streamlit's own buttons beside a chart are hidden until the pointer is over it.
     seen = page.get_by_role("button", name="Fullscreen: Distribution")
     seen.focus()
     expect(seen.locator("xpath=ancestor::*[@data-testid='stElementToolbar']")).to_have_css("opacity", "1")

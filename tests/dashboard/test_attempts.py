@@ -1,4 +1,4 @@
-"""Attempts at tasks as the pages tell them: what one waits for, how long all of them took."""
+"""Attempts at tasks as the pages show them: what one waits for, how long all of them took."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What parts of pages looked like when somebody last looked at them, and that they look like that still.
+"""Screenshots of parts of pages, compared with reviewed baselines.
 
 `PYROMETER_TEST_NEW_BASELINES=1` takes new pictures; look at them before they are kept.
 """

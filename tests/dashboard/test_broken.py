@@ -48,7 +48,7 @@ def its_dashboard(serve: Any, lasting: Path) -> Any:
 
 @pytest.fixture
 def visit(chromium: Browser, browsers: Browsers) -> Iterator[Callable[[Any], Visitor]]:
-    """A visitor of a dashboard; his pages are closed at the end."""
+    """A visitor of a dashboard; the pages are closed at the end."""
     visitors: list[Visitor] = []
 
     def visitor(served: Any) -> Visitor:
@@ -99,7 +99,7 @@ def test_a_newer_database_says_what_to_do_and_a_locked_one_is_called_locked(
     dashboard = serve(f"sqlite:///{file}")
     page = visit(dashboard).open("/trends")
     assert "newer" in unreadable(page)
-    # Nobody has opened it yet: the same server meets the next trouble as one that has just been started.
+    # It is not opened yet: the same server meets the next trouble as one that has just been started.
     with closing(sqlite3.connect(file, isolation_level=None)) as holder:
         holder.execute(set_version, [ours])
         holder.execute("PRAGMA locking_mode = EXCLUSIVE")

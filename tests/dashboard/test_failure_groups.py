@@ -1,4 +1,4 @@
-"""What did not end ok is told once for all replicates that ended alike, in whatever order they ran."""
+"""Failures are listed once for all replicates that ended alike, in whatever order they ran."""
 
 import re
 

@@ -283,7 +283,7 @@ def test_what_few_machines_can_measure_is_shown_and_the_file_has_all(
         made[title] = frame
 
     monkeypatch.setattr("dashboard.components.parts.heading", heading)
-    # The first in the list has a run and told nothing: it takes no place.
+    # The first in the list has a run without telemetry: it takes no row.
     for number, run_facts in enumerate([{}, *[{"telemetry": CAPABILITIES}] * 12]):
         run = a_run(f"run-{number}", started_at=a_night(number), machine=a_machine(f"m{number:02}"))
         store.save_run(database, replace(run, facts=run_facts))

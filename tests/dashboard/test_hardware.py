@@ -90,7 +90,7 @@ def test_only_what_has_a_ratio_can_have_another_number_of_cpus(open_page: Open, 
     save(url, own, outcomes([Measured("gpt2_small/infer/-/eager", (3.0, 3.0))]))
     said = "the same number of CPUs on all of these machines"
     assert said in plain(open_page(url, PAGE, to=CPU))
-    # It shares a case with nobody: nothing is held against the 30 CPUs of another.
+    # It shares no case with others: nothing is held against the 30 CPUs of another.
     assert said not in plain(open_page(url, PAGE, to=alone))
 
 

@@ -29,7 +29,7 @@ HOSTILE = "<img src=x onerror=alert(1)> **b** [x](javascript:alert(1)) :red[r] $
 def put(
     url: str, format: str, suite: str, hostile: str, hardware: str, failed: int, started: datetime
 ) -> str:
-    """Store a run of another tool in which every text is `told` and `failed` cases crashed; its id."""
+    """Store a run of another tool in which every text is `hostile` and `failed` cases crashed; its id."""
     origin = ForeignOrigin(
         format=format,
         suite=suite,

@@ -37,7 +37,7 @@ def follow(page: Page, link: Locator) -> None:
 
 
 def choose(page: Page, label: str, option: str) -> None:
-    """Choose from a list by its label, as somebody with a mouse does."""
+    """Choose from a list by its label, as a reader with a mouse does."""
     box = page.get_by_role("combobox", name=label)
     # A list that scrolls away closes.
     box.scroll_into_view_if_needed()

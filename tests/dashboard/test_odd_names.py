@@ -1,4 +1,4 @@
-"""Names and windows longer than anybody expects, in a real browser: nothing is cut, nothing runs together."""
+"""Very long names and large windows, in a real browser: nothing is cut, nothing runs together."""
 
 from dataclasses import replace
 from typing import Any

@@ -9,7 +9,7 @@ from support.pages import OVERVIEW, Open, html
 def test_a_part_misses_no_night_before_it_joined_its_schedule_or_after_it_left(
     open_page: Open, url: str, mornings: Mornings
 ) -> None:
-    """Nobody fired for two nights; meanwhile one track left, and another one came."""
+    """No scheduler ran for two nights; meanwhile one track left, and another one came."""
     both = ("nightly", ""), ("old", "")
     for age in (4, 3):
         mornings.fire(mornings.due(age), *both)

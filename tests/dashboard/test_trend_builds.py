@@ -57,7 +57,7 @@ def test_two_builds_of_a_release_are_two_baselines_and_never_one(open_page: Open
 def test_a_link_to_a_release_of_two_builds_says_which_of_them_it_is(open_page: Open, builds: str) -> None:
     at = open_page(builds, PAGE, metric="latency", scale="relative", case=MLP, baseline="2.13.0")
     assert "A 6.00 ms of 2.13.0+cu130." in text(at) and not at.warning
-    assert "8.00 ms." not in text(at), "the median of both builds, which nobody measured"
+    assert "8.00 ms." not in text(at), "the median of both builds, which was not measured"
     assert in_turns(html(at))["from"] == ["2.13.0+cu130"]
 
 

@@ -179,7 +179,7 @@ def test_a_share_is_the_point_by_its_level_less_one(value: float, level: float, 
     assert row["point_share"] == pytest.approx(share)
     assert row["smallest_share"] == pytest.approx(value * 0.95 / level - 1)
     assert row["largest_share"] == pytest.approx(value * 1.05 / level - 1)
-    assert row["point"] == value, "what was measured is still told"
+    assert row["point"] == value, "the measured value is still shown"
     (row,) = frames.table([line], "ms", ONE, {"A": level}).to_dict("records")
     assert row["relative"] == pytest.approx(share)
 

@@ -219,7 +219,7 @@ def test_what_a_schedule_watches_is_left_to_its_findings() -> None:
     for key, many in ((watched, 0), (other, 1)):
         (line,) = drawn({key: points}, about)
         assert len(moves.seen([line], [], about, (), "lower")) == many
-    # By hand nobody watches it.
+    # A manual run is not watched.
     (line,) = drawn({watched: points}, tracks_of_place(points))
     assert len(moves.seen([line], [], tracks_of_place(points), (), "lower")) == 1
 

@@ -347,7 +347,7 @@ def test_cases_on_several_kinds_of_hardware_are_lines_of_their_own(
     assert legend.count("<li>") == 2 and "Xeon 6430, 2 cores" in legend
     assert "EPYC, &lt;b&gt;64&lt;/b&gt; cores" in legend
     assert len(at.multiselect(key="choose-hardware").value) == 2
-    # What nobody watches tells itself that it moved: one of the two, at its night.
+    # An unwatched line marks where it moved: one of the two, at its night.
     listed = html(at).partition('aria-label="Where lines moved"')[2].partition("</table>")[0]
     assert listed.count("moved here, not confirmed") == 1 and "△ +20" in listed
     assert f"{a_night(20):%Y-%m-%d}" in listed and "bench-1" in listed
@@ -423,7 +423,7 @@ def test_the_same_address_draws_the_same_chart(shown: Any) -> None:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The last five nights of two tracks are enough, unless somebody wants more."""
+    """The last five nights of two tracks are enough by default."""
     monkeypatch.setattr(load, "RECENT_POINTS", 10)
     st.cache_resource.clear()
     yield

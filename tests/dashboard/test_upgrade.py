@@ -105,7 +105,7 @@ def test_verdict_and_reasons_come_first_and_correctness_before_speed(open_page: 
         "Upgrades",
     ]
     assert f"pyrometer upgrade 2.13.0 2.15.0 --case {RESNET} --suite cpu --pairs 12" in shown
-    # What differs, why a pair does not count, and what the machine could not tell.
+    # What differs, why a pair does not count, and which telemetry was missing.
     for part in ("triton", "2.4.0", "had 55 % of its core", "frequency is not readable"):
         assert part in shown
 
@@ -143,7 +143,7 @@ def test_a_threshold_in_the_address_judges_anew(open_page: Open, filled: Filled)
     assert "judged by rules that a reader of the dashboard chose" in FORMATS[".md"](
         judged(url, RuleChanges(threshold=8.0))
     )
-    # Whoever follows the page's own link sees the same thing.
+    # The page's own link shows the same thing.
     assert f'href="/upgrade?run={RUN}&amp;threshold=8"' in html(page)
     kept = next(each for each in typed(page) if each.startswith("[policies"))
     assert tomllib.loads(kept)["policies"]["ours"]["thresholds"] == {"latency_floor": 0.08}

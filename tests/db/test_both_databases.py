@@ -24,6 +24,7 @@ from db.queue import queries as queue_queries
 from db.runs import (
     coverage,
     environments_in_use,
+    fingerprints,
     history,
     metric_definitions,
     queries,
@@ -47,6 +48,7 @@ from support.builders.run_records import (
     BERT,
     MLP,
     RESNET,
+    a_case_fingerprint,
     a_machine,
     a_night,
     a_preset,
@@ -54,6 +56,7 @@ from support.builders.run_records import (
     a_run,
     an_environment,
     an_outcome,
+    fingerprint_conditions,
     measurements_for,
 )
 from support.servers.postgres import PostgresServer
@@ -150,10 +153,23 @@ def _in_one(database: Database) -> int:
 
 _OUTCOME = ("night-2", MLP, NEW.fingerprint, 0)
 
-#: How each function is called; the last ones delete. An answer that is not empty tells more.
+#: How each function is called; the last ones delete. An answer that is not empty is a better test.
 CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     store.save_run: lambda database: store.save_run(database, a_run("more", started_at=a_night(4))),
     store.save_outcomes: lambda database: store.save_outcomes(database, "more", [an_outcome(), an_outcome()]),
+    fingerprints.save_fingerprints: lambda database: fingerprints.save_fingerprints(
+        database, fingerprint_conditions(NEW), [a_case_fingerprint(), a_case_fingerprint(RESNET)]
+    ),
+    fingerprints.fingerprints_under: lambda database: fingerprints.fingerprints_under(
+        database, fingerprint_conditions(NEW), [MLP, BERT]
+    ),
+    fingerprints.newest_fingerprints: lambda database: fingerprints.newest_fingerprints(
+        database,
+        NEW.fingerprint,
+        a_machine().hardware.fingerprint,
+        a_preset().fingerprint,
+        [MLP, RESNET, BERT],
+    ),
     store.save_more_metrics: lambda database: store.save_more_metrics(
         database, "more", [an_outcome(metrics={"accuracy": 0.5})]
     ),
@@ -239,7 +255,9 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queue_queries.not_started: lambda database: queue_queries.not_started(database, "measure"),
     queue_queries.attempts: lambda database: queue_queries.attempts(database, 3),
     queue_queries.schedulers: queue_queries.schedulers,
-    queue_queries.night_tasks: lambda database: queue_queries.night_tasks(database, a_night(1), 5),
+    queue_queries.night_tasks: lambda database: queue_queries.night_tasks(
+        database, a_night(1), a_night(9), 5
+    ),
     queue_queries.missed_fires: lambda database: queue_queries.missed_fires(database, ["weekly"], a_night(1)),
     queue_queries.last_scheduled_runs: queue_queries.last_scheduled_runs,
     series_queries.points_of_runs: lambda database: series_queries.points_of_runs(

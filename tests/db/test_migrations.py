@@ -1,6 +1,6 @@
-"""Every schema there ever was becomes today's, and nobody is left with half of one.
+"""Every earlier schema is migrated to today's, and no database is left with half of one.
 
-Whoever adds a revision adds a file here too: `old_databases/REVISION.db`, made by the program as it was
+A new revision needs a file here too: `old_databases/REVISION.db`, made by the program as it was
 before, with `python tests/db/test_migrations.py FILE`.
 """
 
@@ -28,14 +28,14 @@ from db.findings import notices
 from db.findings import store as findings
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
+from db.runs import fingerprints, queries, series_queries, store
 from db.runs import history as runs_history
-from db.runs import queries, series_queries, store
 from db.runs import releases as runs_releases
 from db.schema import core_tables as tables
 from db.schema import version as schema
 from db.telemetry import queries as telemetry
 from records.deliveries import Delivery, DeliveryState
-from records.evidence import Confirmation, evidence_body
+from records.evidence import Confirmation, Evidence, evidence_body
 from records.findings import NewFinding
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.old_runs import kind_of_old_environment, kind_of_old_run, source_of_old_run
@@ -46,11 +46,13 @@ from records.tasks import NewTask, SchedulerSeen
 from support.builders.run_records import (
     MLP,
     RESNET,
+    a_case_fingerprint,
     a_night,
     a_recording,
     a_run,
     an_environment,
     an_outcome,
+    fingerprint_conditions,
     measurements_for,
 )
 
@@ -193,6 +195,12 @@ def _fill_with_a_schedule(database: Database) -> None:
     (found,) = findings.save_findings(database, [new], a_night(2))
     findings.decide(database, found.id, "confirmed", 0.4, 0.3, 0.5, Confirmation(run="night-1"), a_night(2))
     findings.triage(database, found.id, "expected", "ann", "a new default", None, a_night(3))
+
+
+def _fill_with_fingerprints(database: Database) -> None:
+    """Of two cases one fingerprint, for which schemas before 0010 have no place."""
+    taken = [a_case_fingerprint(MLP), a_case_fingerprint(RESNET)]
+    fingerprints.save_fingerprints(database, fingerprint_conditions(), taken)
 
 
 def _assert_filled(database: Database) -> None:
@@ -408,7 +416,10 @@ def test_what_an_old_schedule_did_and_found_is_read_as_it_was(path: Path, empty_
         assert [point.point for point in history.points] == [2.125, 3.125]
         (found,) = findings.findings(database)
         assert (found.state, found.triage) == ("confirmed", "expected")
-        assert evidence_body(found.evidence) == {"pairs": 9}
+        if path.stem >= "0010":
+            assert found.evidence == Evidence(confirmation=Confirmation(run="night-1"))
+        else:
+            assert evidence_body(found.evidence) == {"pairs": 9}
         assert [each.text for each in findings.triage_log(database, found.id)] == ["a new default"]
         if path.stem >= "0006":
             assert queue_queries.schedulers(database) == [_a_scheduler(timezone="UTC")]
@@ -426,6 +437,13 @@ def test_the_rows_of_every_schema_come_through(path: Path, empty_url: str) -> No
         _assert_filled(database)
         _fill_with_telemetry(database)
         _assert_filled(database)
+        conditions, cases = fingerprint_conditions(), [MLP, RESNET]
+        known = fingerprints.fingerprints_under(database, conditions, cases)
+        assert len(known) == (2 if path.stem >= "0010" else 0)
+        _fill_with_fingerprints(database)
+        assert fingerprints.fingerprints_under(database, conditions, cases) == {
+            case: a_case_fingerprint(case) for case in cases
+        }
         assert [each.device for each in telemetry.windows(database)] == ["GPU-1", "host"]
 
 
@@ -565,6 +583,7 @@ def _write_old_database(path: Path) -> None:
         _fill_with_telemetry(database)
         _fill_with_a_schedule(database)
         _fill_with_every_kind(database)
+        _fill_with_fingerprints(database)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("PRAGMA journal_mode = DELETE; PRAGMA page_size = 512; VACUUM;")
 

@@ -19,7 +19,7 @@ from db.errors import DatabaseUnavailable
 from db.runs import queries, store
 from support.builders.run_records import a_run
 
-#: Reads as somebody who owns nothing here, then tries to write. Imports come first: they may be out of reach.
+#: Reads as a user who owns nothing here, then tries to write. Imports come first: they may be out of reach.
 STRANGER = """
 import os, sys
 sys.path.insert(0, sys.argv[2])
@@ -44,9 +44,9 @@ with looking(url) as database:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that everybody may enter, and only its owner write to."""
+    """A folder that every user may enter, and only its owner write to."""
     if os.geteuid() != 0:
-        pytest.skip("being somebody else needs root")
+        pytest.skip("becoming another user needs root")
     # Not under pytest's folder: that one is closed to others.
     with TemporaryDirectory(prefix="pyrometer-") as name:
         os.chmod(name, 0o755)
@@ -100,7 +100,7 @@ def test_a_file_of_others_in_a_folder_for_all_is_read(folder: Path) -> None:
 
 
 def suite_becomes(path: Path, suite: str) -> sqlite3.Connection:
-    """Somebody else changes the run, and keeps the file open."""
+    """Another process changes the run, and keeps the file open."""
     connection = sqlite3.connect(path)
     with connection:
         connection.execute("UPDATE run SET suite = ?", (suite,))
@@ -129,7 +129,7 @@ def test_what_changes_while_it_is_read_as_unchanging_is_not_believed(
             suite_becomes(path, "cpu").close()
         assert at_rest(path) and seen() == "cpu", "asked again, it is read anew"
         writer = suite_becomes(path, "gpu")
-        assert not at_rest(path) and seen() == "gpu", "read with the log of whoever writes"
+        assert not at_rest(path) and seen() == "gpu", "read with the log of the writer"
         writer.close()
         assert at_rest(path) and seen() == "gpu"
 

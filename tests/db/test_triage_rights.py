@@ -1,4 +1,4 @@
-"""Who may triage is told before anybody tries, and being asked changes nothing."""
+"""The right to triage is known before a triage is tried, and the query changes nothing."""
 
 import os
 import subprocess
@@ -55,7 +55,7 @@ def test_an_account_that_only_looks_may_not(postgres: PostgresServer) -> None:
 
 def test_in_a_folder_of_another_user_no_triage_is_possible() -> None:
     if os.geteuid() != 0:
-        pytest.skip("being somebody else needs root")
+        pytest.skip("becoming another user needs root")
     with TemporaryDirectory(prefix="pyrometer-") as name:
         os.chmod(name, 0o755)
         url = f"sqlite:///{name}/pyrometer.db"

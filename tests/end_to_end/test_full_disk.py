@@ -23,16 +23,16 @@ WAITS = "the disk with the journal is full: outcomes wait in memory until there 
 GREEDY = """
 import os, select, sys
 taken = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
-told = False
+printed = False
 while True:
     try:
         os.write(taken, bytes(4096))
         continue
     except OSError:
         pass
-    if not told:
+    if not printed:
         print("full", flush=True)
-        told = True
+        printed = True
     if select.select([0], [], [], 0.005)[0]:
         break
 """
@@ -189,7 +189,7 @@ def test_a_reader_that_goes_away_while_outcomes_wait_in_memory_loses_none(
     running.until("outcome")
     with filled(small_disk):
         running.until("note", text=WAITS)
-        # That may have been told of the canary.
+        # That note may have been about the canary.
         running.until("outcome")
         assert running.process.stdout is not None
         running.process.stdout.close()
@@ -213,7 +213,7 @@ def test_the_database_alone_on_a_disk_that_fills(site: Site, small_disk: Path) -
         done = running.end()
     assert done.code == 0, done
     assert not done.events[-1]["stored"]
-    assert sum("disk is full" in note for note in notes(done)) == 1, "the same trouble is told once"
+    assert sum("disk is full" in note for note in notes(done)) == 1, "the same problem is reported once"
     assert len(journal.read(site.journal(done.run)).outcomes) == 4
     the_next_command_stores(site, done, url, PYROMETER_DATABASE_URL=url)
 

@@ -136,7 +136,7 @@ def test_a_second_signal_at_once_hurries_and_leaves_no_process(site: Site) -> No
 def test_other_signals_do_the_same_even_before_the_first_case_stands(
     site: Site, number: signal.Signals
 ) -> None:
-    # Whoever runs the tests may ignore SIGHUP (nohup does), and a child inherits that.
+    # The tests may run with SIGHUP ignored (nohup does that), and a child inherits it.
     before = signal.signal(number, signal.SIG_DFL)
     try:
         running = site.start_suite("quick")
@@ -153,7 +153,7 @@ def test_a_signal_to_the_whole_tree_is_no_crash_of_a_case(site: Site) -> None:
     running.until("outcome")
     running.until("phase", phase="measure")
     tree = psutil.Process(running.process.pid)
-    # As scancel does it, and systemd where nobody says otherwise: all of them, the oldest first.
+    # As scancel does it, and systemd by default: all of them, the oldest first.
     for process in (tree, *tree.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGTERM)

@@ -66,7 +66,7 @@ def test_locked_for_the_whole_run(site: Site) -> None:
     with locked(site.folder / "pyrometer.db"):
         done = site.run("quick", "--json")
     went_on(done, stored=False)
-    assert sum(event["event"] == "note" for event in done.events) == 1, "told once, not at each session"
+    assert sum(event["event"] == "note" for event in done.events) == 1, "reported once, not at each session"
     the_next_command_stores(site, done.run)
     each_once(site.url, site, done.run)
 

@@ -29,7 +29,7 @@ job = "prune"
 
 
 def a_free_port() -> int:
-    """A port of loopback that nobody has now."""
+    """A port of loopback that is free now."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])

@@ -29,7 +29,7 @@ def wait_until_it_waits(running: Running) -> None:
 def test_a_second_run_waits_for_the_first_and_a_third_may_give_up(site: Site) -> None:
     first = site.start_suite("quick")
     first.until("began")
-    # At once: between the end of the first and the next look of the second the third would find nobody.
+    # At once: between the end of the first and the next look of the second the third would find no run.
     second = site.start_suite("quick", "--replicates", "1")
     third = site.start_suite("quick")
     wait_until_it_waits(second)

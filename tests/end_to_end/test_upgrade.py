@@ -65,7 +65,7 @@ def place(site: Site) -> Site:
 
 
 def interpreter(site: Site, name: str, planted: str = "") -> str:
-    """A real virtual environment that shares the measured one's packages, and tells its cases something."""
+    """A real virtual environment that shares the measured one's packages, and passes its cases a value."""
     folder = site.folder / name
     base = measured_python()
     subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)

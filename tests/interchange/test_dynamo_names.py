@@ -1,4 +1,4 @@
-"""What the name of one of PyTorch's own tables tells: two that it tells apart never share a series."""
+"""The facts in the name of one of PyTorch's own tables: two different names never share a series."""
 
 from pathlib import Path
 

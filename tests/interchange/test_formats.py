@@ -1,4 +1,4 @@
-"""Which format a file has: told by itself, or by the one who imports it."""
+"""Which format a file has: detected, or given by the user."""
 
 from pathlib import Path
 
@@ -67,5 +67,5 @@ def test_a_folder_is_one_thing_only_while_nothing_of_another_format_lies_in_it(t
     assert not formats.is_one(tmp_path), "a folder above it is not"
     written(results, SAMPLES["torchbench"])
     assert not formats.is_one(results)
-    assert formats.is_one(results, "asv"), "whoever names the format means it"
+    assert formats.is_one(results, "asv"), "a named format is used"
     assert not formats.is_one(results, "torchbench")

@@ -1,4 +1,4 @@
-"""What whoever imports says of a file: other runs, the same each time, with all else as it was."""
+"""Overrides at import: other runs, the same each time, with all else as it was."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files that tell no time: a copy of one is the same runs, whatever its modification time."""
+"""Files without a time: a copy of one is the same runs, whatever its modification time."""
 
 import json
 import os

@@ -30,7 +30,7 @@ def test_what_differs_is_python_torch_cuda_and_packages_by_name() -> None:
 
 def test_equal_environments_differ_in_nothing() -> None:
     old = a_subject().old
-    # Names are written in many ways, and the order is nobody's.
+    # Names are written in many ways, and the order is arbitrary.
     other = replace(old, name="other", packages=("jinja2==3.1.6", *old.packages[:2][::-1], "TORCH==9"))
     assert changes(old, other) == ()
 

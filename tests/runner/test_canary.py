@@ -20,7 +20,7 @@ CPU = max(os.sched_getaffinity(0))
 
 
 def test_its_work_is_frozen() -> None:
-    # Whoever changes the script measures another thing: new names in drift.CASES, then this hash.
+    # A changed script measures another thing: it needs new names in drift.CASES, then this hash.
     assert hashlib.sha256(SCRIPT.read_bytes()).hexdigest()[:16] == "d0cc8fb4488fddb2"
     assert [str(CaseKey.parse(case)) for case in CASES] == [
         "canary_compute/infer/-/eager",
@@ -28,7 +28,7 @@ def test_its_work_is_frozen() -> None:
     ]
 
 
-def test_it_sings_two_outcomes_with_all_their_samples() -> None:
+def test_it_returns_two_outcomes_with_all_their_samples() -> None:
     canary = Canary((CPU,))
     compute, bandwidth = canary.run(7, "test:canary")
     for outcome, repetitions in ((compute, 24), (bandwidth, 8)):

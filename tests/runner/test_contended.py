@@ -282,7 +282,7 @@ def test_a_driver_that_never_answers_holds_no_session_up(
 
 
 class ErrorsInTheFirstBlocks:
-    """Tells of a GPU that made an error in each of the first blocks, in which the case waits for long."""
+    """Reports a GPU that made an error in each of the first blocks, in which the case waits for long."""
 
     BLOCKS = 3
 
@@ -308,7 +308,7 @@ class ErrorsInTheFirstBlocks:
 
 
 class TwoGpus:
-    """Tells of two GPUs, the second of which makes an error all the time."""
+    """Reports two GPUs, the second of which makes an error all the time."""
 
     def __init__(self) -> None:
         self._marks = 0

@@ -1,4 +1,4 @@
-"""What cases print and whom they leave behind: the numbers stay right and nobody survives."""
+"""Cases that print, and processes that they leave behind: the numbers stay right and no process survives."""
 
 import json
 import os

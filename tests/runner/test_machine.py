@@ -69,7 +69,7 @@ def test_gpus_of_one_name_and_another_size_are_other_hardware() -> None:
 
 
 def test_how_many_gpus_and_which_kind_is_first_make_the_hardware() -> None:
-    # Which of equal ones are visible is nobody's business; of two kinds the first is what is measured on.
+    # Which of equal ones are visible does not matter; of two kinds the first is what is measured on.
     a100 = {"name": "NVIDIA A100", "memory_mib": 81_153}
     choices = ([GPU], [GPU, GPU], [GPU, a100], [a100, GPU])
     assert len({machine.describe([*chosen]).hardware_fingerprint for chosen in choices}) == len(choices)
@@ -192,7 +192,7 @@ def test_one_run_at_a_time_and_the_next_when_the_first_dies(
         with pytest.raises(MachineBusy), exclusive(lambda: calls.append("waiting"), wait_seconds=0.5):
             pytest.fail("two at a time")
         assert calls == ["waiting"]
-        # Whoever has it is killed without a word; the other gets it.
+        # The holder is killed without warning; the other gets the lock.
         for process in (first, second):
             process.kill()
     with exclusive(lambda: calls.append("again"), wait_seconds=60):
@@ -209,7 +209,7 @@ def test_another_folder_for_temporary_files_is_no_other_machine(
         assert {line(first), line(second)} == {"mine\n", "waiting\n"}
         for process in (first, second):
             process.kill()
-    # Of the real one only where it lies: whoever measures this machine just now is not held up.
+    # Of the real one only where it lies: a run that measures this machine just now is not held up.
     monkeypatch.delenv(LOCK_FOLDER, raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert exclusive_room.lock_path() == Path("/tmp/pyrometer-measuring.lock")

@@ -52,7 +52,7 @@ def fixture_stopping(nodes: TwoNodes, module_scratch: Scratch) -> Iterator[tuple
 
 
 def outcome_of(done: Done, case: str) -> dict[str, Any]:
-    """The outcome of a case, as `--json` tells it."""
+    """The outcome of a case, as `--json` prints it."""
     (body,) = [body for body in done.events if body["event"] == "outcome" and body["case"] == case]
     return body
 
@@ -102,7 +102,7 @@ def test_a_link_cut_in_mid_step_is_noticed_and_the_case_measured_again(
 ) -> None:
     running, pid = stopping
     nodes.plug(0, "down")
-    # Neither side is told: the leader notices by itself, and ends what it had started there.
+    # Neither side gets a message: the leader notices by itself, and ends what it had started there.
     wait_until(lambda: not alive(pid), "the rank of the lost node is ended")
     nodes.plug(0, "up")
     outcome = outcome_of(running.end(), ONCE)

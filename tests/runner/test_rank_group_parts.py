@@ -160,7 +160,7 @@ def test_bus_bandwidth_is_that_of_nccl_tests() -> None:
 
 
 class Ranks:
-    """Ranks whose steps take as long as they are told."""
+    """Ranks whose steps take a scripted time."""
 
     def __init__(self, common: list[list[int]], local: list[list[list[int]]]) -> None:
         self.ranks = len(local[0])

@@ -1,4 +1,4 @@
-"""The supervisor alone, over small programs of the system: how they end, and that nobody is left."""
+"""The supervisor alone, over small programs of the system: how they end, and that no process is left."""
 
 import json
 import os

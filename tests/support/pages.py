@@ -19,7 +19,7 @@ Open = Callable[..., AppTest]
 
 
 def opener(monkeypatch: pytest.MonkeyPatch) -> Open:
-    """What opens pages, the overview unless told otherwise."""
+    """A function that opens pages, by default the overview."""
 
     def open_it(url: str, page: str = OVERVIEW, **query: str | list[str]) -> AppTest:
         monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
@@ -34,9 +34,9 @@ def opener(monkeypatch: pytest.MonkeyPatch) -> Open:
 
 
 def _known_by_its_file(page: str) -> bool:
-    """Whether Streamlit finds a page before its first run, as somebody who follows a link to it comes there.
+    """Whether Streamlit finds a page before its first run, as a reader who follows a link to it comes there.
 
-    It takes a file's name for the page's path then; of any other page only a run of the first one tells it.
+    It takes a file's name for the page's path then; of any other page only a run of the first one shows it.
     """
     return any(one.script == page and one.path in ("", Path(page).stem) for one in PAGES)
 

@@ -196,7 +196,7 @@ class Site:
     def environ(self, variables: Mapping[str, str]) -> dict[str, str]:
         """This process's variables without settings of ours; the lock lies where no other test looks.
 
-        Whoever else computes here is no matter of a test that does not say so.
+        Other load on this machine does not concern a test that does not say so.
         """
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYROMETER_")}
         inherited["PYROMETER_CONTENTION_LIMIT"] = "1"

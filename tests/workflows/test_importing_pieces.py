@@ -1,4 +1,4 @@
-"""A run that comes in pieces: nobody waits while it is read, and what is there in part says so."""
+"""A run that comes in pieces: reading one does not lock the database, and a partial run says so."""
 
 import signal
 import subprocess
@@ -220,7 +220,7 @@ def test_an_error_in_its_midst_says_how_the_run_is_left(sqlite: Database, error:
 
 @on_both
 def test_two_imports_of_pieces_do_not_wait_for_each_other_in_a_circle(url: str, database: Database) -> None:
-    """Each first tells of a case that the other tells of later, and both are in the midst of their runs."""
+    """Each first contains a case that the other has later, and both are in the midst of their runs."""
     both = threading.Barrier(2, timeout=20)
     runs = [
         replace(a_large_run(cases=cases), run=a_run_on(day, planned=4))

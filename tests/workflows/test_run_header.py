@@ -1,4 +1,4 @@
-"""What a run's header says of its environments, as whoever measures needs it."""
+"""A run's header about its environments, as the runner needs it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -45,7 +45,7 @@ def test_a_target_knows_its_torch(facts: dict[str, str | None], build: str) -> N
 
 
 def sees(*uuids: str) -> Mapping[str, Any]:
-    """An environment that sees so many devices, and what it tells of which is which."""
+    """An environment that sees so many devices, and their UUIDs."""
     return {"name": "mine", "facts": {"devices": [{"name": "H100", "uuid": uuid} for uuid in uuids]}}
 
 

@@ -1,4 +1,4 @@
-"""Which session comes next: pairs of one case lie apart in time, and end when they tell nothing new."""
+"""Which session comes next: pairs of a case lie apart in time, and end when the verdict is fixed."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -195,7 +195,7 @@ def test_what_has_a_table_has_its_first_look_unless_no_further_pair_knows_it():
     # The first pair compiles: seven pairs have six that find the cache filled.
     assert measured_pairs(comparison, range(5, 10), warm=1.1) == [5, 6]
     assert measured_pairs(comparison, range(5, 10), colds=0) == [5]
-    # By the word of an exact metric nobody asked for more than it takes.
+    # An exact metric needs no more pairs than its verdict.
     exact = Comparison("old", "new", Plan(), Policy(metric="rss_peak_steady", worst={}))
     assert measured_pairs(exact, range(1, 6), rss_peak_steady=1.5) == [1]
 

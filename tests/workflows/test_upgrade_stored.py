@@ -73,7 +73,7 @@ def from_database(database: Database) -> JudgedUpgrade:
 
 
 def as_json(found: JudgedUpgrade) -> dict[str, Any]:
-    """The report, but for its end, which a journal that is told of later does not tell."""
+    """The report, but for its end, which a journal that is imported later does not have."""
     body = upgrade_json(found.subject, found.results, found.upgrade)
     del body["run"]["ended_at"]
     return body
@@ -104,7 +104,7 @@ def test_a_journey_by_file_changes_no_verdict(tmp_path: Path, sqlite: Database) 
     with open_database(f"sqlite:///{tmp_path}/elsewhere.db") as elsewhere:
         import_runs.import_path(file, None, elsewhere, lambda _: None)
         assert from_database(elsewhere) == from_database(sqlite)
-        # And `pyrometer report` tells it there, where no journal lies.
+        # And `pyrometer report` prints it there, where no journal lies.
         loaded = load_run(
             tmp_path / "nothing", RUN, lambda: open_database(f"sqlite:///{tmp_path}/elsewhere.db")
         )

@@ -150,7 +150,7 @@ def between(good: Version, bad: Version, versions: list[str]) -> list[str]:
 
 
 def _age(version: Version) -> tuple[date, Version]:
-    """Where a version stands: a nightly by its day alone, a build where its release does."""
+    """The position of a version: a nightly's by its day alone, a build's as its release."""
     day = date_of(version)
     return (day, Version("0")) if day else (date.min, Version(version.public))
 
@@ -163,7 +163,7 @@ _AT_MOST = 3
 
 @dataclass(frozen=True, slots=True)
 class BisectRequest:
-    """What was asked for. `good` and `bad` are specs as in an upgrade, `candidates` such, with commas."""
+    """The arguments of a bisection: `good` and `bad` are specs, `candidates` are specs with commas."""
 
     good: str = ""
     bad: str = ""
@@ -180,7 +180,7 @@ class BisectRequest:
 
 
 def begin(app: AppContext, request: BisectRequest) -> Bisection:
-    """The bisection that was asked for, with nothing measured yet; it may ask the package index."""
+    """The requested bisection, with nothing measured yet; it may query the package index."""
     settings = app.settings
     policy = following(choose_policy(settings, request.policy), request.metric)
     plan = pairs_plan(request.pairs, MOST_PAIRS // LARGER)
@@ -235,7 +235,7 @@ class BisectionReporter(Protocol):
     """Receives the steps of a bisection."""
 
     def began(self, bisection: Bisection) -> None:
-        """It begins, or goes on with the steps that it has."""
+        """It begins, or is resumed with the steps that it has."""
         ...
 
     def asks(self, bisection: Bisection, question: Question) -> None:
@@ -310,7 +310,7 @@ class Bisector:
             )
 
     def _forgive(self) -> None:
-        """Try those again that could not be had, where the walk has ended for want of them."""
+        """Try unavailable environments again, where the walk ended because of them."""
         end = walk(len(self.bisection.candidates), self.bisection.answers)
         if isinstance(end, BisectionEnd):
             kept = [step for step in self.bisection.steps if step.run or step.new not in end.between]

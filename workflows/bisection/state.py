@@ -25,7 +25,7 @@ _OLD_OPTIONS = {"--profile": "--preset"}
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A comparison that was made, or could not be: two candidates by position, and what it has said.
+    """A comparison that was made, or could not be: two candidates by position, and its result.
 
     `message` is the result as a sentence (`told` in the file). `run` is the upgrade that measured it, empty
     where nothing could be measured. Then `evidence`, the case as a report has it, and `changes` between the
@@ -44,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """The comparison that is being measured: what was asked, and the run that answers it."""
+    """The comparison that is being measured: its question, and the run that answers it."""
 
     question: Question
     run: str
@@ -52,7 +52,7 @@ class Current:
 
 @dataclass(frozen=True, slots=True)
 class Bisection:
-    """A bisection: what is asked, which stays as it is, and the steps so far.
+    """A bisection: its question, which does not change, and the steps so far.
 
     `candidates` are specs in their order, the good end first and the bad one last. `rule` is the comparison
     that each step makes, without its two sides. `options` are what a command needs to measure the same.
@@ -78,7 +78,7 @@ class Bisection:
 
     @property
     def answers(self) -> list[Answer]:
-        """What the steps have said."""
+        """The answers of the steps."""
         return [Answer(step.old, step.new, step.said) for step in self.steps]
 
     def last(self, old: int, new: int) -> Step | None:
@@ -139,7 +139,7 @@ def _step(body: Mapping[str, Any]) -> Step:
 
 
 class Shelf:
-    """The folder in which bisections lie, a file each."""
+    """The folder of bisections, a file each."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

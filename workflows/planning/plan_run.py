@@ -47,7 +47,7 @@ _UNKNOWN_GPUS = (
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What was asked for and exists, as far as that is known without asking the environment."""
+    """The valid choices of the user, as far as they are known without running the environment."""
 
     preset: MachinePreset
     suite: Suite
@@ -97,7 +97,7 @@ def ask(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> ProbedMachine:
 
 
 def _described(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> tuple[MeasuredEnvironment, ...]:
-    """Each environment as it describes itself; of one that is compared with itself, asked once."""
+    """Each environment as it describes itself; one that is compared with itself is run once."""
     known: dict[Path, MeasuredEnvironment] = {}
     for one in ready:
         if one.python not in known:
@@ -255,7 +255,7 @@ def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
 
 
 def _stored_timing(timing: Timing) -> dict[str, Any]:
-    """As the journal keeps it: what is said of pairs stands where pairs are measured, and nowhere else."""
+    """As the journal keeps it: fields about pairs are stored for runs of pairs only."""
     body = asdict(timing)
     if not timing.pair_error:
         del body["pair_error"]
@@ -263,7 +263,7 @@ def _stored_timing(timing: Timing) -> dict[str, Any]:
 
 
 def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -> Prepared:
-    """A run that goes on where it stopped; raises CannotResume where that would be another run.
+    """Resume a run where it stopped; raises CannotResume where that would be another run.
 
     `nodes` are those that a run over several machines has now.
     """
@@ -342,5 +342,5 @@ def _latest(runs: Path, known: Sequence[str]) -> Path:
 
 
 def _is_elsewhere(header: Header, local: MachineFacts) -> bool:
-    """Whether another machine began the run: what both measured would stand under one name."""
+    """Whether another machine began the run: results of both would be stored under one name."""
     return header.machine["fingerprint"] != local.fingerprint

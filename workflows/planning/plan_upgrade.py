@@ -34,7 +34,7 @@ NO_BUDGET_SECONDS = 7 * 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRequest:
-    """What was asked for. `old` and `new` are names, versions, wheels or interpreters."""
+    """The arguments of an upgrade. `old` and `new` are names, versions, wheels or interpreters."""
 
     old: str = ""
     new: str = ""

@@ -44,7 +44,7 @@ class ReadyEnvironment:
 
 
 def store_of(app: AppContext) -> Store:
-    """Where built environments lie."""
+    """The store of built environments."""
     return Store(app.places.data_dir / "environments")
 
 
@@ -84,7 +84,7 @@ def wanted(settings: Settings, text: str, defaults: Recipe | None = None) -> Wan
 def choose_environment(
     app: AppContext, name: str | None, python: Path | None = None, *, may_build: bool = True
 ) -> tuple[str, Path]:
-    """Name and interpreter of one environment, built if need be: who calls it must hold the machine.
+    """Name and interpreter of one environment, built if need be: the caller must hold the machine lock.
 
     Raises UsageError for what means none, for a name given with an interpreter, and for what would have to be
     built first where `may_build` is not.
@@ -175,7 +175,7 @@ def built_alone(
 
 
 def describing(app: AppContext) -> Callable[[str, Path], MeasuredEnvironment]:
-    """Asks an interpreter who it is, under the configured preset."""
+    """A function that describes an interpreter, under the configured preset."""
     built, preset = harness.build(app.places.data_dir / "harness"), choose_preset(app.settings, None)
     return lambda name, python: environment_room.describe(name, python, built, preset)
 

@@ -99,7 +99,7 @@ def all_suites(settings: Settings, *, tolerant: bool = False) -> dict[str, Suite
 
 
 def _place(settings: Settings, name: str, path: TablePath) -> str:
-    """Where in the settings file a word stands, as people call it."""
+    """The place of a word in the settings file, for messages."""
     suite = f"suite {name}"
     if settings.file is None or name not in settings.suites:
         return suite

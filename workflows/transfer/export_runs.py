@@ -51,7 +51,7 @@ Note = Callable[[str], None]
 
 
 def chosen(database: Database, wanted: Sequence[str]) -> list[str]:
-    """The ids of the runs asked for, each once; `latest` is the one that started last. Raises NoSuchRun."""
+    """The ids of the requested runs, each once; `latest` is the one that started last. Raises NoSuchRun."""
     latest = queries.latest_run_id(database)
     if latest is None:
         raise NoSuchRun("nothing was measured yet: `pyrometer run` does")

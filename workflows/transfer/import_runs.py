@@ -1,4 +1,4 @@
-"""From files of other machines and other tools to the database: as often as one likes, and once."""
+"""Import files of other machines and other tools into the database; importing one again changes nothing."""
 
 import shutil
 import tempfile
@@ -44,7 +44,7 @@ Restate = Callable[[Imported, SourcePlace], Imported]
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """What came of one file: what it holds that can be used, what of it is new, what was set aside."""
+    """The result of one file: its usable runs, the new ones among them, and what was set aside."""
 
     format: str
     held: Amount
@@ -316,7 +316,7 @@ def submit(
     database: Database,
     named: Callable[[Sequence[Gpu]], Machine],
 ) -> tuple[tuple[str, ...], ImportSummary]:
-    """Store the JSON in `text`, which came from `place`; answers the runs' ids and what came of it.
+    """Store the JSON in `text`, which came from `place`; returns the runs' ids and the result.
 
     `written_at` is when what does not say so was measured; None: it has to say. `named` gives the machine
     (see `machine_of`). All or nothing: raises BadFile for the first mistake, and DatabaseError.

@@ -11,7 +11,7 @@ from records.outcomes import MetricDefinition
 
 
 class Definitions:
-    """The definitions of one file, in its order; `problem` hears once of each metric why it is left out."""
+    """The definitions of one file, in its order; `problem` gets the reason for each one left out."""
 
     def __init__(self, problem: Callable[[str], None]) -> None:
         self._problem = problem

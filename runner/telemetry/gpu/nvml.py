@@ -143,7 +143,7 @@ def gpm_of(handle: Any, parent: Any = None) -> "Gpm | Absent":
 
 
 def busy_source(handle: Any) -> UtilisationSource:
-    """Where busy time comes from on a device whose hardware counters cannot be had."""
+    """Where busy time comes from on a device without hardware counters."""
     buffered = ask(N.nvmlDeviceGetSamples, handle, N.NVML_GPU_UTILIZATION_SAMPLES, 0)
     # An idle buffer is no missing one.
     if not isinstance(buffered, Absent) or buffered.code == N.NVML_ERROR_NOT_FOUND:

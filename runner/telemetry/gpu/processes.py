@@ -1,4 +1,4 @@
-"""Whose the process ids are that a driver lists: it knows those of the host, a container has its own."""
+"""Process ids that a driver lists: they are those of the host, and a container has its own."""
 
 import os
 from collections.abc import Callable, Collection, Iterator
@@ -13,7 +13,7 @@ _COMPUTES = "/dev/nvidia-uvm"
 
 
 class Pids:
-    """What listed ids say here. `controller` is above all that is ours, `members` are measured just now."""
+    """Process ids as seen from here. `controller` is the root of our processes, `members` are measured."""
 
     def __init__(self, controller: int, members: Callable[[], frozenset[int]]) -> None:
         self._controller = controller

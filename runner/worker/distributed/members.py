@@ -228,7 +228,7 @@ class LocalMembers(Members):
         return self._processes[number].poll() is not None
 
     def _ended_silently(self, numbers: Collection[int]) -> list[int]:
-        """Members that have ended, with nothing left to hear from them."""
+        """Members that have ended, without unread messages."""
         # In this order: a member sends its last message before it ends.
         ended = [number for number in numbers if self._ended(number)]
         return [number for number in ended if not self._lines[number].waiting()]
@@ -251,7 +251,7 @@ class LocalMembers(Members):
         return self.reported(number, (received or {})["failed"])
 
     def _death(self, number: int) -> MemberFailed:
-        """How a member ended that speaks no more; waits a moment to learn it."""
+        """How a silent member ended; waits a moment for its exit."""
         try:
             code = self._processes[number].wait(_GRACE_SECONDS)
         except subprocess.TimeoutExpired:

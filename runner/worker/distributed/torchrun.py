@@ -37,7 +37,7 @@ _TOKEN = "PYROMETER_TOKEN"
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """One node: its name, its address, and what stands before a command for it (nothing: this machine)."""
+    """One node: its name, its address, and the prefix of a command for it (empty: this machine)."""
 
     name: str
     address: str
@@ -97,7 +97,7 @@ class TorchrunMembers(Members):
         return number % self._each
 
     def facts(self) -> dict[str, Any]:
-        """The other nodes, and the interface that ranks speak by."""
+        """The other nodes, and the network interface of the ranks."""
         if len(self._nodes) == 1:
             return {}
         others = zip(self._nodes[1:], self._about[1:], strict=True)
@@ -176,7 +176,7 @@ class TorchrunMembers(Members):
         return {number: self._answers.pop(number) for number in numbers}
 
     def _take(self, seconds: float) -> bool:
-        """One word of anything that speaks; whether there was one within so many seconds."""
+        """Read one message of any member; whether there was one within so many seconds."""
         try:
             kind, number, body = self._inbox.get(timeout=max(0.0, seconds))
         except queue.Empty:
@@ -256,7 +256,7 @@ class TorchrunMembers(Members):
 
 
 def _reaching(node: NodeSpec) -> tuple[str, ...]:
-    """What stands before a command for a node: the engine's own, and the variables that are to hold there."""
+    """The prefix of a command for a node: the engine's own, and the variables to set there."""
     if not node.command:
         return ()
     variables = relevant_variables(os.environ) | {

@@ -42,7 +42,7 @@ Snapshot = dict[int, Thread]
 
 
 def snapshot(tasks: Path = _SELF / "task") -> Snapshot:
-    """Every thread of this process by its id, as it stands."""
+    """The present state of every thread of this process, by its id."""
     threads: Snapshot = {}
     for folder in tasks.iterdir():
         try:

@@ -102,7 +102,7 @@ def keep_all_compilations() -> None:
 
 
 def unavailable(error: BaseException) -> str:
-    """Why the error means that a compiler or kernel cannot be had here; empty for any other error."""
+    """Why the error means that a compiler or kernel is missing; empty for any other error."""
     text = str(error).strip().split("\n")[0]
     if isinstance(error, RuntimeError) and any(part in text for part in _NO_KERNEL):
         return text

@@ -129,7 +129,7 @@ def _on_side_stream() -> Generator[None]:
 
 @contextlib.contextmanager
 def _without_autocast_cache() -> Generator[None]:
-    """Casts of weights kept from one call to the next would lie outside the graph's pool."""
+    """Casts of weights kept from one call to the next would be outside the graph's pool."""
     before = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     try:

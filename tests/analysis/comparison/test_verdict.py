@@ -272,7 +272,7 @@ def test_adding_pairs_until_it_is_settled_makes_no_false_verdicts(kind: str, spr
     if kind == "wild":
         x += rng.uniform(0.11, 0.24, x.shape) * rng.choice([-1, 1], x.shape) * (rng.random(x.shape) < 1 / 8)
     if kind == "order":
-        # Whoever starts first is faster, and either side starts first in turn.
+        # The first to start is faster, and the sides start first in turn.
         x += np.tile([0.02, -0.02], 6)
     verdicts = [sequentially(row) for row in x.tolist()]
     false = sum(verdict.word in ("faster", "slower") for verdict in verdicts)

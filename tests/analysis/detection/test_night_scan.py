@@ -177,7 +177,7 @@ def test_the_smallest_step_is_seen_within_a_week_in_four_cases_of_five() -> None
 
 
 def test_a_window_that_slides_over_the_nights_raises_the_same() -> None:
-    """Whoever asks for the newest 180 nights has another first night every night."""
+    """A window of the newest 180 nights has another first night every night."""
     for seed in range(4):
         values = noise(seed, 300, 0.03)
         values[230:] += math.log(1.12)

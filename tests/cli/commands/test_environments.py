@@ -283,7 +283,7 @@ def test_the_real_pytorch_is_built_as_the_user_s_own_pip_finds_it(tmp_path: Path
     (info,) = measured_python().parent.parent.glob("lib/python*/site-packages/torch-*.dist-info")
     version = info.name.removeprefix("torch-").removesuffix(".dist-info")
     place = Site(tmp_path, measured_python())
-    # Byte code would be a third of the time, and nobody imports this one twice. At home lies pip's own file.
+    # Byte code would be a third of the time, and this one is not imported twice. At home lies pip's own file.
     variables = {"PIP_NO_COMPILE": "1", "HOME": str(Path.home())}
     done = place.call("environments", "build", "--bare", version.partition("+")[0], **variables)
     assert done.code == 0, done

@@ -1,4 +1,4 @@
-"""`pyrometer regressions`: findings told in a stranger's words, and what people say of them."""
+"""`pyrometer regressions`: findings in plain words, and their triage."""
 
 import csv
 import json

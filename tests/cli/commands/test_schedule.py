@@ -197,7 +197,7 @@ def test_what_a_task_waits_for_is_listed_until_it_goes_on(place: Path) -> None:
         assert commands.set_wait_reason(database, "t", "")
         assert as_json("list")[0]["waits_for"] == []
         finish(database, "t", "done", {}, "", datetime.now(UTC))
-        # What is over waits for nothing, whoever comes back and says so.
+        # A task that is over waits for nothing, also after a late report of its child.
         assert not commands.set_wait_reason(database, "t", "another run measures this machine")
 
 

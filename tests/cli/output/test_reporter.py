@@ -10,7 +10,7 @@ import pytest
 from runner.execution.machine_lock import exclusive
 from support.site import LOCK_FOLDER, ROOT
 
-#: Tells what a run tells; `more()` gives the file room again. A file that may not grow is a full disk.
+#: Reports what a run reports; `more()` gives the file room again. A file that may not grow is a full disk.
 SCRIPT = """
 import resource, signal, sys
 from cli.app import _mend_streams
@@ -34,7 +34,7 @@ say("this is said as well")
 
 
 def run_script(folder: Path, watcher: str, then: str = "") -> tuple[int, list[str], str]:
-    """The exit code, and what stands in the two files that this was told into."""
+    """The exit code, and the contents of the two files of the output."""
     out, err = folder / "out", folder / "err"
     with out.open("wb") as stdout, err.open("wb") as stderr:
         code = subprocess.run(
@@ -91,7 +91,7 @@ def test_a_run_that_waits_says_for_whom(
 ) -> None:
     monkeypatch.setenv(LOCK_FOLDER, str(tmp_path))
     command = [sys.executable, "-c", WAITS.format(reporter="JsonReporter" if as_json else "TerminalReporter")]
-    with exclusive(lambda: pytest.fail("nobody else is here")):
+    with exclusive(lambda: pytest.fail("no other run holds the lock")):
         waits = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert waits.stdout is not None and waits.stderr is not None
         said = waits.stderr.readline()

@@ -92,7 +92,7 @@ def without(text: str, key: str) -> str:
         (PROXY + 'triagers = ["group:"]', 'dashboard.triagers.0 is "group:", expected a list of names'),
         (PROXY + 'triagers = [" ada"]', 'dashboard.triagers.0 is " ada", expected a list of names'),
         ("[dashboard]\nmetrics_token = 'hunter2'", 'dashboard.metrics_token is for metrics = "token" only'),
-        # Proxies that are everybody, or nobody.
+        # Proxies that are all addresses, or none.
         (
             PROXY.replace("10.0.0.5", "0.0.0.0/0"),
             'trusted_proxies.0 is "0.0.0.0/0", expected a list of addresses',

@@ -1,4 +1,4 @@
-"""Who somebody is and what that person may do: every decision, with what a forger would try."""
+"""Who a reader is and what that person may do: every decision, with what a forger would try."""
 
 from ipaddress import ip_network
 from pathlib import Path
@@ -40,7 +40,7 @@ CLAIMS = {"iat": 1000, "email": "ada@example.com", "email_verified": True, "sub"
         (Person("bob@example.com", frozenset(("perf-leads",))), True),
         (Person("eve@evil.example", frozenset(("perf",))), False),
         (Person("eve@evil.example", frozenset(("staff",))), None),
-        # Nobody gets in by a name that looks like a group, nor a group by one that looks like a name.
+        # No person gets in by a name that looks like a group, nor a group by one that looks like a name.
         (Person("group:perf-leads"), None),
         (Person("perf-leads"), None),
         (Person("eve@evil.example", frozenset(("ada@example.com",))), None),
@@ -161,7 +161,7 @@ def test_settings_become_rules(tmp_path: Path) -> None:
         "server_metadata_url": "https://id.example.com/realms/perf/.well-known/openid-configuration",
     }
     assert (rules.host, rules.encrypted, rules.login_seconds) == ("perf.example.com", True, 7200)
-    # With a login /metrics is closed unless somebody says otherwise; without one it is as open as the pages.
+    # With a login /metrics is closed by default; without one it is as open as the pages.
     assert (rules.metrics, settled(DashboardSettings()).metrics) == ("viewers", "open")
     assert "hunter2" not in repr(rules)
 

@@ -1,4 +1,4 @@
-"""The door, asked as a server asks it: what passes, what is answered there, and what nobody can forge."""
+"""The middleware, called as a server calls it: what passes, what it answers, and what cannot be forged."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ PROVIDER = AccessRules(
     logout="/auth/logout",
     metrics="viewers",
 )
-#: Pages, what they download, what Streamlit says of itself, its other way in, and what nobody thought of.
+#: Pages, what they download, what Streamlit says of itself, its other way in, and unknown paths.
 GUARDED = (
     "/",
     "/trends",
@@ -72,7 +72,7 @@ class Seen:
 
     @property
     def stamp(self) -> dict[str, Any]:
-        """What the application was told of the reader."""
+        """What the application received about the reader."""
         assert self.passed is not None
         (value,) = [value for name, value in self.passed["headers"] if name == STAMPED]
         return json.loads(value)
@@ -369,7 +369,7 @@ NAMES = ("localhost", "perf.example.com", "::1", "*.lab.example.com")
 
 
 def answered(path: str, host: str, method: str = "GET", names: tuple[str, ...] = NAMES) -> int:
-    """How a request is answered before anybody is judged."""
+    """How a request is answered before its reader is checked."""
     sent: list[Any] = []
 
     async def application(_scope: Any, _receive: Any, send: Any) -> None:

@@ -20,7 +20,7 @@ from support.sqlite_files import sqlite_with_tables
 PAGE = "app_pages/regressions.py"
 RULES = AccessRules(login="proxy", ask="<perf>@example.com", logout="/oauth2/sign_out?rd=%2F&x=1")
 
-#: Opens the finding's page for somebody of that name, who may triage or not, until then.
+#: Opens the finding's page for a reader of that name, who may triage or not, until then.
 Read = Callable[..., AppTest]
 
 

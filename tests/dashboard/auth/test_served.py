@@ -32,7 +32,7 @@ ACCOUNTS: dict[str, dict[str, Any]] = {
     ADA: {"email": ADA, "email_verified": True},
     BOB: {"email": BOB, "email_verified": True, "groups": ["perf"]},
     EVE: {"email": EVE, "email_verified": True, "groups": ["ada@example.com"]},
-    # Somebody else's address, written into an account of one's own.
+    # Another person's address, written into an account of one's own.
     MALLORY: {"email": ADA, "email_verified": False},
 }
 

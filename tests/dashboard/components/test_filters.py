@@ -1,4 +1,4 @@
-"""A selection goes into the URL and comes back the same; what nobody knows is said and replaced."""
+"""A selection goes into the URL and comes back the same; an unknown value is reported and replaced."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -141,7 +141,7 @@ def test_a_backup_is_one_moment_of_a_database_that_is_written(
         finally:
             stop.set()
             writer.join()
-    assert after > before, "nobody wrote meanwhile"
+    assert after > before, "no process wrote meanwhile"
     for number in range(3):
         with closing(sqlite3.connect(tmp_path / f"copy-{number}")) as connection:
             counted = connection.execute(

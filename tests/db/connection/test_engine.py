@@ -127,7 +127,7 @@ def test_tables_that_appear_while_one_looks_are_not_mistaken_for_strangers(
 
     monkeypatch.setattr(schema, "inspect", look_too_late)
     open_database(empty_url).close()
-    assert schema.inspect is look, "nobody made tables meanwhile"
+    assert schema.inspect is look, "no process made tables meanwhile"
 
 
 def test_a_database_of_another_program_is_left_alone(empty_url: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What was told is told once."""
+"""A notice is stored and delivered once."""
 
 from db.connection.engine import Database
 from db.findings import notices

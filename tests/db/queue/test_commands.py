@@ -1,4 +1,4 @@
-"""Fires, tasks and attempts: each fire once, each task with one at a time, and who is too late is told so."""
+"""Fires, tasks and attempts: each fire once, each task with one at a time, and a late write is refused."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -223,7 +223,7 @@ def test_what_the_dead_had_waits_again_and_what_they_bring_back_is_refused(datab
     assert queue.lose(database, "token-1", "its process is gone", LATER, 3) == "waiting"
     second = claim(database, "token-2", owner="owner-2", now=LATER)
     assert first and second and second.attempts == 2 and second.run_id == "run-1"
-    assert second.beats > first.beats, "whoever watches sees that somebody else has it"
+    assert second.beats > first.beats, "a watcher sees that another worker has it"
     assert not queue.beat(database, "token-1") and not queue.set_run(database, "token-1", "run-0")
     assert not queue.finish(database, "token-1", "done", {"zombie": True}, "", LATER)
     assert only(database) == second, "nothing of it is stored"

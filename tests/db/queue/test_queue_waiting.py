@@ -47,7 +47,10 @@ def test_superseded_is_what_a_later_one_stands_for_and_not_what_people_cancelled
     newest, cancelled, _ = queue_queries.tasks(database)
     assert queue.cancel(database, cancelled.id, a_night(2))
     assert queue.supersede(database, "nightly", newest.due_at, a_night(2)) == 1
-    for found in (queue_queries.tasks(database), queue_queries.night_tasks(database, a_night(0), 9)):
+    for found in (
+        queue_queries.tasks(database),
+        queue_queries.night_tasks(database, a_night(0), a_night(9), 9),
+    ):
         assert [(one.state, one.superseded) for one in found] == [
             ("waiting", False),
             ("cancelled", False),
@@ -82,7 +85,7 @@ def test_when_each_part_was_last_taken_up(database: Database) -> None:
     due("another", 3)
     taken_up("never", night=3)
     first, second = (a_night(night) + timedelta(hours=1) for night in (0, 1))
-    # Of what was lost nothing tells but when it was due; what was given back was not begun.
+    # Of a lost task only its due moment is known; a released one had not begun.
     assert queue_queries.last_taken_up(database, "nightly") == {
         "done": second,
         "lost": a_night(1),

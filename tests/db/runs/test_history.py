@@ -250,7 +250,7 @@ def test_runs_say_whom_they_were_measured_for(database: Database) -> None:
     found = runs_history.measured_for(database, ["night-0", "night-1", "session", "nobody"])
     assert {(each.run, each.name): (each.last, each.track, each.baseline) for each in found} == {
         ("night-0", "nightly"): (True, "nightly", ""),
-        # It is told while the task still runs.
+        # It is known while the task still runs.
         ("night-1", "stable"): (True, "2.13.0", "2.13.0"),
         ("session", "stable"): (False, "", ""),
         ("session", "candidate"): (True, "", ""),

@@ -395,6 +395,6 @@ def test_a_fingerprint_that_stands_for_something_else_is_refused(
 
 
 def test_records_need_no_sqlalchemy() -> None:
-    """Whoever only looks at records and errors need not load the database's libraries."""
+    """Importing records and errors does not load the database's libraries."""
     code = "import sys, records.runs, db.errors; sys.exit('sqlalchemy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -15,7 +15,7 @@ from records.telemetry import Recording
 from support.builders.run_records import a_recording
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
-#: What a driver tells in whole numbers of some small unit, and what it tells as a double.
+#: Columns that a driver reports in whole numbers of a small unit, and those it reports as a double.
 VALUES = st.one_of(
     st.none(),
     st.integers(-(2**60), 2**60).map(float),

@@ -42,7 +42,7 @@ GPU = a_recording(
         "power": (700.0, 100.0, None),
         "temperature": (60.0, None, 61.0),
     },
-    notes=("NVLink tells nothing here: not supported",),
+    notes=("no NVLink: not supported",),
 )
 HOST = a_recording()
 

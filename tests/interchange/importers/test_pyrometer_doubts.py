@@ -76,7 +76,7 @@ def test_blank_lines_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_small_file_does_not_unpack_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "runs.jsonl.gz"
     monkeypatch.setattr(pyrometer, "_MAX_LINE", 1 << 16)
-    # What is packed before is read ahead: only after megabytes does the ratio tell.
+    # What is packed before is read ahead: the ratio is known only after megabytes.
     path.write_bytes(gzip.compress(b"x" * (64 << 20)))
     with pytest.raises(BadFile, match="unpacks to more than 1000 times its size"):
         pyrometer.read(path)

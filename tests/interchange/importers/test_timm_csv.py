@@ -1,4 +1,4 @@
-"""timm's tables: columns in any order, and a file's name that tells what the file does not."""
+"""timm's tables: columns in any order, and facts that only the file's name has."""
 
 import os
 from datetime import UTC, datetime

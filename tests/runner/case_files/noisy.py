@@ -34,7 +34,7 @@ def scratch():
 
 
 def remember(name, pid):
-    """Tell the test about a process, in one step."""
+    """Report a process to the test, in one step."""
     partial = scratch() / f"{name}.partial"
     partial.write_text(str(pid))
     partial.rename(scratch() / f"{name}.pid")

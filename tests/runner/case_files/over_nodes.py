@@ -63,6 +63,6 @@ class EndsOnRankOne(nn.Sequential):
 @case(phases=("train",), how=["dies", "stops", "once"])
 def ends(how: str) -> Workload:
     if not torch.distributed.is_initialized():
-        # As the baseline that is measured beside it, which nobody looks at: refused, it costs no training.
+        # As the baseline in its session, which is not read: refused, it costs no training.
         raise NotImplementedError("it is about several ranks")
     return Workload(EndsOnRankOne(how), (torch.randn(4, WIDTH),), items=4, loss=loss_for(4))

@@ -14,7 +14,7 @@ def closure():
 
 @case()
 def breaks_under_the_profiler():
-    """Well until somebody looks."""
+    """Works until it is traced."""
     ones = torch.ones(8)
 
     def step():

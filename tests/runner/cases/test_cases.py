@@ -179,7 +179,7 @@ def test_a_training_step_draws_nothing(steps: Any, name: str) -> None:
     assert once == twice == steps[name]["losses"][0]
 
 
-# `nn.LSTM` is the one module that Dynamo refuses, so that `lstm_lm` runs eager whatever it is told.
+# `nn.LSTM` is the one module that Dynamo refuses, so that `lstm_lm` always runs eager.
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "lstm_lm"])
 def test_the_compiler_sees_one_graph_with_the_same_answer(steps: Any, name: str) -> None:
     compiled = steps[name]["compiled"]

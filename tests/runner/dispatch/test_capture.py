@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from records.dispatch import DispatchFingerprint, DispatchPart
-from runner.dispatch.capture import FingerprintSettings, Taken, take_fingerprint
+from records.dispatch import CaseFingerprint, DispatchFingerprint, DispatchPart
+from runner.dispatch.capture import FingerprintSettings, take_fingerprint
 from runner.execution import harness
 from runner.preset import MachinePreset
 from support.measuring import CASE_FILES
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
 CASES = CASE_FILES / "dispatches.py"
 
 
-def take(folder: Path, case: str, deadline: float = PATIENCE_SECONDS) -> Taken:
+def take(folder: Path, case: str, deadline: float = PATIENCE_SECONDS) -> CaseFingerprint:
     """The fingerprint of one case in the measured environment."""
     built = harness.build(folder / "harness", [CASES])
     preset = MachinePreset("as-it-comes")

@@ -1,4 +1,4 @@
-"""What the tests of building share: a folder of wheels that pip is told of, and a context."""
+"""What the tests of building share: a folder of wheels that pip uses, and a context."""
 
 import threading
 from collections.abc import Callable

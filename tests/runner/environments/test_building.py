@@ -27,7 +27,7 @@ def bare(torch: str, **changes: object) -> Recipe:
 
 
 def built(context: BuildContext, *recipes: Recipe) -> tuple[list[Built | BuildFailed], list[str]]:
-    """What came of recipes that are built together, and what was told meanwhile."""
+    """The results of recipes that are built at once, and the reported phases."""
     phases: list[str] = []
     numbered = {str(number): recipe for number, recipe in enumerate(recipes)}
     made = build_all(context, numbered, lambda name, phrase: phases.append(f"{name}: {phrase}"))
@@ -49,7 +49,7 @@ def failure(context: BuildContext, recipe: Recipe) -> str:
 def test_several_are_built_at_once_and_one_that_fails_takes_none_along(
     context: BuildContext, local_wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What a user told pip for himself must not lead packages astray.
+    # A user's own pip settings must not change where packages are installed.
     monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("PIP_USER", "1")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -161,7 +161,7 @@ def test_an_index_that_does_not_answer(context: BuildContext, monkeypatch: pytes
     monkeypatch.setenv("PIP_RETRIES", "0")
     for name in ("PIP_FIND_LINKS", "PIP_NO_INDEX"):
         monkeypatch.delenv(name, raising=False)
-    # Port 9 is the discard service's, which nobody runs.
+    # Port 9 is the discard service's, which does not run.
     dead = "http://me:secret@127.0.0.1:9/simple"
     sentence = failure(context, bare("2.10.0", index=dead))
     assert "the package index at 127.0.0.1 does not answer: it refuses the connection" in sentence

@@ -28,7 +28,7 @@ def made(store: Store, torch: str, used_at: float, mib: int = 1) -> Built:
     (path / "bin/python").symlink_to(sys.executable)
     (path / "filling").write_bytes(os.urandom(mib << 20))
     store.mark(recipe, {"torch": torch, "built_at": used_at}, seconds=1.0)
-    # As if it were old: nobody wants to wait for that.
+    # Made old by hand, so that the test need not wait.
     body = {**json.loads((path / MARK).read_text()), "built_at": 0.0}
     (path / MARK).write_text(json.dumps(body))
     os.utime(path / "used", (used_at, used_at))

@@ -1,4 +1,4 @@
-"""uv's indexes in pip's variables, where pip itself is told none."""
+"""uv's indexes in pip's variables, where pip has none of its own."""
 
 from pathlib import Path
 

@@ -160,7 +160,7 @@ def test_the_turn_of_the_shapes_goes_on_through_a_block_that_does_not_count() ->
 
 
 class Scripted:
-    """Tells prepared readings."""
+    """Returns prepared readings."""
 
     def __init__(self, *readings: Reading) -> None:
         self._readings = list(readings)
@@ -199,7 +199,7 @@ def test_a_child_that_ended_during_its_block_is_no_stranger_on_its_gpu() -> None
         gate.before()
         child.kill()
     assert gate.after(100 * MS) is None
-    # Whoever is no child of ours is one.
+    # A process that is no child of ours is one.
     source = Scripted(Reading(0, gpus=(replace(busy, processes=(1,)),)), Reading(100 * MS))
     gate = InterferenceCheck(source, 7, (), (), 0.05)
     gate.before()

@@ -1,4 +1,4 @@
-"""One contender without its session, beside telemetry that says what it is told to say."""
+"""One contender without its session, with scripted telemetry."""
 
 import time
 from dataclasses import replace
@@ -23,7 +23,7 @@ NODES = (Node("first", "10.0.0.1"), Node("second", "10.0.0.2", ("ssh", "second")
 
 
 class HundredWatts:
-    """Tells of a GPU that took 100 W all the time."""
+    """Reports a GPU that took 100 W all the time."""
 
     def read(self, root: int) -> Reading:
         return Reading(time.monotonic_ns())
@@ -42,7 +42,7 @@ class HundredWatts:
 
 
 class ErrorsAfterSixSamples:
-    """Tells of a GPU that makes errors in all blocks but the first two."""
+    """Reports a GPU that makes errors in all blocks but the first two."""
 
     def __init__(self) -> None:
         self._marks = 0

@@ -86,7 +86,7 @@ def test_precision_is_not_bought_at_any_price() -> None:
 
 @dataclass
 class MeasuredRounds:
-    """A contender that says what it was told to say."""
+    """A contender with scripted rounds."""
 
     blocks: Blocks
     satisfied: bool = True
@@ -106,7 +106,7 @@ def test_two_sides_interleave_their_rounds_until_they_are_precise() -> None:
     alike.satisfied = False
     assert needs_more_blocks([one, alike], 0.01) == [one, alike]
     assert needs_more_blocks([one, alike], 0.0) == [alike]
-    # Nobody is kept for precision beyond what he can give.
+    # A contender takes no more rounds than it can improve by.
     other.exhausted = True
     assert needs_more_blocks([one, other], 0.01) == []
     alike.exhausted = True

@@ -22,7 +22,7 @@ CLOSURE = key("closure")
 BROKEN = key("breaks_under_the_profiler")
 STEPS = 4
 
-#: The worker's own module, told to keep less: one trace is too large, one has no place to go.
+#: The worker's own module with smaller limits: one trace is too large, one has no place to go.
 BOUNDED = """
 import json, sys, torch
 from runner.worker.measurements import tracing

@@ -188,7 +188,7 @@ def blocks() -> dict[str, Any]:
 
 
 def metrics() -> dict[str, Any]:
-    """What two members tell, on CPUs of their own and on one GPU."""
+    """The reports of two members, on CPUs of their own and on one GPU."""
     reports = [
         {"ceiling_tflops": 3.0, "rss_peak_steady": 1.0, "switches": 2.0, "model_size": 7.0},
         {"ceiling_tflops": 2.0, "rss_peak_steady": 4.0, "switches": 5.0, "model_size": 7.0},

@@ -16,7 +16,7 @@ def test_every_claim_can_be_compared_with_a_measurement(claim: Claim) -> None:
     assert claim.metric in METRICS or claim.metric == ""
     assert 0 < claim.low <= claim.high
     assert claim.statement and claim.hardware
-    # Whoever cannot point to the origin of a claim must say so.
+    # A claim without a known origin must say so.
     assert claim.url.startswith("https://") or "source not found" in claim.source
 
 

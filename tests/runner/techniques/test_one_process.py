@@ -1,4 +1,4 @@
-"""Techniques inside one process: the answer is right, the format is the one asked for, reasons are told."""
+"""Techniques inside one process: the answer is right, the format is the requested one, reasons are given."""
 
 import json
 from pathlib import Path

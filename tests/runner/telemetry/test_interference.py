@@ -59,12 +59,12 @@ def test_who_waits_while_others_use_its_cpu_is_contended() -> None:
 def test_a_case_of_more_threads_than_cpus_waits_for_itself() -> None:
     assert judged(busy={1: 100}, tree=100, delay=300) is None
     assert judged(busy={1: 110}, tree=100, delay=8) is not None
-    # Unless somebody else is there for certain.
+    # Unless another process is there for certain.
     assert judged(busy={1: 100}, tree=65, delay=300) is not None
 
 
 def test_in_a_long_block_what_is_certain_may_still_be_too_little() -> None:
-    # Ten seconds of four threads on one CPU, and 100 ms of everybody else.
+    # Ten seconds of four threads on one CPU, and 100 ms of all others.
     assert judged(busy={1: 10_000}, tree=9_900, delay=30_000, wall=100 * WALL) is None
     assert judged(busy={1: 10_000}, tree=9_400, delay=30_000, wall=100 * WALL) is not None
 
@@ -164,7 +164,7 @@ def test_a_counter_that_went_backwards_says_nothing(field: str) -> None:
 
 
 def on_gpu(after: GpuCounters, own: tuple[int, ...] = (), before: GpuCounters = GPU) -> Interference | None:
-    """What becomes of a block around which a GPU told that."""
+    """The verdict on a block around which a GPU reported that."""
     first, second = Reading(0, gpus=(before,)), Reading(WALL, gpus=(after,))
     return find_interference(first, second, WALL, (), 0.05, own=own)
 

@@ -99,7 +99,7 @@ def test_no_energy_where_a_gpu_tells_none_or_too_little_of_the_window() -> None:
     others = {
         "has no such column": recorded("GPU-2", "gpm", first=1_100, power=(100.0,) * 10),
         "was not recorded": Recording("GPU-2", "", "none", (), (), {}),
-        "tells of 1.4 s out of 3": recorded("GPU-2", "gpm", first=1_100, energy=(20.0,) * 7),
+        "reports 1.4 s out of 3": recorded("GPU-2", "gpm", first=1_100, energy=(20.0,) * 7),
         "has rows without length": Recording("GPU-2", "", "gpm", at, at, {"energy": (20.0,) * 10}),
     }
     metrics_of = {why: summarise([one, other], WINDOW, 1)[0] for why, other in others.items()}

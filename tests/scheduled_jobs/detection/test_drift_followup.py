@@ -58,7 +58,7 @@ def test_a_later_change_speaks_for_itself() -> None:
     evidence = evidence_of({"new_run": "run-17"})
     later = known(id=9, at=a_night(16), at_run="run-16", state="confirmed", evidence=evidence)
     assert noted(GOES_ON, later) is None and noted(GOES_ON, replace(later, state="machine")) is None
-    # One that nobody has measured yet, or that is none, does not.
+    # One that is not measured yet, or that is none, does not.
     assert noted(GOES_ON, replace(later, state="candidate")) and noted(
         GOES_ON, replace(later, state="refuted")
     )

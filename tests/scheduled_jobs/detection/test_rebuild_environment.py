@@ -53,7 +53,7 @@ def test_a_nightly_that_is_gone_is_built_from_the_index_that_it_had(tmp_path: Pa
     # So has one of another name, which is called so whatever its day is.
     ours = replace(nightly(1), name="ours")
     assert side(tmp_path, ours, ours=declared).text == "ours 2026-09-02"
-    # Meanwhile the name stands for a release: nobody knows where that nightly came from.
+    # Meanwhile the name stands for a release: the origin of that nightly is unknown.
     released = EnvironmentSettings(torch="2.13.0", index=declared.index)
     assert side(tmp_path, ours, ours=released).text == "nightly 2026-09-02"
 
@@ -71,7 +71,7 @@ def test_an_interpreter_is_what_it_was_last_and_nothing_older(tmp_path: Path) ->
     found = side(tmp_path, mine, mine.fingerprint, mine=declared)
     assert (found.text, found.rebuilt) == (sys.executable, False)
     assert side(tmp_path, mine, "newer", mine=declared).text == "2.13.0"
-    # One that nobody declared says itself where it is.
+    # An undeclared one has its own path.
     stored = replace(mine, facts={"executable": sys.executable})
     assert side(tmp_path, stored, stored.fingerprint).text == sys.executable
     assert side(tmp_path, replace(stored, facts={"executable": "/gone"}), stored.fingerprint).rebuilt

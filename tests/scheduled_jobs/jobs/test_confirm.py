@@ -104,7 +104,7 @@ def test_what_the_pairs_show_too_is_a_regression(watched: Watched) -> None:
     assert (
         command[command.index("--device") + 1] == "cpu" and command[command.index("--suite") + 1] == "smoke"
     )
-    # Nobody asked whether to upgrade.
+    # No upgrade was requested.
     assert "--confirms" in command
     evidence, session = found.evidence, found.evidence.confirmation
     assert session.run == done.result["run"] and session.verdict.word == "slower"
@@ -238,7 +238,7 @@ def test_what_the_pairs_do_not_show_is_refuted(watched: Watched, ratio: float, r
     found = watched.finding
     assert (found.state, done.result["refuted"]) == ("refuted", 1)
     assert reason in found.evidence.confirmation.reason and found.evidence.confirmation.bisect == ""
-    # It is kept as that, and nobody asks for it again.
+    # It is kept as that, and is not requested again.
     assert watched.look().follow_ups == () and watched.finding.state == "refuted"
 
 
@@ -401,7 +401,7 @@ def test_memory_that_includes_compiling_is_measured_with_an_empty_cache_where_an
             for each in found
         ]
     assert ["--cold-pairs" in command for command in commands] == [True, False]
-    # Two pairs tell what hardly varies.
+    # Two pairs decide a metric that hardly varies.
     assert not any("--also" in command for command in commands)
 
 

@@ -86,7 +86,7 @@ def test_a_release_is_set_against_the_baseline_once(sqlite: Database, tmp_path: 
     assert first.result["new"] == ["2.12.1", "2.13.0"] and first.result["newest"] == "2.13.0"
     # That one died before its upgrade was planted; the next finds the release as if for the first time.
     assert planted(sqlite) == [] and discovery.look().result["upgrades"] == ["2.12.0 -> 2.13.0"]
-    # What was there before anybody looked is told, and only the newest is measured by itself.
+    # Releases from before the first look are reported, and only the newest is measured automatically.
     once = [("2.12.0", "2.13.0", "a10"), ("2.12.0", "2.13.0", "h200")]
     assert planted(sqlite) == once
     (task, _) = waiting(sqlite, "upgrade")
@@ -131,7 +131,7 @@ def test_against_another_baseline_a_known_release_is_set_once_more(
     assert discovery.look().result["upgrades"] == [] and planted(sqlite) == both
     notes = {one.key: one.body for one in notices.notices(sqlite) if one.kind == RELEASE}
     assert notes["nightly/2.12.1/2.13.0"].endswith("pinned to 2.12.1. It is set against it.")
-    # Who goes back is told nothing anew.
+    # Going back to an older baseline reports nothing anew.
     discovery.toml = TOML
     assert discovery.look().result["new"] == [] and planted(sqlite) == both
 

@@ -49,7 +49,7 @@ def test_the_name_of_a_workload_means_all_of_its_cases_in_a_schedule(tmp_path: P
 def test_own_case_files_lie_in_the_folder_of_the_settings(tmp_path: Path) -> None:
     lines = 'case_files = ["cases/mine.py", "/elsewhere/yours.py"]'
     files = ["--cases", str(tmp_path / "cases/mine.py"), "--cases", "/elsewhere/yours.py"]
-    # Whoever brings cases and names no suite means those.
+    # Own cases without a suite mean exactly those.
     assert options_of(tmp_path, lines) == files
     assert options_of(tmp_path, f'suite = "cpu"\n{lines}') == ["--suite", "cpu", *files]
     # Another machine has a folder of its own.

@@ -1,4 +1,4 @@
-"""Job `prune`: what runs left behind goes when nobody goes on with them, and nothing that was measured."""
+"""Job `prune`: leftovers of runs that are not resumed are removed, and nothing that was measured."""
 
 import os
 from datetime import UTC, datetime, timedelta

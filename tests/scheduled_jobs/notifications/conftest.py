@@ -1,4 +1,4 @@
-"""Servers that are told, and nothing else that Apprise might ask."""
+"""Webhook servers, and nothing else that Apprise might call."""
 
 from collections.abc import Iterator
 

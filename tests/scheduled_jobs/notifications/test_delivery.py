@@ -46,7 +46,7 @@ def only(url: str) -> Target:
 
 
 def a_notice(database: Database, key: str = "2026-11-22") -> Notice:
-    """A digest that is stored and was sent to nobody."""
+    """A digest that is stored and not sent yet."""
     facts = {"text": "plain", "tone": "warning"}
     save_notice(database, Notice("digest", key, MORNING, "a title", "marked", facts))
     return again(database, key)

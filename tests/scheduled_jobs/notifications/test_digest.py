@@ -1,4 +1,4 @@
-"""What is told of a night and what is not: pure, from what is known of it."""
+"""What the digest of a night reports and what it leaves out: pure, from data."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -86,7 +86,7 @@ def test_candidates_wait_with_their_reason_and_refuted_ones_are_a_number() -> No
         "is to be measured again": 1,
         "is being measured again": 1,
     }
-    # The one that was decided before this night was told of then.
+    # The one that was decided before this night was reported then.
     assert (made.refuted, made.unclear, made.regressions, made.ids) == (1, 1, (), ())
 
 

@@ -1,4 +1,4 @@
-"""The jobs that tell, on both databases and to a real server: what is told of real rows, once."""
+"""The notification jobs, on both databases and to a real server: each report of real rows once."""
 
 import threading
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Which nights are told as missing, on both databases: what was planned, superseded, cancelled and begun."""
+"""Which nights are reported as missing, on both databases: planned, superseded, cancelled and begun ones."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ def settings(tmp_path: Path) -> Settings:
 def due(
     database: Database, moment: datetime, machines: Sequence[str] = ("h200",), schedule: str = "nightly"
 ) -> None:
-    """The night is due on each of these machines, and stands for those that nobody began."""
+    """The night is due on each of these machines, and replaces those that did not begin."""
     new = [NewTask(f"{schedule}@{machine}", "measure", {}, machine) for machine in machines]
     assert queue.plan_run(database, schedule, moment, "timetable", new, moment)
     queue.supersede(database, schedule, moment, moment)

@@ -91,16 +91,16 @@ class Fleet:
         return [each.machine for each in schedulers(self.database)]
 
     def beats(self, machine: str) -> int:
-        """How often a machine was told of; 0 before the first time."""
+        """How often a machine was reported; 0 before the first time."""
         return sum(each.beats for each in schedulers(self.database) if each.machine == machine)
 
     def problems(self) -> str:
-        """Why places are not used, as the head tells it now."""
+        """Why hosts are not used, as the head reports it now."""
         (own,) = [one for one in schedulers(self.database) if one.machine == "here"]
         return " ".join(own.facts.get("troubles", []))
 
     def missing(self) -> list[str]:
-        """Which places are gone, as the head tells it now."""
+        """Which hosts are gone, as the head reports it now."""
         (own,) = [one for one in schedulers(self.database) if one.machine == "here"]
         return own.facts.get("missing", [])
 
@@ -182,11 +182,11 @@ def test_a_place_that_vanishes_in_mid_task_loses_it_to_another(fleet: Fleet) -> 
         fleet.go("a")
         assert head.wait_for("lost", task=enqueued.id)["text"] == "a is gone"
         head.wait_for("place vanished", machine="a")
-        until(lambda: fleet.missing() == ["a"], "who looks is told")
+        until(lambda: fleet.missing() == ["a"], "readers see it")
         fleet.go_on()
         fleet.come("b", "gpu")
         done = fleet.over(enqueued)
-        # Nobody said that it leaves: it is missed until somebody is told.
+        # It left without a notice: it is missed until it is drained.
         assert fleet.there() == ["a", "b", "here"]
         assert head.end() == 0
     assert fleet.there() == ["a"]
@@ -208,7 +208,7 @@ def test_a_place_that_comes_back_goes_on_with_its_run(fleet: Fleet) -> None:
         fleet.go_on()
         fleet.come("a", "gpu")
         done = fleet.over(enqueued)
-        until(lambda: not fleet.missing(), "who looks is told that it is back")
+        until(lambda: not fleet.missing(), "readers see that it is back")
     assert fleet.where(enqueued) == [("a", "lost"), ("a", "done")]
     assert len({each.run_id for each in fleet.tried(enqueued)}) == 1
     assert fleet.measured("a") == whole(str(done.run_id))
@@ -315,5 +315,5 @@ def test_a_place_of_this_machines_own_name_is_left_out(fleet: Fleet) -> None:
         assert fleet.there() == ["here"] and fleet.now(enqueued).state == "waiting"
         assert "has the name of this machine" in fleet.problems()
         fleet.go("here")
-        until(lambda: not fleet.problems(), "it went, and is told of no more")
+        until(lambda: not fleet.problems(), "it went, and is reported no more")
     assert len(head.events("place refused")) == 1

@@ -201,7 +201,7 @@ def test_a_place_takes_only_tasks_for_its_name_while_it_is_drained(
     head = Head(tmp_path / "many", hosts)
 
     def measure(task: Task, context: JobContext) -> JobResult:
-        # Then it goes down, and nobody said that it leaves.
+        # Then it goes down without a notice.
         hosts.hidden = 1000
         return JobResult()
 

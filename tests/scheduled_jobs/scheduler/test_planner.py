@@ -1,4 +1,4 @@
-"""From settings and a clock to fires in the database: each once, whoever looks, however the clock is set."""
+"""Settings and a clock make fires in the database: each once, for any clock and number of schedulers."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -191,7 +191,7 @@ def test_a_schedule_enabled_during_an_outage_has_no_missed_fires(
     before = Planner(memory)
     before.plan(sqlite, on, utc("01T12:00"))
     before.plan(sqlite, without, utc("01T13:00"))
-    # Off for three nights, and nobody is there when it is switched on.
+    # Off for three nights, and no scheduler runs when it is switched on.
     Planner(memory).plan(sqlite, without, utc("02T12:00"))
     after = Planner(memory)
     after.plan(sqlite, on, utc("04T12:00"))
@@ -254,7 +254,7 @@ def test_of_tasks_that_did_not_begin_only_the_newest_wait(database: Database, se
         for each in reversed(tasks(database, schedule="nightly"))
         if each.label == "a10"
     ]
-    # What was fired by hand is somebody's wish, begun or not.
+    # A manual trigger is a person's wish, begun or not.
     by_hand = [("01 13", part, "waiting") for part in ("2.13.0@a10", "nightly@a10")]
     assert states == [
         *by_hand,

@@ -1,4 +1,4 @@
-"""What is dead: attempts of dead processes at once, of silent ones after a lease, and nobody else's."""
+"""What is dead: attempts of dead processes at once, of silent ones after a lease, and no others."""
 
 import os
 import subprocess

@@ -310,7 +310,7 @@ def test_a_database_that_is_away_is_waited_for(sqlite_place: Place) -> None:
             greedy.execute("BEGIN EXCLUSIVE")
             away = alive.wait_for("database away")
             assert "locked" in away["text"]
-            # It ends while nobody can be told.
+            # It ends while the database is away.
             sqlite_place.go_on()
             until(lambda: not sqlite_place.children(), "the child has ended")
             greedy.execute("ROLLBACK")

@@ -26,7 +26,7 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 class Stopping:
-    """A service that is asked to end while it does two tasks: `quick` lets go when told to, so does `slow`.
+    """A service that is stopped while it does two tasks: `quick` and `slow` release their tasks on request.
 
     The quick one is given back, the slow one comes to its end.
     """
@@ -101,7 +101,7 @@ def stopping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Stopp
 
 @contextmanager
 def locked(file: Path) -> Generator[None]:
-    """Within the block nobody can write to the database."""
+    """Within the block no process can write to the database."""
     with closing(sqlite3.connect(file, isolation_level=None, timeout=30)) as greedy:
         greedy.execute("BEGIN EXCLUSIVE")
         yield
@@ -151,7 +151,7 @@ def test_what_was_given_up_in_the_moment_it_let_go_is_not_said_to_be_given_back(
     stopping: Stopping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = stopping
-    # Nobody heard of it by a beat.
+    # No heartbeat reported it.
     monkeypatch.setattr(scheduler, "BEAT_SECONDS", 600.0)
     assert cancel(place.database, place.quick.id, NOW)
     place.end()

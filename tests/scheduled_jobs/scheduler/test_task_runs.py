@@ -129,7 +129,7 @@ def completes(place: Place, then: ChildExit = WELL) -> Child:
 
 
 def begins(place: Place, then: ChildExit = WELL, write: Callable[[Path, str], Any] = write_journal) -> Child:
-    """A child that begins the run it is told to."""
+    """A child that begins the given run."""
 
     def child(arguments: Sequence[str]) -> ChildExit:
         write(place.data_dir, arguments[list(arguments).index("--run-id") + 1])

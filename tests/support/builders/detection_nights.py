@@ -1,4 +1,4 @@
-"""Nights of a schedule as queue and store hold them, hands for a job, sessions that nobody measured."""
+"""Nights of a schedule as queue and store hold them, a context for a job, made-up sessions."""
 
 import json
 import threading
@@ -145,7 +145,7 @@ def a_task(database: Database, job: str, spec: Mapping[str, Any], now: datetime,
 
 
 def waiting(database: Database, job: str) -> list[Task]:
-    """The tasks of a job that nobody has taken up."""
+    """The unclaimed tasks of a job."""
     return queue_queries.tasks(database, job=job, state="waiting")
 
 

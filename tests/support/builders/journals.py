@@ -1,4 +1,4 @@
-"""Journals of runs that nobody measured: two environments, several cases, a canary, one case that crashes."""
+"""Journals of made-up runs: two environments, several cases, a canary, one case that crashes."""
 
 import sys
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Nights to tell of: findings, tasks and schedulers as detection and the queue leave them."""
+"""Nights to report: findings, tasks and schedulers as detection and the queue leave them."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from statistics import median, stdev
 from typing import Any
 
+from records.dispatch import CaseFingerprint, DispatchFingerprint, FingerprintConditions
 from records.environments import Environment
 from records.kinds import EnvironmentKind
 from records.machines import Hardware, Machine
@@ -40,7 +41,7 @@ def a_machine(name: str = "bench-1", hardware: str = "Xeon 6430, 2 cores") -> Ma
 
 
 def an_environment(torch_version: str = "2.13.0+cpu", name: str | None = None) -> Environment:
-    """An environment, named after its PyTorch unless told otherwise."""
+    """An environment, named after its PyTorch by default."""
     name = name or f"torch-{torch_version}"
     return Environment(
         fingerprint=f"environment-{name}-{torch_version}",
@@ -70,7 +71,7 @@ def a_run(
     planned: int = 3,
     notes: tuple[str, ...] = (),
 ) -> Run:
-    """A run of `suite`; ended after ten minutes unless it is still running. Its `id` tells its source."""
+    """A run of `suite`; ended after ten minutes unless it is still running. Its `id` names its source."""
     source, source_format = source_of_old_run(id)
     return Run(
         id=id,
@@ -181,3 +182,16 @@ def _measurement(case: str, environment: str, metric: str, values: list[float]) 
         spread=stdev(map(math.log, values)) if several else None,
         n=len(values),
     )
+
+
+def fingerprint_conditions(environment: Environment | None = None) -> FingerprintConditions:
+    """What fingerprints on the machine of `a_run` depend on."""
+    return FingerprintConditions(
+        environment or an_environment(), a_machine(), a_preset(), "harness-1f3a", "cpu"
+    )
+
+
+def a_case_fingerprint(case: str = MLP, taken: int = 0, **parts: Mapping[str, int]) -> CaseFingerprint:
+    """A fingerprint with these parts, an operator unless told otherwise, taken on a night."""
+    found = DispatchFingerprint(parts or {"operators": {"aten::mm(fp32, fp32)": 2}})
+    return CaseFingerprint(case, a_night(taken), OutcomeStatus.OK, fingerprint=found)

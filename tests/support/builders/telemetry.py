@@ -82,12 +82,12 @@ def wave(middle: float, swing: float = 0.0, every: float = 1.0) -> Wave:
 
 
 def without(own: Wave, start: float, end: float) -> Wave:
-    """The same, but with nothing told between two seconds."""
+    """The same, without values between two seconds."""
     return lambda second: None if start <= second < end else own(second)
 
 
 def an_h200(device: str = H200, busy: float = 88.0) -> Recording:
-    """Everything that the hardware counters tell; the driver was silent for half a second."""
+    """All columns of the hardware counters; the driver was silent for half a second."""
     return a_recording(
         device,
         "NVIDIA H200",
@@ -121,7 +121,7 @@ def an_h200(device: str = H200, busy: float = 88.0) -> Recording:
 
 
 def an_a100() -> Recording:
-    """What an older GPU tells: a busy time, and no look inside."""
+    """The columns of an older GPU: busy time, and no hardware counters."""
     return a_recording(
         A100,
         "NVIDIA A100-SXM4-80GB",

@@ -1,4 +1,4 @@
-"""Points of series as the Trends page gets them, and what is told of the runs behind them."""
+"""Points of series as the Trends page gets them, and the facts of their runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

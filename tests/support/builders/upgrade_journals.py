@@ -1,4 +1,4 @@
-"""Upgrades that nobody measured, as their journals hold them: cases of every kind, in turns, pair by pair."""
+"""Made-up upgrades, as their journals hold them: cases of every kind, in turns, pair by pair."""
 
 import random
 import sys

@@ -27,7 +27,7 @@ def come(nodes: Path, name: str, *labels: str, drained: bool = False) -> None:
     folder = nodes / name
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(nodes.parent / HEADER, folder / HEADER)
-    # Whoever looks sees it whole.
+    # A reader sees it whole.
     (folder / "new").write_text(json.dumps({"labels": [name, *labels], "drained": drained}))
     (folder / "new").replace(folder / _SAID)
 
@@ -38,7 +38,7 @@ def go(nodes: Path, name: str) -> None:
 
 
 class _Ending(threading.Event):
-    """Set when somebody asks for the end, or the place is gone."""
+    """Set when a stop is requested, or the place is gone."""
 
     def __init__(self, stop: threading.Event, said: Path) -> None:
         super().__init__()

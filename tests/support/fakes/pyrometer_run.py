@@ -32,7 +32,7 @@ _INTERRUPTED, _REFUSED = 130, 2
 
 
 class Interrupted(Exception):
-    """Somebody asked for the end."""
+    """A stop was requested."""
 
 
 def quick(number: int) -> None:
@@ -40,7 +40,7 @@ def quick(number: int) -> None:
 
 
 def patient(number: int) -> None:
-    """Stays at the third case for as long as it is not told to go on."""
+    """Stays at the third case until it is allowed to go on."""
     while number == 2 and not Path("go-on").exists():
         time.sleep(0.02)
 
@@ -59,7 +59,7 @@ def deaf(number: int) -> None:
 
 
 KINDS: dict[str, Callable[[int], None]] = {each.__name__: each for each in (quick, patient, suicidal, deaf)}
-#: Says that it waits for another run until it is told to go on, and then measures at once.
+#: Says that it waits for another run until it is allowed to go on, and then measures at once.
 KINDS["waiting"] = quick
 
 

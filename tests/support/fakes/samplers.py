@@ -45,7 +45,7 @@ for line in sys.stdin:
 
 @dataclass
 class Tree:
-    """A root process with one child that works when told to."""
+    """A root process with one child that works on request."""
 
     process: "subprocess.Popen[str]"
     child: int

@@ -39,7 +39,7 @@ def _schema(name: str) -> Any:
 
 
 _UPGRADE: Resource[Any] = Resource.from_contents(_schema("upgrade.schema.json"))
-#: What a bisection tells as JSON.
+#: The schema of a bisection's JSON.
 BISECTION = Draft202012Validator(
     _schema("bisection.schema.json"), registry=Registry().with_resource("urn:pyrometer:upgrade:1", _UPGRADE)
 )
@@ -185,7 +185,7 @@ def a_row(count: int, first_bad: int, bad: float | str = 1.1) -> dict[str, float
 
 
 def end_of(done: Done) -> Mapping[str, Any]:
-    """The last event, which tells the end, as the schema has it."""
+    """The last event, which reports the end, as the schema has it."""
     last = done.events[-1]
     assert last["event"] == "bisected", done
     BISECTION.validate({name: value for name, value in last.items() if name != "event"})

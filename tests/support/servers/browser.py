@@ -13,9 +13,9 @@ Browsers = MutableMapping[str, BrowserContext]
 
 
 class Visitor:
-    """Somebody who opens pages of the dashboard at `home`, and notes what a browser would complain of.
+    """A visitor who opens pages of the dashboard at `home`, and notes the complaints of the browser.
 
-    He comes with browsers of his own, or with those `known` to have been here before.
+    The visitor has browsers of its own, or those in `known`, which were here before.
     """
 
     def __init__(self, browser: Browser, home: str, known: Browsers | None = None) -> None:

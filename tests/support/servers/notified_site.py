@@ -1,4 +1,4 @@
-"""A machine that measures every night, and a team that is told of it by a webhook."""
+"""A machine that measures every night, and a team that is notified by a webhook."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ OLD, NEW = an_environment("2.13.0+cpu"), an_environment("2.14.0+cpu")
 
 
 class Place:
-    """A database with a machine h200 that measures every night, and a team that is told by a webhook."""
+    """A database with a machine h200 that measures every night, and a team that is notified by a webhook."""
 
     def __init__(self, url: str, database: Database, folder: Path, web: WebSink, more: str = "") -> None:
         self.url, self.database, self.web = url, database, web
@@ -49,7 +49,7 @@ class Place:
 
     def job_context(self, now: datetime) -> JobContext:
         def no_child(_: Sequence[str], on_event: Callable[[Mapping[str, Any]], None] = print) -> ChildExit:
-            raise AssertionError(f"nothing is measured by whoever tells, {on_event}")
+            raise AssertionError(f"a notification job measures nothing, {on_event}")
 
         return JobContext(
             settings=self.settings,
@@ -114,7 +114,7 @@ class Place:
         findings.decide(self.database, one.id, "confirmed", 0.1, 0.08, 0.12, Confirmation(), at)
 
     def run_digest(self, now: datetime = MORNING, due_at: datetime | None = None) -> JobResult:
-        """The digest that is due at eight that day, or when said, is told."""
+        """Run the digest job that is due at eight that day, or at `due_at`."""
         due_at = due_at or now.replace(hour=8, minute=0)
         return send_digest(replace(a_job("digest"), due_at=due_at), self.job_context(now))
 

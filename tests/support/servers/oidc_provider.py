@@ -60,7 +60,7 @@ class Provider:
         return f"{missing} missing" if missing or "openid" not in query.get("scope", "").split() else ""
 
     def code(self, subject: str, query: dict[str, str]) -> str:
-        """A code for somebody who has logged in here, good for one use."""
+        """A code for a person who has logged in here, good for one use."""
         code = secrets.token_urlsafe()
         self.codes[code] = query | {"subject": subject}
         return code

@@ -1,4 +1,4 @@
-"""A package index on loopback that answers only when it is told to."""
+"""A package index on loopback that answers only when it is opened."""
 
 import threading
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ PATIENCE_SECONDS = 60.0
 
 class GatedIndex:
     """Serves a folder of wheels as `/simple/torch/`. `asked` is set by the first question, which waits for
-    `open`; `address` is what pip is told."""
+    `open`; `address` is the index for pip."""
 
     def __init__(self, wheels: Path) -> None:
         self.requested, self.open = threading.Event(), threading.Event()

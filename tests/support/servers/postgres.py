@@ -74,13 +74,13 @@ class PostgresServer:
             connection.execute(statement.encode())
 
     def new_database(self, template: str = "template0") -> str:
-        """The URL of a database nobody has used yet."""
+        """The URL of an unused database."""
         name = f"test_{uuid4().hex}"
         self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return self.url(name)
 
     def drop_database(self, url: str) -> None:
-        """Forget a database, whoever is still connected."""
+        """Drop a database, also with open connections."""
         name = url.partition("@/")[2].partition("?")[0]
         self.execute(f"DROP DATABASE {name} WITH (FORCE)")
 

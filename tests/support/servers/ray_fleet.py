@@ -141,7 +141,7 @@ class Fleet:
         return {**kept, LOCK_FOLDER: str(temporary), **own, **variables}
 
     def close(self) -> None:
-        """End everybody: in order, and at once who does not."""
+        """End all processes: in order, and by SIGKILL where that fails."""
         for member in reversed(self.members.values()):
             member.process.terminate()
         for member in reversed(self.members.values()):
@@ -218,7 +218,7 @@ def _free_port() -> int:
     chosen = random.Random(os.getpid() ^ time.time_ns())
     while True:
         first = chosen.randrange(_FIRST_PORT, _LAST_PORT)
-        # Some of each machine's tell whether another fleet has them.
+        # Some ports of each machine show whether another fleet has them.
         tried = [first + 1 + number * PORTS + each for number in range(4) for each in (0, 1, 10)]
         if all(map(_is_free, [first, *tried])):
             return first
@@ -245,14 +245,19 @@ def an_engine(fleet: Fleet, token: Path | None = None) -> Generator[RayEngine]:
 
 def answer(engine: RayEngine, node: str, method: str, **arguments: Any) -> Mapping[str, Any]:
     """What a node answers in the end, however often it takes."""
+    errors: list[str] = []
 
     def tried() -> Mapping[str, Any] | None:
         try:
-            return engine.call(node, method, arguments, 20.0)
-        except (NodeSilent, EngineAway):
+            return engine.call(node, method, arguments, 20.0) or {"ok": True}
+        except (NodeSilent, EngineAway) as error:
+            errors.append(str(error))
             return None
 
-    return until(lambda: tried(), f"{node} answers to {method}") or {}
+    try:
+        return until(lambda: tried(), f"{node} answers to {method}") or {}
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {errors[-3:]}") from None
 
 
 def named(engine: RayEngine, name: str) -> NodeSeen:

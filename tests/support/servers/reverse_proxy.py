@@ -1,4 +1,4 @@
-"""A reverse proxy as a process: says who somebody is in a header of its own, and passes WebSockets on."""
+"""A reverse proxy as a process: names the reader in a header of its own, and passes WebSockets on."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Real schedulers whose runs nobody measures: in a process of their own, to be killed, or in a thread."""
+"""Real schedulers with made-up runs: in a process of their own, to be killed, or in a thread."""
 
 import json
 import multiprocessing

@@ -59,7 +59,7 @@ class SlurmCluster:
     """Two nodes that are this machine; `variables` have Slurm's commands speak to it."""
 
     def __init__(self, folder: Path) -> None:
-        # Munge wants to see that nobody else can write where its socket lies.
+        # Munge requires that no other user can write where its socket lies.
         folder.chmod(0o755)
         self.folder, self.variables = folder, {"SLURM_CONF": str(folder / "slurm.conf")}
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
@@ -169,7 +169,7 @@ class SlurmCluster:
 
 
 def free_ports(many: int) -> list[int]:
-    """Ports of this machine that nobody listens on."""
+    """Free ports of this machine."""
     sockets = [socket.socket() for _ in range(many)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))

@@ -41,7 +41,7 @@ def test_the_index_says_what_lies_between(tmp_path: Path, monkeypatch: pytest.Mo
     found = choose_candidates(settings, "nightly 2026-11-17", days[-1], None)
     assert found == ("nightly 2026-11-17", "nightly 2026-11-18", days[-1])
     assert choose_candidates(settings, "2.12.1", "nightly", "")[1] == "nightly 2026-11-19"
-    # Those of a declared nightly are in the index that it has; nobody else's lie between.
+    # Those of a declared nightly are in the index that it has; no others lie between.
     monkeypatch.delenv("PIP_FIND_LINKS")
     declared = "[environments.{name}]\ntorch = 'nightly'\nfind_links = ['.']\n"
     (tmp_path / "pyrometer.toml").write_text(declared.format(name="nightly"))

@@ -1,4 +1,4 @@
-"""Two environments of one fingerprint: one of them twice, or two that nobody can tell apart."""
+"""Two environments of one fingerprint: one of them twice, or two that cannot be distinguished."""
 
 from pathlib import Path
 

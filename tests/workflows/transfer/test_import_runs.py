@@ -39,7 +39,7 @@ SPEED = MetricDefinition("tool.speed", "Speed", "x", "higher")
 
 
 def everything(database: Database) -> list[Any]:
-    """All that queries tell of every run."""
+    """The answers of all queries about every run."""
     runs = queries.recent_runs(database, limit=1000)
     parts = (queries.run_record, queries.outcomes_of_run, queries.measurements_of_run)
     answers = [ask(database, run.id) for run in runs for ask in parts]
@@ -330,7 +330,7 @@ def test_a_run_that_went_on_since_is_measured_by_all_of_its_processes(sqlite: Da
     arrived = kept(sqlite, ImportedRun(run, tuple(outcomes), tuple(measurements_for(outcomes))))
     assert arrived.new == Amount(0, 1, 1) and arrived.set_aside == ()
     assert numbers(sqlite, run) == [(3.0, 2.0, 4.0, 3)]
-    # The older file tells of fewer, and changes nothing.
+    # The older file has fewer, and changes nothing.
     assert kept(sqlite, first).new == NOTHING
     assert numbers(sqlite, run) == [(3.0, 2.0, 4.0, 3)]
 

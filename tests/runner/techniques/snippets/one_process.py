@@ -144,7 +144,7 @@ def missing_compiler():
 
 
 def missing_header():
-    """A compiler that works, where nobody has installed the headers of Python."""
+    """A compiler that works, without the headers of Python."""
     with tempfile.TemporaryDirectory() as folder:
         compiler = Path(folder, "g++")
         compiler.write_text(

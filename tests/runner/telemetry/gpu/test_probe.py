@@ -1,4 +1,4 @@
-"""What each kind of GPU is said to tell: the real binding on a scripted library."""
+"""The capabilities of each kind of GPU: the real binding on a scripted library."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def named(gpu: GpuCapabilities, name: str) -> Capability:
 
 
 def absent(gpu: GpuCapabilities) -> set[str]:
-    """The names of what a GPU does not tell."""
+    """The names of a GPU's absent capabilities."""
     return {each.name for each in gpu.capabilities if not each.present}
 
 

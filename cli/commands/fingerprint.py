@@ -1,0 +1,145 @@
+"""`pyrometer fingerprint`: what PyTorch chooses for one step of a case, and what differs between two."""
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from analysis.dispatch_difference import CaseDifference, compare_cases
+from common.interrupts import interruptible
+from common.text import printable
+from configuration.settings import DEFAULT_ENVIRONMENT
+from records.dispatch import CaseFingerprint, DispatchPart
+from reports.text.dispatch_text import PARTS, case_words, summary_words
+from workflows.fingerprints import FingerprintRequest, Fingerprints, fingerprints_of
+
+from ..context import FAILED, context, in_one_sentence
+from ..options import CaseFiles, CaseOrCommand, Device, Json, finite
+from ..output.console import report_console
+
+#: Lines of one case on a terminal; the JSON has all.
+_MOST = 12
+
+app = typer.Typer(
+    cls=CaseOrCommand,
+    help="What PyTorch chooses for one step of a case, and what runs differently in another environment.\n\n"
+    "A fingerprint counts ATen operators, oneDNN's and MKL's kernels, CUDA kernels and, of a compiled case, "
+    "graphs, guards, fused kernels and hashes of the generated code. Nothing is timed: one step of each case "
+    "runs in a process of its own. A fingerprint is stored, and taken again only under another environment, "
+    "machine, preset or harness.",
+    no_args_is_help=True,
+)
+
+Suite = Annotated[str | None, typer.Option(help="all cases of this suite")]
+Preset = Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")]
+Deadline = Annotated[
+    float | None,
+    typer.Option(min=1, callback=finite, help="seconds one case may take"),
+]
+Again = Annotated[bool, typer.Option("--again", help="take fingerprints that are stored once more")]
+
+
+@app.command(CaseOrCommand.default)
+def take(
+    cases_: Annotated[
+        list[str],
+        typer.Argument(metavar="CASE...", help="cases by key, glob or beginning"),
+    ],
+    environment: Annotated[
+        str, typer.Option("--environment", "-e", help="environment by name, version or path")
+    ] = DEFAULT_ENVIRONMENT,
+    cases: CaseFiles = None,
+    device: Device = None,
+    preset: Preset = None,
+    deadline: Deadline = None,
+    again: Again = False,
+    as_json: Json = False,
+) -> None:
+    """Print the fingerprint of each case: what was called, and how often. Exit code 1 if one has none."""
+    wanted = (environment,)
+    request = FingerprintRequest(
+        wanted, tuple(cases_), None, tuple(cases or ()), preset, device, deadline, again
+    )
+    with in_one_sentence(), interruptible() as interrupts:
+        (found,) = fingerprints_of(context(as_json=False), request, interrupts)
+    if as_json:
+        typer.echo(json.dumps([_body(one) for one in found.cases.values()], indent=2))
+    else:
+        _print(found)
+    if any(one.fingerprint is None for one in found.cases.values()):
+        raise typer.Exit(FAILED)
+
+
+@app.command("diff")
+def diff(
+    old: Annotated[str, typer.Argument(metavar="A", help="environment by name, version or path")],
+    new: Annotated[str, typer.Argument(metavar="B", help="the environment that is set against A")],
+    cases_: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CASE...]", help="cases by key, glob or beginning"),
+    ] = None,
+    suite: Suite = None,
+    cases: CaseFiles = None,
+    device: Device = None,
+    preset: Preset = None,
+    deadline: Deadline = None,
+    again: Again = False,
+    as_json: Json = False,
+) -> None:
+    """Print what runs differently in B: other kernels, operators, fusions; the alarming changes first.
+
+    Exit code 0 whatever differs: nothing here is a measurement.
+    """
+    request = FingerprintRequest(
+        (old, new), tuple(cases_ or ()), suite, tuple(cases or ()), preset, device, deadline, again
+    )
+    with in_one_sentence(), interruptible() as interrupts:
+        a, b = fingerprints_of(context(), request, interrupts)
+    found = compare_cases(a.cases, b.cases)
+    if as_json:
+        body = {"a": _side(a), "b": _side(b), "cases": [one.to_body() for one in found]}
+        typer.echo(json.dumps(body, indent=2))
+        return
+    console = report_console()
+    _print_differences(found)
+    console.print(f"{_named(a)} against {_named(b)}: {summary_words(found)}", markup=False, soft_wrap=True)
+
+
+def _print_differences(cases: Sequence[CaseDifference]) -> None:
+    """Each case that runs differently, or could not be compared, with its changes."""
+    console = report_console()
+    for one in cases:
+        if lines := case_words(one, _MOST):
+            console.print(printable(one.case), markup=False, soft_wrap=True)
+            for line in lines:
+                console.print(f"  {printable(line)}", markup=False, soft_wrap=True)
+
+
+def _print(found: Fingerprints) -> None:
+    console = report_console()
+    for one in found.cases.values():
+        console.print(f"{printable(one.case)}, {_named(found)}", markup=False, soft_wrap=True)
+        if one.fingerprint is None:
+            console.print(f"  {one.status}: {printable(one.reason)}", markup=False, soft_wrap=True)
+            continue
+        for part in DispatchPart:
+            for name, count in sorted(one.fingerprint.parts.get(part, {}).items()):
+                console.print(f"  {PARTS[part]}: {printable(name)}, {count}x", markup=False, soft_wrap=True)
+        for part, reason in one.fingerprint.missing.items():
+            console.print(
+                f"  {PARTS[DispatchPart(part)]}: not recorded: {reason}", markup=False, soft_wrap=True
+            )
+
+
+def _named(found: Fingerprints) -> str:
+    return f"{found.environment.name} (torch {found.environment.torch_version})"
+
+
+def _side(found: Fingerprints) -> dict[str, str]:
+    return {"environment": found.environment.name, "torch": found.environment.torch_version}
+
+
+def _body(one: CaseFingerprint) -> dict[str, Any]:
+    content = one.fingerprint.to_body() if one.fingerprint else None
+    return {"case": one.case, "status": one.status, "reason": one.reason, "fingerprint": content}

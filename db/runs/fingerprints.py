@@ -1,0 +1,134 @@
+"""Dispatch fingerprints, each content stored once."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, select
+
+from records.dispatch import CaseFingerprint, DispatchFingerprint, FingerprintConditions
+
+from ..connection.engine import Database
+from ..connection.statements import insert_missing, insert_or_replace, rows_among
+from ..schema import core_tables as tables
+from ..schema.dispatch_tables import CaseFingerprintRow, FingerprintRow
+from .upserts import case_ids, environment_ids, machine_id, profile_id
+
+_KEY = ("case_id", "environment_id", "machine_id", "profile_id", "harness", "device")
+
+
+def save_fingerprints(
+    database: Database, conditions: FingerprintConditions, results: Sequence[CaseFingerprint]
+) -> int:
+    """Store how taking the fingerprints of some cases ended, and return how many contents were new.
+
+    They replace what is stored for the same cases under the same conditions; a content that is stored
+    already costs no bytes. Raises ValueError where the environment or the preset of the same fingerprint is
+    stored as something else.
+    """
+    if not results:
+        return 0
+    with database.writing() as connection:
+        environment = conditions.environment
+        shared = {
+            "environment_id": environment_ids(connection, [environment])[environment.fingerprint],
+            "machine_id": machine_id(connection, conditions.machine),
+            "profile_id": profile_id(connection, conditions.preset),
+            "harness": conditions.harness,
+            "device": conditions.device,
+        }
+        cases = case_ids(connection, {result.case for result in results})
+        contents, new = _content_ids(connection, [each.fingerprint for each in results if each.fingerprint])
+        rows = [
+            {
+                **shared,
+                "case_id": cases[result.case],
+                "fingerprint_id": contents[result.fingerprint.content_hash] if result.fingerprint else None,
+                "status": result.status,
+                "reason": result.reason,
+                "taken_at": result.taken_at,
+            }
+            for result in results
+        ]
+        insert_or_replace(connection, CaseFingerprintRow, rows, _KEY)
+    return new
+
+
+def fingerprints_under(
+    database: Database, conditions: FingerprintConditions, cases: Collection[str]
+) -> dict[str, CaseFingerprint]:
+    """How taking the fingerprint of each of these cases ended; those never taken are missing."""
+    row = CaseFingerprintRow
+    query = _query().where(
+        tables.EnvironmentRow.fingerprint == conditions.environment.fingerprint,
+        tables.MachineRow.fingerprint == conditions.machine.fingerprint,
+        tables.ProfileRow.fingerprint == conditions.preset.fingerprint,
+        row.harness == conditions.harness,
+        row.device == conditions.device,
+    )
+    with database.reading() as connection:
+        found = rows_among(connection, query, tables.BenchmarkCaseRow.key, cases)
+    return {row.key: _result(row) for row in found}
+
+
+def newest_fingerprints(
+    database: Database, environment: str, hardware: str, preset: str, cases: Collection[str]
+) -> dict[str, CaseFingerprint]:
+    """The newest fingerprint of each case in an environment on one kind of hardware under a preset.
+
+    All three are fingerprints of their own. Cases of which none was ever recorded are missing.
+    """
+    run = tables.RunRow
+    machines = (
+        select(run.machine_id)
+        .join(tables.HardwareRow, tables.HardwareRow.id == run.hardware_id)
+        .where(tables.HardwareRow.fingerprint == hardware)
+    )
+    query = (
+        _query()
+        .where(
+            tables.EnvironmentRow.fingerprint == environment,
+            tables.ProfileRow.fingerprint == preset,
+            CaseFingerprintRow.machine_id.in_(machines),
+            CaseFingerprintRow.fingerprint_id.is_not(None),
+        )
+        .order_by(CaseFingerprintRow.taken_at)
+    )
+    with database.reading() as connection:
+        found = rows_among(connection, query, tables.BenchmarkCaseRow.key, cases)
+    return {row.key: _result(row) for row in found}
+
+
+def _content_ids(
+    connection: Connection, contents: Sequence[DispatchFingerprint]
+) -> tuple[dict[str, int], int]:
+    """The ids of contents by hash, stored if need be, and how many were new."""
+    table = FingerprintRow
+    bodies = {each.content_hash: each.to_body() for each in contents}
+
+    def stored() -> dict[str, int]:
+        rows = rows_among(connection, select(table.hash, table.id), table.hash, bodies)
+        return {row.hash: row.id for row in rows}
+
+    known = stored()
+    if missing := sorted(bodies.keys() - known.keys()):
+        insert_missing(connection, table, [{"hash": each, "content": bodies[each]} for each in missing])
+        known = stored()
+    return known, len(missing)
+
+
+def _query() -> Select[*tuple[Any, ...]]:
+    row = CaseFingerprintRow
+    return (
+        select(tables.BenchmarkCaseRow.key, row.status, row.reason, row.taken_at, FingerprintRow.content)
+        .select_from(row)
+        .join(tables.BenchmarkCaseRow, tables.BenchmarkCaseRow.id == row.case_id)
+        .join(tables.EnvironmentRow, tables.EnvironmentRow.id == row.environment_id)
+        .join(tables.MachineRow, tables.MachineRow.id == row.machine_id)
+        .join(tables.ProfileRow, tables.ProfileRow.id == row.profile_id)
+        .outerjoin(FingerprintRow, FingerprintRow.id == row.fingerprint_id)
+    )
+
+
+def _result(row: Row[*tuple[Any, ...]]) -> CaseFingerprint:
+    content = None if row.content is None else DispatchFingerprint.from_body(row.content)
+    return CaseFingerprint(row.key, row.taken_at, row.status, row.reason, content)

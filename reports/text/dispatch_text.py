@@ -1,0 +1,92 @@
+"""Words for what runs differently."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from analysis.dispatch_difference import CaseDifference, DispatchChange, DispatchDifference, DispatchWarning
+from records.dispatch import DispatchPart
+
+WARNINGS = {
+    DispatchWarning.REFERENCE_KERNEL: "reference kernel",
+    DispatchWarning.SLOW_CONVOLUTION: "slow convolution",
+    DispatchWarning.EAGER_FALLBACK: "runs eager in part",
+    DispatchWarning.CPU_FALLBACK: "copies between device and CPU",
+    DispatchWarning.CUDA_GRAPH_SKIPPED: "CUDA graphs skipped",
+    DispatchWarning.GRAPH_BREAK: "graph break",
+    DispatchWarning.FUSION_LOST: "fused kernel fell apart",
+    DispatchWarning.CAST: "more casts",
+    DispatchWarning.COPY: "more copies",
+}
+PARTS = {
+    DispatchPart.ONEDNN: "oneDNN",
+    DispatchPart.MKL: "MKL",
+    DispatchPart.KERNELS: "CUDA kernel",
+    DispatchPart.OPERATORS: "operator",
+    DispatchPart.FUSED: "fused kernel",
+    DispatchPart.COMPILER: "compiler",
+    DispatchPart.AUTOTUNE: "autotuning",
+    DispatchPart.CODE: "generated code",
+}
+_BY = " by "
+
+
+def change_words(change: DispatchChange) -> str:
+    """One change in a line, without its warning: `oneDNN: matmul ... by gemm:jit instead of ref:any, 3x`."""
+    part = PARTS[change.part]
+    before, after = change.count_before, change.count_after
+    if not change.before:
+        return f"{part}: {change.after}, new, {after}x"
+    if not change.after:
+        return f"{part}: {change.before}, gone, was {before}x"
+    if change.before == change.after:
+        return f"{part}: {change.after}, {before}x before, {after}x now"
+    old, new = (text.rpartition(_BY) for text in (change.before, change.after))
+    instead = old[2] if old[0] == new[0] else change.before
+    return f"{part}: {change.after} instead of {instead}, {after}x"
+
+
+def difference_words(difference: DispatchDifference, most: int) -> list[str]:
+    """The changes, at most so many lines, generated code as one line; then what was not compared."""
+    code = [change for change in difference.changes if change.part == DispatchPart.CODE]
+    named = [change for change in difference.changes if change.part != DispatchPart.CODE]
+    lines = [
+        (f"[{WARNINGS[change.warning]}] " if change.warning else "") + change_words(change)
+        for change in named[:most]
+    ]
+    if len(named) > most:
+        lines.append(f"and {len(named) - most} more")
+    if code:
+        graphs = sum(change.count_after for change in code)
+        lines.append(f"generated code: {graphs} {'graph differs' if graphs == 1 else 'graphs differ'}")
+    return lines + [f"not compared: {_part(part)}: {why}" for part, why in difference.not_compared.items()]
+
+
+def case_words(one: CaseDifference, most: int) -> list[str]:
+    """The lines below a case's name."""
+    if one.difference is not None:
+        return difference_words(one.difference, most)
+    sides = (("OLD", one.old_failure), ("NEW", one.new_failure))
+    return [f"not compared: {side} has no fingerprint ({why})" for side, why in sides if why]
+
+
+def warning_words(warnings: Iterable[DispatchWarning]) -> str:
+    """Warnings of one case, separated by commas."""
+    return ", ".join(WARNINGS[warning] for warning in warnings)
+
+
+def summary_words(cases: Sequence[CaseDifference]) -> str:
+    """One sentence over all cases: how many run differently, or were not compared, and which warnings."""
+    compared = [one for one in cases if one.difference is not None]
+    changed = sum(one.changed for one in compared)
+    sentence = (
+        f"{changed} of {len(compared)} {'case runs' if len(compared) == 1 else 'cases run'} differently"
+    )
+    if left := len(cases) - len(compared):
+        sentence += f", {left} could not be compared"
+    counts = Counter(each for one in compared if one.difference for each in one.difference.warnings)
+    raised = [f"{WARNINGS[each]} in {counts[each]}" for each in DispatchWarning if counts[each]]
+    return f"{sentence}: {', '.join(raised)}." if raised else f"{sentence}."
+
+
+def _part(part: str) -> str:
+    return PARTS[DispatchPart(part)] if part in set(DispatchPart) else part

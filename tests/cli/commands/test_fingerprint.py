@@ -1,0 +1,86 @@
+"""`pyrometer fingerprint`: taken once and stored, compared case by case, and failures said."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from db.connection.engine import open_database
+from db.schema.dispatch_tables import CaseFingerprintRow, FingerprintRow
+from support.site import ADD, LINEAR, RAISES, Site, one_site
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+
+CASES = ("--cases", "cases.py")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A folder that the tests of this file share: what one stores, the next one finds."""
+    yield from one_site(tmp_path_factory.mktemp("fingerprints"))
+
+
+def _stored(place: Site) -> tuple[int, int]:
+    with (
+        open_database(f"sqlite:///{place.folder}/pyrometer.db") as database,
+        database.reading() as connection,
+    ):
+        tables = (CaseFingerprintRow, FingerprintRow)
+        cases, contents = (
+            connection.execute(select(func.count()).select_from(table)).scalar_one() for table in tables
+        )
+    return cases, contents
+
+
+def test_one_is_taken_once_and_stored(place: Site) -> None:
+    done = place.call("fingerprint", LINEAR, "--json", *CASES)
+    assert done.code == 0
+    assert "fingerprint 1 of 1" in done.err
+    (body,) = json.loads(done.out)
+    assert (body["case"], body["status"], body["reason"]) == (LINEAR, "ok", "")
+    assert body["fingerprint"]["parts"]["operators"]["aten::linear(fp32, fp32, fp32)"] == 1
+    again = place.call("fingerprint", LINEAR, "--json", *CASES)
+    assert again.err == ""
+    assert json.loads(again.out) == [body]
+    assert _stored(place) == (1, 1)
+    anew = place.call("fingerprint", LINEAR, "--json", "--again", *CASES)
+    assert "fingerprint 1 of 1" in anew.err
+    assert json.loads(anew.out) == [body]
+    assert _stored(place) == (1, 1)
+    left = list((place.folder / ".pyrometer/fingerprints").iterdir())
+    assert left == []
+
+
+def test_an_environment_against_itself_runs_nothing_differently(place: Site) -> None:
+    done = place.call("fingerprint", "diff", "default", "default", LINEAR, ADD, *CASES)
+    assert done.code == 0
+    assert done.out.endswith("0 of 2 cases run differently.\n")
+
+
+def test_a_case_that_fails_is_said_and_tried_again(place: Site) -> None:
+    for _ in range(2):
+        done = place.call("fingerprint", RAISES, *CASES)
+        assert done.code == 1
+        assert "crashed: RuntimeError: no such weather" in done.out
+        assert "fingerprint 1 of 1" in done.err
+    compared = place.call("fingerprint", "diff", "default", "default", RAISES, "--json", *CASES)
+    assert compared.code == 0
+    (case,) = json.loads(compared.out)["cases"]
+    assert case["old_failure"] == case["new_failure"] == "crashed: RuntimeError: no such weather"
+    assert case["changes"] == []
+
+
+def test_what_does_not_exist_is_refused(place: Site) -> None:
+    for arguments in ((LINEAR, "-e", "nowhere"), ("liner", *CASES), ("diff", "default", "nowhere", LINEAR)):
+        done = place.call("fingerprint", *arguments)
+        assert done.code == 2
+        assert len(done.err.splitlines()) == 1
+
+
+def test_help_says_what_a_fingerprint_is(tmp_path: Path) -> None:
+    for place in one_site(tmp_path):
+        done = place.call("fingerprint", "--help")
+        assert done.code == 0
+        assert "Nothing is timed" in done.out

@@ -1,0 +1,95 @@
+"""Dispatch fingerprints in the database: each content once, looked up by what they depend on."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import func, select
+
+from db.connection.engine import Database
+from db.runs.fingerprints import fingerprints_under, newest_fingerprints, save_fingerprints
+from db.runs.store import save_run
+from db.schema.dispatch_tables import CaseFingerprintRow, FingerprintRow
+from records.dispatch import CaseFingerprint, DispatchFingerprint
+from records.outcomes import OutcomeStatus
+from support.builders.run_records import (
+    BERT,
+    MLP,
+    RESNET,
+    a_case_fingerprint,
+    a_machine,
+    a_night,
+    a_preset,
+    a_run,
+    an_environment,
+    fingerprint_conditions,
+)
+
+
+def _count(database: Database, table: type[FingerprintRow] | type[CaseFingerprintRow]) -> int:
+    with database.reading() as connection:
+        return connection.execute(select(func.count()).select_from(table)).scalar_one()
+
+
+def test_what_was_saved_comes_back(database: Database) -> None:
+    failed = CaseFingerprint(BERT, a_night(0), OutcomeStatus.TIMEOUT, "no end within 60 s")
+    saved = [a_case_fingerprint(MLP), a_case_fingerprint(RESNET, mkl={"SGEMM(T,N)": 3}), failed]
+    save_fingerprints(database, fingerprint_conditions(), saved)
+    found = fingerprints_under(database, fingerprint_conditions(), [MLP, RESNET, BERT, "other/infer/-/eager"])
+    assert found == {each.case: each for each in saved}
+    assert not found[BERT].settled
+    assert found[MLP].settled
+
+
+def test_a_night_in_which_nothing_changed_stores_no_content(database: Database) -> None:
+    for number in range(3):
+        environment = an_environment(f"2.13.{number}")
+        taken = [a_case_fingerprint(taken=number)]
+        new = save_fingerprints(database, fingerprint_conditions(environment), taken)
+        assert new == (1 if number == 0 else 0)
+    assert _count(database, FingerprintRow) == 1
+    assert _count(database, CaseFingerprintRow) == 3
+    assert save_fingerprints(database, fingerprint_conditions(), []) == 0
+    assert _count(database, CaseFingerprintRow) == 3
+
+
+def test_a_later_one_takes_the_place_of_one_that_failed(database: Database) -> None:
+    failed = CaseFingerprint(MLP, a_night(0), OutcomeStatus.CRASHED, "killed by SIGILL")
+    save_fingerprints(database, fingerprint_conditions(), [failed])
+    taken = a_case_fingerprint(taken=1)
+    save_fingerprints(database, fingerprint_conditions(), [taken])
+    assert fingerprints_under(database, fingerprint_conditions(), [MLP]) == {MLP: taken}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"environment": an_environment("2.9.1")},
+        {"machine": a_machine("bench-2")},
+        {"preset": a_preset("as-it-comes")},
+        {"harness": "harness-2"},
+        {"device": "cuda:0"},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_under_other_conditions_there_is_none(database: Database, other: dict[str, object]) -> None:
+    save_fingerprints(database, fingerprint_conditions(), [a_case_fingerprint()])
+    conditions = replace(fingerprint_conditions(), **other)
+    assert fingerprints_under(database, conditions, [MLP]) == {}
+
+
+def test_the_newest_on_a_kind_of_hardware(database: Database) -> None:
+    save_run(database, a_run())
+    old, new = a_case_fingerprint(mkl={"SGEMM(T,N)": 3}), a_case_fingerprint(taken=2)
+    save_fingerprints(database, replace(fingerprint_conditions(), harness="newer"), [new])
+    save_fingerprints(database, fingerprint_conditions(), [old])
+    failed = CaseFingerprint(MLP, a_night(3), OutcomeStatus.CRASHED, "killed by SIGILL")
+    save_fingerprints(database, replace(fingerprint_conditions(), harness="newest"), [failed])
+    sides = an_environment().fingerprint, a_machine().hardware.fingerprint, a_preset().fingerprint
+    assert newest_fingerprints(database, *sides, [MLP, RESNET]) == {MLP: new}
+    assert newest_fingerprints(database, sides[0], "other hardware", sides[2], [MLP]) == {}
+
+
+def test_another_form_is_taken_again(database: Database) -> None:
+    old = replace(a_case_fingerprint(), fingerprint=DispatchFingerprint({}, format=0))
+    save_fingerprints(database, fingerprint_conditions(), [old])
+    assert not fingerprints_under(database, fingerprint_conditions(), [MLP])[MLP].settled

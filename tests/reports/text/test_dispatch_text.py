@@ -1,0 +1,55 @@
+"""The words of what runs differently."""
+
+from analysis.dispatch_difference import compare_cases, compare_fingerprints
+from records.dispatch import CaseFingerprint, DispatchFingerprint
+from records.outcomes import OutcomeStatus
+from reports.text.dispatch_text import case_words, difference_words, summary_words
+from support.builders.run_records import BERT, MLP, RESNET, a_case_fingerprint, a_night
+
+FAST = "matmul src:f32:ab by brg_matmul:avx512_core"
+SLOW = "matmul src:f32:ab by ref:any"
+
+
+def test_each_kind_of_change_has_its_line() -> None:
+    old = DispatchFingerprint(
+        {
+            "onednn": {FAST: 2},
+            "mkl": {"SGEMM(T,N)": 3},
+            "operators": {"aten::t(fp32)": 1},
+            "code": {"graph a": 1},
+        }
+    )
+    new = DispatchFingerprint(
+        {
+            "onednn": {SLOW: 2},
+            "mkl": {"SGEMM(T,N)": 1},
+            "operators": {"aten::clone(fp32)": 4},
+            "code": {"graph b": 1},
+        }
+    )
+    assert difference_words(compare_fingerprints(old, new), 9) == [
+        "[reference kernel] oneDNN: matmul src:f32:ab by ref:any instead of brg_matmul:avx512_core, 2x",
+        "[more copies] operator: aten::clone(fp32), new, 4x",
+        "MKL: SGEMM(T,N), 3x before, 1x now",
+        "operator: aten::t(fp32), gone, was 1x",
+        "generated code: 1 graph differs",
+    ]
+    assert difference_words(compare_fingerprints(old, new), 1)[1] == "and 3 more"
+
+
+def test_cases_are_summed_up_the_alarming_first() -> None:
+    failed = CaseFingerprint(BERT, a_night(0), OutcomeStatus.CRASHED, "killed by SIGILL")
+    old = {
+        each.case: each for each in (a_case_fingerprint(MLP), a_case_fingerprint(RESNET, onednn={FAST: 1}))
+    }
+    new = {
+        each.case: each for each in (a_case_fingerprint(MLP), a_case_fingerprint(RESNET, onednn={SLOW: 1}))
+    }
+    found = compare_cases({**old, BERT: a_case_fingerprint(BERT)}, {**new, BERT: failed})
+    assert [one.case for one in found] == [RESNET, BERT, MLP]
+    assert case_words(found[1], 9) == ["not compared: NEW has no fingerprint (crashed: killed by SIGILL)"]
+    assert case_words(found[2], 9) == []
+    assert summary_words(found) == (
+        "1 of 2 cases run differently, 1 could not be compared: reference kernel in 1."
+    )
+    assert summary_words(found[2:]) == "0 of 1 case runs differently."
