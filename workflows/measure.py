@@ -12,6 +12,7 @@ from pathlib import Path
 
 from analysis.decision.suite_pairs import varies
 from records.kinds import RunKind
+from records.kinds import RunState
 from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner import journal
 from runner.errors import JournalError
@@ -51,7 +52,7 @@ class RunResult:
     """
 
     run: str
-    state: str
+    state: RunState
     outcomes: tuple[Outcome, ...]
     stored: bool
     seconds: float | None
@@ -107,7 +108,7 @@ def measure(
         run = _Run(header, todo, recorder, watcher, conditions, interrupted, boundaries)
         with _rescuing(recorder):
             state = run.all_sessions(known)
-            if state == "complete":
+            if state == RunState.COMPLETE:
                 # Compile caches served this run's warm replicates; nothing will ever find them again.
                 shutil.rmtree(folder / "cache", ignore_errors=True)
             stored = recorder.end(state)
@@ -194,7 +195,7 @@ class _Run:
         self._under_way = UnderWay(self._durations)
         self._later = 0.0
 
-    def all_sessions(self, known: tuple[Outcome, ...]) -> str:
+    def all_sessions(self, known: tuple[Outcome, ...]) -> RunState:
         """Measure until nothing is left or the run is interrupted; answers the state.
 
         `known` are the outcomes of earlier parts of the same run.
@@ -220,7 +221,7 @@ class _Run:
             self._spare()
         finally:
             sweep(self._header.run)
-        return "complete" if len(self.outcomes) == len(self._todo) else "interrupted"
+        return RunState.COMPLETE if len(self.outcomes) == len(self._todo) else RunState.INTERRUPTED
 
     def _spare(self) -> None:
         """Close what is planned and not needed any more."""
