@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.decision.suite_pairs import varies
-from records.kinds import RunKind
-from records.kinds import RunState
+from records.kinds import RunKind, RunState
 from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner import journal
 from runner.errors import JournalError
