@@ -66,6 +66,7 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
             "new": _environment(subject.new),
             "changes": [asdict(one) for one in changes(subject.old, subject.new)],
         },
+        "dispatch": [one.to_body() for one in subject.dispatch],
         "run": _run(subject),
         "plan": asdict(subject.plan),
         "policy": asdict(subject.policy),

@@ -34,7 +34,10 @@ NO_BUDGET_SECONDS = 7 * 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRequest:
-    """The arguments of an upgrade. `old` and `new` are names, versions, wheels or interpreters."""
+    """The arguments of an upgrade. `old` and `new` are names, versions, wheels or interpreters.
+
+    `fingerprints`: whether what runs differently is found before anything is measured.
+    """
 
     old: str = ""
     new: str = ""
@@ -51,6 +54,7 @@ class UpgradeRequest:
     deadline: float | None = None
     run_id: str | None = None
     confirms: bool = False
+    fingerprints: bool = True
 
 
 def pairs_plan(pairs: int | None, most: int = MOST_PAIRS) -> Plan:
