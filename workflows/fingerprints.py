@@ -108,6 +108,10 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
         return prepared
     cases = list(dict.fromkeys(planned.case for planned in header.replicates))
     known = {body["fingerprint"]: body for body in header.environments}
+    sides = [known[comparison.old], known[comparison.new]]
+    # What differs between two that say they are the same is nothing that is stored.
+    alike = without_again(comparison.old) == without_again(comparison.new)
+    unknown = alike and sides[0]["python"] != sides[1]["python"]
     seconds = min(_MOST_SECONDS, header.budget_seconds / 10) / 2
     deadline = min(header.timing_policy.deadline_seconds, seconds)
     try:
@@ -122,9 +126,10 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
                     cases,
                     deadline,
                     interrupts,
+                    again=unknown,
                     seconds=seconds,
                 )
-                for body in (known[comparison.old], known[comparison.new])
+                for body in sides
             )
     except (DatabaseError, OSError) as error:
         app.reporter.failed(f"what runs differently is not known: {error}")
