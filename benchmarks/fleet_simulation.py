@@ -19,7 +19,6 @@ import sys
 import tempfile
 import threading
 import time
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -35,12 +34,13 @@ from configuration.settings import Settings, load_settings
 from db.connection.engine import Database, open_database
 from db.queue.queries import tasks
 from db.runs.queries import run_ids
-from fleet.engine import NodeSeen
+from fleet.engine import Chunk, NodeJournal, NodeSeen, Order, OrderPaths
+from fleet.file_chunks import CHUNK_BYTES
 from fleet.hosts import FleetHosts
 from records.outcomes import Outcome, Planned
 from runner.journal import FILE, Journal
 from runner.session_plan import Timing
-from scheduled_jobs.jobs.context import CONTROL_JOBS, JobResult
+from scheduled_jobs.jobs.context import CONTROL_JOBS, ChildExit, JobResult
 from scheduled_jobs.jobs.measure import measure
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
@@ -92,52 +92,66 @@ class Nodes:
         """All of them, always."""
         return [NodeSeen(name, name, {"kind": f"k{number % 4}"}) for number, name in enumerate(self.names)]
 
-    def call(self, node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
-        """What an agent would answer."""
-        if method == "describe":
-            about = {"machine": node, "labels": [], "version": "simulated", "python": "3.11", "folder": "/"}
-            return {**about, "idle": True, "notes": [], "examined": True}
-        if method == "start":
-            return self._start(node, arguments)
-        if method == "look":
-            return self._look(arguments)
-        return {"runs": []}
+    def describe(self, node: str) -> Mapping[str, Any]:
+        """What a node reports about itself."""
+        about = {"machine": node, "labels": [], "version": "simulated", "python": "3.11", "folder": "/"}
+        return {**about, "idle": True, "notes": [], "examined": True}
 
-    def close(self) -> None:
-        """Let those who wait go on."""
-        self.closed.set()
-
-    def _start(self, node: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        token = str(arguments["token"])
-        if token not in self.children:
-            machine = {**self.header["machine"], "name": node, "fingerprint": f"machine-{node}"}
-            header = {**self.header, "run": arguments["run"], "machine": machine}
+    def submit(self, order: Order) -> "_Simulated":
+        """Begin a run."""
+        if order.token not in self.children:
+            machine = {**self.header["machine"], "name": order.node, "fingerprint": f"machine-{order.node}"}
+            header = {**self.header, "run": order.run, "machine": machine}
             lines = [journal_line({**header, "started_at": datetime.now(UTC).isoformat()}), *self.lines]
             ends, at = [], 0
             for line in lines:
                 at += len(line)
                 ends.append(at)
-            rng = random.Random(f"{SEED} {node}")
+            rng = random.Random(f"{SEED} {order.node}")
             seconds = self.seconds * rng.uniform(1 - JITTER, 1 + JITTER)
-            self.children[token] = _Child(b"".join(lines), ends, time.monotonic(), seconds)
-        return {"begun": True, "why": ""}
+            self.children[order.token] = _Child(b"".join(lines), ends, time.monotonic(), seconds)
+        return _Simulated(self, order.token)
 
-    def _look(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        nothing = {"log": "", "events": "", "journal": "", "more": False, "ended": None}
-        child = self.children.get(str(arguments["token"]))
-        if child is None:
-            return {**nothing, "unknown": True, "last": "none"}
-        self.looks += 1
-        left = child.began + child.seconds - time.monotonic()
-        self.closed.wait(min(float(arguments["seconds"]), max(0.0, left)))
-        now, at = time.monotonic(), int(arguments["journal_at"])
-        known = child.known(now)
-        data = child.journal[at : min(known, at + int(arguments["most"]))]
-        over = now >= child.began + child.seconds
-        more = at + len(data) < known
-        ended = {"code": 0, "signal": None, "sentence": ""} if over and not more else None
-        chunk = {"journal": b64encode(data).decode(), "more": more, "ended": ended}
-        return {**nothing, **chunk, "unknown": False, "last": "none"}
+    def runs(self, node: str) -> Sequence[NodeJournal]:
+        """None from before."""
+        return []
+
+    def read(self, node: str, offsets: Mapping[str, int], *, settled: bool) -> Mapping[str, Chunk]:
+        """What the journal has more; the logs are empty."""
+        found: dict[str, Chunk] = {}
+        for path, at in offsets.items():
+            token, _, name = path.partition("/")
+            child = self.children[token]
+            known = child.known(time.monotonic()) if name == "journal" else 0
+            data = child.journal[at : min(known, at + CHUNK_BYTES)]
+            found[path] = Chunk(data, more=at + len(data) < known)
+        return found
+
+    def close(self) -> None:
+        """Let those who wait go on."""
+        self.closed.set()
+
+
+class _Simulated:
+    """A run under way."""
+
+    def __init__(self, nodes: Nodes, token: str) -> None:
+        self._nodes, self._child, self.waits = nodes, nodes.children[token], ""
+        self.paths = OrderPaths(f"{token}/log", f"{token}/events", f"{token}/journal")
+
+    def done(self, seconds: float = 0.0) -> bool:
+        """Whether its time is over."""
+        self._nodes.looks += 1
+        end = self._child.began + self._child.seconds
+        self._nodes.closed.wait(min(seconds, max(0.0, end - time.monotonic())))
+        return time.monotonic() >= end
+
+    def result(self) -> ChildExit:
+        """All goes well."""
+        return ChildExit(0, None, "")
+
+    def cancel(self) -> None:
+        """It ends by itself."""
 
 
 def journal_line(header: Mapping[str, Any]) -> bytes:

@@ -1,15 +1,15 @@
-"""What a node does for its head: has children done one at a time, and lets their files be read."""
+"""The agent of a node: carries out orders one at a time, and reads their files."""
 
 import os
 import platform
 import re
 import threading
 import time
-import uuid
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from configuration.data_dirs import resolve_places
@@ -20,49 +20,66 @@ from scheduled_jobs.jobs.context import ChildExit
 from scheduled_jobs.scheduler.child_process import OURSELVES, PATIENCE_SECONDS, Child, Logs, make_room
 from scheduled_jobs.scheduler.process_identity import machine_name
 
-from .child_waiter import Held
-from .engine import AgentRefused
-from .file_chunks import PIECE_BYTES, piece
+from .child_waiter import RunningChild
+from .engine import NodeRefused, OrderPaths
+from .file_chunks import read_chunk
 from .journal_mirror import is_run
 from .node_probe import Examiner
+from .node_steps import GroupNode, StepServer
 
 #: What may be asked of an agent.
-METHODS = frozenset({"describe", "start", "look", "stop", "runs", "read"})
-#: A look waits no longer than this for the child's end, whatever it is told.
-_MOST_WAIT_SECONDS = 30.0
+METHODS = frozenset({"describe", "submit", "done", "cancel", "runs", "read", "reserve", "release", "step"})
+#: `done` waits no longer than this, and looks so often whether an order can begin.
+_MOST_WAIT_SECONDS, _LOOK_SECONDS = 30.0, 0.1
 #: A journal that another process does not let go is left to the child to complain of.
 _JOURNAL_PATIENCE_SECONDS = PATIENCE_SECONDS + 20.0
-#: So many children are remembered, the last one included.
+#: An order that cannot begin for so long has ended.
+_BEGIN_SECONDS = 2 * PATIENCE_SECONDS
+#: So many orders are remembered, the last one included.
 _REMEMBERED = 8
-_MEANWHILE = "something else was begun on this node meanwhile"
+_REPLACED = "another order has begun on this node"
 _TOKEN = re.compile(r"[0-9a-f]{32}")
-#: In the folder of a child: the run that it was started for.
-_RUN_FILE = "run"
+#: In the data folder: a folder for each order, and in that the run that it was for.
+_CHILDREN, _RUN_FILE = PurePosixPath("fleet/children"), "run"
+
+
+def order_paths(token: str, run: str) -> OrderPaths:
+    """The files of an order on its node, relative to the node's data folder."""
+    logs = Logs(Path(_CHILDREN / token), 1)
+    return OrderPaths(str(logs.log), str(logs.events), _journal_path(run) if run else "")
+
+
+def _journal_path(run: str) -> str:
+    return f"runs/{run}/{journal.FILE}"
 
 
 @dataclass(slots=True)
-class _Asked:
-    """A child that was asked for: not begun yet, held, or ended before it began."""
+class _AgentOrder:
+    """An order: not begun yet, running, or ended. A step is an order `of` another one."""
 
-    arguments: Sequence[str]
-    run: str
+    command: Sequence[str]
     logs: Logs
-    journal: Path | None
-    since: float
-    held: Held | None = None
+    run: str = ""
+    journal: Path | None = None
+    group: Sequence[GroupNode] = ()
+    of: str = ""
+    since: float = field(default_factory=time.monotonic)
+    child: RunningChild | None = None
     ended: ChildExit | None = None
 
     @property
     def over(self) -> bool:
-        return self.ended is not None if self.held is None else self.held.ended() is not None
+        return self.ended is not None if self.child is None else self.child.ended() is not None
 
 
 class Agent:
-    """Has commands of `pyrometer` done in `folder`, where the node's pyrometer.toml lies.
+    """Runs commands of `pyrometer` in `folder`, where the node's pyrometer.toml lies.
 
     `command` is how this program is started, `variables` the whole environment of what it starts; None is
-    ours. Every method takes and answers JSON values, may be called from any thread, and again and again:
-    a call that was carried out and not answered is just made again. Raises AgentRefused with one sentence.
+    ours. Methods take and return JSON values, may be called from any thread, and again: a call that was
+    carried out and whose answer was lost is made once more. Raises NodeRefused with one sentence.
+
+    An order begins when it is asked for, and ends what runs then; one that another has replaced never begins.
     """
 
     def __init__(
@@ -73,32 +90,39 @@ class Agent:
     ) -> None:
         self._folder, self._command, self._variables = folder.absolute(), tuple(command), variables
         self._lock = threading.RLock()
-        self._asked: dict[str, _Asked] = {}
-        #: What was begun last: whoever has something begun says behind what, so an old wish comes to nothing.
-        self._last = uuid.uuid4().hex
-        self._examiner = Examiner(lambda arguments, logs: self._child(arguments, logs))
+        self._orders: dict[str, _AgentOrder] = {}
+        #: The order that has this node, and those that had it before: a late call brings none of them back.
+        self._owner = ""
+        self._former: set[str] = set()
+        self._examiner = Examiner(lambda arguments, logs: self._start((*self._command, *arguments), logs))
 
-    def answer(self, method: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Do what is asked by name; raises AgentRefused, for what goes wrong on the node as well."""
+    def answer(
+        self, method: str, arguments: Mapping[str, Any], group: Sequence[GroupNode] = ()
+    ) -> Mapping[str, Any]:
+        """Do what is asked by name; `group` are the nodes of an order over several that is submitted.
+
+        Raises NodeRefused, for what goes wrong on the node as well.
+        """
         if method not in METHODS:
-            raise AgentRefused(f"an agent of version {version('pyrometer')} does not know {method!r}")
+            raise NodeRefused(f"an agent of version {version('pyrometer')} does not know {method!r}")
         try:
-            return getattr(self, method)(**arguments)
-        except AgentRefused:
+            return getattr(self, method)(**arguments, **({"group": group} if group else {}))
+        except NodeRefused:
             raise
         except ConfigurationError as error:
-            raise AgentRefused(str(error)) from error
+            raise NodeRefused(str(error)) from error
         except OSError as error:
             where = f": {error.filename}" if error.filename else ""
-            raise AgentRefused(f"{error.strerror or error}{where}") from error
+            raise NodeRefused(f"{error.strerror or error}{where}") from error
         except (TypeError, ValueError) as error:
-            raise AgentRefused(f"{method} was asked in another way than it is done: {error}") from error
+            raise NodeRefused(f"{method} does not take these arguments: {error}") from error
 
     def describe(self) -> dict[str, Any]:
-        """Who this node is, and what its doctor said last. An idle node has itself examined meanwhile."""
-        settings, data_dir = self._settled()
+        """Who this node is, and what its doctor reported last. An idle node has itself examined meanwhile."""
+        settings, data_dir = self._configured()
         with self._lock:
-            idle = all(asked.over for asked in self._asked.values())
+            reserved = self._owner and self._owner not in self._orders
+            idle = not reserved and all(order.over for order in self._orders.values())
             if idle:
                 self._examiner.look(data_dir / "fleet")
         return {
@@ -109,165 +133,216 @@ class Agent:
             "folder": str(self._folder),
             "idle": idle,
             "notes": _notes(),
-            **self._examiner.told(data_dir / "fleet"),
+            **self._examiner.report(data_dir / "fleet"),
         }
 
-    def start(
-        self, token: str, arguments: Sequence[str], run: str, after: str, nodes: int = 1
+    def submit(
+        self, token: str, arguments: Sequence[str], run: str, group: Sequence[GroupNode] = ()
     ) -> dict[str, Any]:
-        """Begin a child, once for each token; `after` is what a look told as `last`.
+        """Take an order, once for each token; it begins when it is asked for.
 
-        Answers whether it has `begun`, and `why` not: another child is asked to end first, and a journal of
-        the run that is still written to is waited for. Raises AgentRefused when something else was begun here
-        since `after` was told. Whatever `nodes` says, the run has this node alone: its cases over several are
-        `unsupported`.
+        With a `group` its command learns of these nodes, this one first.
         """
         with self._lock:
-            asked = self._asked.get(token) or self._take_on(token, arguments, run, after)
-            if asked.held is None and not asked.over:
-                if why := self._in_the_way(asked):
-                    return {"begun": False, "why": why}
-                self._begin(asked)
-        return {"begun": True, "why": ""}
+            if token in self._former:
+                raise NodeRefused(_REPLACED)
+            if token not in self._orders:
+                command = (*self._command, *map(str, arguments))
+                self._orders[token] = self._order(token, command, run, group=group)
+        return {}
 
-    def look(
-        self,
-        token: str,
-        log_at: int,
-        events_at: int,
-        journal_at: int,
-        most: int = PIECE_BYTES,
-        seconds: float = 0.0,
-    ) -> dict[str, Any]:
-        """What is new in the files of a child, each from a byte on, as base64: `most` bytes of each.
+    def done(self, token: str, seconds: float = 0.0) -> dict[str, Any]:
+        """Begin an order if it can, and wait so long at most for its end.
 
-        Of a journal that is written to only whole lines. `more` is whether there is more at once; only where
-        there is none, `ended` tells how the child ended. It is waited for that end for `seconds`.
-        `unknown` is a token that this agent never heard of; `last` what was begun last.
+        `waits` is what it waits for, `ended` how it ended, `unknown` whether this agent does not know it.
         """
-        asked = self._asked.get(token)
-        if asked is None:
-            nothing = {"log": "", "events": "", "journal": "", "more": False, "ended": None}
-            return {**nothing, "unknown": True, "last": self._last}
-        ended = asked.ended
-        if asked.held is not None:
-            # Before the files are read: what is in them then is all that will ever be.
-            ended = asked.held.ended(min(seconds, _MOST_WAIT_SECONDS))
-        log, events = piece(asked.logs.log, log_at, most), piece(asked.logs.events, events_at, most)
-        found = [log, events]
-        if asked.journal is not None:
-            found.append(piece(asked.journal, journal_at, most, settled=ended is not None))
-        more = any(each.more for each in found)
-        return {
-            "log": log.text,
-            "events": events.text,
-            "journal": found[2].text if asked.journal is not None else "",
-            "more": more,
-            "ended": None if ended is None or more else _ended_body(ended),
-            "unknown": False,
-            "last": self._last,
-        }
+        give_up = time.monotonic() + min(seconds, _MOST_WAIT_SECONDS)
+        order = self._orders.get(token)
+        if order is None:
+            return {"unknown": True, "waits": "", "ended": None}
+        while (waits := self._begin(token, order)) and time.monotonic() < give_up:
+            time.sleep(_LOOK_SECONDS)
+        ended = order.ended
+        if order.child is not None:
+            ended = order.child.ended(max(0.0, give_up - time.monotonic()))
+        return {"unknown": False, "waits": waits, "ended": None if ended is None else _exit_body(ended)}
 
-    def stop(self, token: str) -> dict[str, Any]:
-        """Ask a child to keep what it has and end; one that was not begun is never begun."""
+    def cancel(self, token: str) -> dict[str, Any]:
+        """Ask an order to keep what it has and end; one that has not begun never begins."""
         with self._lock:
-            asked = self._asked.get(token)
-            if asked is None:
-                asked = self._asked[token] = self._wish(token, (), "")
-            if asked.held is not None:
-                asked.held.ask()
-            elif asked.ended is None:
-                asked.ended = ChildExit(None, None, "stopped before it began")
+            order = self._orders.get(token)
+            if order is None:
+                order = self._orders[token] = self._order(token, (), "")
+            if order.child is not None:
+                order.child.ask()
+            elif order.ended is None:
+                order.ended = ChildExit(None, None, "cancelled before it began")
         return {}
 
     def runs(self) -> dict[str, Any]:
-        """The runs that heads had begun here, as far back as logs are kept: how large their journals are."""
-        _, data_dir = self._settled()
+        """The journals of the runs that orders measured here, as far back as logs are kept."""
+        _, data_dir = self._configured()
         found: list[dict[str, Any]] = []
-        for run in sorted({_text(each) for each in (data_dir / "fleet" / "children").glob(f"*/{_RUN_FILE}")}):
-            path = data_dir / "runs" / run / journal.FILE
+        for run in sorted({_text(each) for each in (data_dir / _CHILDREN).glob(f"*/{_RUN_FILE}")}):
+            path = data_dir / _journal_path(run)
             if run and path.exists():
-                found.append({"run": run, "size": path.stat().st_size, "in_use": journal.in_use(path)})
+                body = {"run": run, "path": _journal_path(run), "size": path.stat().st_size}
+                found.append({**body, "in_use": journal.in_use(path)})
         return {"runs": found}
 
-    def read(self, run: str, at: int, most: int = PIECE_BYTES) -> dict[str, Any]:
-        """Bytes of a run's journal from `at` on, as base64, and its size."""
-        _, data_dir = self._settled()
-        path = self._journal(data_dir, run)
-        if not path.exists():
-            raise AgentRefused(f"there is no run {run} here")
-        found = piece(path, at, most, settled=not journal.in_use(path))
-        return {"data": found.text, "more": found.more, "size": path.stat().st_size}
+    def read(self, offsets: Mapping[str, int], settled: bool) -> dict[str, Any]:
+        """Of each file in turn the bytes from an offset on, as base64, and whether `more` stand behind."""
+        _, data_dir = self._configured()
+        found: list[dict[str, Any]] = []
+        for name, at in offsets.items():
+            chunk = read_chunk(data_dir / _checked(name), at, settled=settled)
+            found.append({"data": b64encode(chunk.data).decode(), "more": chunk.more})
+        return {"files": found}
+
+    def reserve(self, token: str) -> dict[str, Any]:
+        """Have an order own this node, where only its steps run; what is still in the `way` is ended."""
+        with self._lock:
+            return {"way": self._claim(token)}
+
+    def release(self, token: str) -> dict[str, Any]:
+        """Give a reserved node back; steps that still run are killed."""
+        with self._lock:
+            self._end_others("", of=token)
+            if self._owner == token:
+                self._owner = ""
+                self._former.add(token)
+        return {}
+
+    def step(self, token: str, step: str, command: Sequence[str]) -> dict[str, Any]:
+        """Run a command for the order that reserved this node; `step` is its own token."""
+        with self._lock:
+            if self._owner != token:
+                raise NodeRefused("this node is not reserved for that order")
+            if step not in self._orders:
+                made = self._orders[step] = self._order(step, tuple(map(str, command)), "", of=token)
+                self._run(made)
+        return {}
 
     def close(self) -> None:
-        """Ask whatever runs to keep what it has and end, as the end of this process would."""
+        """Ask what runs to keep what it has and end, as the end of this process would."""
         with self._lock:
             self._examiner.stop()
-            for asked in self._asked.values():
-                if asked.held is not None:
-                    asked.held.ask()
+            self._end_others("")
 
-    def _take_on(self, token: str, arguments: Sequence[str], run: str, after: str) -> _Asked:
-        if after != self._last:
-            raise AgentRefused(_MEANWHILE)
-        asked = self._wish(token, tuple(map(str, arguments)), run)
-        for other in self._asked.values():
-            if other.held is None and other.ended is None:
-                other.ended = ChildExit(None, None, _MEANWHILE)
-        self._asked[token], self._last = asked, token
-        old = [each for each, other in self._asked.items() if other.over]
-        for each in old[: max(0, len(self._asked) - _REMEMBERED)]:
-            del self._asked[each]
-        return asked
+    # -- beginning ------------------------------------------------------------------------
 
-    def _wish(self, token: str, arguments: Sequence[str], run: str) -> _Asked:
+    def _order(
+        self,
+        token: str,
+        command: Sequence[str],
+        run: str,
+        *,
+        group: Sequence[GroupNode] = (),
+        of: str = "",
+    ) -> _AgentOrder:
         if not _TOKEN.fullmatch(token):
-            raise AgentRefused(f"{token!r} is no name for a child")
-        _, data_dir = self._settled()
-        logs = Logs(data_dir / "fleet" / "children" / token, 1)
-        path = self._journal(data_dir, run) if run else None
-        return _Asked(arguments, run, logs, path, time.monotonic())
+            raise NodeRefused(f"{token!r} is not the token of an order")
+        if run and not is_run(run):
+            raise NodeRefused(f"{run!r} is not the id of a run")
+        _, data_dir = self._configured()
+        for each in [each for each, other in self._orders.items() if other.over][: -_REMEMBERED + 1]:
+            del self._orders[each]
+            self._former.add(each)
+            self._owner = "" if self._owner == each else self._owner
+        path = data_dir / _journal_path(run) if run else None
+        return _AgentOrder(command, Logs(data_dir / _CHILDREN / token, 1), run, path, group, of)
 
-    def _in_the_way(self, asked: _Asked) -> str:
-        """Why a child cannot begin yet; what can be done about it is done."""
-        others = [other for other in self._asked.values() if other is not asked and not other.over]
-        for other in others:
-            if other.held is not None:
-                other.held.ask()
-        if others:
-            return "the child before it is asked to end, and keeps what it has"
-        if not self._examiner.stop():
-            return "the machine is examined: that is asked to end"
-        # An agent before us may have left a child behind, which ends by itself, but not at once.
-        waited = time.monotonic() - asked.since
-        path = asked.journal if waited < _JOURNAL_PATIENCE_SECONDS else None
+    def _begin(self, token: str, order: _AgentOrder) -> str:
+        """Begin an order that has not begun; answers what it waits for."""
+        with self._lock:
+            if order.child is not None or order.ended is not None:
+                return ""
+            waits = self._claim(token) or self._writer(order)
+            if not waits:
+                self._run(order)
+            elif time.monotonic() - order.since > _BEGIN_SECONDS:
+                order.ended = ChildExit(None, None, f"it could not begin: {waits}")
+            return waits
+
+    def _claim(self, token: str) -> str:
+        """Have an order own this node; answers what of others still runs, which is asked to end."""
+        if token in self._former:
+            raise NodeRefused(_REPLACED)
+        if self._owner and self._owner != token:
+            self._former.add(self._owner)
+        self._owner = token
+        if self._end_others(token):
+            return "the order before it is asked to end, and keeps what it has"
+        return "" if self._examiner.stop() else "the machine is examined: its doctor is asked to end"
+
+    def _end_others(self, token: str, *, of: str = "") -> bool:
+        """Ask to end all but an order and its steps, or only the steps `of` one; whether any still runs."""
+        alive = False
+        for name, other in self._orders.items():
+            if other.over or (token and token in (name, other.of)) or (of and other.of != of):
+                continue
+            if other.child is None:
+                other.ended = ChildExit(None, None, _REPLACED)
+                self._former.add(name)
+            else:
+                other.child.ask()
+                alive = True
+        return alive
+
+    @staticmethod
+    def _writer(order: _AgentOrder) -> str:
+        """Whether a child that an earlier agent left still writes: it ends by itself, but not at once."""
+        waited = time.monotonic() - order.since
+        path = order.journal if waited < _JOURNAL_PATIENCE_SECONDS else None
         if path is not None and path.exists() and journal.in_use(path):
-            return f"another process writes to the journal of run {asked.run}"
+            return f"another process writes to the journal of run {order.run}"
         return ""
 
-    def _begin(self, asked: _Asked) -> None:
+    def _run(self, order: _AgentOrder) -> None:
+        server: StepServer | None = None
         try:
-            make_room(asked.logs.folder)
-            (asked.logs.folder / _RUN_FILE).write_text(asked.run)
-            asked.held = Held(self._child(asked.arguments, asked.logs))
+            make_room(order.logs.folder)
+            (order.logs.folder / _RUN_FILE).write_text(order.run)
+            if order.group:
+                server = StepServer(order.logs.folder.name, order.group)
+            variables = server.variables if server is not None else {}
+            child = self._start(order.command, order.logs, variables, kill=bool(order.of))
+            order.child = RunningChild(child, server.close if server is not None else None)
         except OSError as error:
+            if server is not None:
+                server.close()
             where = f": {error.filename}" if error.filename else ""
-            asked.ended = ChildExit(None, None, f"it cannot be started: {error.strerror or error}{where}")
+            order.ended = ChildExit(None, None, f"it cannot be started: {error.strerror or error}{where}")
 
-    def _child(self, arguments: Sequence[str], logs: Logs) -> Child:
-        return Child([*self._command, *arguments], logs, self._folder, self._variables)
+    def _start(
+        self,
+        command: Sequence[str],
+        logs: Logs,
+        added: Mapping[str, str] | None = None,
+        *,
+        kill: bool = False,
+    ) -> Child:
+        variables = self._variables
+        if added:
+            variables = {**(os.environ if variables is None else variables), **added}
+        patience = 0.0 if kill else PATIENCE_SECONDS
+        return Child(command, logs, self._folder, variables, patience_seconds=patience)
 
-    def _settled(self) -> tuple[Settings, Path]:
-        """The node's settings as they stand now, and its data folder."""
+    def _configured(self) -> tuple[Settings, Path]:
+        """The node's settings as they are now, and its data folder."""
         environ = os.environ if self._variables is None else self._variables
         settings = load_settings(cwd=self._folder, environ=environ)
         return settings, resolve_places(settings, environ=environ).data_dir
 
-    @staticmethod
-    def _journal(data_dir: Path, run: str) -> Path:
-        if not is_run(run):
-            raise AgentRefused(f"{run!r} is no name of a run")
-        return data_dir / "runs" / run / journal.FILE
+
+def _checked(name: str) -> PurePosixPath:
+    """The path of a file that heads may read: a log of an order, or a journal. Raises NodeRefused."""
+    path = PurePosixPath(name)
+    is_log = path.parts[:2] == _CHILDREN.parts and len(path.parts) == 4
+    is_journal = path.parts[:1] == ("runs",) and path.name == journal.FILE and len(path.parts) == 3
+    if not (is_log or is_journal) or ".." in path.parts:
+        raise NodeRefused(f"{name!r} is not a file of an order")
+    return path
 
 
 def _notes() -> list[str]:
@@ -278,7 +353,7 @@ def _notes() -> list[str]:
     return [f"what is measured here would have niceness {niceness}, as its agent has: start that with 0"]
 
 
-def _ended_body(ended: ChildExit) -> dict[str, Any]:
+def _exit_body(ended: ChildExit) -> dict[str, Any]:
     return {"code": ended.code, "signal": ended.signal, "sentence": ended.sentence}
 
 

@@ -1,16 +1,17 @@
-"""A child of an agent: a thread waits for it, so that whoever asks never waits longer than wanted."""
+"""A child of an agent: a thread waits for its end, so that no other thread has to."""
 
 import threading
+from collections.abc import Callable
 
 from scheduled_jobs.jobs.context import ChildExit
 from scheduled_jobs.scheduler.child_process import Child
 
 
-class Held:
-    """A child while it lasts, and how it ended. All of it may be used from any thread."""
+class RunningChild:
+    """A child while it runs, and how it ended; `finished` is called then. To be used from any thread."""
 
-    def __init__(self, child: Child) -> None:
-        self._child = child
+    def __init__(self, child: Child, finished: Callable[[], None] | None = None) -> None:
+        self._child, self._finished = child, finished
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._ended: ChildExit | None = None
@@ -30,4 +31,6 @@ class Held:
         self._child.over(None)
         with self._lock:
             self._ended = self._child.end()
+        if self._finished is not None:
+            self._finished()
         self._over.set()

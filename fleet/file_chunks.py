@@ -1,49 +1,38 @@
-"""Parts of files that grow, bounded, and as text that JSON carries."""
+"""Chunks of files that grow, bounded."""
 
 import os
-from base64 import b64decode, b64encode
-from dataclasses import dataclass
 from pathlib import Path
 
-#: Of a file so many bytes at once: as text that is one MiB.
-PIECE_BYTES = 768 << 10
+from runner import journal
+
+from .engine import Chunk
+
+#: So many bytes of a file are read at once: as text in JSON they are one MiB.
+CHUNK_BYTES = 768 << 10
 _BLOCK_BYTES = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Some bytes of a file as base64, and whether there are `more` behind them."""
+def read_chunk(path: Path, at: int, *, settled: bool) -> Chunk:
+    """What stands in a file from byte `at` on, up to CHUNK_BYTES; nothing of a file that does not exist.
 
-    text: str
-    more: bool
-
-
-def piece(path: Path, at: int, most: int, *, settled: bool = True) -> Piece:
-    """What stands in a file from byte `at` on: `most` bytes, and never more than PIECE_BYTES.
-
-    While a file is not `settled`, what stands behind its last newline may still be taken back, and is not
-    there. Nor is anything in a file that does not exist.
+    While a journal is not `settled`, what stands behind its last newline may still be taken back, and is not
+    read.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
-        return Piece("", more=False)
+        return Chunk(b"", more=False)
     try:
         end = os.fstat(descriptor).st_size
-        if not settled:
-            end = _behind_the_last_newline(descriptor, at, end)
-        data = os.pread(descriptor, max(0, min(most, PIECE_BYTES, end - at)), at)
-        return Piece(b64encode(data).decode(), more=at + len(data) < end)
+        if path.name == journal.FILE and not settled:
+            end = _after_last_newline(descriptor, at, end)
+        data = os.pread(descriptor, max(0, min(CHUNK_BYTES, end - at)), at)
+        return Chunk(data, more=at + len(data) < end)
     finally:
         os.close(descriptor)
 
 
-def bytes_of(text: object) -> bytes:
-    """The bytes of a piece's text; raises ValueError for what is none."""
-    return b64decode(str(text), validate=True)
-
-
-def _behind_the_last_newline(descriptor: int, at: int, end: int) -> int:
+def _after_last_newline(descriptor: int, at: int, end: int) -> int:
     """Where the last whole line ends that ends behind `at`; `at` where there is none."""
     while end > at:
         start = max(at, end - _BLOCK_BYTES)

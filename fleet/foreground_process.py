@@ -61,13 +61,13 @@ class Foreground:
         )
         is_started = False
         while not program.has_ended():
-            said = "" if is_started else self.said()
-            if not is_started and sign in said:
+            output = "" if is_started else self.output()
+            if not is_started and sign in output:
                 is_started = True
                 started()
             if self._signals > 1:
                 program.kill()
-            elif self._signals or (not is_started and hopeless in said):
+            elif self._signals or (not is_started and hopeless in output):
                 program.terminate()
             ready, _, _ = select.select(
                 [wake, program], [], [], _REST_SECONDS if is_started else _LOOK_SECONDS
@@ -81,7 +81,7 @@ class Foreground:
             return 0
         return -report["signal"] if report["signal"] else report["exit_code"] or 1
 
-    def said(self) -> str:
+    def output(self) -> str:
         """The end of its log."""
         with suppress(OSError), self._log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))

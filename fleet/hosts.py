@@ -1,4 +1,4 @@
-"""The machines of a fleet as places: a thread of its own knows who is there, and is asked at any time."""
+"""The hosts of a fleet: a thread of its own knows which nodes there are, and is asked at any time."""
 
 import threading
 import time
@@ -10,34 +10,34 @@ from typing import Any
 
 from db.connection.engine import Database
 from scheduled_jobs.scheduler.hosts import HostStatus
+from workflows.drained_nodes import drained
 
-from .drain import drained
 from .engine import Engine, EngineError, NodeSeen
 from .journal_sync import fetch
 from .remote_host import RemoteHost
 
 #: How often the engine is asked which nodes there are.
 REFRESH_SECONDS = 2.0
-#: How often a node tells of itself: all is told; there is something left to tell, and it has work; or none.
+#: How often a node is asked to describe itself: its doctor has reported; it has not, and has work; or none.
 DESCRIBED_SECONDS, BUSY_SECONDS, RETRY_SECONDS = 300.0, 60.0, 10.0
-_DESCRIBE_SECONDS = 20.0
-#: So many nodes are met at once.
+_CLOSE_SECONDS = 20.0
+#: So many nodes are asked at once.
 _AT_ONCE = 16
-#: So many sentences are not said twice.
-_MOST_SAID = 1000
+#: So many sentences are not reported twice.
+_MOST_REPORTED = 1000
 
 
 @dataclass(slots=True)
-class _Met:
-    """A node that is there, and how well we know it. `facts` is None until it has told of itself.
+class _KnownNode:
+    """A node that is there. `facts` is None until it has described itself.
 
-    `trouble` is one sentence on why it is not used; `fetched` whether all journals of it are here; `losses`
+    `problem` is one sentence on why it is not used; `fetched` whether all journals of it are here; `losses`
     counts the children that were lost on it.
     """
 
     node: NodeSeen
     facts: Mapping[str, Any] | None = None
-    trouble: str = ""
+    problem: str = ""
     fetched: bool = False
     asking: bool = False
     due_at: float = 0.0
@@ -45,10 +45,11 @@ class _Met:
 
 
 class FleetHosts:
-    """The places of an engine's nodes (a `service.places.Places`); `say` hears a sentence now and then.
+    """The hosts of an engine's nodes (a `HostProvider`); `report` receives a sentence now and then.
 
-    A node is a place once it has told of itself and its journals were fetched, and until the engine knows it
-    no more; when a child was lost on it, it has to tell again. `close` closes the engine as well.
+    A node is a host once it has described itself and its journals were fetched, and until the engine does not
+    know it any more; when a child was lost on it, it has to describe itself again. `close` closes the engine
+    as well.
     """
 
     def __init__(
@@ -56,15 +57,16 @@ class FleetHosts:
         engine: Engine,
         data_dir: Path,
         open_database: Callable[[], Database],
-        say: Callable[[str], None] = lambda sentence: None,
+        report: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        self._engine, self._data_dir, self._open_database, self._say = engine, data_dir, open_database, say
+        self._engine, self._data_dir, self._open_database = engine, data_dir, open_database
+        self._report_sentence = report
         self._lock = threading.Lock()
-        self._met: dict[str, _Met] = {}
-        self._places: dict[str, RemoteHost] = {}
+        self._known: dict[str, _KnownNode] = {}
+        self._hosts: dict[str, RemoteHost] = {}
         self._drained: frozenset[str] = frozenset()
         self._namesakes: tuple[str, ...] = ()
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         #: Why the engine is away; empty while it is there.
         self.away = ""
         self._closed = threading.Event()
@@ -74,21 +76,26 @@ class FleetHosts:
         self._thread.start()
 
     def look(self) -> Sequence[HostStatus]:
-        """The places that are there now, by name; none while the engine is away."""
+        """The hosts that are there now, by name; none while the engine is away."""
         with self._lock:
-            there = [] if self.away else sorted(self._met.items())
+            there = [] if self.away else sorted(self._known.items())
             return [
-                HostStatus(self._places[name], met.facts, name in self._drained)
-                for name, met in there
-                if met.facts is not None
+                HostStatus(
+                    self._hosts[name],
+                    known.facts,
+                    name in self._drained,
+                    _names(name, known.facts) if known.node.reserved else (),
+                )
+                for name, known in there
+                if known.facts is not None
             ]
 
     def problems(self) -> tuple[str, ...]:
-        """Why nodes that are there are not used, a sentence each, or why nobody knows of any."""
+        """Why nodes that are there are not used, a sentence each, or why none is known."""
         if away := self.away:
             return (_away(away),)
         with self._lock:
-            return (*(met.trouble for met in self._met.values() if met.trouble), *self._namesakes)
+            return (*(known.problem for known in self._known.values() if known.problem), *self._namesakes)
 
     def settle(self, seconds: float) -> bool:
         """Wait for the engine, and until every node was asked once, so long at most; whether that is so."""
@@ -103,24 +110,24 @@ class FleetHosts:
         """Look no more, and let go of the engine."""
         self._closed.set()
         self._engine.close()
-        self._thread.join(_DESCRIBE_SECONDS)
+        self._thread.join(_CLOSE_SECONDS)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def refresh(self) -> None:
-        """Ask the engine who is there, and have those tell of themselves whose time it is."""
+        """Ask the engine for its nodes, and those that are due to describe themselves."""
         try:
             nodes = self._engine.nodes()
         except EngineError as error:
-            self._tell(_away(str(error)), again=not self.away)
+            self._report(_away(str(error)), again=not self.away)
             self.away = str(error) or "the engine is away"
             self._looked.set()
             return
         if self.away:
-            self._tell("the fleet's engine is back", again=True)
+            self._report("the fleet's engine is back", again=True)
         self.away = ""
         due = self._take(nodes)
         for name in due:
-            self._pool.submit(self._meet, name)
+            self._pool.submit(self._ask, name)
         self._looked.set()
 
     def _live(self) -> None:
@@ -128,8 +135,8 @@ class FleetHosts:
             try:
                 self.refresh()
             except Exception as error:
-                # Whoever looks would see the same for ever, and nobody would know why.
-                self._tell(f"a defect in Pyrometer: {type(error).__name__}: {error}")
+                # The thread must go on: without it the hosts would stay as they are for ever.
+                self._report(f"a defect in Pyrometer: {type(error).__name__}: {error}")
             self._closed.wait(REFRESH_SECONDS)
 
     def _settled(self) -> bool:
@@ -137,88 +144,90 @@ class FleetHosts:
             return False
         with self._lock:
             return all(
-                met.facts is not None or (met.trouble and not met.asking) for met in self._met.values()
+                each.facts is not None or (each.problem and not each.asking) for each in self._known.values()
             )
 
     def _take(self, nodes: Sequence[NodeSeen]) -> list[str]:
-        """Know who is there, and answer who is to be asked now."""
+        """Take up the nodes that there are, and answer the names of those to be asked now."""
         off = drained(self._data_dir)
         now = time.monotonic()
         with self._lock:
-            there, self._namesakes = _by_name(nodes, {name: met.node.id for name, met in self._met.items()})
+            there, self._namesakes = _by_name(
+                nodes, {name: each.node.id for name, each in self._known.items()}
+            )
             self._drained = off
-            met: dict[str, _Met] = {}
+            known: dict[str, _KnownNode] = {}
             for name, node in there.items():
-                before = self._met.get(name)
-                same = before is not None and before.node == node
-                met[name] = before if before is not None and same else _Met(node)
-            self._met = met
-            due = [name for name, each in met.items() if not each.asking and now >= each.due_at]
+                before = self._known.get(name)
+                if before is None or (before.node.id, before.node.labels) != (node.id, node.labels):
+                    before = _KnownNode(node)
+                before.node = node
+                known[name] = before
+            self._known = known
+            due = [name for name, each in known.items() if not each.asking and now >= each.due_at]
             for name in due:
-                met[name].asking = True
+                known[name].asking = True
         for sentence in self._namesakes:
-            self._tell(sentence)
+            self._report(sentence)
         return due
 
-    def _meet(self, name: str) -> None:
-        """Have a node tell of itself; before it is used for the first time, its journals are fetched."""
+    def _ask(self, name: str) -> None:
+        """Have a node describe itself; before it is used for the first time, its journals are fetched."""
         with self._lock:
-            met = self._met.get(name)
-            if met is None:
+            known = self._known.get(name)
+            if known is None:
                 return
-            losses, fetched = met.losses, met.fetched
-        facts, labels, trouble, idle = None, list[str](), "", False
+            losses, fetched = known.losses, known.fetched
+        facts, labels, problem, idle = None, list[str](), "", False
         try:
-            facts = dict(self._engine.call(met.node.id, "describe", {}, _DESCRIBE_SECONDS))
-            idle, labels = bool(facts.pop("idle", False)), _labels(met.node, facts)
-            fetched = fetched or self._fetch(met.node)
+            facts = dict(self._engine.describe(known.node.id))
+            idle, labels = bool(facts.pop("idle", False)), _labels(known.node, facts)
+            fetched = fetched or self._fetch(known.node)
         except EngineError as error:
-            facts, trouble = None, f"node {name} is not used: {error}"
+            facts, problem = None, f"node {name} is not used: {error}"
         except Exception as error:
             facts = None
-            trouble = f"node {name} is not used, by a defect in Pyrometer: {type(error).__name__}: {error}"
+            problem = f"node {name} is not used, by a defect in Pyrometer: {type(error).__name__}: {error}"
         with self._lock:
-            met.asking = False
-            if met.losses != losses:
-                # A child was lost on it since it was asked: what it told is from before that.
+            known.asking = False
+            if known.losses != losses:
+                # A child was lost on it since it was asked: what it reported is from before that.
                 return
             if facts is not None:
-                self._place(name, met.node.id, labels)
-            before, met.facts, met.trouble, met.fetched = met.trouble, facts, trouble, fetched
-            met.due_at = time.monotonic() + _next(facts, idle, fetched)
-        if trouble:
-            self._tell(trouble)
+                self._update(name, known.node.id, labels)
+            before, known.facts, known.problem, known.fetched = known.problem, facts, problem, fetched
+            known.due_at = time.monotonic() + _next(facts, idle, fetched)
+        if problem:
+            self._report(problem)
         elif before:
-            self._said.discard(before)
+            self._reported.discard(before)
 
     def _fetch(self, node: NodeSeen) -> bool:
         """Bring over what the node has more; whether nothing of it is left for another time."""
         fetched = fetch(self._engine, node.id, self._data_dir, self._open_database)
-        for sentence in fetched.said:
-            self._tell(f"node {node.name}: {sentence}")
+        for sentence in fetched.notes:
+            self._report(f"node {node.name}: {sentence}")
         return not fetched.left
 
-    def _place(self, name: str, node: str, labels: Sequence[str]) -> None:
-        place = self._places.get(name)
-        if place is None:
-            place = RemoteHost(self._engine, name, self._data_dir, lambda: self._distrust(name))
-            self._places[name] = place
-        place.told(node, labels)
+    def _update(self, name: str, node: str, labels: Sequence[str]) -> None:
+        if name not in self._hosts:
+            self._hosts[name] = RemoteHost(self._engine, name, self._data_dir, lambda: self._distrust(name))
+        self._hosts[name].update(node, labels)
 
     def _distrust(self, name: str) -> None:
         """A node that lost a child gets no other before it has answered again, and what it has is here."""
         with self._lock:
-            met = self._met.get(name)
-            if met is not None:
-                met.facts, met.fetched, met.due_at, met.losses = None, False, 0.0, met.losses + 1
-                met.trouble = f"node {name} is not used before it tells of itself: a task was lost on it"
+            known = self._known.get(name)
+            if known is not None:
+                known.facts, known.fetched, known.due_at, known.losses = None, False, 0.0, known.losses + 1
+                known.problem = f"node {name} is not used before it describes itself: a task was lost on it"
 
-    def _tell(self, sentence: str, *, again: bool = False) -> None:
-        if again or sentence not in self._said:
-            if len(self._said) >= _MOST_SAID:
-                self._said.clear()
-            self._said.add(sentence)
-            self._say(sentence)
+    def _report(self, sentence: str, *, again: bool = False) -> None:
+        if again or sentence not in self._reported:
+            if len(self._reported) >= _MOST_REPORTED:
+                self._reported.clear()
+            self._reported.add(sentence)
+            self._report_sentence(sentence)
 
 
 def _away(why: str) -> str:
@@ -242,7 +251,7 @@ def _by_name(
 
 
 def _next(facts: Mapping[str, Any] | None, idle: bool, fetched: bool) -> float:
-    """In how many seconds a node is to tell of itself again."""
+    """In how many seconds a node is to describe itself again."""
     if facts is None:
         return RETRY_SECONDS
     if fetched and facts.get("examined"):
@@ -250,8 +259,13 @@ def _next(facts: Mapping[str, Any] | None, idle: bool, fetched: bool) -> float:
     return RETRY_SECONDS if idle else BUSY_SECONDS
 
 
+def _names(name: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """The engine's name of a node, and its own."""
+    return tuple(dict.fromkeys((name, str(facts.get("machine") or name))))
+
+
 def _labels(node: NodeSeen, facts: Mapping[str, Any]) -> list[str]:
-    """What a node can be asked by: what its engine says, as `key=value` and as `value`, and what it says."""
+    """The labels of a node: its engine's, as `key=value` and as `value`, and its own."""
     engines = [text for key, value in node.labels.items() if value for text in (f"{key}={value}", value)]
     own = [str(label) for label in facts.get("labels", ())]
     return [*engines, *own]

@@ -9,7 +9,7 @@ from common.atomic_file import sync_folder
 from common.file_lock import lock
 from runner import journal
 
-#: Somebody who asks whether a journal is in use holds its lock for a moment.
+#: A process that asks whether a journal is in use holds its lock for a moment.
 _LOCK_SECONDS = 0.5
 #: Of what is there so many bytes are asked for again, to see that it is the same journal.
 _OVERLAP_BYTES = 4096
@@ -23,7 +23,7 @@ class MirrorDiffers(Exception):
 
 
 class MirrorBusy(Exception):
-    """Somebody else writes this mirror just now; the text is one sentence."""
+    """Another process writes this mirror just now; the text is one sentence."""
 
 
 def is_run(name: str) -> bool:
@@ -44,7 +44,7 @@ class Mirror:
     """The journal of a run on another machine, in its place in `data_dir`.
 
     `at` is how many bytes of it are known. Nothing is made before there is something to be written. While it
-    is open its lock is held, as the run's own process would: nobody stores half a run as an interrupted one.
+    is open its lock is held, as the run's own process would: half a run is not stored as an interrupted one.
     """
 
     def __init__(self, data_dir: Path, run: str) -> None:
@@ -84,7 +84,7 @@ class Mirror:
 
         What came before is compared with what is here: raises MirrorDiffers where it is not the same, and
         where bytes between were never seen. Raises OSError where they cannot be written, MirrorBusy where
-        somebody else does; then nothing has changed, and the same bytes may be brought again.
+        another process does; then nothing has changed, and the same bytes may be brought again.
         """
         known = self.at - at
         if known < 0:
@@ -103,7 +103,7 @@ class Mirror:
         self._torn = text[whole:]
 
     def finish(self) -> None:
-        """Write what is left, half a line as well: nobody writes there any more, and both are to be equal."""
+        """Write what is left, half a line as well: it grows no more there, and both are to be equal."""
         if self._torn:
             self._write(self._torn)
             self._torn = b""

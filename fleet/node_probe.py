@@ -1,4 +1,4 @@
-"""What a node can measure, as its own `pyrometer doctor` tells; asked when nothing is measured."""
+"""What a node can measure, as its own `pyrometer doctor` reports; asked when nothing is measured."""
 
 import json
 import threading
@@ -13,14 +13,14 @@ from runner.errors import MachineBusy
 from runner.execution.machine_lock import exclusive
 from scheduled_jobs.scheduler.child_process import Child, Logs
 
-from .child_waiter import Held
+from .child_waiter import RunningChild
 
 #: A node that has nothing to do looks again after so long.
 AGAIN_SECONDS = 6 * 3600.0
-#: After a doctor that was interrupted, or could not tell.
+#: After a doctor that was interrupted, or failed.
 _RETRY_SECONDS = 60.0
 
-#: In the agent's folder: what the last doctor said.
+#: In the agent's folder: the last report.
 _FILE = "doctor.json"
 _NOTHING: Mapping[str, Any] = {
     "hardware": "",
@@ -35,25 +35,25 @@ Start = Callable[[list[str], Logs], Child]
 
 
 class Examiner:
-    """Knows what the last doctor said, and has another look when that is due. From any thread.
+    """Has the last report of a doctor, and asks for another one when that is due. From any thread.
 
-    `folder` is always the agent's, where it finds what was said before it was started.
+    `folder` is always the agent's, with the last report of the time before it was started.
     """
 
     def __init__(self, start: Start) -> None:
         self._start = start
         self._lock = threading.Lock()
-        self._held: Held | None = None
+        self._child: RunningChild | None = None
         self._looking = False
         self._due_at = 0.0
-        self._told: Mapping[str, Any] | None = None
+        self._last: Mapping[str, Any] | None = None
         self._fresh = False
 
-    def told(self, folder: Path) -> dict[str, Any]:
-        """What it last said; `examined` is whether that was in this agent's life."""
-        if self._told is None:
-            self._told = _read(folder / _FILE)
-        return {"examined": self._fresh, **self._told}
+    def report(self, folder: Path) -> dict[str, Any]:
+        """The last report; `examined` is whether it is of this agent's life."""
+        if self._last is None:
+            self._last = _read(folder / _FILE)
+        return {"examined": self._fresh, **self._last}
 
     def look(self, folder: Path) -> None:
         """Have the machine examined in the background, if it is time."""
@@ -66,30 +66,30 @@ class Examiner:
     def stop(self) -> bool:
         """Whether nothing is examined now; what is has been asked to end."""
         with self._lock:
-            if self._held is not None:
-                self._held.ask()
+            if self._child is not None:
+                self._child.ask()
             return not self._looking
 
     def _examine(self, folder: Path) -> None:
         body = None
         try:
-            # A run that somebody measures here by hand is not disturbed, and one that begins waits for us.
+            # A run that is measured here by hand is not disturbed, and one that begins waits for this.
             with suppress(MachineBusy, OSError), exclusive(lambda: None, wait_seconds=0.0):
                 body = self._ask(Logs(folder / "children" / uuid.uuid4().hex, 1))
         finally:
             with self._lock:
-                self._held, self._looking = None, False
+                self._child, self._looking = None, False
                 self._due_at = time.monotonic() + (AGAIN_SECONDS if body else _RETRY_SECONDS)
                 if body is not None:
-                    self._told, self._fresh = body, True
+                    self._last, self._fresh = body, True
         if body is not None:
             with suppress(OSError):
                 (folder / _FILE).write_text(json.dumps(body))
 
     def _ask(self, logs: Logs) -> dict[str, Any] | None:
         with self._lock:
-            held = self._held = Held(self._start(["doctor", "--json"], logs))
-        ended = held.ended(None)
+            child = self._child = RunningChild(self._start(["doctor", "--json"], logs))
+        ended = child.ended(None)
         return _short(logs.events) if ended and ended.code == 0 else None
 
 

@@ -1,34 +1,66 @@
-"""A place on another machine: its children run under the node's agent, their files are mirrored here."""
+"""A host on another machine: an engine carries out its orders, their files are mirrored here."""
 
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from scheduled_jobs.jobs.context import ChildExit, ChildLost, OnEvent, Stopped
-from scheduled_jobs.scheduler.child_process import PATIENCE_SECONDS, Lines, Logs, make_room
+from scheduled_jobs.scheduler.child_process import Lines, Logs, make_room
 from workflows.errors import CANNOT_RESUME
 
-from .engine import Engine, EngineError
-from .file_chunks import PIECE_BYTES, bytes_of
+from .engine import (
+    Chunk,
+    Engine,
+    EngineAway,
+    EngineError,
+    Handle,
+    NodeLost,
+    NodeRefused,
+    NodeSilent,
+    Order,
+    OrderPaths,
+)
 from .journal_mirror import Mirror, MirrorBusy, MirrorDiffers, append
-from .retrying_client import PAUSE_SECONDS, Line, RetryPolicy
 
-#: A look waits on the node for the child's end, so that is known at once; whatever else is new comes this
-#: often. While it waits nothing runs there. It wakes the agent, for 0.05 ms, and what the engine needs to
-#: carry a call: if it came more often nobody would see more, and who measures there would be disturbed more.
-LOOK_SECONDS = 2.0
-#: How long a child may wait for another one to be gone, or for a journal.
-_BEGIN_SECONDS = 2 * PATIENCE_SECONDS
+Answer = TypeVar("Answer")
+
+#: A node that does not answer for so long is lost, by a clock that nothing sets.
+SILENT_SECONDS = 60.0
+#: Between two tries of a call.
+PAUSE_SECONDS = 1.0
+#: The node waits for the order's end, so that is known at once; what else is new comes this often. It wakes
+#: the agent twice, for 0.1 ms together: more often, what is measured there would be disturbed more.
+POLL_SECONDS = 2.0
+#: Between two failures no more than this counts: while this process slept, no node was silent.
+_MOST_BETWEEN_SECONDS = 15.0
+
+
+class RetryPolicy:
+    """How long something fails without a success between."""
+
+    def __init__(self) -> None:
+        self._spent = 0.0
+        self._at = time.monotonic()
+
+    def succeeded(self) -> None:
+        """Begin anew."""
+        self._spent, self._at = 0.0, time.monotonic()
+
+    def failed(self) -> bool:
+        """It failed again; answers whether that goes on for too long."""
+        now = time.monotonic()
+        self._spent += min(now - self._at, _MOST_BETWEEN_SECONDS)
+        self._at = now
+        return self._spent >= SILENT_SECONDS
 
 
 class RemoteHost:
     """The machine of a node. The same one stays when the node is started anew, under another id.
 
-    `lost` is called when a child of it was lost: who knows what else there is on the node now.
+    `lost` is called when a child of it was lost: it is not known what else there is on the node now.
     """
 
     def __init__(
@@ -45,11 +77,11 @@ class RemoteHost:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What it can be asked by, its name included."""
+        """The labels that tasks can ask for, its name included."""
         return self._labels
 
-    def told(self, node: str, labels: Sequence[str]) -> None:
-        """The id that it has with the engine now, and what it can be asked by besides its name."""
+    def update(self, node: str, labels: Sequence[str]) -> None:
+        """Set the id that it has with the engine now, and its labels besides its name."""
         self._node = node
         self._labels = tuple(dict.fromkeys((self._machine, *labels)))
 
@@ -62,49 +94,40 @@ class RemoteHost:
         run: str,
         nodes: int = 1,
     ) -> ChildExit:
-        """Have a command of `pyrometer` done on the node, to its end; the journal of `run` is mirrored.
+        """Run a command of `pyrometer` on the node, to its end; the journal of `run` is mirrored.
 
         Raises Stopped once it has ended because `stop` was set, and ChildLost when the node is lost, was
-        silent for too long, or knows nothing of the child any more, and when nothing can be written here;
-        what it goes on to measure is fetched when it is met again.
+        silent for too long, or does not know the order any more, and when nothing can be written here; what
+        it measures after that is fetched when the node is back.
         """
-        node = self._node
-        line = Line(self._engine, node, self._machine, stop)
+        order = Order(self._node, tuple(arguments), run, nodes)
         try:
             make_room(logs.folder)
             files = _Files(logs, on_event, self._data_dir, run)
         except MirrorBusy as error:
             raise ChildLost(str(error)) from error
         except OSError as error:
-            where = f" {error.filename}" if error.filename else ""
-            raise ChildLost(
-                f"nothing of node {self._machine} can be written here{where}: {error.strerror or error}"
-            ) from error
+            raise ChildLost(f"nothing of node {self._machine} can be written here{_why(error)}") from error
         with files:
-            return self._done(_Errand(line, files, stop, self._machine), node, arguments, run, nodes)
-
-    def _done(
-        self, errand: "_Errand", node: str, arguments: Sequence[str], run: str, nodes: int
-    ) -> ChildExit:
-        try:
-            return errand.done(arguments, run, nodes)
-        except Stopped:
-            raise
-        except ChildLost:
-            self._lost()
-            raise
-        except BaseException as error:
-            # Whoever listens to it has failed, or writes here: it is ended, and the rest fetched afterwards.
-            with suppress(EngineError):
-                self._engine.call(node, "stop", {"token": errand.token}, PAUSE_SECONDS)
-            self._lost()
-            if isinstance(error, MirrorBusy):
-                raise ChildLost(str(error)) from error
-            raise
+            remote = _RemoteOrder(self._engine, order, self._machine, files, stop)
+            try:
+                return remote.result()
+            except Stopped:
+                raise
+            except ChildLost:
+                self._lost()
+                raise
+            except BaseException as error:
+                # The listener failed, or another process writes here: the rest is fetched afterwards.
+                remote.give_up()
+                self._lost()
+                if isinstance(error, MirrorBusy):
+                    raise ChildLost(str(error)) from error
+                raise
 
 
 class _Files:
-    """The files of a child as they come here, and how far they came."""
+    """The files of an order as they come here, and how far they came."""
 
     def __init__(self, logs: Logs, on_event: OnEvent, data_dir: Path, run: str) -> None:
         self._logs, self._lines = logs, Lines(logs.events, on_event)
@@ -121,98 +144,139 @@ class _Files:
         if self._mirror is not None:
             self._mirror.close()
 
-    def places(self) -> dict[str, int]:
-        """From where a look is to tell what is new."""
-        return {"log_at": self._log_at, "events_at": self._events_at, "journal_at": self._journal_at}
+    def note(self, sentence: str) -> None:
+        """Add a sentence of this machine's to the log."""
+        append(self._logs.log, f"{sentence}\n".encode())
 
-    def take(self, answer: Mapping[str, Any]) -> None:
-        """Write what a look found, and hand events on.
+    def offsets(self, paths: OrderPaths) -> dict[str, int]:
+        """From where each file is to be read."""
+        found = {paths.log: self._log_at, paths.events: self._events_at}
+        return found | ({paths.journal: self._journal_at} if self._mirror is not None else {})
 
-        Raises OSError where it cannot be written: what was not comes again with the next look.
+    def take(self, paths: OrderPaths, chunks: Mapping[str, Chunk]) -> None:
+        """Write what was read, and hand events on.
+
+        Raises OSError where it cannot be written: what was not is read again.
         """
         # The journal first: of the rest nothing would be missed.
-        journal = bytes_of(answer["journal"])
-        if self._mirror is not None and not self.differs:
-            try:
-                self._mirror.append(self._journal_at, journal)
-                if answer["ended"] is not None:
-                    self._mirror.finish()
-            except MirrorDiffers as error:
-                self.differs = f"{error}; it is left as it is"
-        self._journal_at += len(journal)
-        for_people, for_machines = bytes_of(answer["log"]), bytes_of(answer["events"])
-        append(self._logs.log, for_people)
-        self._log_at += len(for_people)
-        append(self._logs.events, for_machines)
-        self._events_at += len(for_machines)
+        if self._mirror is not None:
+            data = chunks[paths.journal].data
+            if not self.differs:
+                try:
+                    self._mirror.append(self._journal_at, data)
+                except MirrorDiffers as error:
+                    self.differs = f"{error}; it is left as it is"
+            self._journal_at += len(data)
+        append(self._logs.log, chunks[paths.log].data)
+        self._log_at += len(chunks[paths.log].data)
+        append(self._logs.events, chunks[paths.events].data)
+        self._events_at += len(chunks[paths.events].data)
         self._lines.read()
 
+    def finish(self) -> None:
+        """Write what is left of the journal; raises OSError."""
+        if self._mirror is not None and not self.differs:
+            self._mirror.finish()
 
-class _Errand:
-    """One child on a node, from the wish to have it to its end."""
 
-    def __init__(self, line: Line, files: _Files, stop: threading.Event, machine: str) -> None:
-        self._line, self._files, self._stop, self._machine = line, files, stop, machine
-        self.token = uuid.uuid4().hex
-        self._asked = False
-        self._disk = RetryPolicy()
+class _RemoteOrder:
+    """One order, from its submission to its end. Each call is made again until it is answered."""
 
-    def done(self, arguments: Sequence[str], run: str, nodes: int = 1) -> ChildExit:
-        """Have it begin, look until it has ended, and answer how; raises Stopped and ChildLost."""
-        self._begin(arguments, run, nodes)
-        more = False
+    def __init__(
+        self, engine: Engine, order: Order, machine: str, files: _Files, stop: threading.Event
+    ) -> None:
+        self._engine, self._order, self._machine = engine, order, machine
+        self._files, self._stop = files, stop
+        self._answers, self._disk = RetryPolicy(), RetryPolicy()
+        self._handle: Handle | None = None
+
+    def result(self) -> ChildExit:
+        """How it ended; raises Stopped and ChildLost."""
+        if self._stop.is_set():
+            raise Stopped
+        handle = self._handle = self._tried(lambda: self._engine.submit(self._order))
+        cancelled, waits = False, ""
         while True:
-            if not self._asked and (self._stop.is_set() or self._files.differs):
-                self._line.ask("stop", token=self.token)
-                self._asked = True
+            if not cancelled and (self._stop.is_set() or self._files.differs):
+                self._tried(handle.cancel)
+                cancelled = True
             began = time.monotonic()
-            answer = self._look(0.0 if more else LOOK_SECONDS)
-            if answer["unknown"]:
-                raise ChildLost(f"the agent of node {self._machine} was started anew: what it did was ended")
-            if not self._taken(answer):
-                continue
-            if answer["ended"] is not None:
+            # Before the files are read: what is in them then is all that will ever be.
+            done = self._tried(lambda: handle.done(POLL_SECONDS))
+            if handle.waits and not waits:
+                self._written(lambda: self._files.note(handle.waits))
+            waits = handle.waits
+            self._copy(handle.paths, settled=done)
+            if done:
                 break
-            more = bool(answer["more"])
-            if not more:
-                # Of an answer that came sooner than it was to come, not a flood of looks.
-                self._line.pause(max(0.0, LOOK_SECONDS - (time.monotonic() - began)))
-        if self._asked and self._stop.is_set():
+            # Of an answer that came early, not a flood of calls.
+            self._pause(max(0.0, POLL_SECONDS - (time.monotonic() - began)))
+        if cancelled and self._stop.is_set():
             raise Stopped
         if self._files.differs:
             return ChildExit(CANNOT_RESUME, None, self._files.differs)
-        ended = answer["ended"]
-        return ChildExit(ended["code"], ended["signal"], str(ended["sentence"]))
+        return self._tried(handle.result)
 
-    def _begin(self, arguments: Sequence[str], run: str, nodes: int) -> None:
-        after = self._look(0.0)["last"]
-        give_up = time.monotonic() + _BEGIN_SECONDS
-        wish: dict[str, Any] = {"token": self.token, "arguments": list(arguments), "run": run, "after": after}
-        wish["nodes"] = nodes
-        while not self._stop.is_set():
-            answer = self._line.ask("start", **wish)
-            if answer["begun"]:
-                return
-            if time.monotonic() > give_up:
-                raise ChildLost(f"node {self._machine} does not begin: {answer['why']}")
-            self._line.pause()
+    def give_up(self) -> None:
+        """Have it end, if its node hears of that now."""
+        if self._handle is not None:
+            with suppress(EngineError):
+                self._handle.cancel()
 
-    def _look(self, wait: float) -> Mapping[str, Any]:
-        wish: dict[str, Any] = {"token": self.token, "most": PIECE_BYTES, "seconds": wait}
-        return self._line.ask("look", wait=wait, **wish, **self._files.places())
+    def _copy(self, paths: OrderPaths, *, settled: bool) -> None:
+        """Bring over what its files have more."""
+        more = True
+        while more:
+            offsets = self._files.offsets(paths)
+            chunks = self._tried(lambda: self._engine.read(self._order.node, offsets, settled=settled))  # noqa: B023
+            more = any(chunk.more for chunk in chunks.values())
+            if not self._written(lambda: self._files.take(paths, chunks)):  # noqa: B023
+                more = True
+        while settled and not self._written(self._files.finish):
+            pass
 
-    def _taken(self, answer: Mapping[str, Any]) -> bool:
-        """Whether all of an answer could be written here; raises ChildLost when that fails for too long."""
+    def _tried(self, call: Callable[[], Answer]) -> Answer:
+        """What a call answers in the end; raises ChildLost."""
+        while True:
+            try:
+                answer = call()
+            except NodeLost as error:
+                raise ChildLost(f"node {self._machine} is lost: {error}") from error
+            except NodeRefused as error:
+                raise ChildLost(f"node {self._machine}: {error}") from error
+            except (NodeSilent, EngineAway) as error:
+                if self._answers.failed():
+                    raise ChildLost(
+                        f"node {self._machine} was silent for {SILENT_SECONDS:g} s: {error}"
+                    ) from error
+                self._pause(PAUSE_SECONDS)
+            else:
+                self._answers.succeeded()
+                return answer
+
+    def _written(self, write: Callable[[], None]) -> bool:
+        """Whether something could be written here; raises ChildLost when that fails for too long."""
         try:
-            self._files.take(answer)
+            write()
         except OSError as error:
             if self._disk.failed():
-                where = f" {error.filename}" if error.filename else ""
                 raise ChildLost(
-                    f"what node {self._machine} measures cannot be written here{where}: "
-                    f"{error.strerror or error}; it is kept there, and fetched when there is room"
+                    f"what node {self._machine} measures cannot be written here{_why(error)}; it is kept "
+                    "there, and fetched when there is room"
                 ) from error
-            self._line.pause()
+            self._pause(PAUSE_SECONDS)
             return False
-        self._disk.well()
+        self._disk.succeeded()
         return True
+
+    def _pause(self, seconds: float) -> None:
+        """Rest before the next call; no longer than until a stop is requested, if it was not before."""
+        if self._stop.is_set():
+            time.sleep(seconds)
+        else:
+            self._stop.wait(seconds)
+
+
+def _why(error: OSError) -> str:
+    where = f" {error.filename}" if error.filename else ""
+    return f"{where}: {error.strerror or error}"

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from .environments import Environment, NamedEnvironment
-from .facts import Facts
+from .json_values import Facts
 from .kinds import RunKind, RunSource
 from .machines import Machine
 

@@ -5,9 +5,10 @@ The command line, the pages, the digest and the alerts ask here; what is late or
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, cast
 
 from analysis.staleness import (
     EligibleMachines,
@@ -26,6 +27,8 @@ from records.tasks import SchedulerSeen, Task
 
 #: The jobs that hold a machine for themselves; the others run in parallel with any job.
 MEASURING = frozenset({"measure", "upgrade", "confirm"})
+#: How far back nights are looked at, and how many of their tasks: two nights of a thousand machines.
+_BACK, _TASKS = timedelta(days=35), 3000
 #: Why a task is open, in the order in which tasks are listed: first those that need an action.
 URGENCY = ("no such label", "unscheduled", "running", "busy", "not yet", "next")
 
@@ -88,6 +91,14 @@ def outages(database: Database, seen: Sequence[SchedulerSeen], now: datetime, pa
     return Outages(tuple(silent_machines(seen, now, minutes)), tuple(nights))
 
 
+def recent_nights(database: Database, until: datetime) -> list[Task]:
+    """The tasks that measure and were due in the 35 days until a moment, newest first; raises DatabaseError.
+
+    The digest and the pages judge the coverage of a part by these (`analysis.staleness.coverage`).
+    """
+    return queries.night_tasks(database, until - _BACK, until, _TASKS)
+
+
 @dataclass(frozen=True, slots=True)
 class FleetStatus:
     """Schedulers and the tasks that run, at a moment.
@@ -142,3 +153,85 @@ def fleet_status(
             for alone in (True, False)
         },
     )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """A machine of the fleet. `state`: measures, idle, drained, silent, gone, joined.
+
+    Gone is one that left without being drained, joined one that no scheduler has taken up. `facts` are what
+    it reports about itself.
+    """
+
+    name: str
+    state: str
+    labels: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    seen_at: datetime | None = None
+    doing: tuple[Task, ...] = ()
+
+    def body(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "node": self.name,
+            "state": self.state,
+            "labels": list(self.labels),
+            "seen_at": self.seen_at.isoformat() if self.seen_at else None,
+            "tasks": [{"task": task.id, "run": task.run_id, **_task_body(task)} for task in self.doing],
+            "facts": dict(self.facts),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FleetReport:
+    """The machines by name, the tasks that wait, unschedulable ones first; `notes` are sentences."""
+
+    nodes: tuple[NodeStatus, ...]
+    waiting: tuple[tuple[Task, WaitReason], ...]
+    notes: tuple[str, ...]
+    now: datetime
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the machines."""
+        return frozenset(node.name for node in self.nodes)
+
+    def body(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "nodes": [node.body() for node in self.nodes],
+            "waiting": [
+                {"task": task.id, **_task_body(task), "why": why.why, "machines": list(why.machines)}
+                for task, why in self.waiting
+            ],
+            "notes": list(self.notes),
+        }
+
+
+def known_nodes(status: FleetStatus, drained: Collection[str]) -> dict[str, NodeStatus]:
+    """The nodes that schedulers have reported, by name; those that are `drained` get no new task."""
+    there = {one.owner for one in status.living}
+    found: dict[str, NodeStatus] = {}
+    for one in sorted(status.seen, key=lambda one: one.seen_at):
+        facts = one.facts.get("node")
+        if not isinstance(facts, dict):
+            continue
+        own = status.running.get(one.machine, ())
+        state = "drained" if one.machine in drained else "measures" if own else "idle"
+        if one.owner not in there:
+            state = "silent"
+        if one.machine in status.gone:
+            state = "gone"
+        about = cast("dict[str, Any]", facts)
+        found[one.machine] = NodeStatus(one.machine, state, one.labels, about, one.seen_at, own)
+    return found
+
+
+def waiting_tasks(left: Iterable[Task], status: FleetStatus) -> tuple[tuple[Task, WaitReason], ...]:
+    """The tasks that wait for a machine that measures, and why; in the order of URGENCY."""
+    found = [(task, status.why(task)) for task in left if task.job in MEASURING]
+    return tuple(sorted(found, key=lambda one: (URGENCY.index(one[1].why), one[0].due_at, one[0].id)))
+
+
+def _task_body(task: Task) -> dict[str, Any]:
+    return {"schedule": task.schedule, "part": task.part, "job": task.job, "label": task.label}

@@ -16,16 +16,17 @@ from common.file_lock import lock_file
 from common.text import printable
 from configuration.suggestions import unknown
 from configuration.tables.fleet import PORT, host_and_port
-from fleet.drain import drain, drained, undo
 from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray
-from fleet.status import FleetReport, fleet_report
+from fleet.status import fleet_report
 from records.tasks import Task
 from reports.text.staleness_text import in_its_turn, in_words
 from runner.telemetry.gpu import probe
 from scheduled_jobs.scheduler.process_identity import machine_name
 from workflows.app_context import AppContext
+from workflows.drained_nodes import drain, drained, undo
 from workflows.errors import UsageError
+from workflows.fleet_status import FleetReport
 
 from ..context import USAGE, context, in_one_sentence, say
 from ..options import Json
@@ -351,7 +352,7 @@ def _stand(
     if code and stood:
         say(f"pyrometer: Ray ended by itself, and what was measured keeps what it has; its log is {log}")
     elif code:
-        say(f"pyrometer: Ray does not start: {why_not(foreground.said())}; its log is {log}")
+        say(f"pyrometer: Ray does not start: {why_not(foreground.output())}; its log is {log}")
     elif stood:
         say(f"the {role} has ended in order, and what was measured keeps what it has")
     return USAGE if code else 0

@@ -21,6 +21,7 @@ from records.kinds import RunSource
 from records.outcomes import Outcome, OutcomeStatus
 from records.references import Claim
 from reports import sentences
+from reports.text.gain_text import refusal
 from runner.suites.references import baselines, claims_for
 from workflows.load_run import LoadedRun
 
@@ -247,7 +248,7 @@ def _missing(every: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) ->
     for (kind, reason), many in Counter((gain.kind, gain.reason) for gain in missing).items():
         cases = [gain.case for gain in missing if (gain.kind, gain.reason) == (kind, reason)]
         what = _SCALING.get(kind, kind)
-        lines.append(f"no {what} for {cases[0] if many == 1 else f'{many} cases'}: {reason}")
+        lines.append(f"no {what} for {cases[0] if many == 1 else f'{many} cases'}: {refusal(reason)}")
     return lines
 
 
@@ -291,7 +292,7 @@ def _claims(
 
 def _measured(claim: Claim, measurement: ClaimMeasurement) -> str:
     if measurement.point is None:
-        return f"none, {measurement.reason}"
+        return f"none, {refusal(measurement.reason)}"
     text = _number(claim, measurement.point) + _unit(claim)
     if measurement.low is None or measurement.high is None:
         return text

@@ -63,8 +63,8 @@ class ScheduleSettings(ConfigTable):
     `measure` follows the `environments` over the nights, one task for each and for each label of
     `machines` (default: any machine); `latest` is the newest release. `baseline` is the pinned one.
     `watch` are the metrics that are judged. `upgrade` compares `new` with `old`. `case_files` are
-    relative to the `pyrometer.toml` of the machine that measures. `nodes` is how many nodes a fleet on
-    Slurm gives to each run, for cases with axis `nodes`. Anything else is left to the suite by default.
+    relative to the `pyrometer.toml` of the machine that measures. `nodes` is how many nodes a fleet
+    gives to each run, for cases with axis `nodes`. Anything else is left to the suite by default.
     `enabled = false` keeps a schedule for being triggered by hand.
     """
 

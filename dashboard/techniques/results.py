@@ -59,7 +59,9 @@ class TechniqueResult:
     @property
     def alone(self) -> bool:
         """Whether it and its baseline ended well without the other: in sessions of their own, or it alone."""
-        return self.failed is None and any(gain.reason in ALONE for gain in self.gains.values())
+        return self.failed is None and any(
+            gain.reason is not None and gain.reason.cause in ALONE for gain in self.gains.values()
+        )
 
     @property
     def settles(self) -> bool:
@@ -214,7 +216,7 @@ def _brought(
         facts=well[0].facts if well else {},
         failed=_failed(mine),
         lost=len(mine) - len(well),
-        refused=any(refused(mine, replicates.get(gain.against, ())) for gain in own),
+        refused=any(refused(mine, replicates.get(gain.against, ())) is not None for gain in own),
     )
 
 

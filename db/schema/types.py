@@ -11,8 +11,10 @@ from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeDecorator
 
 from records.deliveries import DeliveryState
+from records.findings import FindingState, FindingTriage
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.outcomes import OutcomeStatus
+from records.tasks import TaskState
 
 from ..errors import SchemaTooNew
 
@@ -119,4 +121,7 @@ class Base(DeclarativeBase):
         EnvironmentKind: Word(EnvironmentKind),
         DeliveryState: Word(DeliveryState),
         OutcomeStatus: Word(OutcomeStatus),
+        TaskState: Word(TaskState),
+        FindingState: Word(FindingState),
+        FindingTriage: Word(FindingTriage),
     }

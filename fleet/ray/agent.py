@@ -3,12 +3,18 @@
 import json
 import os
 import traceback
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 from ..agent import Agent
-from ..engine import AgentRefused
+from ..engine import NodeRefused, NodeSilent
+from ..node_steps import AgentCall, GroupNode
 from .processes import ENVIRONMENT, FOLDER
+
+#: An agent of another node may take so long, and what it waits for besides.
+_CALL_SECONDS = 30.0
 
 
 class RayAgent:
@@ -18,13 +24,33 @@ class RayAgent:
         environ = json.loads(os.environ[ENVIRONMENT])
         self._agent = Agent(Path(os.environ[FOLDER]), variables=environ)
 
-    def call(self, method: str, arguments: dict[str, Any]) -> str:
-        """What the agent answers as `ok`, or one sentence why it will not as `refused`."""
+    def call(self, method: str, arguments: dict[str, Any], group: Sequence[tuple[str, str, Any]] = ()) -> str:
+        """What the agent answers as `ok`, or one sentence why it will not as `refused`.
+
+        `group` are the nodes of an order over several: of each its name, address and actor.
+        """
+        nodes = [GroupNode(name, address, _call_of(actor)) for name, address, actor in group]
         try:
-            return json.dumps({"ok": self._agent.answer(method, arguments)})
-        except AgentRefused as error:
+            return json.dumps({"ok": self._agent.answer(method, arguments, nodes)})
+        except NodeRefused as error:
             return json.dumps({"refused": str(error)})
         except Exception as error:
             # Ray would send the exception itself, which the head may not be able to make again.
             traceback.print_exc()
             return json.dumps({"refused": f"a defect in Pyrometer: {type(error).__name__}: {error}"})
+
+
+def _call_of(actor: Any) -> AgentCall:
+    """How the agent of another node is called: no error of Ray's has a name in this process."""
+
+    def call(method: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        future: Future[str] = actor.call.remote(method, dict(arguments)).future()
+        try:
+            answer = json.loads(future.result(_CALL_SECONDS + float(arguments.get("seconds", 0.0))))
+        except Exception as error:
+            raise NodeSilent(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+        if "ok" not in answer:
+            raise NodeRefused(answer["refused"])
+        return answer["ok"]
+
+    return call

@@ -1,20 +1,20 @@
-"""The process that speaks to Ray for the head: orders come as lines of JSON on stdin, answers go to stdout.
+"""The process that speaks to Ray for the head: requests come as lines of JSON on stdin, answers go to stdout.
 
 It is one of its own because Ray's driver may abort its process, and takes its actors along: then it is just
-started again. An order is {"id", "do": "nodes"} or {"id", "do": "call", "node", "method", "arguments",
+started again. A request is {"id", "do": "nodes"} or {"id", "do": "call", "node", "method", "arguments",
 "timeout"}; an answer has its id and `ok`, or `error` (lost, silent, refused, away) with a `sentence`. They
 come in any order. The first line says {"ready": true} or {"failed": SENTENCE}. It ends when stdin does.
 """
 
 import argparse
-import asyncio
 import json
 import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
 import ray
@@ -24,119 +24,172 @@ from ray.exceptions import (
     ActorUnschedulableError,
     RayError,
 )
+from ray.util import placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from ..agent_engine import HeldNode, NodeOrders
+from ..engine import EngineAway, EngineError, NodeLost, NodeRefused, NodeSilent
 from .agent import RayAgent
 from .processes import SLOT
 
-#: Calls that an agent works on at once; more wait for their turn here.
-_AT_ONCE = 4
-#: How long the head of Ray may take to say who is there.
+#: Calls of the head that an agent works on at once, and calls in all: agents of one order call each other.
+_AT_ONCE, _IN_ALL = 4, 16
+#: Requests that are worked on at once: a thread each, most of which wait for an order's end.
+_REQUESTS = 4000
+#: How long the head of Ray may take to list the nodes.
 _LIST_SECONDS = 10.0
 #: What Ray may take to end in order.
 _END_SECONDS = 5.0
-#: Ray's own labels begin so.
-_RAYS_OWN = "ray.io/"
+#: Ray's own labels begin so; one of them is the id of a node.
+_RAYS_OWN, _NODE_LABEL = "ray.io/", "ray.io/node-id"
 
 Answer = dict[str, Any]
 
 
-class _Held:
-    """The agent of one node as this process holds it. What becomes of a call belongs to the loop's thread."""
+class _Actor:
+    """The agent of one node as this process has it."""
 
-    def __init__(self, actor: Any) -> None:
-        self.actor = actor
-        self.turns = asyncio.Semaphore(_AT_ONCE)
+    def __init__(self, node: str) -> None:
+        remote: Any = ray.remote(RayAgent)
+        self.handle = remote.options(
+            num_cpus=0,
+            # What is lost is tried again by our queue, which knows what is stale.
+            max_restarts=0,
+            max_task_retries=0,
+            max_concurrency=_IN_ALL,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+        ).remote()
+        self._turns = threading.Semaphore(_AT_ONCE)
 
-    async def call(self, method: str, arguments: Mapping[str, Any]) -> str:
-        """The agent's answer. A call that nobody waits for any more keeps its turn until it is over."""
-        await self.turns.acquire()
-        loop, waiting = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
-
-        def over(ended: Future[str]) -> None:
-            self.turns.release()
-            error = ended.exception()
-            if not waiting.done():
-                waiting.set_exception(error) if error else waiting.set_result(ended.result())
-
-        def called(ended: Future[str]) -> None:
-            loop.call_soon_threadsafe(over, ended)
-
+    def call(self, method: str, arguments: Mapping[str, Any], group: Sequence[Any], timeout: float) -> str:
+        """The agent's answer; raises TimeoutError. A call that is late keeps its turn until it is over."""
+        if not self._turns.acquire(timeout=timeout):
+            raise TimeoutError
         try:
-            ended = self.actor.call.remote(method, dict(arguments)).future()
+            ended: Future[str] = self.handle.call.remote(method, dict(arguments), list(group)).future()
         except BaseException:
-            self.turns.release()
+            self._turns.release()
             raise
-        ended.add_done_callback(called)
-        return str(await waiting)
+        ended.add_done_callback(lambda _: self._turns.release())
+        return ended.result(timeout)
+
+
+class _PlacementGroup:
+    """The nodes of an order: a bundle with a node's slot each, every one on another node."""
+
+    def __init__(self, node: str, many: int) -> None:
+        self._node, self._many = node, many
+        self._group = placement_group(
+            [{SLOT: 1.0}] * many,
+            strategy="STRICT_SPREAD",
+            # As many selectors as bundles: the first one is for the node that runs the command.
+            bundle_label_selector=[{_NODE_LABEL: node}, *({} for _ in range(many - 1))],
+        )
+
+    def granted(self, seconds: float) -> Sequence[HeldNode] | None:
+        """The nodes, once Ray has given them."""
+        if not self._group.wait(seconds):
+            there = [each["NodeID"] for each in _alive()]
+            if self._node not in there:
+                raise NodeLost("Ray does not know it any more")
+            if len(there) < self._many:
+                raise NodeRefused(f"{self._many} nodes are wanted, and the fleet has {len(there)}")
+            return None
+        ids = placement_group_table(self._group)["bundles_to_node_id"]
+        nodes = {each["NodeID"]: each for each in ray.nodes()}
+        held = [nodes[ids[number]] for number in range(self._many)]
+        return [HeldNode(each["NodeID"], each["NodeName"], each["NodeManagerAddress"]) for each in held]
+
+    def release(self) -> None:
+        """Give them back."""
+        remove_placement_group(self._group)
 
 
 class Driver:
-    """Answers orders. An agent that only `looks` takes no slot, so it can stand beside another head's."""
+    """Answers requests; may be used from any thread."""
 
-    def __init__(self, *, looks: bool) -> None:
-        self._resources = {} if looks else {SLOT: 1}
-        self._actor = ray.remote(RayAgent)
-        self._held: dict[str, _Held] = {}
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._actors: dict[str, _Actor] = {}
+        self._orders = NodeOrders(self._call, _PlacementGroup)
 
-    async def answer(self, order: Mapping[str, Any]) -> Answer:
-        """What becomes of an order."""
-        calls = order["do"] == "call"
+    def answer(self, request: Mapping[str, Any]) -> Answer:
+        """What becomes of a request."""
         try:
-            if not calls:
-                return {"ok": await _nodes()}
-            async with asyncio.timeout(order["timeout"]):
-                return await self._call(order["node"], order["method"], order["arguments"])
-        except TimeoutError:
-            if calls:
-                return _error("silent", f"no answer within {order['timeout']:g} s")
-            return _error("away", f"Ray does not say within {_LIST_SECONDS:g} s who is there")
+            if request["do"] == "nodes":
+                return {"ok": self._nodes()}
+            wanted = (request["node"], request["method"], request["arguments"], request["timeout"])
+            return {"ok": self._orders.call(*wanted)}
+        except NodeLost as error:
+            return _error("lost", str(error))
+        except NodeSilent as error:
+            return _error("silent", str(error))
+        except NodeRefused as error:
+            return _error("refused", str(error))
+        except EngineError as error:
+            return _error("away", str(error))
         except RayError as error:
             return _error("away", f"Ray: {_lines(error)[0]}")
 
-    async def _call(self, node: str, method: str, arguments: Mapping[str, Any]) -> Answer:
-        held = self._held.get(node)
-        if held is None:
-            held = self._held[node] = _Held(self._begin(node))
+    def _nodes(self) -> list[Answer]:
+        reserved = self._orders.reserved
+        return [
+            {
+                "id": each["NodeID"],
+                "name": each["NodeName"],
+                "labels": {
+                    key: text for key, text in each["Labels"].items() if not key.startswith(_RAYS_OWN)
+                },
+                "reserved": each["NodeID"] in reserved,
+            }
+            for each in _alive()
+        ]
+
+    def _call(
+        self,
+        node: str,
+        method: str,
+        arguments: Mapping[str, Any],
+        nodes: Sequence[HeldNode],
+        timeout: float,
+    ) -> Mapping[str, Any]:
+        actor = self._actor(node)
+        group = [(each.name, each.address, self._actor(each.id).handle) for each in nodes]
         try:
-            text = await held.call(method, arguments)
+            answer = json.loads(actor.call(method, arguments, group, timeout))
+        except (TimeoutError, FutureTimeout):
+            raise NodeSilent(f"no answer within {timeout:g} s") from None
         except ActorUnavailableError:
-            return _error("silent", "the connection to it broke")
+            raise NodeSilent("the connection to it broke") from None
         except (ActorDiedError, ActorUnschedulableError) as error:
-            if self._held.get(node) is held:
-                del self._held[node]
-            if all(each["id"] != node for each in await _nodes()):
-                return _error("lost", "Ray knows it no more")
+            with self._lock:
+                if self._actors.get(node) is actor:
+                    del self._actors[node]
+            if all(each["NodeID"] != node for each in _alive()):
+                raise NodeLost("Ray does not know it any more") from None
             if getattr(error, "actor_init_failed", False):
-                return _error("refused", f"its agent cannot begin: {_lines(error)[-1]}")
-            return _error("silent", "its agent died, and is started again")
-        answer = json.loads(text)
-        return {"ok": answer["ok"]} if "ok" in answer else _error("refused", answer["refused"])
+                raise NodeRefused(f"its agent cannot begin: {_lines(error)[-1]}") from None
+            raise NodeSilent("its agent died, and is started again") from None
+        if "ok" not in answer:
+            raise NodeRefused(answer["refused"])
+        return answer["ok"]
 
-    def _begin(self, node: str) -> Any:
-        return self._actor.options(
-            num_cpus=0,
-            resources=self._resources,
-            # Whoever tries again is our queue, which knows what is stale.
-            max_restarts=0,
-            max_task_retries=0,
-            max_concurrency=_AT_ONCE,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
-        ).remote()
+    def _actor(self, node: str) -> _Actor:
+        with self._lock:
+            if node not in self._actors:
+                self._actors[node] = _Actor(node)
+            return self._actors[node]
 
 
-async def _nodes() -> list[Answer]:
-    """The nodes that live and measure; raises TimeoutError."""
-    found = await asyncio.wait_for(asyncio.to_thread(ray.nodes), _LIST_SECONDS)
-    return [
-        {
-            "id": each["NodeID"],
-            "name": each["NodeName"],
-            "labels": {key: text for key, text in each["Labels"].items() if not key.startswith(_RAYS_OWN)},
-        }
-        for each in found
-        if each["Alive"] and each["Resources"].get(SLOT)
-    ]
+def _alive() -> list[Answer]:
+    """The nodes that live and measure, as Ray describes them; raises EngineAway."""
+    listed: Future[list[Answer]] = Future()
+    threading.Thread(target=lambda: listed.set_result(ray.nodes()), name="nodes", daemon=True).start()
+    try:
+        found = listed.result(_LIST_SECONDS)
+    except FutureTimeout:
+        raise EngineAway(f"Ray does not list the nodes within {_LIST_SECONDS:g} s") from None
+    return [each for each in found if each["Alive"] and each["Resources"].get(SLOT)]
 
 
 def _error(kind: str, sentence: str) -> Answer:
@@ -147,31 +200,22 @@ def _lines(error: BaseException) -> list[str]:
     return [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
 
 
-async def _serve(driver: Driver, write: Callable[[Answer], None]) -> None:
+def _serve(driver: Driver, write: Callable[[Answer], None]) -> None:
     """Answer what comes until stdin ends."""
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    under_way: set[asyncio.Task[None]] = set()
+    pool = ThreadPoolExecutor(_REQUESTS, thread_name_prefix="request")
 
-    async def one(line: bytes) -> None:
-        order = json.loads(line)
-        write({"id": order["id"], **await driver.answer(order)})
+    def one(line: bytes) -> None:
+        request = json.loads(line)
+        write({"id": request["id"], **driver.answer(request)})
 
-    def take(line: bytes) -> None:
-        task = loop.create_task(one(line))
-        under_way.add(task)
-        task.add_done_callback(under_way.discard)
-
-    def read() -> None:
-        for line in sys.stdin.buffer:
-            loop.call_soon_threadsafe(take, line)
-        # Whatever Ray waits for, this process ends with whoever holds it.
-        end = threading.Timer(_END_SECONDS, os._exit, (1,))
-        end.daemon = True
-        end.start()
-        loop.call_soon_threadsafe(ended.set)
-
-    threading.Thread(target=read, name="orders", daemon=True).start()
-    await ended.wait()
+    for line in sys.stdin.buffer:
+        pool.submit(one, line)
+    # Whatever Ray waits for, this process ends with that which holds it.
+    end = threading.Timer(_END_SECONDS, os._exit, (1,))
+    end.daemon = True
+    end.start()
+    ray.shutdown()
+    os._exit(0)
 
 
 def _connect(address: str, ip: str) -> str:
@@ -189,22 +233,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="ray_driver", description=__doc__)
     parser.add_argument("--address", required=True, help="IP:PORT of the head")
     parser.add_argument("--ip", required=True, help="the head's address, which is this machine's")
-    parser.add_argument("--looks", action="store_true", help="take no slot of a node")
     options = parser.parse_args()
-    out = os.dup(1)
+    out, writing = os.dup(1), threading.Lock()
     os.dup2(2, 1)
 
     def write(answer: Answer) -> None:
         left = json.dumps(answer).encode() + b"\n"
-        while left:
-            left = left[os.write(out, left) :]
+        with writing:
+            while left:
+                left = left[os.write(out, left) :]
 
     if failed := _connect(options.address, options.ip):
         write({"failed": failed})
         sys.exit(1)
     write({"ready": True})
-    asyncio.run(_serve(Driver(looks=options.looks), write))
-    ray.shutdown()
+    _serve(Driver(), write)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ from typing import Any, cast
 
 from configuration.tables.fleet import host_and_port
 
-from ..engine import AgentRefused, EngineAway, EngineError, NodeLost, NodeSeen, NodeSilent
+from ..agent_engine import AgentEngine
+from ..engine import EngineAway, EngineError, NodeLost, NodeRefused, NodeSeen, NodeSilent
 from .processes import WRONG_TOKEN, check_installed, check_token, resolved, variables
 
 #: Importing Ray takes seconds, connecting some more.
@@ -38,26 +39,25 @@ _BUFFER_BYTES = 1 << 18
 _ERRORS: Mapping[str, type[EngineError]] = {
     "lost": NodeLost,
     "silent": NodeSilent,
-    "refused": AgentRefused,
+    "refused": NodeRefused,
     "away": EngineAway,
 }
 
 
-class RayEngine:
+class RayEngine(AgentEngine):
     """Nodes that joined the Ray head of this machine at `address`, HOST:PORT.
 
-    `token` is the file with the fleet's token; what Ray has to say goes to a log in `folder`. With `looks`
-    agents take no slot: they tell, and must not be asked to start anything. Raises RayUnusable.
+    `token` is the file with the fleet's token; Ray's own output goes to a log in `folder`. RayUnusable.
     """
 
-    def __init__(self, address: str, token: Path, folder: Path, *, looks: bool = False) -> None:
+    def __init__(self, address: str, token: Path, folder: Path) -> None:
         check_installed()
         check_token(token)
         host, port = host_and_port(address)
         ip = resolved(host)
         self._command = [
             *(sys.executable, "-P", "-m", "fleet.ray.driver"),
-            *("--address", f"{ip}:{port}", "--ip", ip, *(["--looks"] if looks else [])),
+            *("--address", f"{ip}:{port}", "--ip", ip),
         ]
         self._address, self._variables = address, variables(token)
         folder.mkdir(parents=True, exist_ok=True)
@@ -78,12 +78,12 @@ class RayEngine:
     def nodes(self) -> Sequence[NodeSeen]:
         """The nodes that live; the first answer may take as long as Ray takes to start. Raises EngineAway."""
         found = cast("list[dict[str, Any]]", self._ask({"do": "nodes"}, _LIST_SECONDS))
-        return [NodeSeen(each["id"], each["name"], each["labels"]) for each in found]
+        return [NodeSeen(**each) for each in found]
 
     def call(self, node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
-        """What the agent of a node answers; raises as an engine does."""
-        order = {"do": "call", "node": node, "method": method, "arguments": dict(arguments)}
-        return self._ask({**order, "timeout": timeout}, timeout + _LATE_SECONDS)
+        """What the agent of a node answers."""
+        request = {"do": "call", "node": node, "method": method, "arguments": dict(arguments)}
+        return self._ask({**request, "timeout": timeout}, timeout + _LATE_SECONDS)
 
     def close(self) -> None:
         """Let go of Ray, and with it of the agents: what they measure keeps what it has and ends."""
@@ -95,10 +95,10 @@ class RayEngine:
             driver.end()
         self._keeper.join(_START_SECONDS)
 
-    def _ask(self, order: Mapping[str, Any], patience: float) -> Any:
+    def _ask(self, request: Mapping[str, Any], patience: float) -> Any:
         driver = self._serving()
         try:
-            answer = driver.ask(order, patience)
+            answer = driver.ask(request, patience)
         except TimeoutError:
             # It answers in time, or not at all any more.
             driver.kill()
@@ -135,17 +135,17 @@ class RayEngine:
     def _live(self) -> None:
         """One life of a driver; raises OSError where none can be started."""
         with self._open_log() as log:
-            said_before = log.seek(0, os.SEEK_END)
+            log_end = log.seek(0, os.SEEK_END)
             driver = _Driver(self._command, self._variables, log.fileno())
         if driver.is_ready(_START_SECONDS, self._closed.is_set):
             self._become(driver, "")
-            # Whoever closes us from now on sees this driver, and ends it.
+            # `close` sees this driver from now on, and ends it.
             if not self._closed.is_set():
                 driver.wait()
         driver.end()
         why = driver.why()
         with self._log.open("rb") as log:
-            log.seek(said_before)
+            log.seek(log_end)
             if WRONG_TOKEN.encode() in log.read():
                 # Ray's own error says only that it cannot connect.
                 why = f"the head at {self._address} refuses our token"
@@ -180,8 +180,8 @@ class _Driver:
             bufsize=0,
         )
         assert self._process.stdin is not None
-        self._orders = self._process.stdin.fileno()
-        os.set_blocking(self._orders, False)
+        self._requests = self._process.stdin.fileno()
+        os.set_blocking(self._requests, False)
         self.pid = self._process.pid
         self._ids = itertools.count(1)
         self._lock, self._writing = threading.Lock(), threading.Lock()
@@ -198,11 +198,11 @@ class _Driver:
                 return self._began.result(0.2) == ""
         return False
 
-    def ask(self, order: Mapping[str, Any], patience: float) -> Mapping[str, Any]:
+    def ask(self, request: Mapping[str, Any], patience: float) -> Mapping[str, Any]:
         """Its answer; raises EngineAway when it dies, and TimeoutError when nothing comes."""
         answer: Future[Mapping[str, Any]] = Future()
         number = next(self._ids)
-        line = json.dumps({"id": number, **order}).encode() + b"\n"
+        line = json.dumps({"id": number, **request}).encode() + b"\n"
         with self._lock:
             self._waiting[number] = answer
         try:
@@ -221,8 +221,8 @@ class _Driver:
 
     def why(self) -> str:
         """One sentence on how it ended."""
-        told = self._began.result() if self._began.done() else ""
-        return told or self._how()
+        failed = self._began.result() if self._began.done() else ""
+        return failed or self._how()
 
     def wait(self) -> None:
         """Wait for its end."""
@@ -245,18 +245,18 @@ class _Driver:
         self._reader.join()
 
     def _write(self, line: bytes, patience: float) -> None:
-        """Hand an order over. Raises OSError where it is dead, TimeoutError where it does not read."""
+        """Hand a request over. Raises OSError where it is dead, TimeoutError where it does not read."""
         give_up = time.monotonic() + patience
         # Not select: a head with a thousand tasks has descriptors that select cannot tell apart.
         poller = select.poll()
         with self._writing:
             if cast(Any, self._process.stdin).closed:
                 raise BrokenPipeError
-            poller.register(self._orders, select.POLLOUT)
+            poller.register(self._requests, select.POLLOUT)
             while line:
                 if not poller.poll(max(0.0, give_up - time.monotonic()) * 1000):
                     raise TimeoutError
-                line = line[os.write(self._orders, line) :]
+                line = line[os.write(self._requests, line) :]
 
     def _read(self) -> None:
         # Without a buffer of its own each byte of an answer would be a call of the kernel.
@@ -280,7 +280,7 @@ class _Driver:
         if not self._began.done():
             self._began.set_result(self._how())
         with self._lock:
-            # Whoever asks from now on sees that it is dead.
+            # Who asks from now on sees that it is dead.
             left = [waiting for waiting in self._waiting.values() if not waiting.done()]
         for waiting in left:
             waiting.set_exception(EngineAway(self.why()))

@@ -18,7 +18,7 @@ from workflows.errors import JobError
 
 #: Names what a node does one of at a time.
 SLOT = "node_slot"
-#: What the agent is told by its variables: where the node's pyrometer.toml lies, and the environment that
+#: Variables of the agent: where the node's pyrometer.toml lies, and the environment that
 #: whatever it starts is to have.
 FOLDER, ENVIRONMENT = "PYROMETER_FOLDER", "PYROMETER_NODE_ENVIRONMENT"
 #: So many ports are used on every machine: two of Ray's own, the rest for processes that are spoken to.
@@ -43,8 +43,8 @@ _PLAIN = {
     "RAY_grpc_client_keepalive_timeout_ms": "5000",
     # A node that died is known to be dead after five of these; one that hangs, after five times ten seconds.
     "RAY_health_check_period_ms": "1000",
-    # What is measured is a child of Ray's worker: it keeps the niceness and the standing with the kernel that
-    # the node was started with, nobody but the kernel kills it for memory, and no GPU is hidden from it.
+    # What is measured is a child of Ray's worker: it keeps the niceness and the OOM score that
+    # the node was started with, only the kernel kills it for memory, and no GPU is hidden from it.
     "RAY_worker_niceness": "0",
     "RAY_worker_oom_score_adjustment": "0",
     "RAY_memory_monitor_refresh_ms": "0",
@@ -97,11 +97,11 @@ class RayMember:
 
     def node(self, address: str, name: str, labels: Mapping[str, str]) -> list[str]:
         """The command that is a node called `name` of the head at `address`, until it ends."""
-        told = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+        pairs = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
         return [
             *_start(self),
             *(f"--address={address}", f"--node-name={name}", f"--resources={json.dumps({SLOT: 1})}"),
-            *([f"--labels={told}"] if told else []),
+            *([f"--labels={pairs}"] if pairs else []),
         ]
 
 
@@ -116,8 +116,8 @@ def node_variables(token: Path, folder: Path, environ: Mapping[str, str] | None 
     """The same for a node, whose agent works in `folder` and starts everything with `environ` as it is."""
     environ = os.environ if environ is None else environ
     # One variable for all: Ray sets some in its workers (OMP_NUM_THREADS) that would change what is measured.
-    told = {FOLDER: str(folder), ENVIRONMENT: json.dumps(dict(environ))}
-    return {**variables(token, environ), **told}
+    own = {FOLDER: str(folder), ENVIRONMENT: json.dumps(dict(environ))}
+    return {**variables(token, environ), **own}
 
 
 def check_installed() -> None:
@@ -203,10 +203,10 @@ def ray_folder(data_dir: Path, role: str) -> Path:
 
 
 def _ours(folder: Path) -> Path:
-    """Make a folder where there is none; raises RayUnusable for somebody else's."""
+    """Make a folder where there is none; raises RayUnusable for another user's."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if folder.stat().st_uid != os.getuid():
-        raise RayUnusable(f"{folder} belongs to somebody else")
+        raise RayUnusable(f"{folder} belongs to another user")
     return folder
 
 

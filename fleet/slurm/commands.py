@@ -12,7 +12,7 @@ _SECONDS = 30.0
 _PASSES = re.compile(
     r"unable to contact|timed out|zero bytes|standby|temporarily|connection (refused|failure)|munge|"
     r"authentication (error|plugin)|transport endpoint|try again|"
-    # So many jobs of us are in the queue. What follows it is said of every limit, also of those that stay.
+    # So many jobs of this user are in the queue. What follows stands behind every limit.
     r"(max|grp)submitjob",
     re.IGNORECASE,
 )
@@ -87,7 +87,7 @@ class Slurm:
         # The reason comes last: it is the only one that people write.
         lines = _call("sinfo", "--noheader", "--Node", *here, "--format=%N|%T|%f|%G|%E").splitlines()
         rows = [NodeRow(*line.split("|", 4)) for line in lines if line.count("|") >= 4]
-        # One that is in several partitions is told once for each.
+        # One that is in several partitions is listed once for each.
         return sorted({row.name: row for row in rows}.values(), key=lambda row: row.name)
 
     def jobs(self) -> list[JobRow]:
@@ -133,12 +133,12 @@ def _call(program: str, *arguments: str, text: str = "", variables: Mapping[str,
         raise SlurmAway(f"{program} did not answer within {_SECONDS:g} s") from None
     if done.returncode == 0:
         return done.stdout
-    said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-    passes = any(map(_PASSES.search, said))
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    passes = any(map(_PASSES.search, lines))
     if program == "scancel" and not passes:
         # There is no such job any more, or it is in another state than the one that is to be ended.
         return ""
-    why = re.sub(rf"^{program}: (error: )?", "", said[-1]) if said else f"it ended with {done.returncode}"
-    # Whoever only asks is never refused for good.
+    why = re.sub(rf"^{program}: (error: )?", "", lines[-1]) if lines else f"it ended with {done.returncode}"
+    # A question is never refused for good.
     kind = SlurmRefused if program == "sbatch" and not passes else SlurmAway
     raise kind(f"{program}: {why}")

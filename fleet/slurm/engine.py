@@ -1,4 +1,4 @@
-"""Slurm as the engine of a fleet: what an agent does on a node is done by jobs and a shared file system.
+"""Slurm as the engine of a fleet: an order is a job, its files lie where head and nodes see them.
 
 No process of ours lives on a node but while a job runs. A job's files are read where it writes them; Slurm is
 asked only what becomes of the job.
@@ -9,27 +9,37 @@ import os
 import shlex
 import sys
 import time
-from base64 import b64encode
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from configuration.tables.slurm import SlurmSettings
 from runner import journal
+from scheduled_jobs.jobs.context import ChildExit
 from scheduled_jobs.scheduler.child_process import OURSELVES, PATIENCE_SECONDS
 from scheduled_jobs.scheduler.process_identity import machine_name, this_process
 
-from ..engine import AgentRefused, EngineAway, NodeLost, NodeSeen, NodeSilent
-from ..file_chunks import PIECE_BYTES, Piece, piece
+from ..engine import (
+    Chunk,
+    EngineAway,
+    NodeJournal,
+    NodeLost,
+    NodeRefused,
+    NodeSeen,
+    NodeSilent,
+    Order,
+    OrderPaths,
+)
+from ..file_chunks import read_chunk
 from .commands import Slurm, SlurmAway, SlurmRefused
-from .job import JobFolder, Order, data_folder, host_of
+from .job import Job, JobFolder, data_folder, host_of
 from .queue import SlurmQueue
 
 #: So long before its time limit a job is asked to end: what a child needs to keep what it has, and some more.
 _WARNING_SECONDS = PATIENCE_SECONDS + 45.0
-#: How often a look that waits looks.
+#: How often `done` looks while it waits.
 _LOOK_SECONDS = 1.0
 #: What goes with a job of the head's variables, whatever else is wished.
 _VARIABLES = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SLURM_CONF", "TZ", "USER")
@@ -38,7 +48,7 @@ _HEADS_OWN = ("ALERTS", "DASHBOARD", "DATABASE", "DATA_DIR", "FLEET", "SLURM", "
 
 
 class SlurmEngine:
-    """Calls to nodes of a Slurm cluster. All of it may be called from several threads at once.
+    """Submits jobs to a Slurm cluster. All of it may be called from several threads at once.
 
     `shared` is where head and nodes meet, `environments` the head's, `folder` and `config` are where the
     commands start and the file with their settings, None for none. `command` is how this program is started.
@@ -62,68 +72,40 @@ class SlurmEngine:
         self._slurm = Slurm(settings.partition)
         self._owner = this_process(machine_name())
         self.queue = SlurmQueue(self._slurm, shared, self._owner)
-        #: The nodes that others have while one that is asked by the same labels is free.
-        self.left_to_others: frozenset[str] = frozenset()
-        self._hosts: dict[str, str] = {}
 
     def nodes(self) -> Sequence[NodeSeen]:
-        """The nodes that take jobs; raises EngineAway. What dead heads left in the queue is cancelled."""
-        try:
+        """The nodes that take jobs; raises EngineAway. What dead heads left in the queue is cancelled.
+
+        A node is reserved while others have it and one with the same labels is free: a job is for one node,
+        so that a run can be resumed where it began, and would wait for that node all night.
+        """
+        with _engine_errors():
             rows = self.queue.nodes.get()
             # A file system that is away says nothing of the nodes; it is swept once that is back.
             with suppress(OSError):
                 self.queue.sweep()
-        except SlurmAway as error:
-            raise EngineAway(str(error)) from error
         free = {row.labels for row in rows if row.free}
-        taken = {row.name for row in rows if not row.free and row.labels in free}
-        self.left_to_others = frozenset(taken - self.queue.nodes_of_ours)
-        return [NodeSeen(row.name, row.name) for row in rows if row.there]
+        reserved = {
+            row.name for row in rows if not row.free and row.labels in free
+        } - self.queue.nodes_of_ours
+        return [NodeSeen(row.name, row.name, {}, row.name in reserved) for row in rows if row.there]
 
-    def names(self, node: str) -> tuple[str, ...]:
-        """What Slurm calls a node, and what it called itself when it last told of itself; never waits."""
-        return tuple(name for name in (node, self._hosts.get(node)) if name)
-
-    def call(self, node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
-        """What an agent on that node would answer.
-
-        Raises EngineAway, NodeLost and AgentRefused, and NodeSilent where the shared file system fails.
-        """
-        done = {
-            "describe": self._describe,
-            "start": self._start,
-            "look": self._look,
-            "stop": self._stop,
-            "runs": self._runs,
-            "read": self._read,
-        }
-        try:
-            return done[method](node, **arguments)
-        except SlurmAway as error:
-            raise EngineAway(str(error)) from error
-        except SlurmRefused as error:
-            raise AgentRefused(f"Slurm refuses a job on {node}: {error}") from error
-        except OSError as error:
-            where = f": {error.filename}" if error.filename else ""
-            raise NodeSilent(f"{error.strerror or error}{where}") from error
-
-    def close(self) -> None:
-        """Let go of it; jobs go on until a head cancels them."""
-
-    def _describe(self, node: str) -> dict[str, Any]:
-        row = next((row for row in self.queue.nodes.get() if row.name == node), None)
+    def describe(self, node: str) -> Mapping[str, Any]:
+        """What Slurm knows of a node: before a job of ours has it, nothing can be tried there."""
+        with _engine_errors():
+            row = next((row for row in self.queue.nodes.get() if row.name == node), None)
         if row is None:
             raise NodeLost(f"Slurm knows no node {node}")
+        home, host = self._shared / "data" / node, ""
         # By this name a run's machine is measured again, and Slurm may have another one for it.
         with suppress(OSError):
-            self._hosts[node] = host_of(self._shared / "data" / node)
+            host = host_of(home)
         return {
-            "machine": node,
-            "labels": [*row.labels, *self.names(node)[1:]],
+            "machine": host or node,
+            "labels": [*row.labels, *([host] if host else [])],
             "version": version("pyrometer"),
             "python": ".".join(map(str, sys.version_info[:3])),
-            "folder": str(self._shared / "data" / node),
-            # A node is somebody's until a job of ours has it: nothing can be tried there before.
+            "folder": str(home),
             "notes": [],
             "examined": False,
             "hardware": "",
@@ -133,60 +115,75 @@ class SlurmEngine:
             "cannot": [],
         }
 
-    def _start(
-        self, node: str, token: str, arguments: Sequence[str], run: str, after: str = "", nodes: int = 1
-    ) -> dict[str, Any]:
-        """Submit a job for a child, once for each token; Slurm keeps its nodes for it alone."""
-        job = self.queue.watch(token)
-        if not job.number:
-            row = self.queue.find(token) if self.queue.order(token) is not None else None
-            if row is None:
-                order = self._order(node, arguments, run, nodes)
-                job.give(order)
-                number = self._submit(job, token, order)
-            else:
-                number = row.number
-            job.tell_number(number)
-        return {"begun": True, "why": ""}
+    def submit(self, order: Order) -> "SlurmHandle":
+        """Submit a job, once for each token; Slurm keeps its nodes for it alone."""
+        with _engine_errors(order.node):
+            job = self.queue.watch(order.token)
+            if not job.number:
+                row = self.queue.find(order.token) if self.queue.job(order.token) is not None else None
+                job.write_number(self.sbatch(job, order) if row is None else row.number)
+        return SlurmHandle(self.queue, order)
 
-    def _order(self, node: str, arguments: Sequence[str], run: str, nodes: int) -> Order:
-        return Order(
-            node=node,
-            run=run,
+    def sbatch(self, folder: JobFolder, order: Order) -> str:
+        """Write a job down and give it to the queue; answers its number."""
+        job = Job(
+            node=order.node,
+            run=order.run,
             owner=str(self._owner),
-            command=(*self._command, *arguments),
+            command=(*self._command, *order.arguments),
             folder=str(self._folder),
             variables=self._variables(),
-            data_dir=str(data_folder(self._shared, node, run)),
+            data_dir=str(data_folder(self._shared, order.node, order.run)),
             environments=str(self._environments),
             limit_seconds=self._minutes * 60.0,
             warning_seconds=_WARNING_SECONDS,
-            nodes=nodes,
+            nodes=order.nodes,
         )
-
-    @property
-    def _minutes(self) -> int:
-        return math.ceil(self._settings.time_limit_hours * 60)
-
-    def _submit(self, job: JobFolder, token: str, order: Order) -> str:
+        folder.write_job(job)
         settings = self._settings
         options = [
-            f"--job-name={self.queue.name(token)}",
-            *(f"--nodes={order.nodes}", f"--ntasks={order.nodes}", f"--nodelist={order.node}"),
-            # All of each node for nobody else: two that measure together measure each other.
+            f"--job-name={self.queue.name(order.token)}",
+            *(f"--nodes={job.nodes}", f"--ntasks={job.nodes}", f"--nodelist={job.node}"),
+            # All of each node for it alone: two that measure together measure each other.
             *("--exclusive", "--mem=0"),
-            # Whoever retries is the queue of Pyrometer.
+            # What was lost is tried again by the queue of Pyrometer.
             "--no-requeue",
             f"--time={self._minutes}",
             f"--signal=B:TERM@{_WARNING_SECONDS:.0f}",
-            f"--output={job.output}",
+            f"--output={folder.output}",
             f"--chdir={self._folder}",
         ]
         options += [] if settings.partition is None else [f"--partition={settings.partition}"]
         options += [] if settings.account is None else [f"--account={settings.account}"]
-        program = [self._python, "-P", "-m", "fleet.slurm.node", str(job.path)]
+        program = [self._python, "-P", "-m", "fleet.slurm.node", str(folder.path)]
         script = f"#!/bin/sh\nexec {shlex.join(program)}\n"
-        return self._slurm.submit(script, [*options, *settings.arguments], order.variables)
+        return self._slurm.submit(script, [*options, *settings.arguments], job.variables)
+
+    def runs(self, node: str) -> Sequence[NodeJournal]:
+        """The journals that lie here of a node."""
+        found: list[NodeJournal] = []
+        with _engine_errors():
+            measured = self.queue.measured()
+            for path in sorted((self._shared / "data" / node).glob(f"*/runs/*/{journal.FILE}")):
+                with suppress(OSError):
+                    run, size = path.parent.name, path.stat().st_size
+                    found.append(NodeJournal(run, str(path), size, run in measured))
+        return found
+
+    def read(self, node: str, offsets: Mapping[str, int], *, settled: bool) -> Mapping[str, Chunk]:
+        """Of each file the bytes from an offset on; raises NodeSilent where the file system fails."""
+        for path in offsets:
+            if not Path(path).is_relative_to(self._shared) or ".." in Path(path).parts:
+                raise NodeRefused(f"{path} is not a file of an order")
+        with _engine_errors():
+            return {path: read_chunk(Path(path), at, settled=settled) for path, at in offsets.items()}
+
+    def close(self) -> None:
+        """Let go of it; jobs go on until a head cancels them."""
+
+    @property
+    def _minutes(self) -> int:
+        return math.ceil(self._settings.time_limit_hours * 60)
 
     def _variables(self) -> dict[str, str]:
         """What goes with a job: it is written down, and Slurm keeps it, so nothing may be secret."""
@@ -194,98 +191,85 @@ class SlurmEngine:
         found = {name: value for name, value in os.environ.items() if name in wanted or _travels(name)}
         return found | ({} if self._config is None else {"PYROMETER_CONFIG": str(self._config)})
 
-    def _look(
-        self,
-        node: str,
-        token: str,
-        log_at: int,
-        events_at: int,
-        journal_at: int,
-        most: int = PIECE_BYTES,
-        seconds: float = 0.0,
-    ) -> dict[str, Any]:
-        """What is new in the files of a job, as the agent tells it; a job that waits says why in its log."""
-        job, order = self.queue.watch(token), self.queue.order(token)
-        nothing = {"log": "", "events": "", "journal": "", "more": False, "ended": None, "last": ""}
-        if order is None:
-            never = {"code": None, "signal": None, "sentence": "stopped before it began"}
-            stopped = self.queue.stopped(token)
-            return {**nothing, "ended": never if stopped else None, "unknown": not stopped}
-        give_up = time.monotonic() + seconds
-        while (end := job.end) is None and time.monotonic() < give_up:
+
+class SlurmHandle:
+    """An order as a job in Slurm's queue, or on its nodes."""
+
+    def __init__(self, queue: SlurmQueue, order: Order) -> None:
+        self._queue, self._order = queue, order
+        self._ended: ChildExit | None = None
+        self._sizes = [0, 0, 0]
+        self.waits = ""
+
+    @property
+    def paths(self) -> OrderPaths:
+        """Its files, on the shared file system."""
+        folder, job = self._queue.folder(self._order.token), self._queue.job(self._order.token)
+        kept = job.journal if job is not None else None
+        return OrderPaths(str(folder.logs.log), str(folder.logs.events), str(kept or ""))
+
+    def done(self, seconds: float = 0.0) -> bool:
+        """Whether it has ended; raises NodeLost when it is over for Slurm, and no file of it grows."""
+        if self._ended is None:
+            with _engine_errors(self._order.node):
+                self._look(time.monotonic() + seconds)
+        return self._ended is not None
+
+    def result(self) -> ChildExit:
+        """How it ended."""
+        while not self.done(_LOOK_SECONDS) or self._ended is None:
+            pass
+        return self._ended
+
+    def cancel(self) -> None:
+        """Ask the job to keep what it has and end; one that waits is taken out of the queue."""
+        with _engine_errors(self._order.node):
+            self._queue.stop(self._order.token)
+
+    def _look(self, give_up: float) -> None:
+        token = self._order.token
+        folder, job = self._queue.watch(token), self._queue.job(token)
+        if job is None:
+            raise NodeLost(f"there is no job in {folder.path} any more")
+        while (end := folder.end) is None and time.monotonic() < give_up:
             time.sleep(_LOOK_SECONDS)
-        # Asked before the files are read: what is in them then is all that will ever be.
-        ended, lost = None, ""
-        if end is None:
-            lost = self.queue.lost(token, order)
-        else:
-            ended = self._ended(job, order, end, token)
-        log, events = _log(job, log_at, most), piece(job.logs.events, events_at, most)
-        kept = Piece("", more=False)
-        if order.journal is not None:
-            kept = piece(order.journal, journal_at, most, settled=end is not None)
-        if log.text or events.text or kept.text:
-            self.queue.heard(token)
-        elif lost and not job.stop.exists():
+        if end is not None:
+            self._ended = self._queue.exit(token, job, end)
+            return
+        sizes = [_size(path) for path in (self.paths.log, self.paths.events, self.paths.journal)]
+        grown, self._sizes = sizes != self._sizes, sizes
+        lost, self.waits = self._queue.status(token, job)
+        if grown:
+            # Whatever Slurm says, it lived a moment ago; and what it wrote is to be read first.
+            self._queue.alive(token)
+        elif lost and not folder.stop.exists():
             raise NodeLost(lost)
         elif lost:
-            ended = {"code": None, "signal": None, "sentence": lost}
-        more = log.more or events.more or kept.more
-        return {
-            **nothing,
-            "log": log.text,
-            "events": events.text,
-            "journal": kept.text,
-            "more": more,
-            "ended": None if more else ended,
-            "unknown": False,
-        }
+            self._ended = ChildExit(None, None, lost)
 
-    def _ended(
-        self, job: JobFolder, order: Order, end: Mapping[str, Any], token: str
-    ) -> dict[str, Any] | None:
-        """The end that a job told; None while Slurm is about to say why it was asked to end."""
-        sentence = str(end["sentence"])
-        if end["asked"] and not job.stop.exists():
-            sentence = self.queue.why_asked(token, order, float(end["seconds"]))
-            if not sentence:
-                return None
-        return {"code": end["code"], "signal": end["signal"], "sentence": sentence}
 
-    def _stop(self, node: str, token: str) -> dict[str, Any]:
-        """Ask a job to keep what it has and end; one that waits is taken out of the queue."""
-        self.queue.stop(token)
-        return {}
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size if path else 0
+    except FileNotFoundError:
+        return 0
 
-    def _runs(self, node: str) -> dict[str, Any]:
-        """The runs that lie here of a node, with the sizes of their journals."""
-        measured = self.queue.measured()
-        found: list[dict[str, Any]] = []
-        for path in sorted((self._shared / "data" / node).glob(f"*/runs/*/{journal.FILE}")):
-            with suppress(OSError):
-                run, size = path.parent.name, path.stat().st_size
-                found.append({"run": run, "size": size, "in_use": run in measured})
-        return {"runs": found}
 
-    def _read(self, node: str, run: str, at: int, most: int = PIECE_BYTES) -> dict[str, Any]:
-        """Bytes of a run's journal from `at` on, and its size."""
-        path = data_folder(self._shared, node, run) / "runs" / run / journal.FILE
-        if Path(run).name != run or not path.exists():
-            raise AgentRefused(f"there is no run {run} of {node}")
-        found = piece(path, at, most, settled=run not in self.queue.measured())
-        return {"data": found.text, "more": found.more, "size": path.stat().st_size}
+@contextmanager
+def _engine_errors(node: str = "") -> Generator[None]:
+    """What goes wrong with Slurm or the shared file system, as errors of an engine."""
+    try:
+        yield
+    except SlurmAway as error:
+        raise EngineAway(str(error)) from error
+    except SlurmRefused as error:
+        raise NodeRefused(f"Slurm refuses a job on {node}: {error}") from error
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        raise NodeSilent(f"{error.strerror or error}{where}") from error
 
 
 def _travels(name: str) -> bool:
     """Whether a variable of ours says how it is measured."""
     ours = name.removeprefix("PYROMETER_")
     return ours != name and not ours.startswith(_HEADS_OWN)
-
-
-def _log(job: JobFolder, at: int, most: int) -> Piece:
-    """What the head said of the queue, and behind it what the command said."""
-    said = job.queue.read_bytes() if job.queue.exists() else b""
-    if at >= len(said):
-        return piece(job.logs.log, at - len(said), most)
-    text = said[at : at + most]
-    return Piece(b64encode(text).decode(), more=job.logs.log.exists() or len(said) > at + most)

@@ -1,4 +1,4 @@
-"""The folder of one job on the file system that head and nodes share: what it is to do, what came of it."""
+"""The folder of one job on the file system that head and nodes share: what it is to do, how it ended."""
 
 import json
 import os
@@ -15,7 +15,7 @@ _HOST = "hostname"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Job:
     """What a job is to do: a command, in a folder, with variables beside those that the node sets.
 
     `run` is the run that it measures, empty for none. `owner` is the head's process. `data_dir` holds what it
@@ -45,24 +45,19 @@ class Order:
 class JobFolder:
     """Head and node write different files of it: no lock is needed, which not every file system has.
 
-    Of the head are the order, the number, `queue` and `stop`, of the node the logs, the end and `output`.
+    The head writes the job, its number and `stop`, the node the logs, the end and `output`.
     """
 
     path: Path
 
     @property
     def logs(self) -> Logs:
-        """What the command says, for people and for machines."""
+        """The output of the command, for people and for machines."""
         return Logs(self.path, 1)
 
     @property
-    def queue(self) -> Path:
-        """What the head says before the command can: that the job waits."""
-        return self.path / "queue.log"
-
-    @property
     def output(self) -> Path:
-        """What Slurm says of the job, and whoever could not even begin."""
+        """The output of the job itself: why its command could not even begin."""
         return self.path / "slurm.out"
 
     @property
@@ -71,14 +66,14 @@ class JobFolder:
         return self.path / "stop"
 
     @property
-    def order(self) -> Order | None:
+    def job(self) -> Job | None:
         """What is to be done; None where there is no such job. Raises OSError where it cannot be seen."""
         body = _read(self.path / "order.json")
         if body is None:
             return None
         try:
             values: dict[str, Any] = {**body, "command": tuple(body["command"])}
-            return Order(**values)
+            return Job(**values)
         except (KeyError, TypeError):
             # Another version of Pyrometer wrote it.
             return None
@@ -93,29 +88,29 @@ class JobFolder:
 
     @property
     def number(self) -> str:
-        """Slurm's number of the job; empty where it was never told. Raises OSError."""
+        """Slurm's number of the job; empty where it is not known. Raises OSError."""
         with suppress(FileNotFoundError):
             return (self.path / "number").read_text(encoding="ascii").strip()
         return ""
 
-    def give(self, order: Order) -> None:
-        """Write the order down, and make room for it."""
+    def write_job(self, job: Job) -> None:
+        """Write the job down, and make room for it."""
         make_room(self.path)
-        _write(self.path / "order.json", json.dumps({name: getattr(order, name) for name in order.__slots__}))
+        _write(self.path / "order.json", json.dumps({name: getattr(job, name) for name in job.__slots__}))
 
-    def tell_number(self, number: str) -> None:
+    def write_number(self, number: str) -> None:
         """Write Slurm's number down."""
         _write(self.path / "number", number)
 
     def begin(self) -> bool:
-        """Take the order; false where another job took it: what is submitted twice is done once."""
+        """Take the job; false where another one took it: what is submitted twice is done once."""
         try:
             (self.path / "began").mkdir()
         except FileExistsError:
             return False
         return True
 
-    def tell_end(self, end: Mapping[str, Any]) -> None:
+    def write_end(self, end: Mapping[str, Any]) -> None:
         """Write how it ended; the node writes nothing after that."""
         _write(self.path / "end.json", json.dumps(end))
 
@@ -125,7 +120,7 @@ def data_folder(shared: Path, node: str, run: str) -> Path:
     return shared / "data" / node / (run or "no-run")
 
 
-def tell_host(folder: Path, name: str) -> None:
+def write_host(folder: Path, name: str) -> None:
     """Write down what the node calls itself whose folder this is: its runs know it by that."""
     if host_of(folder) != name:
         _write(folder / _HOST, name)

@@ -1,4 +1,4 @@
-"""What a job does on its node: carries out the order in its folder, and leaves nothing running.
+"""What runs on the node of a job: the command in its folder, of which nothing stays behind.
 
 SIGTERM is handed on, so that a run can keep what it measured. It comes from a head that asks for the end,
 shortly before the time limit, and with `scancel`.
@@ -19,60 +19,60 @@ from scheduled_jobs.jobs.context import ChildExit
 from scheduled_jobs.scheduler.child_process import Child
 from scheduled_jobs.scheduler.process_identity import machine_name
 
-from .job import JobFolder, Order, tell_host
+from .job import Job, JobFolder, write_host
 
 #: A step on one other node that takes nothing away from the rest of the job, and is bound to no CPU.
 _STEP = ("--nodes=1", "--ntasks=1", "--overlap", "--mem=0", "--cpu-bind=none")
-#: Exit code of a run that somebody asked to end.
+#: Exit code of a run that was asked to end.
 _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Carry out the order in the folder that the first argument names."""
-    job = JobFolder(Path(sys.argv[1]))
+    """Carry out the job in the folder that the first argument names."""
+    folder = JobFolder(Path(sys.argv[1]))
     try:
-        order = job.order
+        job = folder.job
     except OSError as error:
-        sys.exit(f"the order in {job.path} cannot be read: {error.strerror or error}")
-    if order is None:
-        sys.exit(f"there is no order in {job.path}: do the nodes see that folder?")
-    if not job.begin():
+        sys.exit(f"the order in {folder.path} cannot be read: {error.strerror or error}")
+    if job is None:
+        sys.exit(f"there is no order in {folder.path}: do the nodes see that folder?")
+    if not folder.begin():
         sys.exit("this order was taken by another job, or before this one was started anew")
     began, asked = time.monotonic(), False
-    if job.stop.exists():
+    if folder.stop.exists():
         ended, asked = ChildExit(_INTERRUPTED, None, ""), True
     else:
         try:
-            ended, asked = _carried_out(job, order)
+            ended, asked = _carried_out(folder, job)
         except OSError as error:
             where = f": {error.filename}" if error.filename else ""
             ended = ChildExit(None, None, f"it cannot be started: {error.strerror or error}{where}")
     body = {"code": ended.code, "signal": ended.signal, "sentence": ended.sentence}
-    job.tell_end({**body, "asked": asked, "seconds": time.monotonic() - began})
+    folder.write_end({**body, "asked": asked, "seconds": time.monotonic() - began})
 
 
-def _carried_out(job: JobFolder, order: Order) -> tuple[ChildExit, bool]:
-    """How the command ended, and whether somebody asked it to."""
-    data = Path(order.data_dir)
+def _carried_out(folder: JobFolder, job: Job) -> tuple[ChildExit, bool]:
+    """How the command ended, and whether it was asked to."""
+    data = Path(job.data_dir)
     data.mkdir(parents=True, exist_ok=True)
     with suppress(OSError):
-        tell_host(data.parent, machine_name())
+        write_host(data.parent, machine_name())
     own = data.parent / "environments"
     with suppress(FileExistsError):
         # Nodes that cannot use the head's environments have a folder of their own beside their runs.
-        (data / "environments").symlink_to(own if own.is_dir() else order.environments)
+        (data / "environments").symlink_to(own if own.is_dir() else job.environments)
     with tempfile.TemporaryDirectory(prefix="pyrometer-", ignore_cleanup_errors=True) as local:
         # SQLite wants a file system of the machine itself. The head reads the journal, and never this.
         ours = {
             "PYROMETER_DATABASE_URL": f"sqlite:///{local}/pyrometer.db",
             "PYROMETER_DATA_DIR": str(data),
         }
-        if order.nodes > 1:
+        if job.nodes > 1:
             file = Path(local) / "nodes.json"
             nodes.write(file, _allocated())
             ours["PYROMETER_NODES_FILE"] = str(file)
-        variables = {**os.environ, **order.variables, **ours}
-        child = Child(order.command, job.logs, Path(order.folder), variables)
+        variables = {**os.environ, **job.variables, **ours}
+        child = Child(job.command, folder.logs, Path(job.folder), variables)
         asked: list[int] = []
 
         def ask(number: int, frame: object) -> None:

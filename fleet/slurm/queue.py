@@ -1,29 +1,30 @@
-"""Our jobs in Slurm's queue: asked about seldom and all at once, and what it says of them."""
+"""Our jobs in Slurm's queue: asked about seldom and all at once, and what becomes of them."""
 
 import hashlib
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from scheduled_jobs.jobs.context import ChildExit
 from scheduled_jobs.scheduler.child_process import PATIENCE_SECONDS, last_sentence
 from scheduled_jobs.scheduler.process_identity import Owner, dead_process
 
-from ..engine import AgentRefused
+from ..engine import NodeRefused
 from .commands import JobRow, NodeRow, Slurm, SlurmAway
-from .job import JobFolder, Order
+from .job import Job, JobFolder
 
 T = TypeVar("T")
 
 #: How long an answer of Slurm is good enough: its controller serves everybody.
 JOBS_SECONDS, NODES_SECONDS = 5.0, 15.0
-#: How often jobs are looked for that nobody cares for, and after how long nobody cares for a job.
+#: How often jobs are looked for that no process watches any more, and after how long one is given up.
 SWEEP_SECONDS, FORGOTTEN_SECONDS = 60.0, 120.0
-#: How long Slurm's controller may be away while nothing is heard of a job: nodes go on without it.
+#: How long Slurm's controller may be away while no file of a job grows: nodes go on without it.
 AWAY_SECONDS = 600.0
 #: How long what a node has written may be unseen on the head: file systems remember what is not there.
 UNSEEN_SECONDS = 60.0
@@ -35,9 +36,9 @@ _WAITS = frozenset(("PENDING", "REQUEUE_FED", "RESV_DEL_HOLD"))
 _RUNS = frozenset(
     ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED")
 )
-#: Who takes an order twice does it once: what is back in the queue would begin and end at once.
+#: An order is carried out once: what is back in the queue would begin and end at once.
 _BACK_IN_THE_QUEUE = frozenset(("REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"))
-#: Whoever waits for one of these waits for somebody to set up the cluster or the job in another way.
+#: A job with one of these reasons waits until the cluster or the job is set up in another way.
 _NEVER = frozenset(
     (
         *("BadConstraints", "PartitionTimeLimit", "PartitionNodeLimit", "InvalidAccount", "InvalidQOS"),
@@ -50,26 +51,25 @@ _NO_REASON = frozenset(("None", ""))
 #: What the other states mean.
 _BECAUSE = {
     "BOOT_FAIL": "its node did not start",
-    "CANCELLED": "somebody cancelled it",
+    "CANCELLED": "it was cancelled from outside",
     "DEADLINE": "its deadline came",
     "NODE_FAIL": "Slurm lost its node",
     "OUT_OF_MEMORY": "its node ran out of memory",
     "PREEMPTED": "another job took its place",
     "REVOKED": "another cluster took it",
-    **{state: "somebody put it back into the queue" for state in _BACK_IN_THE_QUEUE},
+    **{state: "it was put back into the queue" for state in _BACK_IN_THE_QUEUE},
 }
 
 
 @dataclass(slots=True)
 class _Watched:
-    """What this process knows of a job: when it was looked at, and whether it was `told` that it waits.
+    """What this process knows of a job: when it was looked at.
 
-    `strange_at` is since when nobody knows what becomes of it, `stopped_at` when it was asked to end.
+    `strange_at` is since when it is not known what becomes of it, `stopped_at` when it was asked to end.
     """
 
-    job: JobFolder
+    folder: JobFolder
     looked_at: float
-    told: bool = False
     strange_at: float | None = None
     stopped_at: float | None = None
 
@@ -111,7 +111,7 @@ class Remembered(Generic[T]):
 
 
 class SlurmQueue:
-    """Our jobs, by the tokens of the children that they carry out. May be used from any thread.
+    """Our jobs, by the tokens of the orders that they carry out. May be used from any thread.
 
     `shared` is where head and nodes meet, `owner` this process.
     """
@@ -124,65 +124,60 @@ class SlurmQueue:
         self.nodes = Remembered(slurm.nodes, NODES_SECONDS)
         self._lock = threading.Lock()
         self._watched: dict[str, _Watched] = {}
-        self._orders: dict[str, Order] = {}
+        self._jobs_by_token: dict[str, Job] = {}
         #: The nodes that jobs of ours had or waited for when squeue was asked last.
         self.nodes_of_ours: frozenset[str] = frozenset()
         self._swept_at = float("-inf")
 
     def name(self, token: str) -> str:
-        """What the job of a child is called in the queue."""
+        """The name of the job of an order in the queue."""
         return self._prefix + token
 
     def watch(self, token: str) -> JobFolder:
-        """The folder of a child's job; for a while from now on this process cares for it."""
-        job, now = self._folder(token), time.monotonic()
+        """The folder of the job of an order; it is not given up for a while from now on."""
+        folder, now = self.folder(token), time.monotonic()
         with self._lock:
-            self._watched.setdefault(token, _Watched(job, now)).looked_at = now
+            self._watched.setdefault(token, _Watched(folder, now)).looked_at = now
+        return folder
+
+    def job(self, token: str) -> Job | None:
+        """The job of an order; None where there is none. Raises OSError.
+
+        It is read once: it does not change, and a file system that is away must not cost what runs.
+        """
+        job = self._jobs_by_token.get(token) or self.folder(token).job
+        if job is not None:
+            with self._lock:
+                self._jobs_by_token[token] = job
         return job
 
-    def order(self, token: str) -> Order | None:
-        """What the job of a child is to do; None where there is none. Raises OSError.
-
-        It is read once: nobody changes it, and a file system that is away must not cost what runs.
-        """
-        order = self._orders.get(token) or self._folder(token).order
-        if order is not None:
-            with self._lock:
-                self._orders[token] = order
-        return order
-
     def find(self, token: str) -> JobRow | None:
-        """The job of a child, asked for now; None where there is none. Raises SlurmAway."""
+        """The job of an order in the queue, asked for now; None where there is none. Raises SlurmAway."""
         return self._row(token, fresh=True)
 
     def stop(self, token: str) -> None:
         """Ask a job to keep what it has and end; one that waits is taken out. Raises SlurmAway."""
-        job, watched = self.watch(token), self._watched[token]
+        folder, watched = self.watch(token), self._watched[token]
         watched.stopped_at = watched.stopped_at or time.monotonic()
-        if self.order(token) is not None:
+        if self.job(token) is not None:
             # What waits may begin at this moment: then the node finds it here.
-            job.stop.touch()
+            folder.stop.touch()
             if number := self._number(token):
                 self._slurm.ask_to_end(number)
 
-    def stopped(self, token: str) -> bool:
-        """Whether somebody asked this process to end it."""
-        watched = self._watched.get(token)
-        return watched is not None and watched.stopped_at is not None
-
-    def heard(self, token: str) -> None:
-        """Something came of a job: whatever Slurm says, it lived a moment ago."""
+    def alive(self, token: str) -> None:
+        """A file of a job has grown: whatever Slurm says, it lived a moment ago."""
         self._watched[token].strange_at = None
 
-    def lost(self, token: str, order: Order) -> str:
-        """Why nothing more comes of a job that did not tell its end, in a sentence; empty while it may."""
+    def status(self, token: str, job: Job) -> tuple[str, str]:
+        """Two sentences on a job without an end, or empty ones: why none will come, and why it waits."""
         watched, now = self._watched[token], time.monotonic()
         try:
             row, nodes = self._row(token), self.nodes.get()
-            self._end_the_deaf(token, watched, now)
+            self._cancel_late(token, watched, now)
             if row is not None and row.state in _WAITS:
                 watched.strange_at = None
-                return self._never(watched, row, next((n for n in nodes if n.name == order.node), None))
+                return self._waiting(row, next((node for node in nodes if node.name == job.node), None))
             if row is not None and row.state in _BACK_IN_THE_QUEUE:
                 self._slurm.cancel(row.number)
         except SlurmAway as error:
@@ -190,15 +185,24 @@ class SlurmQueue:
         else:
             if row is not None and row.state in _RUNS:
                 watched.strange_at = None
-                return ""
-            why = _what_became_of(watched.job, row, order)
+                return "", ""
+            why = _reason(watched.folder, row, job)
             # One that has no node never began: nothing of it can be seen later.
             patience = UNSEEN_SECONDS if row is None or row.node else 0.0
         watched.strange_at = now if watched.strange_at is None else watched.strange_at
-        return why if now - watched.strange_at >= patience else ""
+        return why if now - watched.strange_at >= patience else "", ""
 
-    def why_asked(self, token: str, order: Order, seconds: float) -> str:
-        """Why a job was asked to end, after so many seconds and not by us; empty while Slurm is at it."""
+    def exit(self, token: str, job: Job, end: Mapping[str, Any]) -> ChildExit | None:
+        """The end that a job wrote; None while Slurm is about to say why it was asked to end."""
+        sentence = str(end["sentence"])
+        if end["asked"] and not self._watched[token].folder.stop.exists():
+            sentence = self._why_asked(token, job, float(end["seconds"]))
+            if not sentence:
+                return None
+        return ChildExit(end["code"], end["signal"], sentence)
+
+    def _why_asked(self, token: str, job: Job, seconds: float) -> str:
+        """Why a job was asked to end, after so many seconds and not by us; empty while it still ends."""
         watched, now = self._watched[token], time.monotonic()
         watched.strange_at = now if watched.strange_at is None else watched.strange_at
         row = None
@@ -207,15 +211,15 @@ class SlurmQueue:
             if row is not None and row.state in _RUNS and now - watched.strange_at < UNSEEN_SECONDS:
                 return ""
         if row is not None and row.state in _BECAUSE:
-            return _what_became_of(watched.job, row, order)
+            return _reason(watched.folder, row, job)
         # The warning may come a minute early.
-        limited = seconds > order.limit_seconds - order.warning_seconds - 60.0
-        return too_long(order.limit_seconds) if limited else "somebody asked its job in Slurm to end"
+        limited = seconds > job.limit_seconds - job.warning_seconds - 60.0
+        return too_long(job.limit_seconds) if limited else "its job in Slurm was asked to end from outside"
 
     def measured(self) -> frozenset[str]:
         """The runs that jobs of ours measure or will, also of other heads; raises SlurmAway and OSError."""
         alive = self._alive(self._jobs.get())
-        return frozenset(order.run for row, order in alive if self._folder(self._token(row)).end is None)
+        return frozenset(job.run for row, job in alive if self.folder(self._token(row)).end is None)
 
     def sweep(self) -> None:
         """Now and then cancel the jobs of dead heads, and those this one has given up.
@@ -226,43 +230,44 @@ class SlurmQueue:
         if now - self._swept_at < SWEEP_SECONDS:
             return
         alive = self._alive(self._jobs.get())
-        for row, order in alive:
-            if self._given_up(self._token(row), order, now):
+        for row, job in alive:
+            if self._given_up(self._token(row), job, now):
                 self._slurm.cancel(row.number)
         self._swept_at = now
         with self._lock:
             old = now - 10 * FORGOTTEN_SECONDS
             self._watched = {key: each for key, each in self._watched.items() if each.looked_at > old}
             kept = self._watched.keys() | {self._token(row) for row, _ in alive}
-            self._orders = {key: each for key, each in self._orders.items() if key in kept}
+            self._jobs_by_token = {key: each for key, each in self._jobs_by_token.items() if key in kept}
 
-    def _given_up(self, token: str, order: Order, now: float) -> bool:
-        owner, watched = Owner.parse(order.owner), self._watched.get(token)
+    def _given_up(self, token: str, job: Job, now: float) -> bool:
+        owner, watched = Owner.parse(job.owner), self._watched.get(token)
         if owner is None or owner.machine != self._owner.machine:
             return False
         if owner == self._owner:
             return watched is None or now - watched.looked_at > FORGOTTEN_SECONDS
         # What ran on this machine before it was booted anew is dead as well.
-        return owner.boot != self._owner.boot or dead_process(order.owner, self._owner) is not None
+        return owner.boot != self._owner.boot or dead_process(job.owner, self._owner) is not None
 
     def _ask(self) -> list[JobRow]:
         rows = self._slurm.jobs()
         # What cannot be read now is known by the next answer.
         with suppress(OSError):
-            self.nodes_of_ours = frozenset(order.node for _, order in self._alive(rows))
+            self.nodes_of_ours = frozenset(job.node for _, job in self._alive(rows))
         return rows
 
-    def _alive(self, rows: Sequence[JobRow]) -> list[tuple[JobRow, Order]]:
-        found: list[tuple[JobRow, Order]] = []
+    def _alive(self, rows: Sequence[JobRow]) -> list[tuple[JobRow, Job]]:
+        found: list[tuple[JobRow, Job]] = []
         for row in rows:
             if row.state in _WAITS | _RUNS and (token := self._token(row)):
-                order = self.order(token)
-                found += [] if order is None else [(row, order)]
+                job = self.job(token)
+                found += [] if job is None else [(row, job)]
         return found
 
-    def _folder(self, token: str) -> JobFolder:
+    def folder(self, token: str) -> JobFolder:
+        """The folder of the job of an order; raises NodeRefused for what is not a token."""
         if not _TOKEN.fullmatch(token):
-            raise AgentRefused(f"{token!r} is no name for a child")
+            raise NodeRefused(f"{token!r} is not the token of an order")
         return JobFolder(self._shared / "jobs" / token)
 
     def _token(self, row: JobRow) -> str:
@@ -271,26 +276,26 @@ class SlurmQueue:
         return token if token != row.name and _TOKEN.fullmatch(token) else ""
 
     def _row(self, token: str, *, fresh: bool = False) -> JobRow | None:
-        """The job of a child; of two that were submitted for it the one that lives."""
+        """The job of an order; of two that were submitted for it the one that lives."""
         rows = [row for row in self._jobs.get(fresh=fresh) if row.name == self.name(token)]
         return min(rows, key=lambda row: row.state not in _WAITS | _RUNS, default=None)
 
     def _number(self, token: str) -> str:
         """Slurm's number of a job, also where sbatch's answer was lost; empty where there is none."""
-        if number := self._watched[token].job.number:
+        if number := self._watched[token].folder.number:
             return number
         row = self._row(token, fresh=True)
         return "" if row is None else row.number
 
-    def _end_the_deaf(self, token: str, watched: _Watched, now: float) -> None:
+    def _cancel_late(self, token: str, watched: _Watched, now: float) -> None:
         """Cancel what was asked to end and does not."""
         if watched.stopped_at is not None and now - watched.stopped_at >= STOP_SECONDS:
             watched.stopped_at = now
             if number := self._number(token):
                 self._slurm.cancel(number)
 
-    def _never(self, watched: _Watched, row: JobRow, node: NodeRow | None) -> str:
-        """Why a job would wait for ever: it is cancelled. Any other says once what it waits for."""
+    def _waiting(self, row: JobRow, node: NodeRow | None) -> tuple[str, str]:
+        """Why a job would wait for ever, and then it is cancelled; or what it waits for."""
         if node is None:
             why = "Slurm does not know it any more"
         elif not node.there:
@@ -298,27 +303,25 @@ class SlurmQueue:
         elif row.reason in _NEVER:
             why = f"Slurm will never begin job {row.number} ({row.reason}): look at [slurm] in pyrometer.toml"
         else:
-            if not watched.told and row.reason not in _NO_REASON:
-                with watched.job.queue.open("a", encoding="utf-8") as file:
-                    file.write(f"waits in Slurm's queue as job {row.number}: {row.reason}\n")
-                watched.told = True
-            return ""
+            # One that Slurm has not looked at yet has no reason.
+            known = row.reason not in _NO_REASON
+            return "", f"waits in Slurm's queue as job {row.number}: {row.reason}" if known else ""
         self._slurm.cancel(row.number)
-        return why
+        return why, ""
 
 
 def too_long(seconds: float) -> str:
-    """What is said of a job that its time limit has ended."""
+    """Why a job ended that its time limit has ended."""
     return f"its time limit in Slurm, {seconds / 3600:g} h, was over: raise [slurm] time_limit_hours"
 
 
-def _what_became_of(job: JobFolder, row: JobRow | None, order: Order) -> str:
-    """Why a job is over that did not tell its end, in a sentence; None is one that Slurm knows no more."""
+def _reason(folder: JobFolder, row: JobRow | None, job: Job) -> str:
+    """Why a job is over that wrote no end, in a sentence; None is one that Slurm does not know any more."""
     if row is None:
-        return f"Slurm does not know its job {job.number} any more, and that did not tell how it ended"
+        return f"Slurm does not know its job {folder.number} any more, and that did not report how it ended"
     if row.state == "TIMEOUT":
-        return f"job {row.number}: {too_long(order.limit_seconds)}"
+        return f"job {row.number}: {too_long(job.limit_seconds)}"
     if because := _BECAUSE.get(row.state):
         return f"its job {row.number} is {row.state}: {because}"
-    said = last_sentence(job.output) or "it said nothing"
-    return f"its job {row.number} is {row.state}, and did not tell how it ended: {said}"
+    last = last_sentence(folder.output) or "it wrote nothing"
+    return f"its job {row.number} is {row.state}, and did not report how it ended: {last}"

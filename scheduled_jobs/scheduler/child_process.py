@@ -93,6 +93,8 @@ class Child:
         logs: Logs,
         folder: Path | None = None,
         variables: Mapping[str, str] | None = None,
+        *,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         make_room(logs.folder)
         self._log, self._log_start = logs.log, _size(logs.log)
@@ -100,7 +102,7 @@ class Child:
             command,
             logs.log,
             out=logs.events,
-            patience_seconds=PATIENCE_SECONDS,
+            patience_seconds=patience_seconds,
             variables=variables,
             folder=folder,
         )

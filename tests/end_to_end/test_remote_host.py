@@ -10,7 +10,7 @@ import pytest
 
 from db.connection.engine import open_database
 from db.runs import queries
-from fleet import remote_host, retrying_client
+from fleet import remote_host
 from fleet.agent import Agent
 from runner import journal
 from scheduled_jobs.jobs.context import ChildExit, ChildLost, Stopped
@@ -51,7 +51,7 @@ class RealNode(Node):
 def test_a_run_on_a_node_is_stopped_resumed_and_stored_on_the_head(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_host, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(remote_host, "POLL_SECONDS", 0.2)
     node = RealNode(site)
     head = Head(tmp_path / "head", LoopbackEngine(node))
     arguments = ["--cases", "cases.py", "--case", ADD, "--replicates", "3", "--json"]
@@ -84,7 +84,7 @@ def test_a_run_on_a_node_is_stopped_resumed_and_stored_on_the_head(
 @pytest.fixture
 def full(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Head, Node]]:
     """A head on a small disk, and a node that writes much."""
-    monkeypatch.setattr(retrying_client, "PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(remote_host, "PAUSE_SECONDS", 0.02)
     node = Node(tmp_path, "one", command=[sys.executable, "-c", LARGE])
     yield Head(small_disk, LoopbackEngine(node)), node
     node.agent.close()
@@ -122,7 +122,7 @@ def test_a_disk_that_stays_full_loses_the_child_and_damages_nothing(
     full: tuple[Head, Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head, node = full
-    monkeypatch.setattr(retrying_client, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(remote_host, "SILENT_SECONDS", 0.3)
     logs = head.logs()
     with under_way(lambda: head.run("run", RUN, logs=logs)) as future:
         until(lambda: head.mirror() == b"small\n", "it has begun")

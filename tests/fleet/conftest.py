@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet import hosts, remote_host, retrying_client
+from fleet import hosts, remote_host
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.servers.fleet_heads import Head, processes
 from support.servers.schedulers import until
@@ -16,9 +16,9 @@ from support.site import LOCK_FOLDER
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Tests do not have all night, and no doctor waits for another run of this machine."""
-    monkeypatch.setattr(retrying_client, "PAUSE_SECONDS", 0.02)
-    monkeypatch.setattr(retrying_client, "SILENT_SECONDS", 1.0)
-    monkeypatch.setattr(remote_host, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(remote_host, "PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(remote_host, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(remote_host, "POLL_SECONDS", 0.1)
     monkeypatch.setattr(hosts, "REFRESH_SECONDS", 0.05)
     monkeypatch.setattr(hosts, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(hosts, "BUSY_SECONDS", 0.1)

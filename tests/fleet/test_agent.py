@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet import node_probe
+from fleet import file_chunks, node_probe
 from fleet.agent import Agent
-from fleet.engine import AgentRefused
-from fleet.file_chunks import bytes_of
+from fleet.engine import NodeRefused
 from runner.execution.machine_lock import exclusive
 from runner.journal import Journal
 from support.builders.journals import write_journal
@@ -57,15 +56,15 @@ def test_an_idle_node_has_itself_examined(examined: Node) -> None:
     assert (first["capabilities"], first["environments"]) == ([], [])
     (examined.data_dir / "well").touch()
     until(lambda: examined.agent.describe()["examined"], "the doctor came")
-    told = examined.agent.describe()
-    assert told["hardware"] == "1x NVIDIA H200" and told["gpus"] == ["NVIDIA H200"]
-    assert told["capabilities"] == [
+    report = examined.agent.describe()
+    assert report["hardware"] == "1x NVIDIA H200" and report["gpus"] == ["NVIDIA H200"]
+    assert report["capabilities"] == [
         {"of": "GPU 0", "name": "sm", "present": True, "detail": "gpm"},
         {"of": "CPU", "name": "power", "present": False, "detail": "no RAPL"},
     ]
-    assert told["environments"] == [{"name": "default", "says": "torch 2.13.0"}]
-    assert told["cannot"] == ["turbo is on"]
-    assert json.loads(json.dumps(told)) == told
+    assert report["environments"] == [{"name": "default", "says": "torch 2.13.0"}]
+    assert report["cannot"] == ["turbo is on"]
+    assert json.loads(json.dumps(report)) == report
     assert looks(examined) == 1
     # An agent that is started anew knows it still, and has a look of its own.
     anew = Agent(examined.folder, ["/bin/false"]).describe()
@@ -86,12 +85,11 @@ def test_a_child_ends_the_doctor_and_a_run_by_hand_is_not_disturbed(
         # On a busy machine somebody else may hold it still, or again: it is asked anew, and not in a minute.
         soon.setattr(node_probe, "_RETRY_SECONDS", 0.0)
         until(lambda: agent.describe() and looks(examined) == 1, "the doctor is there")
-    last = agent.look(TOKEN, 0, 0, 0)["last"]
-    wish = {"token": TOKEN, "arguments": ["run"], "run": "", "after": last}
-    assert agent.answer("start", wish)["why"].startswith("the machine is examined")
+    agent.submit(TOKEN, ["run"], "")
+    assert agent.done(TOKEN)["waits"].startswith("the machine is examined")
     assert agent.describe()["idle"] is False
-    until(lambda: agent.answer("start", wish)["begun"], "the doctor has gone")
-    assert agent.look(TOKEN, 0, 0, 0, seconds=30)["ended"] == {"code": 0, "signal": None, "sentence": ""}
+    until(lambda: not agent.done(TOKEN)["waits"], "the doctor has gone")
+    assert agent.done(TOKEN, 30)["ended"] == {"code": 0, "signal": None, "sentence": ""}
     assert looks(examined) == 1
 
 
@@ -108,44 +106,50 @@ def test_a_doctor_that_fails_is_asked_again(examined: Node, monkeypatch: pytest.
 
 def test_what_it_cannot_do_is_one_sentence(engine: LoopbackEngine) -> None:
     agent = engine.own_nodes["one"].agent
-    last = agent.look(TOKEN, 0, 0, 0)["last"]
-    wish = {"token": TOKEN, "arguments": [], "run": RUN, "after": last}
+    wish = {"token": TOKEN, "arguments": [], "run": RUN}
+    read = {"settled": True}
     wrong = [
         ("close", {}, "does not know 'close'"),
         ("_child", {}, "does not know '_child'"),
-        ("stop", {}, "stop was asked in another way than it is done"),
-        ("start", wish | {"token": "../../x"}, "'../../x' is no name for a child"),
-        ("start", wish | {"run": "../x"}, "'../x' is no name of a run"),
-        ("read", {"run": "/etc/passwd", "at": 0}, "is no name of a run"),
-        ("read", {"run": RUN, "at": 0}, f"there is no run {RUN} here"),
+        ("cancel", {}, "cancel does not take these arguments"),
+        ("submit", wish | {"token": "../../x"}, "'../../x' is not the token of an order"),
+        ("submit", wish | {"run": "../x"}, "'../x' is not the id of a run"),
+        ("step", {"token": TOKEN, "step": "1" * 32, "command": ["true"]}, "not reserved for that order"),
+        ("read", read | {"offsets": {"/etc/passwd": 0}}, "is not a file of an order"),
+        ("read", read | {"offsets": {"pyrometer.toml": 0}}, "is not a file of an order"),
+        ("read", read | {"offsets": {"runs/../journal.jsonl": 0}}, "is not a file of an order"),
+        ("read", read | {"offsets": {"fleet/children/../token": 0}}, "is not a file of an order"),
     ]
     for method, arguments, sentence in wrong:
-        with pytest.raises(AgentRefused, match=sentence):
+        with pytest.raises(NodeRefused, match=sentence):
             agent.answer(method, arguments)
-    assert agent.look(TOKEN, 0, 0, 0)["last"] == last
+    missing = agent.answer("read", read | {"offsets": {f"runs/{RUN}/journal.jsonl": 0}})
+    assert missing == {"files": [{"data": "", "more": False}]}
 
 
-def test_runs_that_a_head_began_are_told_and_read(engine: LoopbackEngine) -> None:
+def test_runs_of_orders_are_listed_and_read(engine: LoopbackEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     node = engine.own_nodes["one"]
     write_journal(node.data_dir, "20260101-000000-00000000", replicates=1)
     agent = node.agent
     arguments = ["run", "--environment", "quick", "--run-id", RUN]
-    last = agent.look(TOKEN, 0, 0, 0)["last"]
-    agent.start(TOKEN, arguments, RUN, last)
-    assert agent.look(TOKEN, 0, 0, 0, seconds=30)["ended"]["code"] == 0
+    agent.submit(TOKEN, arguments, RUN)
+    assert agent.done(TOKEN, 30)["ended"]["code"] == 0
     assert len(executions(node.data_dir)) == len(CASES)
     size = node.journal(RUN).stat().st_size
-    assert agent.runs() == {"runs": [{"run": RUN, "size": size, "in_use": False}]}
+    path = f"runs/{RUN}/journal.jsonl"
+    assert agent.runs() == {"runs": [{"run": RUN, "path": path, "size": size, "in_use": False}]}
     whole = node.journal(RUN).read_bytes()
-    found = agent.read(RUN, 7, 100)
-    assert (bytes_of(found["data"]), found["more"], found["size"]) == (whole[7:107], True, size)
+    monkeypatch.setattr(file_chunks, "CHUNK_BYTES", 100)
+    chunk = engine.read("one", {path: 7}, settled=True)[path]
+    assert (chunk.data, chunk.more) == (whole[7:107], True)
+    monkeypatch.undo()
     with Journal(node.journal(RUN).parent) as writing, writing.path.open("ab") as file:
         file.write(b"half")
         file.flush()
         # What is not a line yet may be taken back.
         assert agent.runs()["runs"][0]["in_use"]
-        assert bytes_of(agent.read(RUN, 0)["data"]) == whole
-    assert bytes_of(agent.read(RUN, 0)["data"]) == whole + b"half"
+        assert engine.read("one", {path: 0}, settled=False)[path].data == whole
+    assert engine.read("one", {path: 0}, settled=True)[path].data == whole + b"half"
 
 
 def test_a_niceness_that_children_would_inherit_is_said(

@@ -1,4 +1,4 @@
-"""Who joined and cannot be used is told to whoever looks, and not in the scheduler's log alone."""
+"""Nodes that joined and cannot be used are reported to every reader, not in the scheduler's log alone."""
 
 import os
 import threading
@@ -30,9 +30,9 @@ def a_head(head: Head, engine: LoopbackEngine, folder: Path) -> Iterator[Databas
     """A scheduler of this machine with the engine's nodes; its database."""
     head.data_dir.mkdir()
     url, log = f"sqlite:///{folder}/pyrometer.db", Log("json", lambda: datetime.now(UTC))
-    places = FleetHosts(engine, head.data_dir, partial(open_database, url))
+    hosts = FleetHosts(engine, head.data_dir, partial(open_database, url))
     settings = settled("", head.data_dir)
-    service = a_service(url, head.data_dir, settings, log, machine=machine_name(), hosts=places)
+    service = a_service(url, head.data_dir, settings, log, machine=machine_name(), hosts=hosts)
     asked = threading.Event()
     with open_database(url) as database:
         thread = threading.Thread(target=service.run, args=(asked.is_set,))
@@ -46,14 +46,14 @@ def a_head(head: Head, engine: LoopbackEngine, folder: Path) -> Iterator[Databas
             assert not thread.is_alive()
 
 
-def told(database: Database) -> Sequence[str]:
-    """What the scheduler tells of nodes that it does not use; of the nodes themselves nothing says it."""
+def reported(database: Database) -> Sequence[str]:
+    """What the scheduler reports of nodes that it does not use; of the nodes themselves nothing says it."""
     seen = {one.machine: one.facts for one in schedulers(database)}
     assert all("troubles" not in facts for name, facts in seen.items() if name != machine_name())
     return seen.get(machine_name(), {}).get("troubles", [])
 
 
-def test_who_cannot_be_used_is_told_for_as_long_as_that_is_so(
+def test_a_node_that_cannot_be_used_is_reported_for_as_long_as_that_is_so(
     head: Head, engine: LoopbackEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduler, "TICK_SECONDS", 0.05)
@@ -68,13 +68,13 @@ def test_who_cannot_be_used_is_told_for_as_long_as_that_is_so(
     (tmp_path / "pyrometer.toml").write_text('[fleet]\nengine = "ray"\naddress = "127.0.0.1:26379"\n')
     environ = {name: text for name, text in os.environ.items() if not name.startswith("PYROMETER_")}
     with a_head(head, engine, tmp_path) as database:
-        until(lambda: told(database) == [_SECOND], "the second node of one name is told of")
+        until(lambda: reported(database) == [_SECOND], "the second node of one name is reported")
         status = called(tmp_path, environ, "fleet", "status")
         assert (status.code, status.err) == (0, f"note: {_SECOND}\n")
         assert "two" in status.out
         engine.gone.add("again")
-        until(lambda: told(database) == [], "it went")
+        until(lambda: reported(database) == [], "it went")
         engine.away = "no address answers"
-        until(lambda: told(database) == ["the fleet's engine is away: no address answers"], "it is away")
+        until(lambda: reported(database) == ["the fleet's engine is away: no address answers"], "it is away")
         engine.away = ""
-        until(lambda: told(database) == [], "it is back")
+        until(lambda: reported(database) == [], "it is back")

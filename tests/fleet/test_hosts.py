@@ -1,4 +1,4 @@
-"""Which nodes are places: those that came, told of themselves, stay, are drained, are lost, and come back."""
+"""Which nodes are hosts: those that came, described themselves, stay, are drained or lost, and come back."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,6 @@ from db.connection.engine import Database, open_database
 from db.queue.commands import claim, plan_run, set_run
 from db.runs import queries
 from fleet import hosts as modules
-from fleet.drain import drain, drained, undo
 from fleet.hosts import FleetHosts
 from records.tasks import NewTask
 from runner import journal
@@ -24,6 +23,7 @@ from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN, Head, processes, under_way
 from support.servers.schedulers import executions, until
+from workflows.drained_nodes import drain, drained, undo
 from workflows.ingest import FORGOTTEN
 
 Fleet = Callable[[], FleetHosts]
@@ -43,7 +43,7 @@ def said() -> list[str]:
 
 @pytest.fixture
 def fleet(head: Head, database: Database, said: list[str], tmp_path: Path) -> Iterator[Fleet]:
-    """Makes the places of the engine's nodes, and closes them."""
+    """Makes the hosts of the engine's nodes, and closes them."""
     made: list[FleetHosts] = []
 
     def make() -> FleetHosts:
@@ -57,61 +57,61 @@ def fleet(head: Head, database: Database, said: list[str], tmp_path: Path) -> It
         each.close()
 
 
-def names(places: HostProvider) -> list[str]:
-    return [seen.place.machine for seen in places.look()]
+def names(hosts: HostProvider) -> list[str]:
+    return [seen.place.machine for seen in hosts.look()]
 
 
-def test_nodes_are_places_with_all_that_they_can_be_asked_by(fleet: Fleet, engine: LoopbackEngine) -> None:
+def test_nodes_are_hosts_with_all_their_labels(fleet: Fleet, engine: LoopbackEngine) -> None:
     engine.labels = {"one": {"accel": "H200", "rack": ""}}
-    places = fleet()
-    one, two = places.look()
+    hosts = fleet()
+    one, two = hosts.look()
     assert one.place.labels == ("one", "accel=H200", "H200", "h200")
     assert two.place.labels == ("two", "a10")
     assert one.facts["folder"] == str(engine.own_nodes["one"].folder)
     assert {"machine", "version", "python", "capabilities", "environments", "examined"} <= one.facts.keys()
-    assert not one.drained and places.problems() == ()
+    assert not one.drained and hosts.problems() == ()
 
 
-def test_nodes_come_and_go_and_stay_the_same_place(
+def test_nodes_come_and_go_and_stay_the_same_host(
     fleet: Fleet, engine: LoopbackEngine, tmp_path: Path
 ) -> None:
-    places = fleet()
-    before = {seen.place.machine: seen.place for seen in places.look()}
+    hosts = fleet()
+    before = {seen.place.machine: seen.place for seen in hosts.look()}
     engine.gone.add("two")
     engine.own_nodes["three"] = Node(tmp_path, "three")
-    until(lambda: names(places) == ["one", "three"], "one went, another came")
+    until(lambda: names(hosts) == ["one", "three"], "one went, another came")
     engine.gone.clear()
-    until(lambda: names(places) == ["one", "three", "two"], "it came back")
-    assert {seen.place.machine: seen.place for seen in places.look()}.items() >= before.items()
+    until(lambda: names(hosts) == ["one", "three", "two"], "it came back")
+    assert {seen.place.machine: seen.place for seen in hosts.look()}.items() >= before.items()
 
 
-def test_an_engine_that_is_away_has_nobody_and_says_why(
+def test_an_engine_that_is_away_has_no_hosts_and_says_why(
     fleet: Fleet, engine: LoopbackEngine, said: list[str]
 ) -> None:
-    places = fleet()
+    hosts = fleet()
     engine.away = "no address answers"
-    until(lambda: not places.look(), "nobody is there")
-    assert places.away == "no address answers"
+    until(lambda: not hosts.look(), "no host is there")
+    assert hosts.away == "no address answers"
     engine.away = ""
-    until(lambda: names(places) == ["one", "two"], "they are there again")
-    assert places.away == ""
+    until(lambda: names(hosts) == ["one", "two"], "they are there again")
+    assert hosts.away == ""
     assert said == ["the fleet's engine is away: no address answers", "the fleet's engine is back"]
-    places.close()
+    hosts.close()
     assert engine.closed
 
 
-def test_a_drained_node_is_there_and_said_to_be(fleet: Fleet, head: Head) -> None:
-    places = fleet()
+def test_a_drained_node_is_there_and_reported(fleet: Fleet, head: Head) -> None:
+    hosts = fleet()
     odd = "../o n e%"
     assert drain(head.data_dir, "two") and not drain(head.data_dir, "two") and drain(head.data_dir, odd)
     assert drained(head.data_dir) == {"two", odd}
-    until(lambda: [seen.drained for seen in places.look()] == [False, True], "it is drained")
+    until(lambda: [seen.drained for seen in hosts.look()] == [False, True], "it is drained")
     assert undo(head.data_dir, "two") and not undo(head.data_dir, "two") and undo(head.data_dir, odd)
-    until(lambda: [seen.drained for seen in places.look()] == [False, False], "it is not any more")
+    until(lambda: [seen.drained for seen in hosts.look()] == [False, False], "it is not any more")
     assert [each.name for each in (head.data_dir / "fleet").iterdir()] == ["drained"]
 
 
-def test_a_node_that_cannot_tell_of_itself_is_not_used_and_said(
+def test_a_node_that_cannot_describe_itself_is_not_used_and_reported(
     fleet: Fleet, engine: LoopbackEngine, said: list[str], tmp_path: Path
 ) -> None:
     settings = engine.own_nodes["one"].folder / "pyrometer.toml"
@@ -124,24 +124,24 @@ def test_a_node_that_cannot_tell_of_itself_is_not_used_and_said(
     engine.nodes = lambda: [  # type: ignore[method-assign]
         type(each)(each.id, engine.own_nodes[each.name].name, each.labels) for each in nodes()
     ]
-    places = fleet()
-    assert names(places) == ["two"]
-    why = " ".join(places.problems())
+    hosts = fleet()
+    assert names(hosts) == ["two"]
+    why = " ".join(hosts.problems())
     assert "node one is not used:" in why and "data_dri" in why
     assert "another node called two is not used" in why
     assert "'no/name' is not used" in why
     assert len(said) == len(set(said)) == 3
     settings.write_text(well)
-    until(lambda: names(places) == ["one", "two"], "it can tell now")
+    until(lambda: names(hosts) == ["one", "two"], "it can describe itself now")
 
 
-def test_a_node_that_lost_a_child_has_to_tell_again(
+def test_a_node_that_lost_a_child_has_to_describe_itself_again(
     fleet: Fleet, head: Head, engine: LoopbackEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # While it measures nobody asks it for any other reason.
     monkeypatch.setattr(modules, "BUSY_SECONDS", 1000.0)
-    places = fleet()
-    one = places.look()[0].place
+    hosts = fleet()
+    one = hosts.look()[0].place
     arguments = ["run", "--environment", "patient", "--run-id", RUN, "--json"]
 
     def measure() -> object:
@@ -154,26 +154,26 @@ def test_a_node_that_lost_a_child_has_to_tell_again(
         with pytest.raises(ChildLost):
             future.result(60)
         # Its engine calls it alive, and it would take task after task.
-        assert names(places) == ["two"]
-        assert "not used" in " ".join(places.problems())
+        assert names(hosts) == ["two"]
+        assert "not used" in " ".join(hosts.problems())
         engine.silent.clear()
-    until(lambda: names(places) == ["one", "two"], "it answers again")
+    until(lambda: names(hosts) == ["one", "two"], "it answers again")
     engine.own_nodes["one"].agent.close()
 
 
-def test_a_child_that_is_lost_while_its_node_tells_is_not_forgotten(
+def test_a_child_that_is_lost_while_its_node_describes_itself_is_not_forgotten(
     fleet: Fleet, head: Head, engine: LoopbackEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(modules, "DESCRIBED_SECONDS", 0.1)
-    places, carry = fleet(), engine.call
-    one, used = places.look()[0].place, list[list[str]]()
+    hosts, carry = fleet(), engine.call
+    one, used = hosts.look()[0].place, list[list[str]]()
 
     def call(node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
         answer = carry(node, method, arguments, timeout)
         if (node, method) == ("id-one", "describe"):
-            used.append(names(places))
+            used.append(names(hosts))
             if len(used) == 1:
-                # Before what it told has come here.
+                # Before its description has come here.
                 engine.silent.add("one")
                 with pytest.raises(ChildLost):
                     one.run(["run"], head.logs(), head.stop, head.events.append, RUN)
@@ -183,7 +183,7 @@ def test_a_child_that_is_lost_while_its_node_tells_is_not_forgotten(
     monkeypatch.setattr(engine, "call", call)
     until(lambda: len(used) > 1, "it is asked again")
     assert used[:2] == [["one", "two"], ["two"]]
-    until(lambda: names(places) == ["one", "two"], "it is used again")
+    until(lambda: names(hosts) == ["one", "two"], "it is used again")
 
 
 @pytest.mark.parametrize("defect", ["_labels", "fetch"])
@@ -195,10 +195,10 @@ def test_a_defect_leaves_a_node_unused_until_it_is_asked_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(modules, defect, broken)
-        places = fleet()
-        assert names(places) == []
-        assert all("by a defect in Pyrometer: KeyError" in each for each in places.problems())
-    until(lambda: names(places) == ["one", "two"], "they are asked again")
+        hosts = fleet()
+        assert names(hosts) == []
+        assert all("by a defect in Pyrometer: KeyError" in each for each in hosts.problems())
+    until(lambda: names(hosts) == ["one", "two"], "they are asked again")
 
 
 def a_task_that_names(database: Database, head: Head, run: str) -> None:
@@ -230,7 +230,7 @@ def test_what_was_measured_while_the_head_was_away_is_fetched(
         engine.gone.add("one")
         (head.data_dir / "runs" / run / journal.FILE).unlink()
     a_task_that_names(database, head, named)
-    # By hand on the node: nobody's business.
+    # Begun by hand on the node: not fetched.
     write_journal(node.data_dir, "20260101-000000-00000000", replicates=1)
     engine.gone.clear()
     fleet()
@@ -274,8 +274,8 @@ def test_a_zombie_s_journal_is_fetched_when_it_has_ended(
         with pytest.raises(ChildLost):
             future.result(60)
     engine.gone.clear()
-    places = fleet()
-    assert "one" in names(places) and len(head.mirror().splitlines()) == 3
+    hosts = fleet()
+    assert "one" in names(hosts) and len(head.mirror().splitlines()) == 3
     node.go_on()
     until(lambda: queries.run_record(database, RUN), "it is fetched and stored")
     assert head.mirror() == node.journal(RUN).read_bytes() and len(executions(node.data_dir)) == len(CASES)

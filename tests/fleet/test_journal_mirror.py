@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleet import file_chunks
 from fleet import journal_mirror as mirrors
-from fleet.file_chunks import PIECE_BYTES, bytes_of, piece
+from fleet.file_chunks import CHUNK_BYTES, read_chunk
 from fleet.journal_mirror import Mirror, MirrorBusy, MirrorDiffers, append, is_run
 from runner import journal
 
@@ -128,18 +129,25 @@ def test_a_run_s_name_cannot_leave_its_folder() -> None:
         assert not is_run(name), name
 
 
-def test_a_piece_of_what_is_written_to_ends_with_a_line(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    assert piece(path, 0, 10) == piece(path, 0, 10, settled=False)
+def test_a_chunk_of_a_journal_that_grows_ends_with_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    assert read_chunk(path, 0, settled=True) == read_chunk(path, 0, settled=False)
     path.write_bytes(WHOLE + b"half")
     for at in range(len(WHOLE) + 6):
-        for most in (1, 7, PIECE_BYTES):
-            now, then = piece(path, at, most, settled=False), piece(path, at, most)
-            assert bytes_of(now.text) == WHOLE[at : at + most]
+        for most in (1, 7, CHUNK_BYTES):
+            monkeypatch.setattr(file_chunks, "CHUNK_BYTES", most)
+            now, then = read_chunk(path, at, settled=False), read_chunk(path, at, settled=True)
+            assert now.data == WHOLE[at : at + most]
             assert now.more == (at + most < len(WHOLE))
-            assert bytes_of(then.text) == (WHOLE + b"half")[at : at + most]
+            assert then.data == (WHOLE + b"half")[at : at + most]
     # A line that is longer than what is looked through at once.
     path.write_bytes(WHOLE + b"x" * 200_000)
-    assert bytes_of(piece(path, 3, PIECE_BYTES, settled=False).text) == WHOLE[3:]
-    path.write_bytes(b"x" * (PIECE_BYTES + 5))
-    assert len(bytes_of(piece(path, 0, 10 * PIECE_BYTES).text)) == PIECE_BYTES
+    assert read_chunk(path, 3, settled=False).data == WHOLE[3:]
+    path.write_bytes(b"x" * (CHUNK_BYTES + 5))
+    assert len(read_chunk(path, 0, settled=True).data) == CHUNK_BYTES
+    # A log is read to its end.
+    log = path.with_suffix(".log")
+    log.write_bytes(WHOLE + b"half")
+    assert read_chunk(log, 0, settled=False).data == WHOLE + b"half"

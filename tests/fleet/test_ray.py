@@ -13,9 +13,10 @@ import pytest
 
 from db.connection.engine import open_database
 from db.queue.queries import attempts, tasks
-from db.runs.queries import run_record
-from fleet.engine import AgentRefused, EngineAway, EngineError, NodeLost, NodeSilent
+from db.runs.queries import outcomes_of_run, run_record
+from fleet.engine import EngineAway, EngineError, NodeLost, NodeRefused, NodeSilent
 from fleet.ray.engine import RayEngine
+from support.measuring import CASE_FILES
 from support.servers.ray_fleet import Fleet, Member, a_fleet, an_engine, answer, named, until
 from support.site import measured_python
 
@@ -36,6 +37,17 @@ NIGHT = """
 cron = "0 0 1 1 *"
 suite = "tiny"
 machines = ["a", "b"]
+"""
+_TWO_NODES = "blocks/train/batch=4/nodes=2,parallel=ddp,ranks=2"
+WIDE = f"""
+[schedules.wide]
+cron = "0 0 1 1 *"
+suite = "tiny"
+preset = "as-it-comes"
+case_files = ["{CASE_FILES / "over_nodes.py"}"]
+cases = ["{_TWO_NODES}"]
+nodes = 2
+machines = ["a"]
 """
 
 
@@ -62,7 +74,7 @@ class Engines:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """A head with two nodes, `node-1` of kind a and `node-2` of kind b."""
     tiny = TINY.format(python=measured_python())
-    with a_fleet(tmp_path_factory.mktemp("fleet"), tiny + NIGHT, tiny) as made:
+    with a_fleet(tmp_path_factory.mktemp("fleet"), tiny + NIGHT + WIDE, tiny) as made:
         one = made.begin("node-1", "--label", "kind=a", A_SIGN="of the node's own")
         two = made.begin("node-2", "--label", "kind=b", "--label", "rack=7")
         made.joined(one, two)
@@ -105,6 +117,23 @@ def test_two_machines_measure_what_their_labels_ask_for(fleet: Fleet, engines: E
         until(lambda name=name: not fleet.members[name].below("RayAgent|cli.app.*run"), f"{name} is idle")
 
 
+def test_a_case_over_two_nodes_is_measured_on_both(fleet: Fleet, engines: Engines) -> None:
+    engines.release()
+    assert fleet.call("schedule", "fire", "wide").returncode == 0
+    done = fleet.call("scheduler", "--once", "--no-measuring", "--log", "json")
+    assert done.returncode == 0, done.stderr
+    with open_database(f"sqlite:///{fleet.home}/pyrometer.db") as database:
+        (task,) = tasks(database, schedule="wide", job="measure")
+        outcomes = outcomes_of_run(database, str(task.run_id))
+    assert task.state == "done", (task, done.stdout)
+    (outcome,) = [each for each in outcomes if each.case == _TWO_NODES]
+    assert (outcome.status, outcome.reason) == ("ok", "")
+    (other,) = outcome.facts["nodes"]
+    assert (other["name"], other["address"]) == ("node-2", "127.0.0.4")
+    for name in ("node-1", "node-2"):
+        until(lambda name=name: not fleet.members[name].below("harness|step_client"), f"{name} is idle")
+
+
 def test_nodes_are_seen_with_their_labels_and_each_answers_for_itself(
     fleet: Fleet, engine: RayEngine
 ) -> None:
@@ -114,9 +143,9 @@ def test_nodes_are_seen_with_their_labels_and_each_answers_for_itself(
         "node-2": {"kind": "b", "rack": "7"},
     }
     for name, node in nodes.items():
-        told = answer(engine, node.id, "describe")
-        assert (told["machine"], told["folder"]) == (name, str(fleet.folder / name))
-    with pytest.raises(AgentRefused, match="does not know 'dance'"):
+        facts = answer(engine, node.id, "describe")
+        assert (facts["machine"], facts["folder"]) == (name, str(fleet.folder / name))
+    with pytest.raises(NodeRefused, match="does not know 'dance'"):
         engine.call(nodes["node-1"].id, "dance", {}, 20.0)
     with pytest.raises(NodeLost):
         engine.call("0" * 56, "describe", {}, 20.0)
@@ -141,7 +170,7 @@ def test_what_is_begun_is_as_the_node_was_and_ends_with_the_driver(fleet: Fleet,
         while True:
             engine.call(node.id, "runs", {}, 5.0)
     until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child has ended")
-    assert answer(engine, node.id, "look", token="f" * 32, log_at=0, events_at=0, journal_at=0)["unknown"]
+    assert answer(engine, node.id, "done", token="f" * 32, seconds=0.0)["unknown"]
     assert engine.process not in (before, None)
 
 
@@ -172,7 +201,7 @@ def test_a_node_that_is_killed_is_lost_and_joins_as_another(fleet: Fleet, engine
     answer(engine, node.id, "runs")
     member.raylet.kill()
     lost = until(lambda: _lost(engine, node.id), "the node is lost")
-    assert "Ray knows it no more" in str(lost)
+    assert "Ray does not know it any more" in str(lost)
     assert [each.name for each in engine.nodes()] == ["node-1"]
     assert member.process.wait(60) == 2
     assert "Ray ended by itself" in member.said()
@@ -201,16 +230,14 @@ def test_who_has_not_the_token_gets_nowhere(fleet: Fleet, tmp_path: Path) -> Non
 def _begin_something_long(engine: RayEngine, node: str, member: Member) -> psutil.Process:
     """A child of the node's agent that does not end by itself."""
     token = uuid.uuid4().hex
-    last = answer(engine, node, "look", token=token, log_at=0, events_at=0, journal_at=0)["last"]
-    arguments = ["scheduler", "--no-measuring"]
+    wanted = {"arguments": ["scheduler", "--no-measuring"], "run": "", "nodes": 1}
+    answer(engine, node, "submit", token=token, **wanted)
 
-    def begun() -> bool:
-        return bool(
-            answer(engine, node, "start", token=token, arguments=arguments, run="", after=last)["begun"]
-        )
+    def begun() -> list[psutil.Process]:
+        assert answer(engine, node, "done", token=token, seconds=1.0)["ended"] is None
+        return member.below(r"^\S+ -P -c from cli.app .*scheduler --no-measuring")
 
-    until(begun, "it is begun")
-    (found,) = until(lambda: member.below(r"^\S+ -P -c from cli.app .*scheduler --no-measuring"), "it runs")
+    (found,) = until(begun, "it runs")
     return found
 
 

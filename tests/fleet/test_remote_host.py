@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet import remote_host
+from fleet import file_chunks
 from fleet.agent import Agent
+from fleet.engine import NodeRefused
 from runner import journal
 from runner.journal import Journal
 from scheduled_jobs.jobs.context import ChildExit, ChildLost, Stopped
@@ -20,6 +21,7 @@ from support.servers.schedulers import executions, until
 from workflows.errors import CANNOT_RESUME
 
 WELL = ChildExit(0, None, "")
+WELL_BODY = {"code": 0, "signal": None, "sentence": ""}
 
 #: Says and writes much, with signs of several bytes, and is killed in the middle of a line.
 CHATTY = """
@@ -99,7 +101,7 @@ def test_lost_repeated_and_late_calls_change_nothing(head: Head, engine: Loopbac
 def test_half_lines_and_half_signs_at_the_border_of_pieces(
     head: Head, engine: LoopbackEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_host, "PIECE_BYTES", 13)
+    monkeypatch.setattr(file_chunks, "CHUNK_BYTES", 13)
     engine.own_nodes["one"] = node = Node(tmp_path, "chatty", command=[sys.executable, "-c", CHATTY])
     logs = head.logs()
     ended = head.run("run", RUN, logs=logs)
@@ -108,7 +110,7 @@ def test_half_lines_and_half_signs_at_the_border_of_pieces(
     assert logs.log.read_text() == "note: zu groß\npyrometer: das war alles 🔥\n"
     assert head.mirror() == node.journal(RUN).read_bytes()
     assert head.mirror().endswith(b'{"half a ')
-    assert len([method for _, method in engine.calls if method == "look"]) > len(head.mirror()) / 13
+    assert len([method for _, method in engine.calls if method == "read"]) > len(head.mirror()) / 13
 
 
 def test_half_a_line_that_is_taken_back_was_never_here(
@@ -156,7 +158,7 @@ def test_a_wish_to_stop_keeps_what_is_measured(head: Head, engine: LoopbackEngin
 
 
 def test_a_stop_before_it_began_has_it_never_begin(head: Head, engine: LoopbackEngine) -> None:
-    engine.before = lambda method: head.stop.set() if method == "start" else None
+    engine.before = lambda method: head.stop.set() if method == "submit" else None
     engine.lost_every = 2
     with pytest.raises(Stopped):
         head.measure("patient")
@@ -166,7 +168,7 @@ def test_a_stop_before_it_began_has_it_never_begin(head: Head, engine: LoopbackE
     assert not engine.own_nodes["one"].journal(f"{RUN[:-1]}1").exists()
 
 
-def test_a_killed_child_and_a_killed_guard_are_told(
+def test_a_killed_child_and_a_killed_supervisor_are_reported(
     head: Head, engine: LoopbackEngine, tmp_path: Path
 ) -> None:
     ended = head.measure("suicidal")
@@ -192,7 +194,7 @@ def test_an_agent_that_was_started_anew_knows_nothing(head: Head, engine: Loopba
     with under_way(lambda: head.measure("patient")) as future:
         midway(node)
         node.start_anew()
-    with pytest.raises(ChildLost, match="agent of node one was started anew"):
+    with pytest.raises(ChildLost, match="node one is lost: its agent was started anew"):
         future.result()
     assert head.lost == 1
     node.go_on()
@@ -207,7 +209,7 @@ def test_a_journal_that_is_still_written_to_is_waited_for(head: Head, engine: Lo
     writer = Journal(node.journal(RUN).parent)
     node.start_anew()
     with under_way(head.resume) as future:
-        until(lambda: [m for _, m in engine.calls].count("start") > 4, "it is asked again and again")
+        until(lambda: [m for _, m in engine.calls].count("done") > 4, "it is asked again and again")
         assert not processes(node.folder)
         writer.close()
     assert future.result() == WELL
@@ -230,7 +232,7 @@ def test_a_node_that_is_silent_for_a_while_is_waited_for(head: Head, engine: Loo
 @pytest.mark.parametrize(
     ("trouble", "sentence"),
     [
-        (lambda engine: engine.silent.add("one"), "node one was silent for 1 s: no answer to look"),
+        (lambda engine: engine.silent.add("one"), "node one was silent for 1 s: no answer to (done|read)"),
         (lambda engine: setattr(engine, "away", "no address"), "node one was silent for 1 s: no address"),
         (lambda engine: engine.gone.add("one"), "node one is lost: its machine is gone"),
     ],
@@ -263,22 +265,28 @@ def _resumes(node: Node) -> bool:
     return bool(processes(node.folder, "--resume"))
 
 
-def test_a_start_that_comes_too_late_starts_nothing(head: Head, engine: LoopbackEngine) -> None:
+def test_an_order_that_comes_too_late_begins_nothing(head: Head, engine: LoopbackEngine) -> None:
     agent = engine.own_nodes["one"].agent
-    nothing = {"log_at": 0, "events_at": 0, "journal_at": 0}
-    wishes = [
+    orders = [
         {"token": f"{number:032x}", "arguments": ["run", "--run-id", f"r{number}"], "run": f"r{number}"}
         for number in range(3)
     ]
-    last = agent.look(wishes[0]["token"], **nothing)["last"]
-    assert agent.answer("start", wishes[0] | {"after": last}) == {"begun": True, "why": ""}
-    until(lambda: agent.look(str(wishes[0]["token"]), **nothing, seconds=1)["ended"], "it has ended")
-    # Sent before the first one was known to have begun, and told in its second copy once more.
-    for late in (wishes[1] | {"after": last}, wishes[2] | {"after": "f" * 32}):
-        with pytest.raises(Exception, match="something else was begun on this node meanwhile"):
-            agent.answer("start", late)
-    assert agent.answer("start", wishes[0] | {"after": last}) == {"begun": True, "why": ""}
-    assert executions(engine.own_nodes["one"].data_dir) == all_of("r0")
+    first, late, second = (str(order["token"]) for order in orders)
+    agent.answer("submit", orders[0])
+    assert agent.answer("done", {"token": first, "seconds": 30})["ended"] == WELL_BODY
+    # What is not asked for does not begin, and once another one has begun it never will.
+    agent.answer("submit", orders[1])
+    agent.answer("submit", orders[2])
+    assert agent.answer("done", {"token": second, "seconds": 30})["ended"] == WELL_BODY
+    ended = agent.answer("done", {"token": late, "seconds": 1})["ended"]
+    assert ended == {"code": None, "signal": None, "sentence": "another order has begun on this node"}
+    for number in range(3, 12):
+        agent.answer("cancel", {"token": f"{number:032x}"})
+    # Long forgotten, and carried out once more.
+    for order in orders[:2]:
+        with pytest.raises(NodeRefused, match="another order has begun on this node"):
+            agent.answer("submit", order)
+    assert executions(engine.own_nodes["one"].data_dir) == [*all_of("r0"), *all_of("r2")]
 
 
 def test_a_second_child_ends_the_first(head: Head, engine: LoopbackEngine) -> None:
@@ -313,23 +321,23 @@ def test_what_cannot_be_started_says_why(head: Head, engine: LoopbackEngine) -> 
     assert head.mirror() == b""
 
 
-def test_whoever_listens_and_fails_leaves_nothing_behind(head: Head, engine: LoopbackEngine) -> None:
+def test_a_listener_that_fails_leaves_nothing_behind(head: Head, engine: LoopbackEngine) -> None:
     def fails(event: object) -> None:
         raise RuntimeError(json.dumps(event))
 
     node = engine.own_nodes["one"]
     arguments = ["run", "--environment", "patient", "--run-id", RUN, "--json"]
     with pytest.raises(RuntimeError, match="began"):
-        head.place().run(arguments, head.logs(), head.stop, fails, RUN)
+        head.host().run(arguments, head.logs(), head.stop, fails, RUN)
     until(lambda: not processes(node.folder), "the child is gone")
     assert head.lost == 1
 
 
-def test_a_mirror_that_somebody_else_writes_is_brought_up_later(head: Head, engine: LoopbackEngine) -> None:
+def test_a_mirror_that_another_process_writes_is_completed_later(head: Head, engine: LoopbackEngine) -> None:
     held: list[Journal] = []
 
     def hold(method: str) -> None:
-        if method == "start" and not held:
+        if method == "done" and not held:
             held.append(Journal(head.data_dir / "runs" / RUN))
 
     engine.before = hold

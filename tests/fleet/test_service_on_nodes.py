@@ -32,8 +32,8 @@ def test_tasks_are_done_on_their_nodes_and_gone_on_with(
     engine.lost_every = lossy
     url, log = f"sqlite:///{tmp_path}/pyrometer.db", Log("json", lambda: datetime.now(UTC))
     head.data_dir.mkdir()
-    places = FleetHosts(engine, head.data_dir, partial(open_database, url), lambda text: log("fleet", text))
-    service = a_service(url, head.data_dir, settled("", head.data_dir), log, hosts=places)
+    hosts = FleetHosts(engine, head.data_dir, partial(open_database, url), lambda text: log("fleet", text))
+    service = a_service(url, head.data_dir, settled("", head.data_dir), log, hosts=hosts)
     one, two = engine.own_nodes["one"], engine.own_nodes["two"]
     asked, now = threading.Event(), datetime.now(UTC)
     new = [

@@ -21,7 +21,6 @@ from cli.commands.fleet import accelerator_labels, why_not
 from db.connection.engine import open_database
 from db.queue.commands import claim, lose, plan_run, seen_all
 from db.queue.queries import schedulers
-from fleet.drain import drained
 from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray_processes
 from fleet.ray.processes import RayUnusable, check_token, make_token, node_variables, ray_folder
@@ -29,6 +28,7 @@ from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.process_identity import machine_name, this_process
 from support.command_line import called
 from support.site import COMMAND, Done
+from workflows.drained_nodes import drained
 
 FLEET = '[fleet]\nengine = "ray"\naddress = "127.0.0.1:26379"\n'
 MEASURED: Mapping[str, Any] = {
@@ -342,7 +342,7 @@ def test_a_foreground_says_when_the_program_ended_by_itself_or_never_can(tmp_pat
         assert process.stdout is not None
         assert process.stdout.read().split() == ["-15"]
     assert time.monotonic() - began < 100
-    assert Foreground([], {}, tmp_path / "nothing").said() == ""
+    assert Foreground([], {}, tmp_path / "nothing").output() == ""
 
 
 def test_a_scheduler_whose_fleet_cannot_be_had_says_so(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 import dashboard
 from analysis.claims_check import findings
-from analysis.speedups import Gain, gains
+from analysis.speedups import Gain, GainRefusal, NoGain, gains
 from dashboard.components import tables, wording
 from dashboard.runs import gains as page
 from db.connection.engine import open_database
@@ -183,7 +183,8 @@ def test_the_csv_has_every_gain_and_why_one_is_missing() -> None:
 
 
 def test_nothing_from_the_database_becomes_markup() -> None:
-    nasty = Gain("speed-up", NASTY, NASTY, NASTY, NASTY, None, None, None, 0, 1, NASTY)
+    reason = GainRefusal(NoGain.ENDED, status=NASTY)
+    nasty = Gain("speed-up", NASTY, NASTY, NASTY, NASTY, None, None, None, 0, 1, reason)
     found = {(NASTY, NASTY): [nasty, replace(nasty, kind="efficiency")]}
     run = a_run(
         environments=[replace(an_environment(), fingerprint=NASTY, torch_version=NASTY), an_environment()]

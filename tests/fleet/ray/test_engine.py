@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from fleet.engine import AgentRefused, EngineAway, EngineError, NodeLost, NodeSilent
+from fleet.engine import EngineAway, EngineError, NodeLost, NodeRefused, NodeSilent
 from fleet.ray import engine as ray_engine
 from fleet.ray.engine import RayEngine
 from fleet.ray.processes import RayUnusable, make_token
@@ -109,7 +109,7 @@ def test_many_ask_at_once_and_each_gets_its_own_answer(engine: RayEngine) -> Non
 
 @pytest.mark.parametrize(
     ("method", "kind"),
-    [("lost", NodeLost), ("silent", NodeSilent), ("refused", AgentRefused), ("away", EngineAway)],
+    [("lost", NodeLost), ("silent", NodeSilent), ("refused", NodeRefused), ("away", EngineAway)],
 )
 def test_what_goes_wrong_has_a_name(engine: RayEngine, method: str, kind: type[EngineError]) -> None:
     with pytest.raises(kind, match=f"^{method} it is$"):

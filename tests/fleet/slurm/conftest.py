@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from configuration.tables.slurm import SlurmSettings
-from fleet import retrying_client
+from fleet import remote_host
 from fleet.slurm import queue as slurm_queue
 from support.servers.fleet_heads import processes
 from support.servers.schedulers import until
@@ -40,7 +40,7 @@ def in_a_hurry_with_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slurm_queue, "NODES_SECONDS", 0.2)
     monkeypatch.setattr(slurm_queue, "UNSEEN_SECONDS", 1.0)
     monkeypatch.setattr(slurm_queue, "SWEEP_SECONDS", 0.0)
-    monkeypatch.setattr(retrying_client, "SILENT_SECONDS", 60.0)
+    monkeypatch.setattr(remote_host, "SILENT_SECONDS", 60.0)
 
 
 @pytest.fixture

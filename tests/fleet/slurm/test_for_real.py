@@ -56,10 +56,10 @@ class Head:
 
     def measure(self, *options: str, nodes: int = 1) -> Path:
         """Have a run measured to its end on beta; answers its mirrored journal, equal to the written one."""
-        place = RemoteHost(self._engine, "beta", self._folder / "head")
-        place.told("beta", [])
+        host = RemoteHost(self._engine, "beta", self._folder / "head")
+        host.update("beta", [])
         wish = ["run", *options, "--json", "--run-id", RUN]
-        ended = place.run(wish, self.logs, threading.Event(), self.events.append, RUN, nodes)
+        ended = host.run(wish, self.logs, threading.Event(), self.events.append, RUN, nodes)
         assert (ended.code, ended.signal) == (0, None), (ended, self.logs.log.read_text())
         mirrored = self._folder / "head" / "runs" / RUN / journal.FILE
         written = self._folder / "shared" / "data" / "beta" / RUN / "runs" / RUN / journal.FILE

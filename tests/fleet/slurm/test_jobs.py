@@ -21,12 +21,12 @@ pytestmark = pytest.mark.slow
 
 def test_nodes_are_seen_with_what_they_can_be_asked_by(at_slurm: Site, cluster: SlurmCluster) -> None:
     assert at_slurm.there() == ["alpha", "beta"]
-    labels = {name: at_slurm.engine.call(name, "describe", {}, 10)["labels"] for name in at_slurm.there()}
+    labels = {name: at_slurm.engine.describe(name)["labels"] for name in at_slurm.there()}
     assert labels == {"alpha": ["rack7", "a10"], "beta": ["rack7", "gpu:h200", "h200", "gpu"]}
     # What a node calls itself is known once a job was there.
     assert at_slurm.measure("quick", name="alpha") == WELL
-    called = at_slurm.engine.call("alpha", "describe", {}, 10)["labels"]
-    assert called == ["rack7", "a10", socket.gethostname()]
+    labels = at_slurm.engine.describe("alpha")["labels"]
+    assert labels == ["rack7", "a10", socket.gethostname()]
     cluster.set_node("beta", "drain")
     until(lambda: at_slurm.there() == ["alpha"], "a drained node is not there")
     cluster.set_node("beta", "resume")
@@ -41,18 +41,17 @@ def test_a_run_is_mirrored_byte_for_byte(at_slurm: Site) -> None:
     assert at_slurm.events == [{"event": "began"}]
     assert logs.events.read_bytes() == b'{"event": "began"}\n'
     assert executions(at_slurm.node_data()) == all_of()
-    assert at_slurm.engine.call("alpha", "runs", {}, 10) == {
-        "runs": [{"run": RUN, "size": len(at_slurm.mirror()), "in_use": False}]
-    }
+    (there,) = at_slurm.engine.runs("alpha")
+    assert (there.run, there.size, there.in_use) == (RUN, len(at_slurm.mirror()), False)
 
 
 def test_a_job_has_the_node_for_itself_and_no_secret(at_slurm: Site, cluster: SlurmCluster) -> None:
     with under_way(lambda: at_slurm.measure("patient", name="beta")) as future:
         at_slurm.midway("beta")
-        told = cluster.call("scontrol", "show", "job", "--oneliner", at_slurm.number())
+        job = cluster.call("scontrol", "show", "job", "--oneliner", at_slurm.number())
         wanted = {"Requeue=0", "Restarts=0", "NodeList=beta", "OverSubscribe=NO", "NumNodes=1"}
-        assert wanted <= set(told.split())
-        assert f"cpu={os.cpu_count()}" in told
+        assert wanted <= set(job.split())
+        assert f"cpu={os.cpu_count()}" in job
         at_slurm.go_on()
     assert future.result() == WELL
     environ = dict(
@@ -94,8 +93,8 @@ def test_a_job_waits_in_the_queue_and_says_why(at_slurm: Site, cluster: SlurmClu
             at_slurm.go_on()
         assert second.result() == WELL
     assert first.result() == WELL
-    said = logs.log.read_text()
-    assert said.startswith("waits in Slurm's queue as job ") and said.count("\n") == 1, said
+    log = logs.log.read_text()
+    assert log.startswith("waits in Slurm's queue as job ") and log.count("\n") == 1, log
     assert executions(at_slurm.node_data(run=other)) == all_of(other)
 
 
@@ -103,7 +102,7 @@ def test_a_job_that_waits_is_taken_out_of_the_queue(at_slurm: Site, cluster: Slu
     cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
     until(lambda: cluster.jobs("--states=RUNNING"), "another one's job has the node")
     with under_way(lambda: at_slurm.measure("quick", name="alpha")) as future:
-        until(lambda: "waits in Slurm's queue" in at_slurm.accounting_log(), "it waits")
+        until(lambda: "waits in Slurm's queue" in at_slurm.all_logs(), "it waits")
         at_slurm.stop.set()
     with pytest.raises(Stopped):
         future.result()
@@ -112,8 +111,7 @@ def test_a_job_that_waits_is_taken_out_of_the_queue(at_slurm: Site, cluster: Slu
 
 
 def test_others_have_the_node_and_one_like_it_is_free(at_slurm: Site, cluster: SlurmCluster) -> None:
-    at_slurm.engine.nodes()
-    assert not at_slurm.engine.left_to_others
+    assert not reserved(at_slurm)
     cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
     until(lambda: cluster.jobs("--states=RUNNING"), "another one's job has the node")
     until(
@@ -121,20 +119,24 @@ def test_others_have_the_node_and_one_like_it_is_free(at_slurm: Site, cluster: S
         "it is seen",
     )
     # Beta is free, and is asked for by other labels.
-    assert not at_slurm.engine.left_to_others
+    assert not reserved(at_slurm)
     rows = at_slurm.engine.queue.nodes.last()
     alike = [rows[0], type(rows[1])("beta", "idle", rows[0].features, rows[0].resources, "none")]
     at_slurm.engine.queue.nodes.last = lambda: alike  # type: ignore[method-assign]
-    at_slurm.engine.nodes()
-    assert at_slurm.engine.left_to_others == {"alpha"}
+    assert reserved(at_slurm) == ["alpha"]
+
+
+def reserved(at_slurm: Site) -> list[str]:
+    """The nodes that get only what asks for them by name."""
+    return [node.name for node in at_slurm.engine.nodes() if node.reserved]
 
 
 def test_a_run_over_two_nodes_has_both_and_reaches_the_second(at_slurm: Site, cluster: SlurmCluster) -> None:
     with under_way(lambda: at_slurm.measure("patient", name="beta", nodes=2)) as future:
         at_slurm.midway("beta")
-        (job,) = cluster.jobs("--states=RUNNING")
-        told = cluster.call("scontrol", "show", "job", "--oneliner", job[0])
-        assert {"NumNodes=2", "OverSubscribe=NO"} <= set(told.split())
+        (row,) = cluster.jobs("--states=RUNNING")
+        job = cluster.call("scontrol", "show", "job", "--oneliner", row[0])
+        assert {"NumNodes=2", "OverSubscribe=NO"} <= set(job.split())
         environ = (at_slurm.node_data("beta") / "environ").read_text().splitlines()
         variables = dict(line.split("=", 1) for line in environ if "=" in line)
         first, second = nodes.read(Path(variables["PYROMETER_NODES_FILE"]))

@@ -13,7 +13,7 @@ from db.connection.engine import Database, open_database
 from db.queue.commands import plan_run
 from db.queue.queries import attempts, schedulers, task
 from db.runs import queries
-from fleet.slurm.hosts import SlurmHosts
+from fleet.hosts import FleetHosts
 from records.tasks import NewTask, Task, machine_of
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
@@ -32,10 +32,8 @@ def now() -> datetime:
 def head(at_slurm: Site, url: str) -> Generator[None]:
     """A service at the cluster, until the end of the block."""
     at_slurm.data_dir.mkdir(exist_ok=True)
-    places = SlurmHosts(at_slurm.engine, at_slurm.data_dir, partial(open_database, url, timeout=30))
-    service = a_service(
-        url, at_slurm.data_dir, settled("", at_slurm.data_dir), Log("json", now), hosts=places
-    )
+    hosts = FleetHosts(at_slurm.engine, at_slurm.data_dir, partial(open_database, url, timeout=30))
+    service = a_service(url, at_slurm.data_dir, settled("", at_slurm.data_dir), Log("json", now), hosts=hosts)
     asked = threading.Event()
     thread = threading.Thread(target=service.run, args=(asked.is_set,))
     thread.start()
@@ -45,7 +43,7 @@ def head(at_slurm: Site, url: str) -> Generator[None]:
         asked.set()
         service.wake()
         thread.join(60)
-        places.close()
+        hosts.close()
         assert not thread.is_alive()
 
 

@@ -11,11 +11,12 @@ import pytest
 from configuration.settings import load_settings
 from configuration.tables.slurm import SlurmSettings
 from db.connection.engine import open_database
-from fleet.engine import EngineAway, NodeLost, NodeSilent
+from fleet.engine import EngineAway, NodeLost, NodeSilent, Order
+from fleet.hosts import FleetHosts
 from fleet.slurm import queue as slurm_queue
 from fleet.slurm.commands import NodeRow, Slurm, SlurmAway, SlurmRefused
-from fleet.slurm.engine import SlurmEngine
-from fleet.slurm.hosts import SlurmHosts
+from fleet.slurm.engine import SlurmEngine, SlurmHandle
+from scheduled_jobs.jobs.context import ChildExit
 
 TOKEN = "2" * 32
 #: What sbatch says behind the name of any limit.
@@ -110,58 +111,60 @@ def an_engine(folder: Path, settings: SlurmSettings | None = None) -> SlurmEngin
     return SlurmEngine(settings or SlurmSettings(), folder / "shared", folder, None, folder=folder)
 
 
-def looked(engine: SlurmEngine) -> object:
-    places = {"log_at": 0, "events_at": 0, "journal_at": 0}
-    return engine.call("alpha", "look", {"token": TOKEN, **places}, 10)["ended"]
+def submitted(engine: SlurmEngine) -> SlurmHandle:
+    return engine.submit(Order("alpha", ("run",), "r", token=TOKEN))
 
 
-def started(folder: Path, played: Played, state: str = "RUNNING") -> SlurmEngine:
+def ended(handle: SlurmHandle) -> ChildExit | None:
+    """How its job ended; None while it may go on."""
+    return handle.result() if handle.done() else None
+
+
+def started(folder: Path, played: Played, state: str = "RUNNING") -> tuple[SlurmEngine, SlurmHandle]:
     """An engine with one job on alpha."""
     engine = an_engine(folder)
-    engine.call("alpha", "start", {"token": TOKEN, "arguments": ["run"], "run": "r", "after": ""}, 10)
+    handle = submitted(engine)
     played.says("squeue", f"7|{state}|alpha|{engine.queue.name(TOKEN)}|None")
-    return engine
+    return engine, handle
 
 
 def test_a_job_that_waits_outlives_short_outages_of_slurm(
     tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, clock = started(tmp_path, played, "PENDING"), [1000.0]
+    (engine, handle), clock = started(tmp_path, played, "PENDING"), [1000.0]
     monkeypatch.setattr(slurm_queue, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     for _ in range(3):
         played.says("squeue", f"7|PENDING||{engine.queue.name(TOKEN)}|None")
-        assert looked(engine) is None
+        assert ended(handle) is None
         clock[0] += slurm_queue.AWAY_SECONDS + 1
         played.says("squeue", "", code=1, err="slurm_load_jobs error: Unable to contact slurm controller")
-        assert looked(engine) is None
+        assert ended(handle) is None
     clock[0] += slurm_queue.AWAY_SECONDS + 1
     with pytest.raises(NodeLost, match="Slurm was away for 10 minutes"):
-        looked(engine)
+        ended(handle)
 
 
 def test_a_file_system_that_fails_for_a_moment_costs_nothing(
     tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slurm_queue, "SWEEP_SECONDS", 0.0)
-    engine = started(tmp_path, played)
-    assert looked(engine) is None
+    engine, handle = started(tmp_path, played)
+    assert ended(handle) is None
     folder = engine.queue.watch(TOKEN).path
     # Nobody can read a folder as a file, not even root.
     (folder / "order.json").unlink()
     (folder / "order.json").mkdir()
-    assert looked(engine) is None
+    assert ended(handle) is None
     (folder / "end.json").mkdir()
     with pytest.raises(NodeSilent, match=r"Is a directory: .*end.json"):
-        looked(engine)
+        ended(handle)
     another = an_engine(tmp_path)
     with pytest.raises(NodeSilent, match=r"Is a directory: .*order.json"):
-        looked(another)
+        submitted(another).done()
     assert [node.name for node in another.nodes()] == ["alpha"]
 
 
-def test_what_others_have_is_left_to_them_but_for_what_asks_for_it_by_name(
-    tmp_path: Path, played: Played
-) -> None:
+def test_a_node_that_others_have_gets_what_asks_for_it_by_name(tmp_path: Path, played: Played) -> None:
     played.says(
         "sinfo", "alpha|allocated|lab|(null)|none\nbeta|idle|lab|(null)|none\ngamma|allocated|x||none"
     )
@@ -169,12 +172,12 @@ def test_what_others_have_is_left_to_them_but_for_what_asks_for_it_by_name(
     home = tmp_path / "shared" / "data" / "alpha"
     home.mkdir(parents=True)
     (home / "hostname").write_text("host7")
-    places = SlurmHosts(engine, tmp_path, partial(open_database, f"sqlite:///{tmp_path}/pyrometer.db"))
+    hosts = FleetHosts(engine, tmp_path, partial(open_database, f"sqlite:///{tmp_path}/pyrometer.db"))
     try:
-        assert places.settle(30)
-        seen = {each.place.machine: each for each in places.look()}
+        assert hosts.settle(30)
+        seen = {each.place.machine: each for each in hosts.look()}
     finally:
-        places.close()
+        hosts.close()
     assert {name: each.only_labels for name, each in seen.items()} == {
         "alpha": ("alpha", "host7"),
         "beta": (),
@@ -184,21 +187,18 @@ def test_what_others_have_is_left_to_them_but_for_what_asks_for_it_by_name(
     assert seen["alpha"].place.labels == ("alpha", "lab", "host7")
 
 
-def test_a_node_with_a_job_of_ours_is_not_left_to_others(
+def test_a_node_with_a_job_of_ours_is_not_reserved(
     tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slurm_queue, "SWEEP_SECONDS", 0.0)
     played.says("sinfo", "alpha|allocated|(null)|(null)|none\nbeta|idle|(null)|(null)|none")
-    engine = started(tmp_path, played)
-    engine.nodes()
-    assert engine.left_to_others == frozenset()
+    engine, _ = started(tmp_path, played)
+    assert not any(node.reserved for node in engine.nodes())
     # The order is read once.
     (engine.queue.watch(TOKEN).path / "order.json").unlink()
-    engine.nodes()
-    assert engine.left_to_others == frozenset()
+    assert not any(node.reserved for node in engine.nodes())
     played.says("squeue", "")
-    engine.nodes()
-    assert engine.left_to_others == {"alpha"}
+    assert [node.name for node in engine.nodes() if node.reserved] == ["alpha"]
 
 
 @pytest.mark.parametrize(
@@ -208,53 +208,54 @@ def test_a_node_with_a_job_of_ours_is_not_left_to_others(
         ("7|PREEMPTED|alpha|{name}|None", "its job 7 is PREEMPTED: another job took its place"),
         ("7|BOOT_FAIL|alpha|{name}|None", "its job 7 is BOOT_FAIL: its node did not start"),
         ("7|OUT_OF_MEMORY|alpha|{name}|None", "its job 7 is OUT_OF_MEMORY: its node ran out of memory"),
-        ("7|CANCELLED||{name}|None", "its job 7 is CANCELLED: somebody cancelled it"),
+        ("7|CANCELLED||{name}|None", "its job 7 is CANCELLED: it was cancelled from outside"),
         (
             "7|TIMEOUT|alpha|{name}|TimeLimit",
             "job 7: its time limit in Slurm, 12 h, was over: raise [slurm] time_limit_hours",
         ),
-        ("7|REQUEUED||{name}|None", "its job 7 is REQUEUED: somebody put it back into the queue"),
+        ("7|REQUEUED||{name}|None", "its job 7 is REQUEUED: it was put back into the queue"),
         (
             "7|FAILED|alpha|{name}|NonZeroExitCode",
-            "its job 7 is FAILED, and did not tell how it ended: no such python",
+            "its job 7 is FAILED, and did not report how it ended: no such python",
         ),
-        ("", "Slurm does not know its job 7 any more, and that did not tell how it ended"),
+        ("", "Slurm does not know its job 7 any more, and that did not report how it ended"),
         (
             "8|RUNNING|alpha|another|None",
-            "Slurm does not know its job 7 any more, and that did not tell how it ended",
+            "Slurm does not know its job 7 any more, and that did not report how it ended",
         ),
     ],
 )
-def test_what_becomes_of_a_job_that_tells_no_end(tmp_path: Path, played: Played, row: str, said: str) -> None:
+def test_why_a_job_has_no_end(tmp_path: Path, played: Played, row: str, said: str) -> None:
     engine = an_engine(tmp_path)
-    engine.call("alpha", "start", {"token": TOKEN, "arguments": ["run"], "run": "r", "after": ""}, 10)
+    handle = submitted(engine)
     name = engine.queue.name(TOKEN)
     for state in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED"):
         played.says("squeue", f"7|{state}|alpha|{name}|None")
-        assert looked(engine) is None
+        assert ended(handle) is None
     engine.queue.watch(TOKEN).output.write_text("no such python\n")
     played.says("squeue", row.format(name=name))
     with pytest.raises(NodeLost) as error:
-        looked(engine)
+        ended(handle)
     assert str(error.value) == said
     assert ("7" in played.asked("scancel")) == ("REQUEUED" in row)
 
 
 def test_a_job_that_reaches_its_time_limit_says_so(tmp_path: Path, played: Played) -> None:
     engine = an_engine(tmp_path, SlurmSettings(time_limit_hours=2))
-    engine.call("alpha", "start", {"token": TOKEN, "arguments": ["run"], "run": "r", "after": ""}, 10)
-    (submitted,) = played.asked("sbatch")
-    assert "--time=120 --signal=B:TERM@120 " in submitted
-    told = {"code": 130, "signal": None, "sentence": "go on with...", "asked": True, "seconds": 7085.0}
-    engine.queue.watch(TOKEN).tell_end(told)
+    handle = submitted(engine)
+    (options,) = played.asked("sbatch")
+    assert "--time=120 --signal=B:TERM@120 " in options
+    end = {"code": 130, "signal": None, "sentence": "go on with...", "asked": True, "seconds": 7085.0}
+    engine.queue.watch(TOKEN).write_end(end)
     played.says("squeue", f"7|COMPLETED|alpha|{engine.queue.name(TOKEN)}|None")
     sentence = "its time limit in Slurm, 2 h, was over: raise [slurm] time_limit_hours"
-    assert looked(engine) == {"code": 130, "signal": None, "sentence": sentence}
-    engine.queue.watch(TOKEN).tell_end({**told, "seconds": 600.0})
-    assert looked(engine) == {**looked(engine), "sentence": "somebody asked its job in Slurm to end"}  # type: ignore[dict-item]
+    assert handle.result() == ChildExit(130, None, sentence)
+    engine.queue.watch(TOKEN).write_end({**end, "seconds": 600.0})
+    asked = ChildExit(130, None, "its job in Slurm was asked to end from outside")
+    assert submitted(engine).result() == asked
 
 
-def test_what_the_file_says_of_a_job_is_what_sbatch_is_told(tmp_path: Path, played: Played) -> None:
+def test_settings_of_slurm_are_options_of_sbatch(tmp_path: Path, played: Played) -> None:
     (tmp_path / "pyrometer.toml").write_text(
         '[fleet]\nengine = "slurm"\n[slurm]\nfolder = "jobs"\npartition = "gpu"\naccount = "perf"\n'
         'arguments = ["--qos=low"]\ntime_limit_hours = 0.5\npython = "/opt/python"\n'
@@ -263,13 +264,13 @@ def test_what_the_file_says_of_a_job_is_what_sbatch_is_told(tmp_path: Path, play
     settings = load_settings(cwd=tmp_path, environ=variables).slurm
     assert settings.folder == tmp_path / "jobs"
     engine = an_engine(tmp_path, settings)
-    engine.call("alpha", "start", {"token": TOKEN, "arguments": ["run"], "run": "r", "after": ""}, 10)
-    (submitted,) = played.asked("sbatch")
+    submitted(engine)
+    (options,) = played.asked("sbatch")
     wanted = "--exclusive --mem=0 --no-requeue --time=30 --partition=night --account=perf --qos=low"
-    assert set(wanted.split()) <= set(submitted.split())
-    order = engine.queue.watch(TOKEN).order
-    assert order is not None
-    assert order.command[0] == "/opt/python" and order.command[-1] == "run"
+    assert set(wanted.split()) <= set(options.split())
+    job = engine.queue.watch(TOKEN).job
+    assert job is not None
+    assert job.command[0] == "/opt/python" and job.command[-1] == "run"
     assert engine.nodes()[0].name == "alpha"
     assert "--partition=night" in played.asked("sinfo")[0]
 
@@ -298,7 +299,7 @@ def test_a_limit_that_a_job_will_always_exceed_is_a_refusal(played: Played) -> N
         Slurm().submit("", [], os.environ)
 
 
-def test_a_refusal_is_said_in_one_sentence(played: Played) -> None:
+def test_a_refusal_is_one_sentence(played: Played) -> None:
     played.says("sbatch", "", code=1, err="sbatch: error: Batch job submission failed: Invalid account")
     with pytest.raises(SlurmRefused, match=r"^sbatch: Batch job submission failed: Invalid account$"):
         Slurm().submit("", [], os.environ)

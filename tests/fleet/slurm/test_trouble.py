@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from configuration.tables.slurm import SlurmSettings
-from fleet.engine import AgentRefused
+from fleet.engine import NodeRefused, Order
 from fleet.slurm import queue as slurm_queue
 from runner import journal
 from scheduled_jobs.jobs.context import ChildExit, ChildLost
@@ -21,8 +21,8 @@ from support.servers.slurm_site import WELL, Site, all_of
 pytestmark = pytest.mark.slow
 
 
-def ended_by_others(ended: ChildExit) -> str:
-    """What is said of a job whose processes were all asked to end at once; who hears it first is chance."""
+def sentence_of(ended: ChildExit) -> str:
+    """Why a job ended whose processes were all asked to end at once; which ends first is chance."""
     assert ended.code in (None, 130)
     return ended.sentence
 
@@ -32,8 +32,8 @@ def test_a_node_that_goes_down_is_lost_at_once(at_slurm: Site, cluster: SlurmClu
         at_slurm.midway()
         cluster.set_node("alpha", "down")
     # The node itself heard of it, and its job kept what it had; one without power could not.
-    said = r"its job \d+ is NODE_FAIL: Slurm lost its node"
-    assert re.fullmatch(said, ended_by_others(future.result()))
+    sentence = r"its job \d+ is NODE_FAIL: Slurm lost its node"
+    assert re.fullmatch(sentence, sentence_of(future.result()))
     assert len(journal.read(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
     assert at_slurm.there() == ["beta"]
     cluster.set_node("alpha", "resume")
@@ -49,37 +49,37 @@ def test_a_node_that_goes_down_before_the_job_began_is_not_waited_for(
     cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
     until(lambda: cluster.jobs("--states=RUNNING"), "another one's job has the node")
     with under_way(lambda: at_slurm.measure("quick", name="alpha")) as future:
-        until(lambda: "waits in Slurm's queue" in at_slurm.accounting_log(), "it waits")
+        until(lambda: "waits in Slurm's queue" in at_slurm.all_logs(), "it waits")
         cluster.set_node("alpha", "drain", "its fan is loud")
     with pytest.raises(ChildLost, match=r"in Slurm it is draining \(its fan is loud\)"):
         future.result()
     assert [job[2] for job in cluster.jobs()] == ["wrap"]
 
 
-def test_somebody_cancels_the_job(at_slurm: Site, cluster: SlurmCluster) -> None:
+def test_a_job_that_is_cancelled_from_outside(at_slurm: Site, cluster: SlurmCluster) -> None:
     with under_way(lambda: at_slurm.measure("patient", name="alpha")) as future:
         at_slurm.midway()
         number = at_slurm.number()
         cluster.call("scancel", number)
-    assert ended_by_others(future.result()) == f"its job {number} is CANCELLED: somebody cancelled it"
+    assert sentence_of(future.result()) == f"its job {number} is CANCELLED: it was cancelled from outside"
     assert len(journal.read(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
     assert at_slurm.mirror() == at_slurm.journal()
 
 
-def test_somebody_asks_the_job_to_end(at_slurm: Site, cluster: SlurmCluster) -> None:
+def test_a_job_that_is_asked_to_end_from_outside(at_slurm: Site, cluster: SlurmCluster) -> None:
     with under_way(lambda: at_slurm.measure("patient", name="alpha")) as future:
         at_slurm.midway()
         # What Slurm does by itself shortly before the time limit.
         cluster.call("scancel", "--batch", "--signal=TERM", at_slurm.number())
-    assert future.result() == ChildExit(130, None, "somebody asked its job in Slurm to end")
+    assert future.result() == ChildExit(130, None, "its job in Slurm was asked to end from outside")
     assert at_slurm.mirror() == at_slurm.journal()
 
 
-def test_somebody_kills_the_job(at_slurm: Site, cluster: SlurmCluster) -> None:
+def test_a_job_that_is_killed_from_outside(at_slurm: Site, cluster: SlurmCluster) -> None:
     with under_way(lambda: at_slurm.measure("deaf", name="alpha")) as future:
         at_slurm.midway()
         cluster.call("scancel", at_slurm.number())
-    with pytest.raises(ChildLost, match=r"its job \d+ is CANCELLED: somebody cancelled it"):
+    with pytest.raises(ChildLost, match=r"its job \d+ is CANCELLED: it was cancelled from outside"):
         future.result()
     assert at_slurm.mirror() == at_slurm.journal()
 
@@ -123,7 +123,7 @@ def test_a_controller_that_stays_away_is_not_waited_for_for_ever(
         (SlurmSettings(arguments=("--constraint=nothing",)), "feature"),
     ],
 )
-def test_what_slurm_refuses_is_said(at_slurm: Site, settings: SlurmSettings, said: str) -> None:
+def test_what_slurm_refuses_is_reported(at_slurm: Site, settings: SlurmSettings, said: str) -> None:
     other = Site(at_slurm.folder, at_slurm.cluster, settings)
     with pytest.raises(ChildLost, match=f"(?i)node alpha: Slurm refuses a job on alpha: sbatch: .*{said}"):
         other.measure("quick", name="alpha")
@@ -146,11 +146,11 @@ DYING_HEAD = """
 import os, signal, sys, time
 from pathlib import Path
 from configuration.tables.slurm import SlurmSettings
+from fleet.engine import Order
 from fleet.slurm.engine import SlurmEngine
 shared, script, folder = map(Path, sys.argv[1:4])
 engine = SlurmEngine(SlurmSettings(), shared, folder, None, command=[str(script)], folder=folder)
-wish = {"token": "0" * 32, "arguments": sys.argv[4:], "run": sys.argv[-1], "after": ""}
-engine.call("alpha", "start", wish, 10)
+engine.submit(Order("alpha", tuple(sys.argv[4:]), sys.argv[-1]))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -169,25 +169,23 @@ def test_what_a_dead_head_left_is_cancelled_by_the_next(at_slurm: Site, cluster:
 
 
 def test_a_job_that_is_submitted_twice_is_done_once(at_slurm: Site, cluster: SlurmCluster) -> None:
-    token = "1" * 32
-    wish = {"token": token, "arguments": ["run", "--run-id", RUN], "run": RUN, "after": ""}
+    order = Order("alpha", ("run", "--run-id", RUN), RUN)
     for _ in range(2):
-        assert at_slurm.engine.call("alpha", "start", wish, 10) == {"begun": True, "why": ""}
+        handle = at_slurm.engine.submit(order)
     # The answer of sbatch was lost, and then the job was over before anybody asked again.
     until(lambda: not cluster.jobs(), "it is over")
-    folder = at_slurm.shared / "jobs" / token
+    folder = at_slurm.shared / "jobs" / order.token
     (folder / "number").unlink()
-    order = at_slurm.engine.queue.watch(token).order
-    assert order is not None
-    at_slurm.engine._submit(at_slurm.engine.queue.watch(token), token, order)
+    at_slurm.engine.sbatch(at_slurm.engine.queue.watch(order.token), order)
     until(lambda: not cluster.jobs(), "it is over")
     assert executions(at_slurm.node_data()) == all_of()
+    assert handle.result() == WELL
     assert "this order was taken" in (folder / "slurm.out").read_text()
 
 
 def test_names_that_lead_elsewhere_are_refused(at_slurm: Site) -> None:
-    places = {"log_at": 0, "events_at": 0, "journal_at": 0}
-    with pytest.raises(AgentRefused, match="no name for a child"):
-        at_slurm.engine.call("alpha", "look", {"token": "../../etc", **places}, 10)
-    with pytest.raises(AgentRefused, match="there is no run"):
-        at_slurm.engine.call("alpha", "read", {"run": "../../head", "at": 0}, 10)
+    with pytest.raises(NodeRefused, match="is not the token of an order"):
+        at_slurm.engine.submit(Order("alpha", ("run",), token="../../etc"))
+    for path in ("/etc/passwd", f"{at_slurm.shared}/../head/journal.jsonl"):
+        with pytest.raises(NodeRefused, match="is not a file of an order"):
+            at_slurm.engine.read("alpha", {path: 0}, settled=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from analysis.speedups import Gain
+from analysis.speedups import Gain, GainRefusal, NoGain
 from dashboard.techniques.results import TechniqueRun, read
 from db.connection.engine import open_database
 from db.runs.store import save_measurements, save_outcomes, save_run
@@ -187,7 +187,7 @@ def reading(measured: Sequence[Outcome], id: str = "run-1", night: int = 0) -> T
 
 def gain(ratio: float | None, low: float | None = None, high: float | None = None) -> Gain:
     """A speed-up over three pairs."""
-    reason = "" if ratio is not None else "no"
+    reason = None if ratio is not None else GainRefusal(NoGain.NO_PAIR)
     return Gain(
         "speed-up",
         f"{RESNET}/compile=default",

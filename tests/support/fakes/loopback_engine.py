@@ -1,4 +1,4 @@
-"""An engine whose nodes are folders here, with real agents in this process; it loses answers at will."""
+"""A local engine whose nodes are folders, with real agents in this process; it loses answers at will."""
 
 import json
 import sys
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fleet.agent import Agent
-from fleet.engine import AgentRefused, EngineAway, NodeLost, NodeSeen, NodeSilent
+from fleet.agent_engine import HeldNode, LocalEngine
+from fleet.engine import EngineAway, NodeLost, NodeRefused, NodeSeen, NodeSilent
 from runner import journal
 from support.builders.journals import a_header
 from support.fakes.pyrometer_run import ENVIRONMENT, HEADER, plan
@@ -53,8 +54,8 @@ class Node:
         return self.data_dir / "runs" / run / journal.FILE
 
 
-class LoopbackEngine:
-    """Carries calls to the agents of nodes as JSON.
+class LoopbackEngine(LocalEngine):
+    """A local engine that carries calls to its agents as JSON, and loses some.
 
     Of every `lost_every` calls the answer of one is lost after it was carried out; one of `twice_every` is
     carried out twice, and one of `late_every` only behind the third call after it. `gone` and `silent` name
@@ -62,6 +63,7 @@ class LoopbackEngine:
     """
 
     def __init__(self, *nodes: Node) -> None:
+        super().__init__({})
         self.own_nodes = {node.name: node for node in nodes}
         self.labels: dict[str, Mapping[str, str]] = {}
         self.lost_every = self.twice_every = self.late_every = 0
@@ -74,37 +76,59 @@ class LoopbackEngine:
         #: Called before each call, with its method.
         self.before: Callable[[str], object] = lambda method: None
         self._late: list[tuple[int, Callable[[], object]]] = []
-        self._lock = threading.Lock()
+        self._calls_lock = threading.Lock()
 
     def nodes(self) -> Sequence[NodeSeen]:
-        self._there()
+        self._check()
         alive = [name for name in self.own_nodes if name not in self.gone]
         return [NodeSeen(f"id-{name}", name, self.labels.get(name, {})) for name in alive]
 
     def call(self, node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
         name = node.removeprefix("id-")
         self.before(method)
-        self._there()
+        self._check()
+        self.agents = {each: there.agent for each, there in self.own_nodes.items()}
         if name in self.gone:
             raise NodeLost("its machine is gone")
-        if name in self.silent:
+        return super().call(name, method, arguments, timeout)
+
+    def call_agent(
+        self,
+        node: str,
+        method: str,
+        arguments: Mapping[str, Any],
+        nodes: Sequence[HeldNode],
+        timeout: float,
+    ) -> Mapping[str, Any]:
+        if node in self.silent:
             raise NodeSilent(f"no answer to {method}")
-        with self._lock:
-            self.calls.append((name, method))
+        with self._calls_lock:
+            self.calls.append((node, method))
             number = len(self.calls)
             due = [each for each in self._late if each[0] <= number]
             self._late = [each for each in self._late if each[0] > number]
-        carry = self._carrier(name, method, arguments)
+
+        text = json.dumps(arguments)
+
+        def carry() -> Mapping[str, Any]:
+            agent = self.agents[node]
+            found = LocalEngine.call_agent(self, node, method, json.loads(text), nodes, timeout)
+            answer = json.dumps(found)
+            if self.own_nodes[node].agent is not agent:
+                raise NodeSilent("the agent died over it")
+            self.largest = max(self.largest, len(answer))
+            return dict(json.loads(answer))
+
         for _, late in due:
-            with suppress(AgentRefused):
+            with suppress(NodeRefused):
                 late()
         if self._hits(self.late_every, number):
-            with self._lock:
+            with self._calls_lock:
                 self._late.append((number + 3, carry))
             raise NodeSilent("it is on its way")
         answer = carry()
         if self._hits(self.twice_every, number):
-            with suppress(AgentRefused):
+            with suppress(NodeRefused):
                 answer = carry()
         if self._hits(self.lost_every, number):
             raise NodeSilent("the answer was lost")
@@ -113,22 +137,7 @@ class LoopbackEngine:
     def close(self) -> None:
         self.closed, self.away = True, "it is closed"
 
-    def _carrier(
-        self, name: str, method: str, arguments: Mapping[str, Any]
-    ) -> Callable[[], Mapping[str, Any]]:
-        text = json.dumps(arguments)
-
-        def carry() -> Mapping[str, Any]:
-            agent = self.own_nodes[name].agent
-            answer = json.dumps(agent.answer(method, json.loads(text)))
-            if self.own_nodes[name].agent is not agent:
-                raise NodeSilent("the agent died over it")
-            self.largest = max(self.largest, len(answer))
-            return dict(json.loads(answer))
-
-        return carry
-
-    def _there(self) -> None:
+    def _check(self) -> None:
         if self.away:
             raise EngineAway(self.away)
 

@@ -28,11 +28,11 @@ class Head:
         self.lost = 0
         self._attempts = 0
 
-    def place(self, name: str = "one") -> RemoteHost:
-        """A node as a place."""
-        place = RemoteHost(self.engine, name, self.data_dir, self._lose)
-        place.told(f"id-{name}", ["lab"])
-        return place
+    def host(self, name: str = "one") -> RemoteHost:
+        """A node as a host."""
+        host = RemoteHost(self.engine, name, self.data_dir, self._lose)
+        host.update(f"id-{name}", ["lab"])
+        return host
 
     def logs(self) -> Logs:
         """Where the next attempt's logs lie."""
@@ -48,7 +48,7 @@ class Head:
         nodes: int = 1,
     ) -> ChildExit:
         """Have `pyrometer ARGUMENTS` done on a node."""
-        return self.place(name).run(arguments, logs or self.logs(), self.stop, self.events.append, run, nodes)
+        return self.host(name).run(arguments, logs or self.logs(), self.stop, self.events.append, run, nodes)
 
     def measure(
         self, kind: str, *, name: str = "one", run: str = RUN, logs: Logs | None = None, nodes: int = 1

@@ -245,14 +245,19 @@ def an_engine(fleet: Fleet, token: Path | None = None) -> Generator[RayEngine]:
 
 def answer(engine: RayEngine, node: str, method: str, **arguments: Any) -> Mapping[str, Any]:
     """What a node answers in the end, however often it takes."""
+    errors: list[str] = []
 
     def tried() -> Mapping[str, Any] | None:
         try:
-            return engine.call(node, method, arguments, 20.0)
-        except (NodeSilent, EngineAway):
+            return engine.call(node, method, arguments, 20.0) or {"ok": True}
+        except (NodeSilent, EngineAway) as error:
+            errors.append(str(error))
             return None
 
-    return until(lambda: tried(), f"{node} answers to {method}") or {}
+    try:
+        return until(lambda: tried(), f"{node} answers to {method}") or {}
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {errors[-3:]}") from None
 
 
 def named(engine: RayEngine, name: str) -> NodeSeen:

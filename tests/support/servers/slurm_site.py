@@ -40,10 +40,10 @@ class Site(Head):
         )
         super().__init__(folder, made)
 
-    def place(self, name: str = "alpha") -> RemoteHost:
-        place = RemoteHost(self.engine, name, self.data_dir, self._lose)
-        place.told(name, ["lab"])
-        return place
+    def host(self, name: str = "alpha") -> RemoteHost:
+        host = RemoteHost(self.engine, name, self.data_dir, self._lose)
+        host.update(name, ["lab"])
+        return host
 
     def node_data(self, name: str = "alpha", run: str = RUN) -> Path:
         """What a run has for a data folder on a node."""
@@ -66,7 +66,7 @@ class Site(Head):
         """The nodes that take jobs."""
         return [node.name for node in self.engine.nodes()]
 
-    def accounting_log(self) -> str:
+    def all_logs(self) -> str:
         """What the logs say."""
         return "".join(path.read_text() for path in sorted(self.data_dir.glob("tasks/1/*.log")))
 

@@ -1,0 +1,130 @@
+"""Commands of a run on the other nodes of its order: steps, as Slurm calls them."""
+
+import json
+import os
+import socket
+import sys
+import tempfile
+import threading
+import uuid
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runner.multi_node import nodes
+
+from .engine import EngineError
+
+#: A step's output is fetched so often, and when it ends; nothing is done in between.
+_LOOK_SECONDS = 10.0
+#: A step that could not be started or was lost.
+_FAILED = 255
+
+#: Calls the agent of a node: method and arguments, and what the agent answers. Raises EngineError.
+AgentCall = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNode:
+    """A node of an order over several: its name, its address for the others, and how its agent is called."""
+
+    name: str
+    address: str
+    call: AgentCall
+
+
+class StepServer:
+    """Starts steps of the order `token` on its nodes but the first, for the processes of its command.
+
+    `variables` tell the command of the nodes. A process reaches one by the command in that file, which
+    connects to a socket here and hands over its stdout and stderr; when it ends, so does the step.
+    """
+
+    def __init__(self, token: str, group: Sequence[GroupNode]) -> None:
+        self._token, self._group = token, {each.name: each for each in group}
+        # A socket's path must be short, whatever TMPDIR is; the folder is closed to other users.
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="pyrometer-", dir="/tmp", ignore_cleanup_errors=True
+        )
+        path, file = Path(self._folder.name, "steps"), Path(self._folder.name, "nodes.json")
+        client = (sys.executable, "-I", "-S", str(Path(__file__).with_name("step_client.py")), str(path))
+        first, *others = group
+        reached = [nodes.Node(each.name, each.address, (*client, each.name)) for each in others]
+        nodes.write(file, [nodes.Node(first.name, first.address), *reached])
+        self.variables = {"PYROMETER_NODES_FILE": str(file)}
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(str(path))
+        self._socket.listen()
+        threading.Thread(target=self._serve, name="steps", daemon=True).start()
+
+    def close(self) -> None:
+        """Start no more steps; those that run end with the processes that want them."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._folder.cleanup()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                wanted, _ = self._socket.accept()
+                threading.Thread(target=self._step, args=(wanted,), name="step", daemon=True).start()
+
+    def _step(self, wanted: socket.socket) -> None:
+        outputs: list[int] = []
+        with wanted:
+            try:
+                text, outputs, _, _ = socket.recv_fds(wanted, 1 << 16, 2)
+                while not text.endswith(b"\n"):
+                    text += wanted.recv(1 << 16) or b"\n"
+                name, *command = json.loads(text)
+                code = self._followed(wanted, self._group[name].call, command, outputs)
+            except (EngineError, OSError, ValueError, KeyError) as error:
+                code = _FAILED
+                with suppress(OSError, IndexError):
+                    os.write(outputs[1], f"the step cannot be run: {error}\n".encode())
+            finally:
+                for each in outputs:
+                    os.close(each)
+            with suppress(OSError):
+                wanted.sendall(str(code).encode())
+
+    def _followed(
+        self, wanted: socket.socket, call: AgentCall, command: Sequence[str], outputs: Sequence[int]
+    ) -> int:
+        """Run a command on a node to its end, hand on what it writes, and answer its exit code."""
+        step = uuid.uuid4().hex
+        call("step", {"token": self._token, "step": step, "command": list(command)})
+
+        def watch() -> None:
+            # The process sends nothing more; when it ends, so does the connection.
+            with suppress(OSError, EngineError):
+                if not wanted.recv(1):
+                    call("cancel", {"token": step})
+
+        threading.Thread(target=watch, name="step's client", daemon=True).start()
+        folder = f"fleet/children/{step}"
+        at = dict.fromkeys((f"{folder}/attempt-1.jsonl", f"{folder}/attempt-1.log"), 0)
+        while True:
+            answer = call("done", {"token": step, "seconds": _LOOK_SECONDS})
+            more = True
+            while more:
+                files = call("read", {"offsets": at, "settled": True})["files"]
+                for path, file, output in zip([*at], files, outputs, strict=True):
+                    data = b64decode(file["data"])
+                    os.write(output, data)
+                    at[path] += len(data)
+                more = any(each["more"] for each in files)
+            if answer["unknown"] or answer["ended"] is not None:
+                return _exit_code(answer["ended"])
+
+
+def _exit_code(ended: Mapping[str, int | None] | None) -> int:
+    """As a shell has it: 128 and the number of a signal."""
+    code, signal = (ended["code"], ended["signal"]) if ended is not None else (None, None)
+    if signal is not None:
+        return 128 + int(signal)
+    return _FAILED if code is None else int(code)
