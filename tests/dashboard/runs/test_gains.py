@@ -16,11 +16,11 @@ from analysis.claims_check import findings
 from analysis.speedups import Gain, GainRefusal, NoGain, gains
 from dashboard.components import tables, wording
 from dashboard.runs import gains as page
-from db.connection.engine import open_database
 from db.runs.store import save_measurements, save_outcomes, save_run
 from records.outcomes import Outcome
 from runner.suites.references import baselines, claims_for
 from support.builders.run_records import FIRST_NIGHT, a_run, an_environment, an_outcome, measurements_for
+from support.sqlite_files import open_with_tables
 
 INFER, TRAIN = "resnet50/infer/batch=32,image=224", "resnet50/train/batch=4,image=64"
 EAGER, COMPILED, WRONG = f"{INFER}/eager", f"{INFER}/compile=default", f"{INFER}/precision=bf16"
@@ -198,7 +198,7 @@ def test_nothing_from_the_database_becomes_markup() -> None:
 def opened(folder: Path, outcomes: Sequence[Outcome], patch: pytest.MonkeyPatch) -> str:
     """The texts of the run page of a database that holds these outcomes."""
     url = f"sqlite:///{folder}/pyrometer.db"
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         save_run(database, a_run(planned=len(outcomes)))
         save_outcomes(database, "run-1", outcomes)
         save_measurements(database, "run-1", measurements_for(good(outcomes)))

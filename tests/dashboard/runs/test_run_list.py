@@ -10,13 +10,13 @@ import pytest
 
 from dashboard.components import query_params, tables
 from dashboard.runs import run_list
-from db.connection.engine import open_database
 from db.runs import queries
 from db.runs.store import save_run
 from db.schema import core_tables as stored
 from records.runs import RunsOnly
 from support.builders.run_records import a_machine, a_night, a_run
 from support.pages import Open, html, text
+from support.sqlite_files import open_with_tables
 
 PAGE = "app_pages/run_detail.py"
 HOSTILE = "<img src=x onerror=alert(1)> & all"
@@ -26,7 +26,7 @@ HOSTILE = "<img src=x onerror=alert(1)> & all"
 def url(tmp_path: Path) -> str:
     """Sixty runs: every third of suite gpu, every second on another machine, the last one running."""
     made = f"sqlite:///{tmp_path}/pyrometer.db"
-    with open_database(made) as database:
+    with open_with_tables(made) as database:
         for night in range(60):
             run = a_run(
                 f"run-{night:02d}",
@@ -40,7 +40,7 @@ def url(tmp_path: Path) -> str:
 
 
 def test_the_database_leaves_out_what_is_not_requested(url: str) -> None:
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         every = queries.recent_runs(database, limit=100)
         assert queries.count_runs(database, RunsOnly()) == len(every) == 60
         for only in (
@@ -142,7 +142,7 @@ def test_a_suite_that_is_called_all_is_one_of_them() -> None:
 
 
 def test_a_machine_that_is_called_after_its_hardware_is_named_once(url: str) -> None:
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         (summary, *_) = queries.recent_runs(database, limit=1)
     foreign = replace(summary, machine=summary.hardware)
     for shown in (tables.runs([foreign], foreign.started_at), tables.run_title(foreign, foreign.started_at)):
