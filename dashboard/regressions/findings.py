@@ -8,12 +8,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pandas as pd
+from records.facts import Facts
 
 from analysis.dispatch_difference import CaseDifference
 from analysis.ratios import as_ratios
 from dashboard.components import filters, links, markup, wording
 from records.evidence import NeighbourVerdict, OperatorDifference, PairVerdict, RelatedFinding
-from records.facts import Facts
 from records.findings import Finding, FindingGroup, FindingState, TriageEntry
 from records.runs import RunChange
 from reports.text.dispatch_text import case_words
