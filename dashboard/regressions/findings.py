@@ -8,13 +8,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pandas as pd
-from records.facts import Facts
 
 from analysis.dispatch_difference import CaseDifference
 from analysis.ratios import as_ratios
 from dashboard.components import filters, links, markup, wording
 from records.evidence import NeighbourVerdict, OperatorDifference, PairVerdict, RelatedFinding
 from records.findings import Finding, FindingGroup, FindingState, TriageEntry
+from records.json_values import Facts
 from records.runs import RunChange
 from reports.text.dispatch_text import case_words
 from reports.text.finding_text import (
