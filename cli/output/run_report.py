@@ -17,7 +17,7 @@ from analysis.replicates import Summary, summarise
 from analysis.speedups import Gain, gains
 from common.text import printable
 from interchange.formats import came_from
-from records.kinds import RunSource
+from records.kinds import RunSource, RunState
 from records.outcomes import Outcome, OutcomeStatus
 from records.references import Claim
 from reports import sentences
@@ -79,7 +79,7 @@ def print_report(console: Console, loaded: LoadedRun) -> None:
         print_gains(console, by_case, found)
     counts = Counter(outcome.status for outcome in result.outcomes)
     summary = ", ".join(f"{count} {status}" for status, count in counts.most_common())
-    if result.state == "running":
+    if result.state == RunState.RUNNING:
         console.print(_so_far(loaded, summary), soft_wrap=True)
     else:
         console.print(
@@ -88,7 +88,7 @@ def print_report(console: Console, loaded: LoadedRun) -> None:
         )
         if not result.stored:
             console.print("not in the database yet: the journal holds it, and the next command stores it")
-    if result.state == "interrupted":
+    if result.state == RunState.INTERRUPTED:
         # What only the database knows has no journal here to go on with.
         how = "go on with:" if loaded.header is not None else sentences.GOES_ON
         console.print(f"{how} pyrometer run --resume {result.run}")

@@ -15,6 +15,7 @@ from common.text import plural as plural
 from common.text import printable
 from configuration.suggestions import nearest
 from records.findings import FindingState
+from records.kinds import RunState
 from records.outcomes import MetricDefinition, OutcomeStatus
 from records.series import SeriesPoint
 from records.tasks import TaskState
@@ -45,9 +46,9 @@ _STATUSES: Mapping[str, tuple[str, Tone]] = {
     OutcomeStatus.NOT_COMPILED: ("!", "odd"),
     OutcomeStatus.CONTENDED: ("!", "odd"),
     OutcomeStatus.THROTTLED: ("!", "odd"),
-    "complete": ("✓", "good"),
-    "running": ("…", "quiet"),
-    "interrupted": ("!", "odd"),
+    RunState.COMPLETE: ("✓", "good"),
+    RunState.RUNNING: ("…", "quiet"),
+    RunState.INTERRUPTED: ("!", "odd"),
     "regression": ("×", "bad"),
     "improvement": ("✓", "good"),
     FindingState.CANDIDATE: ("?", "odd"),

@@ -10,6 +10,7 @@ from analysis.claims_check import findings
 from analysis.comparison.case_results import BROKEN, side
 from analysis.speedups import ALONE, Gain, gains, refused
 from dashboard.runs.gains import Claimed
+from records.kinds import RunState
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
 from runner.suites.references import baselines, claims_for
@@ -91,7 +92,7 @@ class TechniqueRun:
     claimed: Claimed
     on_cpu: bool
     spoilt: frozenset[str]
-    state: str = "complete"
+    state: RunState = RunState.COMPLETE
     unreached: int = 0
 
     @property

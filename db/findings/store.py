@@ -1,7 +1,7 @@
 """Findings: what detection saw, the decision of the confirming session, and the triage by people."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -67,32 +67,9 @@ _BECOMES = {
     "fixed": FindingTriage.FIXED,
 }
 
-#: Fields of the record that are columns under the same name.
-_ALIKE = (
-    "schedule",
-    "track",
-    "label",
-    "direction",
-    "shape",
-    "at",
-    "before",
-    "machine",
-    "old_environment",
-    "old_torch_version",
-    "new_environment",
-    "new_torch_version",
-    "change",
-    "low",
-    "high",
-    "state",
-    "found_at",
-    "decided_at",
-    "group_key",
-    "triage",
-    "muted_until",
-    "link",
-    "returns_of",
-)
+#: Fields of the record that have no column of the same name; all others are read as they are.
+_CONVERTED = ("id", "key", "at_run", "before_run", "evidence")
+_ALIKE = tuple(each.name for each in fields(Finding) if each.name not in _CONVERTED)
 
 
 def save_findings(database: Database, new: Sequence[NewFinding], now: datetime) -> list[Finding]:

@@ -12,7 +12,7 @@ from sqlalchemy.types import TypeDecorator
 
 from records.deliveries import DeliveryState
 from records.findings import FindingState, FindingTriage
-from records.kinds import EnvironmentKind, RunKind, RunSource
+from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.outcomes import OutcomeStatus
 from records.tasks import TaskState
 
@@ -118,6 +118,7 @@ class Base(DeclarativeBase):
         dict[str, int]: Json,
         RunKind: Word(RunKind),
         RunSource: Word(RunSource),
+        RunState: Word(RunState),
         EnvironmentKind: Word(EnvironmentKind),
         DeliveryState: Word(DeliveryState),
         OutcomeStatus: Word(OutcomeStatus),

@@ -2,7 +2,7 @@
 
 from records.environments import Environment
 from records.json_values import count_of, maybe, moment_of, one_of, table_of, text_of, texts_of
-from records.kinds import EnvironmentKind, RunKind, RunSource
+from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_environment, kind_of_old_run, source_of_old_run
 from records.outcomes import Measurement, MetricDefinition, Outcome, read_outcome
@@ -11,7 +11,6 @@ from records.runs import Run, RunPreset
 from ..errors import BadFile
 from ..source_file import Value
 
-STATES = ("running", "complete", "interrupted")
 DIRECTIONS = ("lower", "higher", "neither")
 
 
@@ -23,7 +22,7 @@ def run_of(at: Value) -> Run:
         suite=text_of(at, "suite"),
         started_at=moment_of(at.need("started_at")),
         ended_at=maybe(at, "ended_at", moment_of),
-        state=one_of(at, "state", STATES),
+        state=RunState(one_of(at, "state", tuple(RunState))),
         machine=_machine(at.need("machine")),
         environments=tuple(_environment(each, source) for each in at.need("environments").list()),
         preset=_preset(at.need("profile")),

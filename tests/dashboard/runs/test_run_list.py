@@ -12,7 +12,7 @@ from dashboard.components import query_params, tables
 from dashboard.runs import run_list
 from db.runs import queries
 from db.runs.store import save_run
-from db.schema import core_tables as stored
+from records.kinds import RunState
 from records.runs import RunsOnly
 from support.builders.run_records import a_machine, a_night, a_run
 from support.pages import Open, html, text
@@ -119,10 +119,12 @@ def test_a_run_that_is_not_there_leaves_the_whole_list(open_page: Open, url: str
 
 
 def test_states_are_those_that_a_run_can_have() -> None:
-    assert set(run_list.STATES) == set(stored.STATES)
     view, complaints = run_list.selection({}, ["smoke"], ["bench-1"])
     assert view.only == RunsOnly() and not complaints
     assert view.query() == {name: [query_params.ALL] for name in ("suite", "machine", "state")}
+    for state in RunState:
+        view, complaints = run_list.selection({"state": [state]}, ["smoke"], ["bench-1"])
+        assert view.only == RunsOnly(state=state) and not complaints
 
 
 def test_a_suite_that_is_called_all_is_one_of_them() -> None:
