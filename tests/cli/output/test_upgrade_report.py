@@ -115,7 +115,7 @@ def test_any_number_of_cases_can_be_printed(upgrade: Report) -> None:
     assert "significant" not in text
 
 
-def test_what_runs_differently_stands_beside_what_moved() -> None:
+def test_cases_that_moved_show_what_runs_differently() -> None:
     lines = printed(dispatched())
     at = next(i for i, line in enumerate(lines) if line.startswith("what runs differently: 1 of 2 cases"))
     assert lines[at + 1].strip() == "resnet50/infer/batch=8,image=224/eager (slower)"
