@@ -44,6 +44,8 @@ _END_SECONDS = 5.0
 _RAYS_OWN, _NODE_LABEL = "ray.io/", "ray.io/node-id"
 
 Answer = dict[str, Any]
+#: Lists of nodes are asked for here: one may take for ever.
+_LISTS = ThreadPoolExecutor(4, thread_name_prefix="nodes")
 
 
 class _Actor:
@@ -132,7 +134,7 @@ class Driver:
             return _error("away", f"Ray: {_lines(error)[0]}")
 
     def _nodes(self) -> list[Answer]:
-        reserved = self._orders.reserved
+        reserved = self._orders.reserved()
         return [
             {
                 "id": each["NodeID"],
@@ -183,10 +185,8 @@ class Driver:
 
 def _alive() -> list[Answer]:
     """The nodes that live and measure, as Ray describes them; raises EngineAway."""
-    listed: Future[list[Answer]] = Future()
-    threading.Thread(target=lambda: listed.set_result(ray.nodes()), name="nodes", daemon=True).start()
     try:
-        found = listed.result(_LIST_SECONDS)
+        found: list[Answer] = _LISTS.submit(ray.nodes).result(_LIST_SECONDS)
     except FutureTimeout:
         raise EngineAway(f"Ray does not list the nodes within {_LIST_SECONDS:g} s") from None
     return [each for each in found if each["Alive"] and each["Resources"].get(SLOT)]

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from configuration.tables.slurm import SlurmSettings
+from fleet import agent_engine
 from fleet.agent import Agent
 from fleet.agent_engine import LocalEngine
 from fleet.engine import Engine, EngineAway, Handle, NodeLost, NodeRefused, NodeSilent, Order
@@ -319,6 +320,26 @@ def test_a_step_ends_with_the_process_that_wants_it(cluster: Cluster) -> None:
     (cluster.folder / f"end-{order.run}").touch()
     assert tried(handle.result).code == 0
     until(lambda: not processes(mark), "the step has ended")
+
+
+def test_an_order_that_is_not_asked_for_any_more_gives_its_nodes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its head has died, or has given it up: only what agents carry out is held by a head.
+    with local(tmp_path) as cluster:
+        order = cluster.order("nodes", "a", *STEP, nodes=2)
+        handle = cluster.begun(order)
+        assert [node.name for node in cluster.engine.nodes() if node.reserved] == [cluster.second]
+        waits = cluster.engine.submit(cluster.order("quick", "b", node=cluster.second))
+        assert not waits.done() and waits.waits == "its nodes have other orders"
+        monkeypatch.setattr(agent_engine, "_FORGOTTEN_SECONDS", 0.0)
+        until(lambda: not any(node.reserved for node in cluster.engine.nodes()), "it is forgotten")
+        monkeypatch.undo()
+        again = cluster.engine.submit(cluster.order("quick", "b", node=cluster.second))
+        assert again.result().code == 0
+        # What runs on the first node is ended by the next order there.
+        assert cluster.engine.submit(cluster.order("quick", "c")).result().code == 0
+        assert handle.result().code == 130
 
 
 def test_an_order_for_more_nodes_than_there_are_is_refused(cluster: Cluster) -> None:
