@@ -195,9 +195,13 @@ class NodeOrders:
         return answer
 
     def _submitted(self, held: _HeldOrder, seconds: float, timeout: float) -> str:
-        """Hand an order to its agent, if its nodes are free; answers what it waits for."""
+        """Hand an order to its agent, if its nodes are free; answers what it waits for.
+
+        Agents that have to be started take their time: all of it must not become one long call.
+        """
         if held.cancelled:
             return "it is cancelled"
+        give_up = time.monotonic() + timeout
         held.nodes = held.nodes or held.allocation.granted(seconds)
         if held.nodes is None:
             return "its nodes have other orders"
@@ -206,6 +210,8 @@ class NodeOrders:
             token = {"token": held.arguments["token"]}
             if way := self._agent(node.id, "reserve", token, (), timeout)["way"]:
                 return f"node {node.name}: {way}"
+            if time.monotonic() > give_up:
+                return "its nodes get ready"
         self._agent(held.node, "submit", held.arguments, held.nodes if others else (), timeout)
         held.submitted = True
         if held.cancelled:
@@ -237,7 +243,7 @@ class NodeOrders:
 
 
 class LocalEngine(AgentEngine):
-    """Nodes that are agents in this process, by name: for trying a fleet without one, and for its tests."""
+    """Nodes that are agents in this process, by name: what the other engines are held to."""
 
     def __init__(self, agents: Mapping[str, Agent]) -> None:
         self.agents = dict(agents)
