@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from typing import Any
 
 import ray
@@ -38,6 +39,8 @@ _AT_ONCE, _IN_ALL = 4, 16
 _REQUESTS = 4000
 #: How long the head of Ray may take to list the nodes.
 _LIST_SECONDS = 10.0
+#: How often it is seen whether the node of a placement group that is to be removed still lives.
+_REMOVE_SECONDS = 10.0
 #: What Ray may take to end in order.
 _END_SECONDS = 5.0
 #: Ray's own labels begin so; one of them is the id of a node.
@@ -80,7 +83,7 @@ class _PlacementGroup:
     """The nodes of an order: a bundle with a node's slot each, every one on another node."""
 
     def __init__(self, node: str, many: int) -> None:
-        self._node, self._many = node, many
+        self._node, self._many, self._is_granted = node, many, False
         self._group = placement_group(
             [{SLOT: 1.0}] * many,
             strategy="STRICT_SPREAD",
@@ -97,14 +100,26 @@ class _PlacementGroup:
             if len(there) < self._many:
                 raise NodeRefused(f"{self._many} nodes are wanted, and the fleet has {len(there)}")
             return None
+        self._is_granted = True
         ids = placement_group_table(self._group)["bundles_to_node_id"]
         nodes = {each["NodeID"]: each for each in ray.nodes()}
         held = [nodes[ids[number]] for number in range(self._many)]
         return [HeldNode(each["NodeID"], each["NodeName"], each["NodeManagerAddress"]) for each in held]
 
     def release(self) -> None:
-        """Give them back."""
-        remove_placement_group(self._group)
+        """Give them back; a group that Ray has not created yet is removed as soon as it has."""
+        if self._is_granted:
+            remove_placement_group(self._group)
+        else:
+            threading.Thread(target=self._remove_later, name="placement group", daemon=True).start()
+
+    def _remove_later(self) -> None:
+        # Ray 2.60 loses a node's slot for ever when a group is removed while it is created.
+        with suppress(RayError, EngineAway):
+            while not self._group.wait(_REMOVE_SECONDS):
+                if self._node not in [each["NodeID"] for each in _alive()]:
+                    break
+            remove_placement_group(self._group)
 
 
 class Driver:
