@@ -8,9 +8,8 @@ from math import isfinite
 from records.outcomes import Outcome, OutcomeStatus
 from records.references import Claim
 
-from .metrics import METRICS
 from .replicates import summarise
-from .speedups import Gain, refused
+from .speedups import Gain, GainRefusal, NoGain, refused
 
 #: Which gain a ratio of a metric is; any other metric has none.
 _GAIN_OF = {
@@ -33,7 +32,7 @@ class ClaimMeasurement:
     low: float | None = None
     high: float | None = None
     n: int = 0
-    reason: str = ""
+    reason: GainRefusal | None = None
 
 
 def finding(kind: str, metric: str, own: Sequence[Gain], replicates: Sequence[Outcome]) -> ClaimMeasurement:
@@ -80,9 +79,7 @@ def findings(
 
 
 def _not_measured(metric: str) -> ClaimMeasurement:
-    return ClaimMeasurement(
-        None, reason=f"{METRICS[metric].title if metric in METRICS else 'it'} is not measured here"
-    )
+    return ClaimMeasurement(None, reason=GainRefusal(NoGain.NOT_MEASURED, metric))
 
 
 def _value(metric: str, replicates: Sequence[Outcome]) -> ClaimMeasurement:

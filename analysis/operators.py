@@ -100,10 +100,19 @@ def difference(a: Iterable[Operator], b: Iterable[Operator]) -> list[OperatorCha
     return sorted(changes, key=lambda change: (-abs(change.delta_us), change.name, change.kind))
 
 
-def unlike(a: OperatorOrigin, b: OperatorOrigin) -> str:
-    """Why tables of these origins cannot be subtracted, or an empty text."""
+@dataclass(frozen=True, slots=True)
+class OriginDifference:
+    """What two tables differ in (the name of a field of their origins), and both values of it."""
+
+    name: str
+    one: str
+    other: str
+
+
+def unlike(a: OperatorOrigin, b: OperatorOrigin) -> OriginDifference | None:
+    """Why tables of these origins cannot be subtracted; None where they can."""
     for name in ("workload", "hardware", "preset", "device", "harness"):
         one, other = getattr(a, name), getattr(b, name)
         if one != other:
-            return f"they differ in their {name}: {one} and {other}"
-    return ""
+            return OriginDifference(name, one, other)
+    return None

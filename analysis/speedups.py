@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from math import exp, isfinite
 
 from records.outcomes import Outcome, OutcomeStatus
@@ -10,13 +11,39 @@ from records.references import Baseline
 
 from .comparison.disturbance import disturbed
 from .comparison.pairs import NEVER_COMPARED, left_its_cpus, log_ratio, partners
-from .metrics import METRICS
 from .replicates import summarise
 
-NO_BASELINE = "the baseline was not measured"
-NOT_ONE_SESSION = "not comparable: the two were not measured in one session"
-#: Why there is no ratio for a case that was measured without its baseline.
-ALONE = (NO_BASELINE, NOT_ONE_SESSION)
+
+class NoGain(StrEnum):
+    """Why there is no ratio; `reports.text.gain_text` says it in words."""
+
+    NO_BASELINE = "no baseline"
+    NOT_ONE_SESSION = "not one session"
+    NO_PAIR = "no pair"
+    METRIC_UNKNOWN = "metric unknown"
+    NOT_MEASURED = "not measured"
+    ENDED = "ended"
+    LEFT_CPUS = "left its CPUs"
+
+
+#: Why there is no ratio of what was measured without its baseline beside it.
+ALONE = (NoGain.NO_BASELINE, NoGain.NOT_ONE_SESSION)
+
+
+@dataclass(frozen=True, slots=True)
+class GainRefusal:
+    """Why there is no ratio, or no number for a claim; `metric` is the one that is not known or not measured.
+
+    Of ENDED and LEFT_CPUS, `count` of so many `replicates`, of the baseline or of the case, ended with a
+    `status` that is never compared, or left the CPUs they were given.
+    """
+
+    cause: NoGain
+    metric: str = ""
+    status: OutcomeStatus | None = None
+    count: int = 0
+    replicates: int = 0
+    of_baseline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +71,7 @@ class Gain:
     high: float | None
     n: int
     left_out: int
-    reason: str = ""
+    reason: GainRefusal | None = None
     disturbed: int = 0
 
 
@@ -91,7 +118,7 @@ def compare(against: Baseline, case: Sequence[Outcome], base: Sequence[Outcome],
         if (ratio := _ratio(one, other, metric)) is not None:
             ratios.append(ratio / (against.ranks if against.kind == "efficiency" else 1))
             spoilt += any(disturbed(each.facts) for each in (one, other))
-    reason = refused(case, base) or ("" if ratios else _no_pair(case, base, pairs, metric))
+    reason = refused(case, base) or (None if ratios else _no_pair(case, base, pairs, metric))
     about = (against.kind, case[0].case, case[0].environment, key, metric)
     if reason:
         return Gain(*about, None, None, None, 0, len(numbers), reason)
@@ -133,23 +160,26 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
 
-def refused(case: Sequence[Outcome], base: Sequence[Outcome]) -> str:
-    """Why no pair of a case and its baseline may be compared, whatever their numbers; empty for no reason."""
-    for replicates, whose in ((case, ""), (base, " of the baseline")):
-        for status in NEVER_COMPARED:
+def refused(case: Sequence[Outcome], base: Sequence[Outcome]) -> GainRefusal | None:
+    """Why no pair of a case and its baseline may be compared, whatever their numbers; None for no reason."""
+    for replicates, of_baseline in ((case, False), (base, True)):
+        of = len(replicates)
+        for status in map(OutcomeStatus, NEVER_COMPARED):
             if many := sum(one.status == status for one in replicates):
-                return f"{many} of {len(replicates)} replicates{whose} ended {status}"
+                return GainRefusal(NoGain.ENDED, "", status, many, of, of_baseline)
         if many := sum(left_its_cpus(one.facts) for one in replicates):
-            return f"{many} of {len(replicates)} replicates{whose} left the CPUs they were given"
-    return ""
+            return GainRefusal(NoGain.LEFT_CPUS, "", None, many, of, of_baseline)
+    return None
 
 
-def _no_pair(case: Sequence[Outcome], base: Sequence[Outcome], pairs: Sequence[object], metric: str) -> str:
+def _no_pair(
+    case: Sequence[Outcome], base: Sequence[Outcome], pairs: Sequence[object], metric: str
+) -> GainRefusal:
     if not base:
-        return NO_BASELINE
+        return GainRefusal(NoGain.NO_BASELINE)
     if pairs:
-        return f"not comparable: {METRICS[metric].title} is not known on both sides"
+        return GainRefusal(NoGain.METRIC_UNKNOWN, metric)
     well = [{one.replicate for one in side if one.status == OutcomeStatus.OK} for side in (case, base)]
     if well[0] & well[1]:
-        return NOT_ONE_SESSION
-    return "no replicate of both ended well"
+        return GainRefusal(NoGain.NOT_ONE_SESSION)
+    return GainRefusal(NoGain.NO_PAIR)

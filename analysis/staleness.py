@@ -12,10 +12,13 @@ from itertools import pairwise, takewhile
 from typing import Literal
 
 from records.outcomes import OutcomeCount, OutcomeStatus
-from records.tasks import SchedulerSeen, Task
+from records.tasks import SchedulerSeen, Task, TaskState
 
 #: A machine that was not seen for so long is not waited for any more.
 GONE_FOR_GOOD = timedelta(days=14)
+
+#: How a task is that nothing more happens to.
+OVER = (TaskState.DONE, TaskState.FAILED, TaskState.LOST, TaskState.CANCELLED)
 
 #: A case counts as measured until now that was in at least half of so many runs before.
 RUNS_BEFORE = 7
@@ -133,12 +136,12 @@ def overdue_nights(
     parts: dict[str, list[Task]] = defaultdict(list)
     for task in sorted(measuring, key=lambda task: task.due_at, reverse=True):
         # A task that people cancelled before it began is not missing.
-        if _has_begun(task) or task.state == "waiting" or task.superseded:
+        if _has_begun(task) or task.state == TaskState.WAITING or task.superseded:
             parts[part_label(task.schedule, task.part)].append(task)
     found: list[Outage] = []
     for name, own in sorted(parts.items()):
         unbegun = list(takewhile(lambda task: not _has_begun(task), own))
-        if not any(task.state == "waiting" for task in unbegun):
+        if not any(task.state == TaskState.WAITING for task in unbegun):
             continue
         first = unbegun[-1]
         if now - max(first.due_at, first.not_before or first.due_at) > timedelta(hours=hours):
@@ -161,7 +164,7 @@ def recovered(
 
 
 def _has_begun(task: Task) -> bool:
-    return task.state not in ("waiting", "cancelled") or task.attempts > 0
+    return task.state not in (TaskState.WAITING, TaskState.CANCELLED) or task.attempts > 0
 
 
 def alive(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[SchedulerSeen]:
@@ -244,33 +247,48 @@ def unplanned(name: str, since: datetime, now: datetime, hours: int) -> Outage |
     return Outage("night", name, since, now - since, "not planned")
 
 
-def lost_cases(
-    task: Task, before: Sequence[str], endings: Mapping[str, Sequence[OutcomeCount]]
-) -> list[LostCase]:
-    """The cases that were measured in half of the runs `before` or more, and not in the task's run, by key.
+@dataclass(frozen=True, slots=True)
+class MeasuredNight:
+    """A night of a part that is over and has a run, and the runs that its coverage is held against."""
 
-    `endings` are by run. Measured is a case of which at least one replicate ended ok. A case that the newest
-    run was not asked for is none that fell.
-    """
-    return list(coverage(task, before, endings).fell)
+    task: Task
+    before: tuple[str, ...]
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """All runs of which the endings are needed, newest first."""
+        return (self.task.run_id or "", *self.before)
 
 
-def coverage(
-    task: Task, before: Sequence[str], endings: Mapping[str, Sequence[OutcomeCount]], *, whole: bool = True
-) -> Coverage:
-    """How many of the cases that were measured in half of the runs `before` or more the task's run measured.
+def newest_measured(tasks: Iterable[Task]) -> MeasuredNight | None:
+    """The newest night of a part that is over and has a run; `tasks` are all of that part, newest first."""
+    tasks = list(tasks)
+    over = next((task for task in tasks if task.run_id and task.state in OVER), None)
+    return over and MeasuredNight(over, runs_before(over, tasks))
 
-    See `lost_cases`. In a run that is not `whole`, a case without any outcome was not reached: it is lost.
+
+def runs_before(task: Task, tasks: Iterable[Task]) -> tuple[str, ...]:
+    """The runs of the nights before a task's that are done: newest first, as `tasks` are, at most seven."""
+    earlier = (one for one in tasks if one.due_at < task.due_at and one.state == TaskState.DONE)
+    return tuple(one.run_id for one in earlier if one.run_id)[:RUNS_BEFORE]
+
+
+def coverage(night: MeasuredNight, endings: Mapping[str, Sequence[OutcomeCount]]) -> Coverage:
+    """Which of the cases that were measured in half of the runs before or more the night measured too.
+
+    `endings` are by run. Measured is a case of which at least one replicate ended ok. A case without any
+    outcome was not asked for, and is not lost, where the night is done; else it was not reached.
     """
     times: dict[str, int] = defaultdict(int)
-    for run in before:
+    for run in night.before:
         for case in {ending.case for ending in endings.get(run, ()) if ending.status == OutcomeStatus.OK}:
             times[case] += 1
+    task = night.task
     newest: dict[str, list[OutcomeCount]] = defaultdict(list)
     for ending in endings.get(task.run_id or "", ()):
         newest[ending.case].append(ending)
-    usual = {case for case, count in times.items() if 2 * count >= len(before)}
-    asked = sorted(usual if not whole else usual & newest.keys())
+    usual = {case for case, count in times.items() if 2 * count >= len(night.before)}
+    asked = sorted(usual & newest.keys() if task.state == TaskState.DONE else usual)
     fell: list[LostCase] = []
     for case in asked:
         ended = newest.get(case)

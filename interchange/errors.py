@@ -23,6 +23,10 @@ class SourcePlace:
         dot = "." if self.field and not field.startswith("[") else ""
         return SourcePlace(self.file, self.line, f"{self.field}{dot}{field}")
 
+    def error(self, sentence: str) -> "BadFile":
+        """The error of what stands here."""
+        return BadFile(self, sentence)
+
     def __str__(self) -> str:
         line = f", line {self.line}" if self.line else ""
         return f"{self.file}{line}" + (f", {self.field}" if self.field else "")

@@ -12,7 +12,7 @@ from typing import Any
 from analysis.metrics import METRICS, Better
 from analysis.replicates import summarise
 from records.environments import Environment
-from records.kinds import EnvironmentKind, RunSource
+from records.kinds import EnvironmentKind, RunSource, RunState
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, MetricDefinition, Outcome, OutcomeStatus
 from records.runs import Run, RunPreset
@@ -163,7 +163,7 @@ def _run(origin: ForeignOrigin, environment: Environment, planned: int) -> Run:
         suite=origin.suite,
         started_at=started,
         ended_at=None,
-        state="complete",
+        state=RunState.COMPLETE,
         machine=machine,
         environments=(environment,),
         preset=RunPreset(digest("profile", origin.format), origin.format, {"imported_from": origin.format}),

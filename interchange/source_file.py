@@ -3,16 +3,17 @@
 import csv
 import io
 import json
-import math
 import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast, overload
+from typing import Any
+
+from records.json_values import SHOWN, JsonValue
 
 from .errors import BadFile, SourcePlace
 
@@ -20,95 +21,16 @@ from .errors import BadFile, SourcePlace
 MAX_BYTES = 256 << 20
 #: A larger JSON document is refused: as objects it takes many times its size.
 MAX_JSON = 64 << 20
-#: Longer texts in an error are cut.
-_SHOWN = 60
-
 
 #: No benchmark is older; seconds that are taken for milliseconds are.
 _FIRST_YEAR = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """A value of a JSON document with its place; reading it as another type raises BadFile."""
+class Value(JsonValue):
+    """A value out of a file with its place; reading it as another type raises BadFile."""
 
-    value: Any
     place: SourcePlace
-
-    def object(self) -> dict[str, "Value"]:
-        """The members of an object."""
-        if not isinstance(self.value, dict):
-            raise self.wrong("an object")
-        members = cast("dict[str, Any]", self.value)
-        return {name: Value(value, self.place.at(name)) for name, value in members.items()}
-
-    def list(self) -> "Sequence[Value]":
-        """The elements of a list, each made when it is read: a small file holds millions."""
-        if not isinstance(self.value, list):
-            raise self.wrong("a list")
-        elements = cast("list[Any]", self.value)
-        return _Elements(elements, self.place)
-
-    def get(self, name: str) -> "Value | None":
-        """A member of an object; None where it is missing or null."""
-        if not isinstance(self.value, dict):
-            raise self.wrong("an object")
-        value = cast("dict[str, Any]", self.value).get(name)
-        return None if value is None else Value(value, self.place.at(name))
-
-    def need(self, name: str) -> "Value":
-        """A member of an object that has to be there."""
-        member = self.get(name)
-        if member is None:
-            raise BadFile(self.place.at(name), "is missing")
-        return member
-
-    def text(self) -> str:
-        """A text that is not empty."""
-        if not isinstance(self.value, str) or not self.value:
-            raise self.wrong("a text")
-        return self.value
-
-    def number(self) -> float:
-        """A finite number; true and false are none."""
-        value = self.value
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.wrong("a number")
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
-            raise self.wrong("a finite number")
-        return number
-
-    def wrong(self, expected: str) -> BadFile:
-        """The error of a value that is not what was `expected`."""
-        shown = json.dumps(self.value, default=str) if not isinstance(self.value, dict | list) else ""
-        found = shown or ("an object" if isinstance(self.value, dict) else "a list")
-        found = found if len(found) <= _SHOWN else f"{found[:_SHOWN]}..."
-        return BadFile(self.place, f"expected {expected}, found {found}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Elements(Sequence[Value]):
-    """The elements of a list with their places."""
-
-    values: list[Any]
-    place: SourcePlace
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    @overload
-    def __getitem__(self, index: int) -> Value: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Value]: ...
-    def __getitem__(self, index: int | slice) -> Value | Sequence[Value]:
-        numbers = range(len(self.values))[index]
-        if isinstance(numbers, range):
-            return [self[number] for number in numbers]
-        return Value(self.values[numbers], self.place.at(f"[{numbers}]"))
 
 
 def refuse_streams(path: Path) -> None:
@@ -182,7 +104,7 @@ def _first_twice(names: Iterable[str]) -> str:
     """The first name that is there again, as JSON and not too long."""
     name = next(name for name, n in Counter(names).items() if n > 1)
     shown = json.dumps(name)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+    return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
 
 
 def csv_rows(text: str, name: str, aside: Callable[[SourcePlace, str], None]) -> Iterator[dict[str, Value]]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from .facts import Facts
+from .json_values import Facts
 from .kinds import EnvironmentKind
 
 

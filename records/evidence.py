@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
-from .facts import Facts
+from .json_values import Facts
 from .runs import RunChange
 
 Record = TypeVar("Record")

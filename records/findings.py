@@ -8,8 +8,33 @@ from typing import Any
 
 from .deliveries import Delivery
 from .evidence import Evidence
-from .facts import Facts
+from .json_values import Facts
 from .series import SeriesKey
+
+
+class FindingState(StrEnum):
+    """How far the measuring of a finding is, and what it came to.
+
+    CANDIDATE: seen from night to night only. CONFIRMING: a session measures it. CONFIRMED, REFUTED and
+    UNCLEAR: what the session said. NO_LONGER: later nights took it back. MACHINE: the machine changed.
+    """
+
+    CANDIDATE = "candidate"
+    CONFIRMING = "confirming"
+    CONFIRMED = "confirmed"
+    REFUTED = "refuted"
+    UNCLEAR = "unclear"
+    NO_LONGER = "no longer"
+    MACHINE = "machine"
+
+
+class FindingTriage(StrEnum):
+    """What people made of a finding. EXPECTED: known and accepted. FIXED: its return opens it again."""
+
+    OPEN = "open"
+    ACKNOWLEDGED = "acknowledged"
+    EXPECTED = "expected"
+    FIXED = "fixed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +62,7 @@ class NewFinding:
     high: float | None = None
     evidence: Evidence = field(default_factory=Evidence)
     group_key: str = ""
-    state: str = "candidate"
+    state: FindingState = FindingState.CANDIDATE
 
 
 class FindingGroup(StrEnum):
@@ -55,24 +80,23 @@ class FindingGroup(StrEnum):
     CLOSED = "closed"
 
 
-def group_of(state: str, direction: str, *, silenced: bool) -> FindingGroup:
+def group_of(state: FindingState, direction: str, *, silenced: bool) -> FindingGroup:
     """The group of a finding by its state and direction; `silenced`: triaged, or muted at that moment."""
-    if state in ("refuted", "no longer", "machine"):
+    if state in (FindingState.REFUTED, FindingState.NO_LONGER, FindingState.MACHINE):
         return FindingGroup.CLOSED
     if silenced:
         return FindingGroup.KNOWN
-    if state == "confirmed":
+    if state == FindingState.CONFIRMED:
         return FindingGroup.OPEN if direction == "worse" else FindingGroup.IMPROVEMENT
-    return FindingGroup.UNCLEAR if state == "unclear" else FindingGroup.WAITING
+    return FindingGroup.UNCLEAR if state == FindingState.UNCLEAR else FindingGroup.WAITING
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A finding with its present state; fields of NewFinding mean the same here.
 
-    `state`: candidate, confirming, confirmed, refuted, unclear, no longer, machine. `triage`: open,
-    acknowledged, expected, fixed. `at` and `before` are when the two runs started. `muted_until` silences
-    the report about it and changes nothing else. `returns_of` is the id of a finding that was fixed before.
+    `at` and `before` are when the two runs started. `muted_until` silences the report about it and changes
+    nothing else. `returns_of` is the id of a finding that was fixed before.
     """
 
     id: int
@@ -94,19 +118,19 @@ class Finding:
     change: float
     low: float | None
     high: float | None
-    state: str
+    state: FindingState
     found_at: datetime
     decided_at: datetime | None
     evidence: Evidence
     group_key: str
-    triage: str = "open"
+    triage: FindingTriage = FindingTriage.OPEN
     muted_until: datetime | None = None
     link: str = ""
     returns_of: int | None = None
 
     def silenced(self, now: datetime) -> bool:
         """Whether it is triaged, or muted at present."""
-        return self.triage != "open" or (self.muted_until is not None and self.muted_until > now)
+        return self.triage != FindingTriage.OPEN or (self.muted_until is not None and self.muted_until > now)
 
     def group(self, now: datetime) -> FindingGroup:
         """What it is to people at a moment."""

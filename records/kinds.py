@@ -17,6 +17,14 @@ class RunKind(StrEnum):
     TRACE = "trace"
 
 
+class RunState(StrEnum):
+    """How far a run is. INTERRUPTED: it ended before every planned replicate had an outcome."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    INTERRUPTED = "interrupted"
+
+
 class RunSource(StrEnum):
     """Who measured a run: Pyrometer, another tool whose file was imported, or a script that submitted it."""
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from .facts import Facts
+from .json_values import Facts
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,19 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from .facts import Facts
-from .telemetry import Recording
+from .json_values import (
+    BodyPlace,
+    Facts,
+    JsonValue,
+    count_of,
+    integers,
+    moment_of,
+    name_of,
+    one_of,
+    table_of,
+    text_of,
+)
+from .telemetry import Recording, read_recording
 
 
 class OutcomeStatus(StrEnum):
@@ -24,6 +35,23 @@ class OutcomeStatus(StrEnum):
     CONTENDED = "contended"
     THROTTLED = "throttled"
     LOST = "lost"
+
+
+#: Samples fit into the largest integer of a database.
+_SAMPLE = 2**63
+#: What a body may lack, and what it holds at most.
+_USUAL: Mapping[str, Any] = {
+    "reason": "",
+    "phase": "",
+    "wall_seconds": 0.0,
+    "metrics": {},
+    "facts": {},
+    "phases": {},
+    "log_tail": "",
+    "blocks": [],
+    "telemetry": [],
+}
+_KNOWN = {*_USUAL, "case", "environment", "replicate", "status", "started_at"}
 
 
 def _now() -> datetime:
@@ -90,32 +118,41 @@ class Outcome:
 
     @staticmethod
     def from_body(body: Mapping[str, Any]) -> "Outcome":
-        """The inverse of `to_body`; raises TypeError for anything else.
+        """The outcome in a line of a journal; raises BodyError, a TypeError, for anything else.
 
-        A body without a start is one of old: its outcome started when it is read.
+        What an early journal lacks is empty, and an outcome without a start started when it is read.
         """
-        values: dict[str, Any] = dict(body)
-        values["blocks"] = tuple(tuple(block) for block in body.get("blocks", ()))
-        try:
-            values["telemetry"] = tuple(Recording.from_body(one) for one in body.get("telemetry", ()))
-        except (AttributeError, KeyError, ValueError) as error:
-            raise TypeError(f"an outcome's telemetry is no recording: {error}") from error
-        if not all(isinstance(values.get(name, {}), dict) for name in ("phases", "metrics", "facts")):
-            raise TypeError("an outcome's phases, metrics and facts are tables")
-        if phases := values.pop("phases", {}):
-            values["facts"] = {**values.get("facts", {}), "phases": phases}
-        try:
-            started = values.pop("started_at", "")
-            outcome = Outcome(**values, started_at=datetime.fromisoformat(started) if started else _now())
-        except ValueError as error:
-            raise TypeError(f"an outcome's start is no moment: {error}") from error
-        texts = [values.get(name, "") for name in ("case", "environment", "status", "reason", "phase")]
-        if not all(isinstance(text, str) for text in texts) or type(values.get("replicate")) is not int:
-            raise TypeError("an outcome's names are texts and its replicate a number")
-        try:
-            return replace(outcome, status=OutcomeStatus(outcome.status))
-        except ValueError:
-            raise TypeError(f"unknown status {outcome.status!r}, perhaps from a newer Pyrometer") from None
+        if unknown := body.keys() - _KNOWN:
+            raise BodyPlace(min(unknown)).error("is unknown, perhaps from a newer Pyrometer")
+        usual = {**_USUAL, "started_at": _now().isoformat()}
+        whole = usual | {name: value for name, value in body.items() if value != "" or name != "started_at"}
+        return read_outcome(JsonValue(whole, BodyPlace()), strict=False)
+
+
+def read_outcome(at: JsonValue, *, strict: bool = True) -> Outcome:
+    """The inverse of `Outcome.to_body`; raises the place's error.
+
+    `strict`: numbers must be finite and names not empty. The phases stand apart from the facts, save in
+    exports of 0.1.0.
+    """
+    phases = table_of(at, "phases") if at.get("phases") else {}
+    metrics = at.need("metrics").object().items()
+    name = name_of if strict else text_of
+    return Outcome(
+        case=name(at, "case"),
+        environment=name(at, "environment"),
+        replicate=count_of(at, "replicate"),
+        status=OutcomeStatus(one_of(at, "status", tuple(OutcomeStatus))),
+        reason=text_of(at, "reason"),
+        phase=text_of(at, "phase"),
+        started_at=moment_of(at.need("started_at")),
+        wall_seconds=at.need("wall_seconds").number(),
+        metrics={metric: value.number(finite=strict) for metric, value in metrics},
+        facts=table_of(at, "facts") | ({"phases": phases} if phases else {}),
+        log_tail=text_of(at, "log_tail"),
+        blocks=tuple(integers(block, -_SAMPLE, _SAMPLE) for block in at.need("blocks").list()),
+        telemetry=tuple(read_recording(each, strict=strict) for each in at.need("telemetry").list()),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from .environments import Environment, NamedEnvironment
-from .facts import Facts
-from .kinds import RunKind, RunSource
+from .json_values import Facts
+from .kinds import RunKind, RunSource, RunState
 from .machines import Machine
 
 
@@ -22,7 +22,7 @@ class RunPreset:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution of a suite on one machine. Times are UTC. `state`: running, complete, interrupted.
+    """One execution of a suite on one machine. Times are UTC.
 
     `source_format` names the format of an imported run, and is empty for any other.
     """
@@ -31,7 +31,7 @@ class Run:
     suite: str
     started_at: datetime
     ended_at: datetime | None
-    state: str
+    state: RunState
     machine: Machine
     environments: tuple[Environment, ...]
     preset: RunPreset
@@ -53,7 +53,7 @@ class RunSummary:
     suite: str
     started_at: datetime
     ended_at: datetime | None
-    state: str
+    state: RunState
     machine: str
     hardware: str
     torch_versions: tuple[str, ...]
@@ -107,7 +107,7 @@ class UpgradeRun:
     id: str
     suite: str
     started_at: datetime
-    state: str
+    state: RunState
     machine: str
     hardware: str
     hardware_label: str

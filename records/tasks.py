@@ -3,12 +3,24 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
-from .facts import Facts
+from .json_values import Facts
 
 #: The error of a task that had not begun when the next one of its target was due. A cancelled task has none.
 SUPERSEDED = "a later one stands for it"
+
+
+class TaskState(StrEnum):
+    """How far a task is. LOST: its owner was gone too often. CANCELLED: by a person, or superseded."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    LOST = "lost"
+    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +40,7 @@ class NewTask:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task with its present state. `state`: waiting, running, done, failed, lost, cancelled.
+    """A task with its present state.
 
     `attempts` counts those that were not given back unfinished. `token` is the fence of the attempt that is
     running, None when none is. `started_at` is when the newest attempt began, `ended_at` when the task was
@@ -42,7 +54,7 @@ class Task:
     job: str
     spec: Facts
     label: str
-    state: str
+    state: TaskState
     attempts: int
     run_id: str | None = None
     owner: str | None = None
@@ -57,7 +69,7 @@ class Task:
     @property
     def superseded(self) -> bool:
         """Whether a later task replaced it: it is cancelled, but not by people."""
-        return self.state == "cancelled" and self.error == SUPERSEDED
+        return self.state == TaskState.CANCELLED and self.error == SUPERSEDED
 
     @property
     def track(self) -> str:
@@ -139,5 +151,5 @@ class LastScheduledRun:
     schedule: str
     due_at: datetime
     how: str
-    states: Mapping[str, int]
+    states: Mapping[TaskState, int]
     error: str

@@ -1,11 +1,17 @@
 """What devices did while a case ran."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
+
+from .json_values import JsonValue, integers, name_of, text_of, texts_of
 
 T = TypeVar("T")
+
+#: The difference of two stamps is an int64 as well.
+_STAMP = 2**62
 
 #: The device of a recording that is about CPUs and processes; others are named by a GPU's UUID.
 HOST = "host"
@@ -49,24 +55,6 @@ class Recording:
         """As plain JSON values."""
         return asdict(self)
 
-    @staticmethod
-    def from_body(body: Mapping[str, Any]) -> "Recording":
-        """The inverse of `to_body`; raises TypeError, KeyError or ValueError for anything else."""
-        rows = cast("Mapping[str, Sequence[float | None]]", body["values"])
-        values = {str(column): tuple(each) for column, each in rows.items()}
-        started = tuple(int(at) for at in body["started_ns"])
-        if {len(started), len(body["ended_ns"]), *map(len, values.values())} != {len(started)}:
-            raise ValueError("a recording's columns are of different lengths")
-        return Recording(
-            device=str(body["device"]),
-            name=str(body["name"]),
-            rung=body["rung"],
-            started_ns=started,
-            ended_ns=tuple(int(at) for at in body["ended_ns"]),
-            values=values,
-            notes=tuple(str(note) for note in body.get("notes", ())),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class TelemetryWindow:
@@ -100,3 +88,23 @@ class TelemetryWindow:
 
 def _picked(values: Sequence[T], kept: Sequence[int]) -> tuple[T, ...]:
     return tuple(values[i] for i in kept)
+
+
+def read_recording(at: JsonValue, *, strict: bool = True) -> Recording:
+    """The inverse of `Recording.to_body`; raises the place's error. `strict` as in `read_outcome`."""
+    started = integers(at.need("started_ns"), 0, _STAMP)
+    ended = integers(at.need("ended_ns"), 0, _STAMP)
+    values = {name: _column(column, strict) for name, column in at.need("values").object().items()}
+    if {len(started)} != {len(started), len(ended), *map(len, values.values())}:
+        raise at.place.error("has columns of different lengths")
+    device = (name_of if strict else text_of)(at, "device")
+    # Early journals have recordings without notes.
+    notes = texts_of(at, "notes") if strict or at.get("notes") else ()
+    return Recording(device, text_of(at, "name"), text_of(at, "rung"), started, ended, values, notes)
+
+
+def _column(at: JsonValue, strict: bool) -> tuple[float | None, ...]:
+    values: list[Any] = at.value if isinstance(at.value, list) else []
+    if values and all(value is None or (type(value) is float and math.isfinite(value)) for value in values):
+        return tuple(values)
+    return tuple(None if each.value is None else each.number(finite=strict) for each in at.list())

@@ -7,7 +7,7 @@ The command line, the pages, the digest and the alerts ask here; what is late or
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from analysis.staleness import (
@@ -27,6 +27,8 @@ from records.tasks import SchedulerSeen, Task
 
 #: The jobs that hold a machine for themselves; the others run in parallel with any job.
 MEASURING = frozenset({"measure", "upgrade", "confirm"})
+#: How far back nights are looked at, and how many of their tasks: two nights of a thousand machines.
+_BACK, _TASKS = timedelta(days=35), 3000
 #: Why a task is open, in the order in which tasks are listed: first those that need an action.
 URGENCY = ("no such label", "unscheduled", "running", "busy", "not yet", "next")
 
@@ -87,6 +89,14 @@ def outages(database: Database, seen: Sequence[SchedulerSeen], now: datetime, pa
     unbegun = queries.not_started(database, "measure")
     nights = overdue_nights(unbegun, seen, now, hours=patience.overdue_hours, minutes=minutes)
     return Outages(tuple(silent_machines(seen, now, minutes)), tuple(nights))
+
+
+def recent_nights(database: Database, until: datetime) -> list[Task]:
+    """The tasks that measure and were due in the 35 days until a moment, newest first; raises DatabaseError.
+
+    The digest and the pages judge the coverage of a part by these (`analysis.staleness.coverage`).
+    """
+    return queries.night_tasks(database, until - _BACK, until, _TASKS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
 from db.runs import store
 from db.runs.queries import STILL_RUNNING, replicates_of_run, stored_outcomes
+from records.kinds import RunState
 from records.outcomes import Measurement, Outcome, OutcomeStatus, Replicate
 from records.runs import Run
 from reports.text.reason_text import decision_body
@@ -147,10 +148,10 @@ def _run_of(position: Position, *, running: bool) -> Run:
     assert header is not None
     notes = _notes(position.set_aside)
     if running:
-        run = header.run_record("running", None)
+        run = header.run_record(RunState.RUNNING, None)
         return replace(run, notes=run.notes + notes)
     complete = {*header.replicates} <= {outcome.planned for outcome in position.outcomes}
-    run = header.run_record("complete" if complete else "interrupted", position.ended_at)
+    run = header.run_record(RunState.COMPLETE if complete else RunState.INTERRUPTED, position.ended_at)
     facts = {**run.facts, **(_decided(header, position.outcomes) if complete else {})}
     return replace(run, notes=run.notes + notes, facts=facts)
 

@@ -12,7 +12,7 @@ from db.connection.engine import Database
 from db.errors import DatabaseError
 from db.runs import metric_definitions, queries
 from db.runs.queries import stored_outcomes
-from records.kinds import EnvironmentKind, RunKind, RunSource
+from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.outcomes import MetricDefinition
 from records.runs import Run
 from reports.upgrade_report import JudgedUpgrade, judged
@@ -110,8 +110,8 @@ def _latest(database: Database, journals: Mapping[str, Path], stored: Mapping[st
 def _from_journal(path: Path, *, stored: bool) -> LoadedRun:
     contents = journal.read(path)
     header = Header.from_body(contents.header)
-    state = "interrupted" if contents.missing(header.replicates) else "complete"
-    state = "running" if journal.in_use(path) else state
+    state = RunState.INTERRUPTED if contents.missing(header.replicates) else RunState.COMPLETE
+    state = RunState.RUNNING if journal.in_use(path) else state
     return LoadedRun.of(header, RunResult(header.run, state, contents.outcomes, stored, seconds=None))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from records.kinds import RunState
 from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner import journal
 from runner.errors import JournalError
@@ -48,7 +49,7 @@ class RunResult:
     """
 
     run: str
-    state: str
+    state: RunState
     outcomes: tuple[Outcome, ...]
     stored: bool
     seconds: float | None
@@ -104,7 +105,7 @@ def measure(
         run = _Run(header, todo, recorder, watcher, conditions, interrupted, boundaries)
         with _rescuing(recorder):
             state = run.all_sessions(known)
-            if state == "complete":
+            if state == RunState.COMPLETE:
                 # Compile caches served this run's warm replicates; nothing will ever find them again.
                 shutil.rmtree(folder / "cache", ignore_errors=True)
             stored = recorder.end(state)
@@ -191,7 +192,7 @@ class _Run:
         self._under_way = UnderWay(self._durations)
         self._later = 0.0
 
-    def all_sessions(self, known: tuple[Outcome, ...]) -> str:
+    def all_sessions(self, known: tuple[Outcome, ...]) -> RunState:
         """Measure until nothing is left or the run is interrupted; answers the state.
 
         `known` are the outcomes of earlier parts of the same run.
@@ -217,7 +218,7 @@ class _Run:
             self._spare()
         finally:
             sweep(self._header.run)
-        return "complete" if len(self.outcomes) == len(self._todo) else "interrupted"
+        return RunState.COMPLETE if len(self.outcomes) == len(self._todo) else RunState.INTERRUPTED
 
     def _spare(self) -> None:
         """Close what is planned and not needed any more."""

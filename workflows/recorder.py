@@ -8,6 +8,7 @@ from pathlib import Path
 
 from db.connection.engine import Database
 from db.errors import DatabaseError
+from records.kinds import RunState
 from records.outcomes import Outcome
 from runner.journal import Journal
 
@@ -71,7 +72,7 @@ class Recorder:
         if time.monotonic() >= self._retry_at:
             self._store()
 
-    def end(self, state: str) -> bool:
+    def end(self, state: RunState) -> bool:
         """Write the last word, store everything; False if the database has to wait for the next command."""
         self._journal.ended({"at": datetime.now(UTC).isoformat(), "state": state})
         written, waiting = self._journal.since(self._position.size)

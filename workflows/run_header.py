@@ -7,7 +7,7 @@ from typing import Any
 
 from analysis.comparison.comparison import COMPARED, Comparison
 from records.environments import Environment
-from records.kinds import EnvironmentKind, RunKind, RunSource
+from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_run, source_of_old_run
 from records.outcomes import Planned
@@ -130,7 +130,7 @@ class Header:
                 f"run {self.run} was begun by Pyrometer {self.version or 'of another version'}: {error}"
             ) from error
 
-    def run_record(self, state: str, ended_at: str | None) -> Run:
+    def run_record(self, state: RunState, ended_at: str | None) -> Run:
         """This run as the database knows it."""
         hardware = Hardware(
             self.machine["hardware_fingerprint"], self.machine["hardware_label"], self.machine["hardware"]

@@ -15,7 +15,18 @@ from ..metrics import Better
 from .baseline_control import known_of, marked, merge_changes
 from .night_noise import NightNoise
 from .night_scan import Raised, Scan, scan
-from .nights import Change, Decision, Direction, JudgedSeries, NightValue, Rules, borders_of, logs_of
+from .nights import (
+    Change,
+    Decision,
+    Direction,
+    JudgedSeries,
+    NightValue,
+    Rules,
+    TooFewNights,
+    TooNoisy,
+    borders_of,
+    logs_of,
+)
 from .segments import changes_between, segments
 
 __all__ = ["Change", "Decision", "JudgedSeries", "NightValue", "Rules", "change_points", "judge"]
@@ -54,7 +65,6 @@ def judge(
             raised, _of_ratio(values, known, better, rules, weekly, decisions), rules.settle
         )
     recent = len(nights) - rules.recent
-    reason = _reason(done, nights, rules)
     return JudgedSeries(
         candidates=tuple(
             change for change in raised if change.raised >= recent and change.state != "returned"
@@ -62,8 +72,7 @@ def judge(
         returned=tuple(change for change in raised if change.state == "returned"),
         noise=done.noise.spread,
         smallest=done.smallest,
-        watchable=not reason,
-        reason=reason,
+        unwatchable=_unwatchable(done, nights, rules),
         factor=done.factor,
     )
 
@@ -165,16 +174,12 @@ def _history(values: Sequence[float], borders: Collection[int], better: Better, 
     return changes
 
 
-def _reason(done: Scan, nights: Sequence[NightValue], rules: Rules) -> str:
-    """Why nothing, or nothing small, could be seen; empty where it could."""
+def _unwatchable(done: Scan, nights: Sequence[NightValue], rules: Rules) -> TooFewNights | TooNoisy | None:
+    """Why nothing, or nothing small, could be seen; None where it could."""
     if done.nights_short:
         have, short = done.nights_of_segment, done.nights_short
         since = next((night.border for night in reversed(nights) if night.border), "")
-        until = f" since {since}" if have < len(nights) else " so far"
-        return f"{have} {'night' if have == 1 else 'nights'}{until}, and {have + short} are needed"
+        return TooFewNights(have, have + short, since if have < len(nights) else "")
     if done.smallest is not None and done.smallest > math.log1p(rules.coarsest):
-        return (
-            f"nights differ by {math.expm1(done.noise.spread or 0.0):.0%} by themselves: "
-            f"no step under {math.expm1(done.smallest):.0%} shows within a week"
-        )
-    return ""
+        return TooNoisy(done.noise.spread or 0.0, done.smallest)
+    return None

@@ -124,6 +124,23 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class TooFewNights:
+    """A series, or its part since the border `since` (empty: all of it), has `nights` of those `needed`."""
+
+    nights: int
+    needed: int
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TooNoisy:
+    """Nights differ by `noise` by themselves; no step under `smallest` shows within a week (log ratios)."""
+
+    noise: float
+    smallest: float
+
+
+@dataclass(frozen=True, slots=True)
 class JudgedSeries:
     """What a series shows.
 
@@ -133,7 +150,7 @@ class JudgedSeries:
     - `noise`: the standard deviation of logarithms between nights; None before two that can be compared.
     - `smallest`: the smallest step, as a log ratio, that would be a candidate within a week in four cases of
       five; None where nothing is judged yet.
-    - `watchable`, and the `reason` where not.
+    - `unwatchable`: why nothing, or nothing small, could be seen; None where it could.
     - `factor`: how many times as far as usual the next night must move: 2 after two refutations within 60
       nights, and else 1.
     """
@@ -142,9 +159,13 @@ class JudgedSeries:
     returned: tuple[Change, ...]
     noise: float | None
     smallest: float | None
-    watchable: bool
-    reason: str = ""
+    unwatchable: TooFewNights | TooNoisy | None = None
     factor: float = 1.0
+
+    @property
+    def watchable(self) -> bool:
+        """Whether a change could be seen."""
+        return self.unwatchable is None
 
 
 def early(since: int, index: int) -> int:

@@ -95,8 +95,11 @@ def diff(
         store_pending(app_context)
         with app_context.open_database() as database:
             a, b = (_table(database, wanted, case) for wanted in (run_a, run_b))
-        if reason := unlike(_origin(a), _origin(b)):
-            raise UsageError(f"{_name(a)} and {_name(b)} cannot be subtracted: {reason}")
+        if why := unlike(_origin(a), _origin(b)):
+            raise UsageError(
+                f"{_name(a)} and {_name(b)} cannot be subtracted: they differ in their {why.name}: "
+                f"{why.one} and {why.other}"
+            )
         changes = difference(operators(a.rows), operators(b.rows))
         if as_json:
             body = {"a": _about(a), "b": _about(b), "changes": [_row(change) for change in changes]}

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from common.interrupts import Interrupts, interruptible
+from records.kinds import RunState
 from records.outcomes import OutcomeStatus
 from workflows.errors import UsageError
 from workflows.load_run import LoadedRun
@@ -123,7 +124,7 @@ def exit_code(run: Callable[[], RunResult]) -> int:
     except KeyboardInterrupt:
         say("interrupted before anything was measured")
         return INTERRUPTED
-    if result.state == "interrupted":
+    if result.state == RunState.INTERRUPTED:
         return INTERRUPTED
     well = (OutcomeStatus.OK, OutcomeStatus.SKIPPED, OutcomeStatus.UNSUPPORTED)
     return 0 if all(outcome.status in well for outcome in result.outcomes) else FAILED

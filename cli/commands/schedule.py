@@ -28,7 +28,7 @@ from db.queue.commands import cancel as cancel_task
 from db.runs.queries import run_record
 from fleet.hosts import FleetHosts
 from fleet.status import engine_of, recently_seen
-from records.tasks import SchedulerSeen, Task, TaskAttempt
+from records.tasks import SchedulerSeen, Task, TaskAttempt, TaskState
 from runner import journal
 from scheduled_jobs.jobs.context import CONTROL_JOBS
 from scheduled_jobs.jobs.detect import unwatchable_reason
@@ -200,8 +200,7 @@ def _file_state(file: Path | None) -> tuple[int, int] | None:
 app = typer.Typer(help="The timetable: what is done when, by itself.", no_args_is_help=True)
 
 _NEXT = 3
-_OPEN = ("waiting", "running")
-_STATES = (*_OPEN, "done", "failed", "lost", "cancelled")
+_OPEN = (TaskState.WAITING, TaskState.RUNNING)
 
 
 @app.command("list")
@@ -334,11 +333,13 @@ def list_tasks(
 ) -> None:
     """The newest tasks: what was done, what runs, what waits."""
     with in_one_sentence():
-        if state is not None and state not in _STATES:
-            raise UsageError(unknown("state", state, _STATES))
+        if state is not None and state not in tuple(TaskState):
+            raise UsageError(unknown("state", state, tuple(TaskState)))
         app_context = context(reading=True)
         with app_context.open_database() as database:
-            found = queue_queries.tasks(database, schedule=schedule, state=state, newest=newest)
+            found = queue_queries.tasks(
+                database, schedule=schedule, state=None if state is None else TaskState(state), newest=newest
+            )
             said = queue_queries.wait_reasons(database, [task.id for task in found])
             spent = queue_queries.attempt_seconds(database, [task.id for task in found])
     if as_json:
@@ -428,7 +429,7 @@ def cancel(
     if as_json:
         typer.echo(json.dumps({"task": task_id, "cancelled": ended}))
     elif ended:
-        later = "; its scheduler hears so within seconds" if before.state == "running" else ""
+        later = "; its scheduler hears so within seconds" if before.state == TaskState.RUNNING else ""
         typer.echo(f"task {task_id} is cancelled{later}")
     else:
         say(f"pyrometer: task {task_id} is over already: {before.state}")

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from records.kinds import RunState
+
 from .lossy_text import LossyText
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ def concluding(show: "Callable[[Console, Header, RunResult], None]", *, as_json:
     def concluded(header: "Header", result: "RunResult") -> None:
         console = watching_console()
         show(console, header, result)
-        if as_json and result.state != "complete":
+        if as_json and result.state != RunState.COMPLETE:
             say(go_on(header))
         if isinstance(console.file, LossyText) and console.file.lost:
             say(

@@ -17,10 +17,11 @@ from analysis.replicates import Summary, summarise
 from analysis.speedups import Gain, gains
 from common.text import printable
 from interchange.formats import came_from
-from records.kinds import RunSource
+from records.kinds import RunSource, RunState
 from records.outcomes import Outcome, OutcomeStatus
 from records.references import Claim
 from reports import sentences
+from reports.text.gain_text import refusal
 from runner.suites.references import baselines, claims_for
 from workflows.load_run import LoadedRun
 
@@ -78,7 +79,7 @@ def print_report(console: Console, loaded: LoadedRun) -> None:
         print_gains(console, by_case, found)
     counts = Counter(outcome.status for outcome in result.outcomes)
     summary = ", ".join(f"{count} {status}" for status, count in counts.most_common())
-    if result.state == "running":
+    if result.state == RunState.RUNNING:
         console.print(_so_far(loaded, summary), soft_wrap=True)
     else:
         console.print(
@@ -87,7 +88,7 @@ def print_report(console: Console, loaded: LoadedRun) -> None:
         )
         if not result.stored:
             console.print("not in the database yet: the journal holds it, and the next command stores it")
-    if result.state == "interrupted":
+    if result.state == RunState.INTERRUPTED:
         # What only the database knows has no journal here to go on with.
         how = "go on with:" if loaded.header is not None else sentences.GOES_ON
         console.print(f"{how} pyrometer run --resume {result.run}")
@@ -247,7 +248,7 @@ def _missing(every: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) ->
     for (kind, reason), many in Counter((gain.kind, gain.reason) for gain in missing).items():
         cases = [gain.case for gain in missing if (gain.kind, gain.reason) == (kind, reason)]
         what = _SCALING.get(kind, kind)
-        lines.append(f"no {what} for {cases[0] if many == 1 else f'{many} cases'}: {reason}")
+        lines.append(f"no {what} for {cases[0] if many == 1 else f'{many} cases'}: {refusal(reason)}")
     return lines
 
 
@@ -291,7 +292,7 @@ def _claims(
 
 def _measured(claim: Claim, measurement: ClaimMeasurement) -> str:
     if measurement.point is None:
-        return f"none, {measurement.reason}"
+        return f"none, {refusal(measurement.reason)}"
     text = _number(claim, measurement.point) + _unit(claim)
     if measurement.low is None or measurement.high is None:
         return text

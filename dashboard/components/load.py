@@ -20,7 +20,7 @@ from db.findings import store as findings_store
 from db.runs import coverage, queries, series_queries, traces
 from db.runs import metric_definitions as metrics
 from db.telemetry import queries as telemetry
-from records.findings import Finding, FindingGroup, TriageEntry
+from records.findings import Finding, FindingGroup, FindingState, FindingTriage, TriageEntry
 from records.kinds import RunSource
 from records.outcomes import Measurement, MetricDefinition, OperatorTable, Outcome, OutcomeStatus
 from records.runs import Run, RunsOnly, RunSummary
@@ -127,7 +127,10 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str)
     open, the newest first; then those with most points.
     """
     found = findings_store.findings(
-        opened(url), states=("confirmed",), triage=("open", "acknowledged"), newest=MOST_FINDINGS
+        opened(url),
+        states=(FindingState.CONFIRMED,),
+        triage=(FindingTriage.OPEN, FindingTriage.ACKNOWLEDGED),
+        newest=MOST_FINDINGS,
     )
     shown = [one.key for one in found if one.key.metric == judged_by(metric)]
     matching = [key.case for key in shown if key.hardware in hardware and key.preset == preset]

@@ -14,8 +14,11 @@ from analysis.speedups import Gain
 from common.text import plural as plural
 from common.text import printable
 from configuration.suggestions import nearest
+from records.findings import FindingState
+from records.kinds import RunState
 from records.outcomes import MetricDefinition, OutcomeStatus
 from records.series import SeriesPoint
+from records.tasks import TaskState
 
 Tone = Literal["good", "bad", "odd", "quiet"]
 
@@ -43,24 +46,24 @@ _STATUSES: Mapping[str, tuple[str, Tone]] = {
     OutcomeStatus.NOT_COMPILED: ("!", "odd"),
     OutcomeStatus.CONTENDED: ("!", "odd"),
     OutcomeStatus.THROTTLED: ("!", "odd"),
-    "complete": ("✓", "good"),
-    "running": ("…", "quiet"),
-    "interrupted": ("!", "odd"),
+    RunState.COMPLETE: ("✓", "good"),
+    RunState.RUNNING: ("…", "quiet"),
+    RunState.INTERRUPTED: ("!", "odd"),
     "regression": ("×", "bad"),
     "improvement": ("✓", "good"),
-    "candidate": ("?", "odd"),
-    "confirming": ("…", "odd"),
-    "unclear": ("?", "odd"),
-    "machine": ("!", "odd"),
-    "refuted": ("–", "quiet"),
-    "no longer": ("–", "quiet"),
-    "done": ("✓", "good"),
-    "failed": ("×", "bad"),
+    FindingState.CANDIDATE: ("?", "odd"),
+    FindingState.CONFIRMING: ("…", "odd"),
+    FindingState.UNCLEAR: ("?", "odd"),
+    FindingState.MACHINE: ("!", "odd"),
+    FindingState.REFUTED: ("–", "quiet"),
+    FindingState.NO_LONGER: ("–", "quiet"),
+    TaskState.DONE: ("✓", "good"),
+    TaskState.FAILED: ("×", "bad"),
     "late": ("×", "bad"),
     "missed": ("×", "bad"),
     "silent": ("×", "bad"),
-    "cancelled": ("–", "odd"),
-    "waiting": ("…", "quiet"),
+    TaskState.CANCELLED: ("–", "odd"),
+    TaskState.WAITING: ("…", "quiet"),
     "not reached": ("!", "odd"),
     "alive": ("✓", "good"),
     "not asked for": ("–", "quiet"),

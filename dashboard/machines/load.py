@@ -14,6 +14,7 @@ from db.queue import queries as queue_queries
 from db.runs import environments_in_use, queries
 from interchange.formats import came_from
 from records.environments import EnvironmentUsed
+from records.kinds import RunState
 from records.runs import RunSummary
 from records.tasks import LastScheduledRun, Task
 
@@ -85,7 +86,7 @@ def foreign_runs(url: str) -> Counter[str]:
 @_shared
 def without_task(url: str) -> frozenset[str]:
     """Those of the newest runs of machines that go on and belong to no task: manual runs."""
-    going = [run.id for run in newest_runs(url) if run.state == "running"]
+    going = [run.id for run in newest_runs(url) if run.state == RunState.RUNNING]
     return frozenset(run for run in going if queue_queries.task_of_run(opened(url), run) is None)
 
 

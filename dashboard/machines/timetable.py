@@ -9,7 +9,7 @@ import pandas as pd
 
 from dashboard.components import markup, wording
 from dashboard.overview.schedule_heartbeat import Served
-from records.tasks import LastScheduledRun
+from records.tasks import LastScheduledRun, TaskState
 from reports.text.staleness_text import in_words
 
 #: Machines that serve a schedule are named one by one up to so many.
@@ -163,5 +163,5 @@ def _by(row: ScheduleRow) -> str:
     return f"{markup.chip(state)}<small>{escape(names + more)}</small>"
 
 
-def _states(states: Mapping[str, int]) -> str:
+def _states(states: Mapping[TaskState, int]) -> str:
     return ", ".join(f"{many} {state}" for state, many in sorted(states.items()))

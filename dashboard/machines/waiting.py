@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.staleness import WaitReason, alive
 from dashboard.components import links, markup, wording
 from dashboard.overview.load import OverviewData
-from records.tasks import Task
+from records.tasks import Task, TaskState
 from reports.text.staleness_text import in_its_turn, in_words, some
 from workflows.fleet_status import MEASURING, URGENCY, fleet_status, machine_of
 
@@ -38,13 +38,13 @@ def opened(
     """
     tasks = list(tasks)
     reporting = alive(morning.seen, now, morning.patience.silent_minutes)
-    running = [task for task in tasks if task.state == "running"]
+    running = [task for task in tasks if task.state == TaskState.RUNNING]
     status = fleet_status(morning.seen, reporting, running, now)
     found: list[Open] = []
     for task in tasks:
-        if task.state == "running":
+        if task.state == TaskState.RUNNING:
             text = "; ".join(filter(None, (_running(task, now), said.get(task.id))))
-            found.append(Open(task, "running", text))
+            found.append(Open(task, TaskState.RUNNING, text))
             continue
         because, silent = status.why(task), status.silent_takers(task)
         text = _because(task, because, silent, alone=task.job in MEASURING)

@@ -10,6 +10,7 @@ import pandas as pd
 from dashboard.components import links, markup, tables, wording
 from dashboard.overview.track_status import TrackStatus
 from records.outcomes import OutcomeStatus
+from records.tasks import TaskState
 from reports.text.staleness_text import counted as counted_outcomes
 from reports.text.staleness_text import in_words, silence
 
@@ -92,10 +93,10 @@ def _card(one: TrackStatus, now: datetime) -> str:
 def _when(one: TrackStatus, now: datetime) -> str:
     task = one.newest
     due = f"due {wording.utc(one.nights[0][0])}, {wording.ago(one.nights[0][0], now)}"
-    if one.spent and task.state == "done":
+    if one.spent and task.state == TaskState.DONE:
         seconds, times = one.spent
         due += f", took {wording.duration(seconds)}" + (f" in {times} attempts" if times > 1 else "")
-    elif task.started_at and task.state == "running":
+    elif task.started_at and task.state == TaskState.RUNNING:
         due += f", runs for {in_words(now - task.started_at)}"
     unserved = f"no scheduler can run {task.label or 'it'}"
     return escape(f"{due}; {unserved}" if one.unschedulable else due)

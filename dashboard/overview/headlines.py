@@ -16,9 +16,10 @@ from analysis.recent_level import NIGHTS, RecentChange, against
 from dashboard.components import charts, links, markup, wording
 from dashboard.overview.track_status import TrackStatus
 from db.runs.series_queries import Lines
-from records.findings import Finding
+from records.findings import Finding, FindingState, FindingTriage
 from records.kinds import EnvironmentKind
 from records.series import SeriesKey, SeriesPoint
+from records.tasks import TaskState
 from reports.text.numbers import percent
 
 #: Size in CSS pixels, and what stays free around the line for its last point.
@@ -142,7 +143,9 @@ def _nights(one: TrackStatus) -> int:
 
 def runs_of(one: TrackStatus) -> tuple[str, ...]:
     """The newest runs of a track, newest first, as many as its pictures show."""
-    return tuple(task.run_id for task in one.tasks if task.run_id and task.state != "running")[:COURSE]
+    return tuple(task.run_id for task in one.tasks if task.run_id and task.state != TaskState.RUNNING)[
+        :COURSE
+    ]
 
 
 def headlines(one: TrackStatus, newest: str, found: Lines, known: Iterable[Finding]) -> tuple[CaseNight, ...]:
@@ -173,7 +176,9 @@ def _headline(
         if each.started_at < latest.started_at
         and (each.machine, each.harness) == (latest.machine, latest.harness)
     ]
-    confirmed = [each for each in known if each.state == "confirmed" and each.at <= latest.started_at]
+    confirmed = [
+        each for each in known if each.state == FindingState.CONFIRMED and each.at <= latest.started_at
+    ]
     last = max(confirmed, key=lambda each: each.at, default=None)
     least = threshold_of(key.metric).log
     if last is not None and _stands(last, before):
@@ -181,13 +186,13 @@ def _headline(
         return CaseNight(key, latest, against(earlier, latest.point, least), last)
     # From a change on that people know, its new level is what a night is compared with.
     since = [each.point for each in before if last is None or each.started_at >= last.at]
-    waiting = [each for each in known if each.state in ("candidate", "confirming")]
+    waiting = [each for each in known if each.state in (FindingState.CANDIDATE, FindingState.CONFIRMING)]
     return CaseNight(key, latest, against(since, latest.point, least), None, waiting[-1] if waiting else None)
 
 
 def _stands(one: Finding, before: Sequence[SeriesPoint]) -> bool:
     """Whether a confirmed change is still listed: a regression until it is triaged, else for some nights."""
-    if one.triage in ("expected", "fixed"):
+    if one.triage in (FindingTriage.EXPECTED, FindingTriage.FIXED):
         return False
     recent = before[-NIGHTS:]
     return one.direction == "worse" or not recent or one.at >= recent[0].started_at

@@ -17,15 +17,15 @@ from db.findings import store as findings
 from db.queue import queries as queue_queries
 from db.runs import queries, series_queries
 from db.runs.series_queries import Lines
-from records.findings import Finding
+from records.findings import Finding, FindingState
 from records.outcomes import OutcomeCount
 from records.runs import RunSummary
 from records.series import SeriesKey, SeriesPoint
 from records.tasks import SchedulerSeen
-from workflows.fleet_status import Patience, announced_patience, outages
+from workflows.fleet_status import Patience, announced_patience, outages, recent_nights
 
-#: How far back nights are looked at, and how many of their tasks: two nights of a thousand machines.
-_BACK, _TASKS = timedelta(days=35), 3000
+#: How far back missed nights are looked at.
+_BACK = timedelta(days=35)
 #: Findings of each kind at most.
 _FINDINGS = 300
 #: Seconds for which it is not asked again how a night ended that is over.
@@ -54,7 +54,7 @@ class OverviewData:
 def morning(url: str) -> OverviewData:
     """The status of each target of each schedule, and the live schedulers."""
     database, now = opened(url), datetime.now(UTC)
-    tasks = queue_queries.night_tasks(database, now - _BACK, _TASKS)
+    tasks = recent_nights(database, now)
     missed = queue_queries.missed_fires(database, {task.schedule for task in tasks}, now - _BACK)
     seen = queue_queries.schedulers(database)
     waits = announced_patience(seen)
@@ -82,10 +82,10 @@ def results(url: str, parts: Sequence[TrackStatus]) -> list[TrackStatus]:
 
 def endings(url: str, one: TrackStatus) -> dict[str, list[OutcomeCount]]:
     """How the cases ended in the newest night of a part that is over and in those before, by run."""
-    if one.measured is None or one.measured.run_id is None:
+    if one.night is None:
         return {}
     by_run: dict[str, list[OutcomeCount]] = defaultdict(list)
-    for ending in _endings(url, (one.measured.run_id, *one.runs_before)):
+    for ending in _endings(url, one.night.runs):
         by_run[ending.run].append(ending)
     return dict(by_run)
 
@@ -111,8 +111,12 @@ def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], 
     database, now = opened(url), datetime.now(UTC)
     since = now - timedelta(days=days)
     return (
-        findings.findings(database, states=("confirmed", "machine"), since=since, newest=_FINDINGS),
-        findings.findings(database, states=("candidate", "confirming"), newest=_FINDINGS),
+        findings.findings(
+            database, states=(FindingState.CONFIRMED, FindingState.MACHINE), since=since, newest=_FINDINGS
+        ),
+        findings.findings(
+            database, states=(FindingState.CANDIDATE, FindingState.CONFIRMING), newest=_FINDINGS
+        ),
         findings.open_regressions(database, now),
     )
 

@@ -50,12 +50,13 @@ def problems(
     """What did not end ok in the newest night of each part that is over, the worst first."""
     found: list[CaseProblem] = []
     for one in parts:
-        task = one.measured
-        if task is None or not one.scheduled:
+        night = one.night
+        if night is None or not one.scheduled:
             continue
-        run, name = task.run_id or "", part_label(task.schedule, task.part)
+        task, run = night.task, night.runs[0]
+        name = part_label(task.schedule, task.part)
         fell = {each.case for each in one.coverage.fell} if one.coverage else set[str]()
-        before = endings.get(one.runs_before[0], ()) if one.runs_before else None
+        before = endings.get(night.before[0], ()) if night.before else None
         known = None if before is None else {(each.case, each.status) for each in before}
         bad = {each.case for each in before or () if _is_bad(each)}
         for each in endings.get(run, ()):

@@ -7,15 +7,16 @@ from datetime import datetime
 
 from analysis.staleness import (
     GONE_FOR_GOOD,
-    RUNS_BEFORE,
     Coverage,
     Disturbed,
+    MeasuredNight,
     Outage,
     WaitCause,
     alive,
     coverage,
     disturbed,
     eligible_machines,
+    newest_measured,
     part_label,
     present,
     unplanned,
@@ -26,7 +27,7 @@ from dashboard.components import wording
 from dashboard.overview.schedule_heartbeat import Served
 from records.outcomes import OutcomeCount, OutcomeStatus
 from records.runs import RunSummary
-from records.tasks import SchedulerSeen, Task
+from records.tasks import SchedulerSeen, Task, TaskState
 from workflows.fleet_status import Patience, measures
 
 #: Nights of a part that are shown one by one.
@@ -34,10 +35,19 @@ NIGHTS = 14
 
 #: A part is asked for no more that so many fires in a row had no task for.
 _WITHOUT = 2
-_OVER = ("done", "failed", "lost", "cancelled")
 #: The worst first; what is not asked for any more comes last.
-_ORDER = ("late", "failed", "lost", "missed", "cancelled", "waiting", "running", "done", "not asked for")
-_MISSING = ("failed", "lost", "missed", "cancelled")
+_ORDER = (
+    "late",
+    TaskState.FAILED,
+    TaskState.LOST,
+    "missed",
+    TaskState.CANCELLED,
+    TaskState.WAITING,
+    TaskState.RUNNING,
+    TaskState.DONE,
+    "not asked for",
+)
+_MISSING = (TaskState.FAILED, TaskState.LOST, "missed", TaskState.CANCELLED)
 
 #: When a night was due, and its result.
 Night = tuple[datetime, str]
@@ -98,7 +108,7 @@ class TrackStatus:
     def blank(self) -> bool:
         """Whether its newest night is done and has no number: whatever it measured ended some other way."""
         counts = self.summary.counts if self.summary and self.summary.id == self.newest.run_id else {}
-        return self.state == "done" and any(counts.values()) and not counts.get(OutcomeStatus.OK)
+        return self.state == TaskState.DONE and any(counts.values()) and not counts.get(OutcomeStatus.OK)
 
     @property
     def tone(self) -> wording.Tone:
@@ -113,22 +123,19 @@ class TrackStatus:
         return sum(state in _MISSING for _, state in self.nights)
 
     @property
+    def night(self) -> MeasuredNight | None:
+        """The newest night that is over and has a run, with the runs that its coverage is held against."""
+        return newest_measured(self.tasks)
+
+    @property
     def measured(self) -> Task | None:
-        """The newest night that is over and has a run."""
-        return next((task for task in self.tasks if task.run_id and task.state in _OVER), None)
+        """The task of that night."""
+        return self.night and self.night.task
 
     @property
     def last_done(self) -> Task | None:
         """The newest night that is done."""
-        return next((task for task in self.tasks if task.state == "done"), None)
-
-    @property
-    def runs_before(self) -> tuple[str, ...]:
-        """The runs of the nights before `measured` that its coverage is held against, newest first."""
-        over = self.measured
-        done = [task for task in self.tasks if task.run_id and task.state == "done"]
-        earlier = [task.run_id or "" for task in done if over and task.due_at < over.due_at]
-        return tuple(earlier[:RUNS_BEFORE])
+        return next((task for task in self.tasks if task.state == TaskState.DONE), None)
 
     @property
     def seriousness(self) -> tuple[int, int, tuple[str, str]]:
@@ -157,7 +164,7 @@ def standings(
         parts[task.schedule, task.part].append(task)
     hours, minutes = patience.overdue_hours, patience.silent_minutes
     able = eligible_machines(one for one in present(alive(seen, now, minutes)) if measures(one))
-    busy = {task.machine for task in tasks if task.state == "running"}
+    busy = {task.machine for task in tasks if task.state == TaskState.RUNNING}
     fires = {name: {task.due_at for task in own} for name, own in _by_schedule(tasks).items()}
     off = {each.schedule for each in plan} - {each.schedule for each in plan if each.enabled}
     unplanned_ones = _unplanned(tasks, missed, plan, off, now)
@@ -175,7 +182,7 @@ def standings(
         scheduled = (served is None or schedule in served) and not dropped and not gone
         without = _missed_of(own, missed.get(schedule, ()), fires[schedule])
         nights = sorted(_nights(own, without), reverse=True)[:NIGHTS]
-        waits = waiting(own[0], able, busy, now).why if own[0].state == "waiting" else None
+        waits = waiting(own[0], able, busy, now).why if own[0].state == TaskState.WAITING else None
         found.append(TrackStatus(tuple(own), tuple(nights), late if scheduled else None, waits, scheduled))
     return sorted(found, key=lambda one: one.seriousness)
 
@@ -192,14 +199,13 @@ def with_results(
     `endings` are by run, `spent` is by task; what was disturbed counts from `disturbed_share` on.
     """
     run = next((task.run_id for task in one.tasks if task.run_id), None)
-    over, before = one.measured, one.runs_before
-    cover = coverage(over, before, endings, whole=over.state == "done") if over and before else None
-    ended = endings.get(over.run_id or "", ()) if over else ()
-    spoiled = disturbed(over.machine if over else "", [{each.status: each.count} for each in ended])
+    night = one.night
+    ended = endings.get(night.runs[0], ()) if night else ()
+    spoiled = disturbed(night.task.machine if night else "", [{each.status: each.count} for each in ended])
     return replace(
         one,
         summary=summaries.get(run or ""),
-        coverage=cover,
+        coverage=coverage(night, endings) if night and night.before else None,
         spent=spent.get(one.newest.id),
         failed=sum(each.count for each in ended if wording.status(each.status).tone == "bad"),
         disturbed=spoiled if spoiled.reported(disturbed_share) else None,

@@ -8,7 +8,8 @@ from html import escape
 from analysis.staleness import Outage, part_label
 from dashboard.components import links, markup, wording
 from dashboard.overview.track_status import TrackStatus
-from records.findings import Finding, FindingGroup
+from records.findings import Finding, FindingGroup, FindingState
+from records.tasks import TaskState
 from reports.text.staleness_text import silence
 
 #: Sentences that stand below the verdict at most.
@@ -52,12 +53,12 @@ def new_findings(
     left = list(waiting)
     unsilenced = _unsilenced(new, now)
     candidates = _unsilenced(left, now)
-    confirmed = [one for one in unsilenced if one.state == "confirmed"]
+    confirmed = [one for one in unsilenced if one.state == FindingState.CONFIRMED]
     regressions = tuple(one for one in confirmed if one.direction == "worse")
     return NewFindings(
         regressions=regressions,
         improvements=tuple(one for one in confirmed if one.direction == "better"),
-        machine=tuple(one for one in unsilenced if one.state == "machine"),
+        machine=tuple(one for one in unsilenced if one.state == FindingState.MACHINE),
         waiting=candidates,
         known=len(new) - len(unsilenced) + len(left) - len(candidates),
         older=max(0, still_open - len(regressions)),
@@ -95,7 +96,7 @@ def verdict(
         _many(len(silent), "machine", "silent"),
         _many(states.count("late"), "track", "late"),
         _many(sum(one.unschedulable for one in tracks), "track", "that no scheduler can run"),
-        _many(sum(states.count(state) for state in ("failed", "lost")), "night", "failed"),
+        _many(sum(states.count(state) for state in (TaskState.FAILED, TaskState.LOST)), "night", "failed"),
         _many(states.count("missed"), "night", "missed"),
         _many(fell, "case", "no longer measured"),
         _many(sum(one.blank and not one.fell for one in tracks), "night", "without a number"),
@@ -104,14 +105,14 @@ def verdict(
         _many(newly_failed, "case", "newly with failures"),
         _many(len(found.machine), "change", "of a machine"),
         _many(len(spoiled), "machine", "disturbed"),
-        _many(states.count("cancelled"), "night", "cancelled"),
+        _many(states.count(TaskState.CANCELLED), "night", "cancelled"),
         _many(len(found.waiting), "candidate", "not confirmed yet"),
     ]
     good = [_many(len(found.improvements), "confirmed improvement")]
     problems = [each for each in (*bad, *odd) if each]
     all_parts = [each for each in (*problems, *good) if each]
     tone: wording.Tone = "bad" if any(bad) else "odd" if any(odd) else "good" if tracks else "quiet"
-    open_still = "running" in states or "waiting" in states
+    open_still = TaskState.RUNNING in states or TaskState.WAITING in states
     quiet = f"All quiet{' so far' if open_still else ''}" if tracks else "No night is asked for any more"
     headline = ", ".join(all_parts) if problems else ": ".join(each for each in (quiet, *good) if each)
     sentences = (
@@ -132,8 +133,14 @@ def _counted(states: Sequence[str]) -> str:
     """`4 of 5 tracks done, 1 running`."""
     if not states:
         return ""
-    others = [f"{states.count(state)} {state}" for state in ("running", "waiting") if state in states]
-    done = f"{states.count('done')} of {wording.plural(len(states), 'track')} done in the newest night"
+    others = [
+        f"{states.count(state)} {state}"
+        for state in (TaskState.RUNNING, TaskState.WAITING)
+        if state in states
+    ]
+    done = (
+        f"{states.count(TaskState.DONE)} of {wording.plural(len(states), 'track')} done in the newest night"
+    )
     return ", ".join([done, *others])
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from analysis.ratios import as_ratios
 from dashboard.components import filters, links, markup, wording
 from records.evidence import NeighbourVerdict, OperatorDifference, PairVerdict, RelatedFinding
-from records.findings import Finding, FindingGroup, TriageEntry
+from records.findings import Finding, FindingGroup, FindingState, TriageEntry
 from records.runs import RunChange
 from reports.text.finding_text import (
     STATES,
@@ -305,7 +305,7 @@ def versions(one: Finding) -> str:
 
 def _change(one: Finding) -> str:
     # Only what was measured again is good or bad news.
-    tone = _TONES.get(one.direction, "quiet") if one.state == "confirmed" else "quiet"
+    tone = _TONES.get(one.direction, "quiet") if one.state == FindingState.CONFIRMED else "quiet"
     text = interval(one.change, one.low, one.high)
     return f'<span class="py-{tone}">{escape(text)}</span><small>{escape(one.direction)}</small>'
 

@@ -12,6 +12,7 @@ from dashboard.components import frames, markup, parts, tables, wording
 from records.outcomes import Measurement, Outcome
 from records.references import Claim
 from records.runs import Run
+from reports.text.gain_text import refusal
 from runner.suites.references import baselines, claims_for
 
 #: The gains of a run by case and environment.
@@ -144,7 +145,7 @@ def claims_frame(claimed: Claimed, run: Run | None = None) -> pd.DataFrame:
             "low": measurement.low,
             "high": measurement.high,
             "n": measurement.n,
-            "reason": measurement.reason,
+            "reason": refusal(measurement.reason),
         }
         for claim, measured in claimed.items()
         for case, environment, measurement in measured
@@ -171,7 +172,7 @@ def frame(run: Run, found: Gains) -> pd.DataFrame:
             "left_out": gain.left_out,
             "disturbed": gain.disturbed,
             "against": gain.against,
-            "reason": gain.reason,
+            "reason": refusal(gain.reason),
         }
         for own in found.values()
         for gain in own
@@ -199,7 +200,7 @@ def _paired(gain: Gain) -> tuple[str, str, str]:
     n = str(gain.n) + (f"<small>{gain.left_out:,} left out</small>" if gain.left_out else "")
     n += f"<small>{gain.disturbed:,} disturbed</small>" if gain.disturbed else ""
     if gain.ratio is None:
-        return wording.NONE, f'<span class="py-reason">{escape(gain.reason)}</span>', n
+        return wording.NONE, f'<span class="py-reason">{escape(refusal(gain.reason))}</span>', n
     return f"<strong>{_ratio(gain)}</strong>", escape(wording.gain_interval(gain)), n
 
 
@@ -214,7 +215,11 @@ def _claimed(claim: Claim) -> str:
 
 def _measured(claim: Claim, measurement: ClaimMeasurement) -> tuple[str, str, str]:
     if measurement.point is None:
-        return wording.NONE, f'<span class="py-reason">{escape(measurement.reason)}</span>', wording.NONE
+        return (
+            wording.NONE,
+            f'<span class="py-reason">{escape(refusal(measurement.reason))}</span>',
+            wording.NONE,
+        )
     point = f"<strong>{escape(wording.claimed(claim.kind, claim.metric, measurement.point))}</strong>"
     if measurement.low is None or measurement.high is None:
         return point, wording.NONE, str(measurement.n)

@@ -8,12 +8,11 @@ import streamlit as st
 
 from dashboard.components import filters, frames, links, load, markup, parts, tables, wording
 from dashboard.components.query_params import ALL, Query, View, meant, offered, pick, spelled
+from records.kinds import RunState
 from records.runs import RunsOnly
 
 #: Runs on one page of the list.
 PAGE = 50
-#: How a run can stand.
-STATES = ("running", "complete", "interrupted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class RunList(View):
 def selection(query: Query, suites: list[str], machines: list[str]) -> tuple[RunList, list[str]]:
     """The selection in `query`, and complaints."""
     complaints: list[str] = []
-    offers = {"suite": suites, "machine": machines, "state": STATES}
+    offers = {"suite": suites, "machine": machines, "state": tuple(RunState)}
     chosen = [
         pick(query, name, (ALL, *map(spelled, offer)), ALL, complaints) for name, offer in offers.items()
     ]
@@ -65,7 +64,7 @@ def section(url: str, query: Query, now: datetime) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.select("Suite", "suite", offered("All suites", suites), chosen)
         parts.select("Machine", "machine", offered("All machines", machines), chosen)
-        parts.select("State", "state", offered("All states", STATES), chosen)
+        parts.select("State", "state", offered("All states", tuple(RunState)), chosen)
     if total == 0:
         st.text("No run of that kind.")
         st.html(markup.link("/run", "All runs →"))

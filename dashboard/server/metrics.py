@@ -9,12 +9,12 @@ from db.connection.engine import Database
 from db.findings.store import open_regressions
 from db.queue.prometheus_counts import tallies
 from db.queue.queries import schedulers
+from records.tasks import TaskState
 
 #: The text format of Prometheus, version 0.0.4.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 #: Exported as 0 where there is none: a rule on a time series that is missing never fires.
-_TASK_STATES = ("waiting", "running", "done", "failed", "lost", "cancelled")
 
 Labels = Mapping[str, str]
 
@@ -44,7 +44,7 @@ def exposition(database: Database, now: datetime) -> str:
                 "tasks",
                 "gauge",
                 "Tasks by state, as far back as they are kept.",
-                [({"state": state}, counted.tasks.get(state, 0)) for state in _TASK_STATES],
+                [({"state": state}, counted.tasks.get(state, 0)) for state in TaskState],
             ),
             _family(
                 "task_failures_total",

@@ -11,6 +11,7 @@ from dashboard.techniques import break_even
 from dashboard.techniques.results import TechniqueResult
 from reports.table import Column, DataTable
 from reports.tables import reason_text
+from reports.text.gain_text import refusal
 
 #: Between a number and what belongs to it, where cells are narrow.
 _TIED = "\N{NO-BREAK SPACE}"
@@ -107,7 +108,7 @@ def gain(kind: str, title: str) -> ColumnGroup:
             return {}
         ends = {f"{name}_low": found.low, f"{name}_high": found.high, f"{name}_n": found.n}
         left = {f"{name}_left_out": found.left_out, f"{name}_disturbed": found.disturbed}
-        about = {f"{name}_against": found.against, f"{name}_reason": found.reason}
+        about = {f"{name}_against": found.against, f"{name}_reason": refusal(found.reason)}
         return {name: found.ratio, **ends, **left, **about}
 
     def cell(case: TechniqueResult) -> Markup:
@@ -115,7 +116,7 @@ def gain(kind: str, title: str) -> ColumnGroup:
         if found is None:
             return Markup(wording.NONE)
         if found.ratio is None:
-            return Markup("{}<small>{}</small>").format(wording.NONE, found.reason)
+            return Markup("{}<small>{}</small>").format(wording.NONE, refusal(found.reason))
         sign, _, tone = standing(found)
         return Markup('<strong class="py-{}">{} {}</strong><small>{}</small>').format(
             tone, sign, wording.gain(found), about_gain(found)

@@ -15,7 +15,7 @@ from dashboard.server.database import opened
 from dashboard.techniques.results import TechniqueRun, environment_of, read
 from dashboard.techniques.view import Where
 from db.runs import coverage, queries, releases
-from records.kinds import RunSource
+from records.kinds import RunSource, RunState
 from records.runs import Run
 from records.series import MeasurementConditions, SeriesPoint
 
@@ -164,7 +164,9 @@ def _reading(url: str, run_id: str, version: str) -> TechniqueRun | None:
     if found is None or environment_of(found[0], version) is None:
         return None
     run, summary = found
-    unreached = max(0, summary.planned - sum(summary.counts.values())) if summary.state != "complete" else 0
+    unreached = (
+        max(0, summary.planned - sum(summary.counts.values())) if summary.state != RunState.COMPLETE else 0
+    )
     return _read(url, run_id, version, summary.state, unreached, sum(summary.counts.values()), run)
 
 

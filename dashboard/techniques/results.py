@@ -10,6 +10,7 @@ from analysis.claims_check import findings
 from analysis.comparison.case_results import BROKEN, side
 from analysis.speedups import ALONE, Gain, gains, refused
 from dashboard.runs.gains import Claimed
+from records.kinds import RunState
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
 from runner.suites.references import baselines, claims_for
@@ -59,7 +60,9 @@ class TechniqueResult:
     @property
     def alone(self) -> bool:
         """Whether it and its baseline ended well without the other: in sessions of their own, or it alone."""
-        return self.failed is None and any(gain.reason in ALONE for gain in self.gains.values())
+        return self.failed is None and any(
+            gain.reason is not None and gain.reason.cause in ALONE for gain in self.gains.values()
+        )
 
     @property
     def settles(self) -> bool:
@@ -89,7 +92,7 @@ class TechniqueRun:
     claimed: Claimed
     on_cpu: bool
     spoilt: frozenset[str]
-    state: str = "complete"
+    state: RunState = RunState.COMPLETE
     unreached: int = 0
 
     @property
@@ -214,7 +217,7 @@ def _brought(
         facts=well[0].facts if well else {},
         failed=_failed(mine),
         lost=len(mine) - len(well),
-        refused=any(refused(mine, replicates.get(gain.against, ())) for gain in own),
+        refused=any(refused(mine, replicates.get(gain.against, ())) is not None for gain in own),
     )
 
 

@@ -15,6 +15,7 @@ from dashboard.techniques.columns import ColumnGroup, gain, metric
 from dashboard.techniques.load import MOST_RUNS, POINTS_OF_A_CASE, Newest
 from dashboard.techniques.results import TechniqueResult, TechniqueRun, best_of, claims_of, eager_of
 from dashboard.techniques.view import Techniques
+from records.kinds import RunState
 from reports.table import DataTable
 from runner.worker.case_key import CaseKey
 
@@ -268,7 +269,7 @@ def runs(readings: Sequence[TechniqueRun], cases: Sequence[TechniqueResult], now
 def _of_run(reading: TechniqueRun, cases: Sequence[TechniqueResult], now: datetime) -> str:
     many = sum(case.run == reading.run for case in cases)
     text = f"suite {reading.suite}, {wording.ago(reading.started_at, now)}"
-    if reading.state != "complete":
+    if reading.state != RunState.COMPLETE:
         text += f", {reading.state}, {wording.plural(reading.unreached, 'replicate')} not reached"
     return f"{text}: {wording.plural(many, 'case')}"
 

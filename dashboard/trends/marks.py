@@ -14,6 +14,7 @@ from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Place, TrendLine, place_of
 from dashboard.trends.moves import MOVED, LevelShift, Move
 from dashboard.trends.view import Axis
+from records.findings import FindingState
 from records.runs import RunChange
 from records.series import SeriesPoint
 from reports.text.finding_text import interval
@@ -24,7 +25,12 @@ _PYTORCH = ("torch", "torch_git", "build_digest")
 #: So many changes before one point are listed in a tooltip.
 _LISTED = 4
 #: The sign of a move that is not settled.
-_SIGNS: Mapping[str, str] = {"candidate": "?", "confirming": "?", "unclear": "?", "machine": "!"}
+_SIGNS: Mapping[str, str] = {
+    FindingState.CANDIDATE: "?",
+    FindingState.CONFIRMING: "?",
+    FindingState.UNCLEAR: "?",
+    FindingState.MACHINE: "!",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,7 @@ def sign(move: Move) -> str:
 
 def tone(move: Move) -> wording.Tone:
     """Good or bad only for moves that were measured again."""
-    if move.state == "confirmed":
+    if move.state == FindingState.CONFIRMED:
         return "bad" if move.direction == "worse" else "good"
     return "quiet" if move.state == MOVED else "odd"
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from analysis.detection.change_points import NightValue, change_points
 from analysis.detection.crossings import crossings
@@ -12,7 +13,7 @@ from analysis.detection.default_watched_metrics import WATCHED, history_rules, j
 from analysis.detection.nights import Change, Rules
 from analysis.metrics import METRICS, Better
 from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
-from records.findings import Finding
+from records.findings import Finding, FindingState
 from records.runs import RunChange
 from records.series import MeasuredFor, SeriesPoint
 from reports.text.finding_text import kind
@@ -21,7 +22,13 @@ from reports.text.finding_text import kind
 Borders = Collection[tuple[str, Place]]
 
 #: Findings that say something of a line today: the others were taken back, or were never there.
-_STANDING = ("candidate", "confirming", "confirmed", "unclear", "machine")
+_STANDING = (
+    FindingState.CANDIDATE,
+    FindingState.CONFIRMING,
+    FindingState.CONFIRMED,
+    FindingState.UNCLEAR,
+    FindingState.MACHINE,
+)
 #: Kinds of change after which a segment starts, as in the nightly judging.
 _NOT_PYTORCHS = ("machine", "hardware", "harness", "preset")
 #: What is known of a point that no run of ours measured.
@@ -48,7 +55,7 @@ class Move:
     change: float
     direction: str
     shape: str
-    state: str
+    state: FindingState | Literal["moved"]
     before: str = ""
     low: float | None = None
     high: float | None = None

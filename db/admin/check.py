@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, event, func, or_, select
 
-from records.kinds import EnvironmentKind
+from records.kinds import EnvironmentKind, RunState
+from records.tasks import TaskState
 
 from ..connection.connection import in_a_sentence, make_engine, parse_url, shown, sqlite_path
 from ..connection.engine import Database
@@ -172,7 +173,7 @@ def count_check(database: Database) -> Checked:
         if {status: n for status, n in row.counts.items() if n} != found:
             sentence = f"Run {row.id} counts {_in_words(row.counts)}, and has {_in_words(found)}."
             problems.append(Problem(sentence, RESTORE))
-        elif row.state == "complete" and sum(found.values()) != row.planned:
+        elif row.state == RunState.COMPLETE and sum(found.values()) != row.planned:
             sentence = f"Run {row.id} is complete with {sum(found.values())} of {row.planned} outcomes."
             problems.append(Problem(sentence, STORE_AGAIN))
     return Checked("counts", len(runs), "runs", tuple(problems))
@@ -242,10 +243,10 @@ def queue_check(database: Database) -> Checked:
         Problem(
             f"Task {row.id} of {row.schedule} is {row.state} under {'a' if row.token else 'no'} token, with "
             f"attempts under way: {row.under_way}.",
-            f"`pyrometer schedule cancel {row.id}` ends it." if row.state == "running" else RESTORE,
+            f"`pyrometer schedule cancel {row.id}` ends it." if row.state == TaskState.RUNNING else RESTORE,
         )
         for row in rows
-        if not (_held(row) if row.state == "running" else _free(row))
+        if not (_held(row) if row.state == TaskState.RUNNING else _free(row))
     ]
     return Checked("queue", len(rows), "tasks", tuple(problems))
 

@@ -9,7 +9,7 @@ from sqlalchemy import Row, Select, select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from common.text import plural
-from records.kinds import RunSource
+from records.kinds import RunSource, RunState
 from records.outcomes import Measurement, Replicate
 from records.runs import RunSummary
 
@@ -62,7 +62,7 @@ def measurement_check(
     for run in _with_progress(runs, "measurements", progress):
         if run.source != RunSource.MEASURED:
             elsewhere += 1
-        elif run.state == "running" or run.id in unfinished:
+        elif run.state == RunState.RUNNING or run.id in unfinished:
             open_runs += 1
         else:
             wrong, stored = _compared(database, run.id, measure)

@@ -7,6 +7,8 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, or_, select, tuple_
 from sqlalchemy.orm import aliased
 
+from records.tasks import TaskState
+
 from ..connection.engine import Database
 from ..connection.statements import in_batches
 from ..queue.queries import BY_THE_TIMETABLE
@@ -76,7 +78,7 @@ def prune_queue(database: Database, before: datetime, *, dry_run: bool = False) 
 def _forgettable(before: datetime) -> ColumnElement[bool]:
     """Whether a fire is old, over, without a run, and not the newest of its timetable."""
     later = aliased(FireRow)
-    unsettled = or_(TaskRow.state.in_(("waiting", "running")), TaskRow.run_id.is_not(None))
+    unsettled = or_(TaskRow.state.in_((TaskState.WAITING, TaskState.RUNNING)), TaskRow.run_id.is_not(None))
     newer = and_(
         later.schedule == FireRow.schedule, later.due_at > FireRow.due_at, later.how.in_(BY_THE_TIMETABLE)
     )

@@ -1,7 +1,7 @@
 """Findings: what detection saw, the decision of the confirming session, and the triage by people."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -23,7 +23,15 @@ from sqlalchemy import (
 from sqlalchemy.orm import aliased
 
 from records.evidence import ComparedRuns, Confirmation, Evidence, evidence_body, evidence_of
-from records.findings import Finding, FindingGroup, NewFinding, TriageEntry, group_of
+from records.findings import (
+    Finding,
+    FindingGroup,
+    FindingState,
+    FindingTriage,
+    NewFinding,
+    TriageEntry,
+    group_of,
+)
 from records.series import SeriesKey
 
 from ..connection.engine import Database
@@ -32,7 +40,7 @@ from ..errors import DatabaseUnavailable, ReadOnly
 from ..runs.series_queries import identity, series_key, series_names
 from ..schema import core_tables as tables
 from ..schema import finding_tables
-from ..schema.finding_tables import ACTIONS, FINDING_DIRECTIONS, FINDING_STATES
+from ..schema.finding_tables import ACTIONS, FINDING_DIRECTIONS
 
 Values = dict[str, Any]
 
@@ -44,43 +52,24 @@ _KEY = ("series_id", "schedule", "track", "label", "at_run", "direction")
 _WHERE = ("series_id", "schedule", "track", "label", "direction")
 
 #: In these states nothing was measured again yet: the newest look at the series knows best.
-_OPEN_STATES = ("candidate", "no longer")
+_OPEN_STATES = (FindingState.CANDIDATE, FindingState.NO_LONGER)
 
 #: What was this is that, if a later look says so: then it is measured again, which nothing else does.
-_LATER = ("machine", "candidate")
+_LATER = (FindingState.MACHINE, FindingState.CANDIDATE)
 
 #: In these it was, and gave an answer that no later look takes back.
-_SETTLED = ("confirmed", "refuted")
+_SETTLED = (FindingState.CONFIRMED, FindingState.REFUTED)
 
 #: What an action makes of a finding's triage; the others leave that as it is.
-_BECOMES = {"acknowledge": "acknowledged", "expected": "expected", "fixed": "fixed"}
+_BECOMES = {
+    "acknowledge": FindingTriage.ACKNOWLEDGED,
+    "expected": FindingTriage.EXPECTED,
+    "fixed": FindingTriage.FIXED,
+}
 
-#: Fields of the record that are columns under the same name.
-_ALIKE = (
-    "schedule",
-    "track",
-    "label",
-    "direction",
-    "shape",
-    "at",
-    "before",
-    "machine",
-    "old_environment",
-    "old_torch_version",
-    "new_environment",
-    "new_torch_version",
-    "change",
-    "low",
-    "high",
-    "state",
-    "found_at",
-    "decided_at",
-    "group_key",
-    "triage",
-    "muted_until",
-    "link",
-    "returns_of",
-)
+#: Fields of the record that have no column of the same name; all others are read as they are.
+_CONVERTED = ("id", "key", "at_run", "before_run", "evidence")
+_ALIKE = tuple(each.name for each in fields(Finding) if each.name not in _CONVERTED)
 
 
 def save_findings(database: Database, new: Sequence[NewFinding], now: datetime) -> list[Finding]:
@@ -111,7 +100,7 @@ def save_findings(database: Database, new: Sequence[NewFinding], now: datetime) 
 def decide(
     database: Database,
     finding_id: int,
-    state: str,
+    state: FindingState,
     change: float,
     low: float | None,
     high: float | None,
@@ -138,7 +127,7 @@ def decide(
             ),
             "decided_at": found["decided_at"] if found["state"] == state else now,
         }
-        if state == "confirmed":
+        if state == FindingState.CONFIRMED:
             values["returns_of"] = _fixed_before(connection, found)
         connection.execute(update(_FINDING).where(_FINDING.id == finding_id).values(values))
         return _one(connection, finding_id)
@@ -163,7 +152,7 @@ def defer(database: Database, ids: Collection[int], reason: str) -> None:
         for row in _locked(connection, _FINDING.id.in_(list(ids)) & _FINDING.state.not_in(_SETTLED)):
             known = evidence_of(row.evidence)
             evidence = evidence_body(replace(known, waits=reason, tries=known.tries + 1))
-            values: Values = {"state": "candidate", "evidence": evidence}
+            values: Values = {"state": FindingState.CANDIDATE, "evidence": evidence}
             connection.execute(update(_FINDING).where(_FINDING.id == row.id).values(values))
 
 
@@ -190,7 +179,9 @@ def reopen(database: Database, again: Mapping[int, Reopened], now: datetime) -> 
     if not again:
         return
     with database.writing() as connection:
-        for row in _locked(connection, _FINDING.id.in_(list(again)) & (_FINDING.state == "refuted")):
+        for row in _locked(
+            connection, _FINDING.id.in_(list(again)) & (_FINDING.state == FindingState.REFUTED)
+        ):
             one, known = again[row.id], evidence_of(row.evidence)
             evidence = replace(
                 known,
@@ -201,7 +192,7 @@ def reopen(database: Database, again: Mapping[int, Reopened], now: datetime) -> 
                 confirmation=replace(known.confirmation, reason=""),
             )
             values: Values = {
-                "state": "candidate",
+                "state": FindingState.CANDIDATE,
                 "change": one.change,
                 "low": None,
                 "high": None,
@@ -211,7 +202,7 @@ def reopen(database: Database, again: Mapping[int, Reopened], now: datetime) -> 
             connection.execute(update(_FINDING).where(_FINDING.id == row.id).values(values))
 
 
-def set_state(database: Database, ids: Collection[int], state: str) -> None:
+def set_state(database: Database, ids: Collection[int], state: FindingState) -> None:
     """Move findings to a state that needs no numbers: confirming, candidate again, no longer, machine.
 
     Those that were confirmed or refuted meanwhile stay so.
@@ -258,8 +249,8 @@ def triage(
 def findings(
     database: Database,
     *,
-    states: Collection[str] | None = None,
-    triage: Collection[str] | None = None,
+    states: Collection[FindingState] | None = None,
+    triage: Collection[FindingTriage] | None = None,
     schedule: str | None = None,
     direction: str | None = None,
     since: datetime | None = None,
@@ -291,7 +282,7 @@ def findings(
 def silenced_at(now: datetime) -> ColumnElement[bool]:
     """`Finding.silenced` as a condition."""
     muted = _FINDING.muted_until.is_not(None) & (_FINDING.muted_until > now)
-    return or_(_FINDING.triage != "open", muted)
+    return or_(_FINDING.triage != FindingTriage.OPEN, muted)
 
 
 def _in_group(group: FindingGroup, now: datetime) -> ColumnElement[bool]:
@@ -299,9 +290,7 @@ def _in_group(group: FindingGroup, now: datetime) -> ColumnElement[bool]:
     kept: list[ColumnElement[bool]] = []
     for silenced, condition in ((True, silenced_at(now)), (False, ~silenced_at(now))):
         for direction in FINDING_DIRECTIONS:
-            states = [
-                each for each in FINDING_STATES if group_of(each, direction, silenced=silenced) is group
-            ]
+            states = [each for each in FindingState if group_of(each, direction, silenced=silenced) is group]
             kept.append(and_(_FINDING.state.in_(states), _FINDING.direction == direction, condition))
     return or_(*kept)
 
@@ -383,7 +372,7 @@ def _rows(connection: Connection, new: Sequence[NewFinding], now: datetime) -> l
                 "found_at": now,
                 "evidence": evidence_body(each.evidence),
                 "group_key": each.group_key,
-                "triage": "open",
+                "triage": FindingTriage.OPEN,
                 "link": "",
             }
             for each in new
@@ -432,8 +421,8 @@ def _fixed_before(connection: Connection, found: RowMapping) -> int | None:
         .where(
             *same,
             _FINDING.id != found["id"],
-            _FINDING.state == "confirmed",
-            _FINDING.triage == "fixed",
+            _FINDING.state == FindingState.CONFIRMED,
+            _FINDING.triage == FindingTriage.FIXED,
             _FINDING.found_at <= found["found_at"],
         )
         .order_by(_FINDING.found_at.desc(), _FINDING.id.desc())
@@ -528,7 +517,9 @@ def triage_refusal(database: Database) -> str:
         with database.writing() as connection:
             # Rights are looked at before rows are, so that no row has to be there.
             connection.execute(
-                update(_FINDING).where(_FINDING.id < 0).values(link="", triage="open", muted_until=None)
+                update(_FINDING)
+                .where(_FINDING.id < 0)
+                .values(link="", triage=FindingTriage.OPEN, muted_until=None)
             )
             connection.execute(insert(_TRIAGE).from_select([column.key for column in columns], nothing))
     except ReadOnly as refusal:

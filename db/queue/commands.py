@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, delete, exists, func, insert, or_, select, update
 
-from records.facts import Facts
-from records.tasks import SUPERSEDED, NewTask, SchedulerSeen, Task, machine_of
+from records.json_values import Facts
+from records.tasks import SUPERSEDED, NewTask, SchedulerSeen, Task, TaskState, machine_of
 
 from ..connection.engine import Database
 from ..connection.statements import begins_with, in_batches, insert_for, insert_or_replace
@@ -70,7 +70,7 @@ def claim(
         task_id = connection.execute(_next_waiting(machine_of(owner), labels, jobs, now)).scalar()
         if task_id is None:
             return None
-        taken: Values = {"state": "running", "token": token, "owner": owner, "started_at": now}
+        taken: Values = {"state": TaskState.RUNNING, "token": token, "owner": owner, "started_at": now}
         # A heartbeat too: a new attempt must not look like an old one that hangs.
         counted: Values = {"attempts": _TASK.attempts + 1, "beats": _TASK.beats + 1}
         claimed = update(_TASK).where(_TASK.id == task_id).values(taken | counted).returning(_TASK)
@@ -117,13 +117,15 @@ def beat_all(database: Database, tokens: Collection[str]) -> frozenset[str]:
     return frozenset(mine)
 
 
-def finish(database: Database, token: str, state: str, result: Facts, error: str, now: datetime) -> bool:
+def finish(
+    database: Database, token: str, state: TaskState, result: Facts, error: str, now: datetime
+) -> bool:
     """End the task of this attempt as `done` or `failed`; repeated, it changes nothing and is true again.
 
     False where the attempt is no longer the task's: nothing of it is stored, and it is marked `stale`.
     Raises ValueError for another state.
     """
-    if state not in ("done", "failed"):
+    if state not in (TaskState.DONE, TaskState.FAILED):
         raise ValueError(f"{state!r} is no end of a task that was tried")
     over: Values = {"state": state, "token": None, "result": dict(result), "error": error, "ended_at": now}
     with database.writing() as connection:
@@ -146,7 +148,7 @@ def release(database: Database, token: str, detail: str, now: datetime) -> bool:
     return mine
 
 
-def lose(database: Database, token: str, detail: str, now: datetime, most: int) -> str | None:
+def lose(database: Database, token: str, detail: str, now: datetime, most: int) -> TaskState | None:
     """Give an attempt up whose owner is gone; the task waits again, or is `lost` after `most` attempts.
 
     From the second loss on it is not claimed for minutes, each time twice as many. Answers the task's new
@@ -157,21 +159,23 @@ def lose(database: Database, token: str, detail: str, now: datetime, most: int) 
         made = connection.execute(count).scalar()
         if made is None:
             return None
-        lost: Values = {"state": "lost", "token": None, "ended_at": now, "error": detail}
+        lost: Values = {"state": TaskState.LOST, "token": None, "ended_at": now, "error": detail}
         changes = lost if made >= most else _waiting() | _rest(made, now)
         _change(connection, token, changes)
         _note(connection, token, {"ended": "lost", "ended_at": now, "detail": detail})
-    return str(changes["state"])
+    return TaskState(changes["state"])
 
 
 def cancel(database: Database, task_id: int, now: datetime) -> bool:
     """End a task that waits or runs; false for one that is over. A running attempt sees it at a heartbeat."""
     with database.writing() as connection:
-        found = select(_TASK.token).where(_TASK.id == task_id, _TASK.state.in_(("waiting", "running")))
+        found = select(_TASK.token).where(
+            _TASK.id == task_id, _TASK.state.in_((TaskState.WAITING, TaskState.RUNNING))
+        )
         row = connection.execute(found.with_for_update()).first()
         if row is None:
             return False
-        over: Values = {"state": "cancelled", "token": None, "ended_at": now}
+        over: Values = {"state": TaskState.CANCELLED, "token": None, "ended_at": now}
         connection.execute(update(_TASK).where(_TASK.id == task_id).values(over))
         if row.token is not None:
             _note(connection, row.token, {"ended": "cancelled", "ended_at": now})
@@ -187,8 +191,8 @@ def supersede(database: Database, schedule: str, before: datetime, now: datetime
     planned = select(_FIRE.due_at).where(
         _FIRE.schedule == schedule, _FIRE.due_at < before, _FIRE.how.in_(("timetable", "caught up"))
     )
-    waits = (_TASK.schedule == schedule, _TASK.state == "waiting", _TASK.run_id.is_(None))
-    over: Values = {"state": "cancelled", "ended_at": now, "error": SUPERSEDED}
+    waits = (_TASK.schedule == schedule, _TASK.state == TaskState.WAITING, _TASK.run_id.is_(None))
+    over: Values = {"state": TaskState.CANCELLED, "ended_at": now, "error": SUPERSEDED}
     with database.writing() as connection:
         statement = update(_TASK).where(*waits, _TASK.due_at.in_(planned)).values(over)
         return connection.execute(statement).rowcount
@@ -221,7 +225,7 @@ def _new_task(schedule: str, due_at: datetime, task: NewTask) -> Values:
         "job": task.job,
         "spec": dict(task.spec),
         "label": task.label,
-        "state": "waiting",
+        "state": TaskState.WAITING,
         "attempts": 0,
         "beats": 0,
         "not_before": task.not_before,
@@ -239,7 +243,7 @@ def _next_waiting(machine: str, labels: Collection[str], jobs: Collection[str], 
     return (
         select(_TASK.id)
         .where(
-            _TASK.state == "waiting",
+            _TASK.state == TaskState.WAITING,
             _TASK.label.in_({"", *labels}),
             _TASK.job.in_(jobs),
             or_(_TASK.not_before.is_(None), _TASK.not_before <= now),
@@ -252,7 +256,7 @@ def _next_waiting(machine: str, labels: Collection[str], jobs: Collection[str], 
 
 def _waiting() -> Values:
     """What makes a task wait again; its run stays, to go on with."""
-    return {"state": "waiting", "token": None, "owner": None, "started_at": None}
+    return {"state": TaskState.WAITING, "token": None, "owner": None, "started_at": None}
 
 
 def _rest(made: int, now: datetime) -> Values:

@@ -6,12 +6,14 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, case, exists, func, select
 
+from records.tasks import TaskState
+
 from ..connection.engine import Database
 from ..schema.finding_tables import FindingRow
 from ..schema.queue_tables import FireRow, TaskRow
 
 #: How a task ends that did not bring what it was for.
-_FAILURES = ("failed", "lost")
+_FAILURES = (TaskState.FAILED, TaskState.LOST)
 
 #: Parts that none of so many fires of a schedule had, and none within that time before the newest, are not
 #: asked for any more. Not tasks: a fleet may have more of them in one night, and some of its machines would
@@ -80,7 +82,7 @@ def _succeeded(connection: Connection, schedule: str) -> dict[str, datetime]:
         return {}
     since = min(oldest, newest - _LATELY)
     # Grouped by the database: of a large fleet these are tens of thousands of tasks.
-    done_at = func.max(case((TaskRow.state == "done", TaskRow.due_at))).label("due_at")
+    done_at = func.max(case((TaskRow.state == TaskState.DONE, TaskRow.due_at))).label("due_at")
     recent = select(TaskRow.part, done_at).where(TaskRow.schedule == schedule, TaskRow.due_at >= since, asked)
     last = recent.group_by(TaskRow.part).subquery()
     there = (TaskRow.schedule == schedule) & (TaskRow.due_at == last.c.due_at) & (TaskRow.part == last.c.part)
@@ -88,6 +90,6 @@ def _succeeded(connection: Connection, schedule: str) -> dict[str, datetime]:
     found: dict[str, datetime | None] = {row.part: row.ended_at for row in rows}
     for part in (row.part for row in rows if row.due_at is None):
         before = select(TaskRow.ended_at).where(TaskRow.schedule == schedule, TaskRow.part == part)
-        before = before.where(TaskRow.state == "done").order_by(TaskRow.due_at.desc()).limit(1)
+        before = before.where(TaskRow.state == TaskState.DONE).order_by(TaskRow.due_at.desc()).limit(1)
         found[part] = connection.execute(before).scalar()
     return {part: at for part, at in found.items() if at is not None}

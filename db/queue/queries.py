@@ -14,6 +14,7 @@ from records.tasks import (
     SchedulerSeen,
     Task,
     TaskAttempt,
+    TaskState,
     machine_of,
 )
 
@@ -32,7 +33,7 @@ BY_THE_TIMETABLE = ("timetable", "caught up", "missed", "first seen")
 def running(database: Database) -> list[Task]:
     """The tasks that run, those first that began first."""
     return _tasks(
-        database, select(_TASK).where(_TASK.state == "running").order_by(_TASK.started_at, _TASK.id)
+        database, select(_TASK).where(_TASK.state == TaskState.RUNNING).order_by(_TASK.started_at, _TASK.id)
     )
 
 
@@ -41,7 +42,7 @@ def tasks(
     *,
     schedule: str | None = None,
     job: str | None = None,
-    state: str | None = None,
+    state: TaskState | None = None,
     newest: int = 50,
 ) -> list[Task]:
     """The tasks of the newest due moments, newest first; all, or those of a schedule, a job, a state."""
@@ -59,7 +60,7 @@ def waiting(
 
     With `labels` only what is for one of them; the empty one is that of what asks for no machine.
     """
-    wanted = _TASK.state == "waiting"
+    wanted = _TASK.state == TaskState.WAITING
     if labels is not None:
         wanted &= _TASK.label.in_(labels)
     query = select(_TASK).where(wanted).order_by(_TASK.due_at, _TASK.id).limit(oldest)
@@ -72,7 +73,7 @@ def waiting(
 def waiting_for(database: Database, now: datetime) -> frozenset[tuple[str, str]]:
     """The jobs and labels of tasks that may begin now: a worker with none of them need not try to claim."""
     due = or_(_TASK.not_before.is_(None), _TASK.not_before <= now)
-    query = select(_TASK.job, _TASK.label).where(_TASK.state == "waiting", due).distinct()
+    query = select(_TASK.job, _TASK.label).where(_TASK.state == TaskState.WAITING, due).distinct()
     with database.reading() as connection:
         return frozenset((job, label) for job, label in connection.execute(query))
 
@@ -82,7 +83,7 @@ def machines_with_partial_runs(database: Database) -> frozenset[str]:
     query = (
         select(_ATTEMPT.owner)
         .join(_TASK, _TASK.id == _ATTEMPT.task_id)
-        .where(_TASK.state == "waiting", _ATTEMPT.run_id == _TASK.run_id)
+        .where(_TASK.state == TaskState.WAITING, _ATTEMPT.run_id == _TASK.run_id)
     )
     with database.reading() as connection:
         return frozenset(map(machine_of, connection.execute(query).scalars()))
@@ -127,7 +128,7 @@ def last_due(database: Database) -> dict[str, datetime]:
         return {schedule: due_at for schedule, due_at in connection.execute(query)}
 
 
-def last_of_each(database: Database, *, state: str | None = None) -> dict[tuple[str, str], Task]:
+def last_of_each(database: Database, *, state: TaskState | None = None) -> dict[tuple[str, str], Task]:
     """By schedule and part, the task of the newest due moment that is over; with `state`, that is over so."""
     over = _TASK.ended_at.is_not(None) if state is None else _TASK.state == state
     newest = (
@@ -147,9 +148,9 @@ def not_started(database: Database, job: str) -> list[Task]:
     too or is superseded; often both are the same. However many nights that is, and however many parts.
     """
     named = (_TASK.schedule, _TASK.part)
-    left = (_TASK.job == job, _TASK.attempts == 0, _TASK.state.in_(("waiting", "cancelled")))
-    waits = select(*named).where(*left, _TASK.state == "waiting")
-    stands = or_(_TASK.state == "waiting", _TASK.error == SUPERSEDED)
+    left = (_TASK.job == job, _TASK.attempts == 0, _TASK.state.in_((TaskState.WAITING, TaskState.CANCELLED)))
+    waits = select(*named).where(*left, _TASK.state == TaskState.WAITING)
+    stands = or_(_TASK.state == TaskState.WAITING, _TASK.error == SUPERSEDED)
     query = select(*named, _TASK.due_at, _TASK.id, _TASK.state).where(
         *left, stands, tuple_(*named).in_(waits)
     )
@@ -162,7 +163,7 @@ def not_started(database: Database, job: str) -> list[Task]:
                 since[schedule, part].append((task_id, state))
         wanted: set[int] = set()
         for own in since.values():
-            if waiting := [task_id for task_id, state in own if state == "waiting"]:
+            if waiting := [task_id for task_id, state in own if state == TaskState.WAITING]:
                 wanted |= {own[0][0], waiting[-1]}
         found = [
             task_of(row)
@@ -189,7 +190,7 @@ def last_taken_up(database: Database, schedule: str) -> dict[str, datetime]:
 
 def _last_begun(connection: Connection, job: str, since: datetime) -> dict[tuple[str, str], datetime]:
     """By schedule and part, when the newest task was due that began; of those due after `since`."""
-    begun = or_(_TASK.state.not_in(("waiting", "cancelled")), _TASK.attempts > 0)
+    begun = or_(_TASK.state.not_in((TaskState.WAITING, TaskState.CANCELLED)), _TASK.attempts > 0)
     query = (
         select(_TASK.schedule, _TASK.part, func.max(_TASK.due_at))
         .where(_TASK.job == job, _TASK.due_at > since, begun)
@@ -259,13 +260,13 @@ def attempt_seconds(database: Database, tasks: Collection[int]) -> dict[int, tup
     return {task: (sum(each), len(each)) for task, each in seconds.items()}
 
 
-def night_tasks(database: Database, since: datetime, newest: int) -> list[Task]:
-    """The newest tasks that measure and were due at `since` or later, newest first."""
+def night_tasks(database: Database, since: datetime, until: datetime, newest: int) -> list[Task]:
+    """The newest tasks that measure and were due from `since` to `until`, newest first."""
     query = (
         select(_TASK.id, _TASK.schedule, _TASK.due_at, _TASK.part, _TASK.job, _TASK.spec, _TASK.label)
         .add_columns(_TASK.state, _TASK.attempts, _TASK.run_id, _TASK.owner)
         .add_columns(_TASK.started_at, _TASK.ended_at, _TASK.error, _TASK.not_before)
-        .where(_TASK.job == "measure", _TASK.due_at >= since)
+        .where(_TASK.job == "measure", _TASK.due_at >= since, _TASK.due_at <= until)
         .order_by(_TASK.due_at.desc(), _TASK.id.desc())
         .limit(newest)
     )

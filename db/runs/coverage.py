@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from sqlalchemy import exists, func, select
 
-from records.facts import Facts
+from records.json_values import Facts
 from records.kinds import RunKind, RunSource
 from records.outcomes import OutcomeStatus
 from records.series import MeasurementConditions

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, select
 
 from records.kinds import EnvironmentKind
 from records.series import HistoryPoint, HistoryRun, MeasuredFor, SeriesHistory, Track
+from records.tasks import TaskState
 
 from ..connection.engine import Database
 from ..connection.statements import rows_among
@@ -21,7 +22,11 @@ from .series_queries import by_name, series_key, series_names
 _TASK = queue_tables.TaskRow
 
 #: The tasks whose runs make histories.
-_MEASURED = (_TASK.job == "measure", _TASK.state.in_(("done", "failed")), _TASK.run_id.is_not(None))
+_MEASURED = (
+    _TASK.job == "measure",
+    _TASK.state.in_((TaskState.DONE, TaskState.FAILED)),
+    _TASK.run_id.is_not(None),
+)
 
 
 def history(

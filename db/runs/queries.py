@@ -15,7 +15,7 @@ from sqlalchemy import (
 )
 
 from records.environments import Environment
-from records.kinds import EnvironmentKind, RunSource
+from records.kinds import EnvironmentKind, RunSource, RunState
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, Outcome, OutcomeCount, OutcomeStatus, Replicate
 from records.runs import ForeignRuns, Run, RunPreset, RunsOnly, RunSummary
@@ -337,7 +337,10 @@ def stored_outcomes(database: Database) -> dict[str, int]:
     run = tables.RunRow
     with database.reading() as connection:
         rows = connection.execute(select(run.id, run.state, run.counts))
-        return {row.id: STILL_RUNNING if row.state == "running" else sum(row.counts.values()) for row in rows}
+        return {
+            row.id: STILL_RUNNING if row.state == RunState.RUNNING else sum(row.counts.values())
+            for row in rows
+        }
 
 
 def endings(database: Database, run_ids: Sequence[str]) -> list[OutcomeCount]:

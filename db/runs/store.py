@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
+from records.kinds import RunState
 from records.outcomes import Measurement, Outcome
 from records.runs import Run
 
@@ -52,7 +53,7 @@ def save_run(database: Database, run: Run) -> None:
         new = insert_missing(connection, tables.RunRow, [first | later])
         stored = _lock_run(connection, run.id)
         _same_run(run, stored, identity)
-        if new != 1 and (stored.state != "complete" or run.state == "complete"):
+        if new != 1 and (stored.state != RunState.COMPLETE or run.state == RunState.COMPLETE):
             connection.execute(
                 update(tables.RunRow).where(tables.RunRow.number == stored.number).values(later)
             )

@@ -12,7 +12,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from records.kinds import EnvironmentKind, RunKind, RunSource
+from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.outcomes import OutcomeStatus
 
 # With these the metadata of the base is whole, for all code that makes, checks or grants all tables.
@@ -23,8 +23,6 @@ from .types import Base, Facts, one_of
 from .types import Json as Json
 from .types import PlainText as PlainText
 from .types import UtcTime as UtcTime
-
-STATES = ("running", "complete", "interrupted")
 
 #: Which direction of a metric is better; a test holds it equal to the catalogue's own words.
 DIRECTIONS = ("lower", "higher", "neither")
@@ -139,7 +137,7 @@ class RunRow(Base):
     suite: Mapped[str]
     started_at: Mapped[datetime]
     ended_at: Mapped[datetime | None]
-    state: Mapped[str]
+    state: Mapped[RunState]
     machine_id: Mapped[int] = mapped_column(ForeignKey("machine.id"))
     profile_id: Mapped[int] = mapped_column(ForeignKey("profile.id"))
     harness: Mapped[str]
@@ -154,7 +152,7 @@ class RunRow(Base):
     source_format: Mapped[str]
 
     __table_args__ = (
-        CheckConstraint(one_of("state", STATES), name="state"),
+        CheckConstraint(one_of("state", RunState), name="state"),
         CheckConstraint(one_of("kind", RunKind), name="kind"),
         CheckConstraint(one_of("source", RunSource), name="source"),
         Index(None, "kind", "started_at"),

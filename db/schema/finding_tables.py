@@ -6,15 +6,14 @@ from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index,
 from sqlalchemy.orm import Mapped, mapped_column
 
 from records.deliveries import DeliveryState
+from records.findings import FindingState, FindingTriage
 
 from .types import Base, Facts, one_of
 
-FINDING_STATES = ("candidate", "confirming", "confirmed", "refuted", "unclear", "no longer", "machine")
 FINDING_DIRECTIONS = ("worse", "better")
 SHAPES = ("step", "drift")
 
-#: What a finding is to people; the words that change it are those of `ACTIONS`.
-TRIAGES = ("open", "acknowledged", "expected", "fixed")
+#: What people do with a finding.
 ACTIONS = ("acknowledge", "expected", "fixed", "mute", "note", "link")
 
 
@@ -40,22 +39,22 @@ class FindingRow(Base):
     change: Mapped[float]
     low: Mapped[float | None]
     high: Mapped[float | None]
-    state: Mapped[str]
+    state: Mapped[FindingState]
     found_at: Mapped[datetime]
     decided_at: Mapped[datetime | None]
     evidence: Mapped[Facts]
     group_key: Mapped[str]
-    triage: Mapped[str]
+    triage: Mapped[FindingTriage]
     muted_until: Mapped[datetime | None]
     link: Mapped[str]
     returns_of: Mapped[int | None] = mapped_column(ForeignKey("finding.id"))
 
     __table_args__ = (
         UniqueConstraint("series_id", "schedule", "track", "label", "at_run", "direction"),
-        CheckConstraint(one_of("state", FINDING_STATES), name="state"),
+        CheckConstraint(one_of("state", FindingState), name="state"),
         CheckConstraint(one_of("direction", FINDING_DIRECTIONS), name="direction"),
         CheckConstraint(one_of("shape", SHAPES), name="shape"),
-        CheckConstraint(one_of("triage", TRIAGES), name="triage"),
+        CheckConstraint(one_of("triage", FindingTriage), name="triage"),
         Index(None, "found_at"),
     )
 

@@ -5,12 +5,12 @@ from datetime import datetime
 from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
+from records.tasks import TaskState
+
 from .types import Base, Facts, one_of
 
 #: How a fire came about.
 HOWS = ("timetable", "caught up", "by hand", "follow-up", "missed", "first seen")
-
-TASK_STATES = ("waiting", "running", "done", "failed", "lost", "cancelled")
 
 #: How an attempt ended; nothing while it runs.
 ENDS = ("", "done", "failed", "lost", "stale", "released", "cancelled")
@@ -41,7 +41,7 @@ class TaskRow(Base):
     job: Mapped[str]
     spec: Mapped[Facts]
     label: Mapped[str]
-    state: Mapped[str]
+    state: Mapped[TaskState]
     attempts: Mapped[int]
     token: Mapped[str | None] = mapped_column(unique=True)
     owner: Mapped[str | None]
@@ -56,7 +56,7 @@ class TaskRow(Base):
     __table_args__ = (
         UniqueConstraint("schedule", "due_at", "part"),
         ForeignKeyConstraint(["schedule", "due_at"], ["fire.schedule", "fire.due_at"]),
-        CheckConstraint(one_of("state", TASK_STATES), name="state"),
+        CheckConstraint(one_of("state", TaskState), name="state"),
         Index(None, "state", "due_at"),
         Index(None, "due_at"),
         Index(None, "run_id"),

@@ -11,8 +11,10 @@ from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeDecorator
 
 from records.deliveries import DeliveryState
-from records.kinds import EnvironmentKind, RunKind, RunSource
+from records.findings import FindingState, FindingTriage
+from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.outcomes import OutcomeStatus
+from records.tasks import TaskState
 
 from ..errors import SchemaTooNew
 
@@ -116,7 +118,11 @@ class Base(DeclarativeBase):
         dict[str, int]: Json,
         RunKind: Word(RunKind),
         RunSource: Word(RunSource),
+        RunState: Word(RunState),
         EnvironmentKind: Word(EnvironmentKind),
         DeliveryState: Word(DeliveryState),
         OutcomeStatus: Word(OutcomeStatus),
+        TaskState: Word(TaskState),
+        FindingState: Word(FindingState),
+        FindingTriage: Word(FindingTriage),
     }

@@ -24,7 +24,6 @@ from ..source_file import Value, head, json_of, made_at, text_of
 from ..units import slug
 from .dynamo_table import status_of
 from .oss_v3_record import NAME, FileTime, MetricMeaning, OssRecord, extra, extra_text
-from .run_bodies import STATUSES
 
 TITLE = "PyTorch OSS benchmark database, version 3 (JSON)"
 
@@ -406,8 +405,8 @@ def _stated(about: Mapping[str, Value]) -> Summary:
 
 
 def _ending(status: Value, reason: Value, replicate: Value) -> _Ending:
-    if status.value not in STATUSES:
-        raise status.wrong(f"one of {', '.join(STATUSES)}")
+    if status.value not in tuple(OutcomeStatus):
+        raise status.wrong(f"one of {', '.join(OutcomeStatus)}")
     return _Ending(
         OutcomeStatus(status.value), "" if reason.value == "" else reason.text(), _process(replicate)
     )

@@ -2,44 +2,69 @@
 
 from collections.abc import Mapping
 
+from analysis.detection.confirmation import ConfirmationCause, FindingVerdict
 from analysis.metrics import METRICS
 from records.evidence import Continuation, Detection, Evidence, PairVerdict
+from records.findings import FindingState, FindingTriage
 
 from .numbers import called, percent
 
 #: What each state of a finding means, for a reader who meets the word for the first time.
-STATES: Mapping[str, str] = {
-    "candidate": "seen from night to night and not measured again yet: it may be noise",
-    "confirming": "old and new are being measured against each other now",
-    "confirmed": "measured again, old and new in turns on the same machine: the change is there",
-    "refuted": "measured again, old and new in turns on the same machine: the change is not there",
-    "unclear": "measured again, and the pairs could not settle it",
-    "no longer": "later nights took it back before it was measured again",
-    "machine": (
+STATES: Mapping[FindingState, str] = {
+    FindingState.CANDIDATE: "seen from night to night and not measured again yet: it may be noise",
+    FindingState.CONFIRMING: "old and new are being measured against each other now",
+    FindingState.CONFIRMED: "measured again, old and new in turns on the same machine: the change is there",
+    FindingState.REFUTED: "measured again, old and new in turns on the same machine: the change is not there",
+    FindingState.UNCLEAR: "measured again, and the pairs could not settle it",
+    FindingState.NO_LONGER: "later nights took it back before it was measured again",
+    FindingState.MACHINE: (
         "the change came with the machine: PyTorch's environment is the same before and after, or the pinned "
         "baseline moved likewise"
     ),
 }
 #: What each triage means.
-TRIAGES: Mapping[str, str] = {
-    "open": "not triaged yet",
-    "acknowledged": "a person is working on it",
-    "expected": "known and accepted",
-    "fixed": "called fixed: should it come back, it opens again",
+TRIAGES: Mapping[FindingTriage, str] = {
+    FindingTriage.OPEN: "not triaged yet",
+    FindingTriage.ACKNOWLEDGED: "a person is working on it",
+    FindingTriage.EXPECTED: "known and accepted",
+    FindingTriage.FIXED: "called fixed: should it come back, it opens again",
 }
 
 
 def kind(state: str, direction: str) -> str:
     """What a finding is called: a regression or an improvement once it is confirmed, else by its state."""
-    if state != "confirmed":
+    if state != FindingState.CONFIRMED:
         return state
     return "regression" if direction == "worse" else "improvement"
 
 
-def because(state: str, evidence: Evidence) -> str:
+def because(state: FindingState, evidence: Evidence) -> str:
     """Why a finding is in its state; empty where nothing beyond the state says so."""
     # What a candidate waited for stays in its evidence, and says nothing of a later state.
-    return evidence.confirmation.reason or (evidence.waits if state == "candidate" else "")
+    return evidence.confirmation.reason or (evidence.waits if state == FindingState.CANDIDATE else "")
+
+
+_CAUSES: Mapping[ConfirmationCause, str] = {
+    ConfirmationCause.SHOWN: "the session shows it too",
+    ConfirmationCause.OPPOSITE: "the session shows the opposite",
+    ConfirmationCause.KNOWN_BEFORE: "the session shows no more than what was confirmed before",
+    ConfirmationCause.NO_DIFFERENCE: "the session shows no difference that matters",
+    ConfirmationCause.CASE_NOT_MEASURED: "the session did not measure the case",
+}
+_SIDES = {ConfirmationCause.OLD_ENDED_BADLY: "old", ConfirmationCause.NEW_ENDED_BADLY: "new"}
+
+
+def confirmation_reason(found: FindingVerdict) -> str:
+    """Why a session confirms a finding, refutes it, or leaves it unclear."""
+    if found.ended is not None:
+        why = f" ({found.ended.reason})" if found.ended.reason else ""
+        return f"in the {_SIDES[found.cause]} environment the case ended {found.ended.status}{why}"
+    if found.cause == ConfirmationCause.NO_PAIR:
+        return f"no pair of the session has {found.finding.key.metric}"
+    if found.cause == ConfirmationCause.UNSETTLED and found.verdict is not None:
+        return found.verdict.reason or found.verdict.word
+    rebuilt = found.rebuilt and found.cause != ConfirmationCause.SHOWN
+    return _CAUSES[found.cause] + (", but a side had to be built anew" if rebuilt else "")
 
 
 def verdict_word(verdict: PairVerdict) -> str:

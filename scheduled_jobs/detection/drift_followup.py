@@ -6,7 +6,7 @@ from datetime import datetime
 from analysis.detection.drift_followup import further
 from analysis.detection.nights import NightValue, Rules
 from records.evidence import Continuation
-from records.findings import Finding
+from records.findings import Finding, FindingState, FindingTriage
 
 from .findings import MachineSeries
 
@@ -26,7 +26,7 @@ def continuations(
     """
     noted: dict[int, Continuation] = {}
     for one in known:
-        if one.state == "confirmed" and one.triage != "fixed":
+        if one.state == FindingState.CONFIRMED and one.triage != FindingTriage.FIXED:
             later = [each for each in known if _follows(each, one)]
             new = (
                 _by_finding(one, later, now)
@@ -40,13 +40,15 @@ def continuations(
 
 def _follows(other: Finding, one: Finding) -> bool:
     """Whether it is a later change of the series in the same direction: that covers all nights since."""
-    settled = other.state in ("confirmed", "machine")
+    settled = other.state in (FindingState.CONFIRMED, FindingState.MACHINE)
     return settled and other.direction == one.direction and (other.at, other.id) > (one.at, one.id)
 
 
 def _by_finding(one: Finding, later: Sequence[Finding], now: datetime) -> Continuation | None:
     """The newest finding of the drift that this one was the beginning of."""
-    pieces = [each for each in later if each.state == "confirmed" and each.evidence.began_as == one.id]
+    pieces = [
+        each for each in later if each.state == FindingState.CONFIRMED and each.evidence.began_as == one.id
+    ]
     newest = max(pieces, key=lambda each: (each.at, each.id), default=None)
     known = one.evidence.goes_on
     if newest is None or (known and known.finding == newest.id):

@@ -13,7 +13,7 @@ from analysis.operators import KERNEL, OperatorOrigin, difference, operators, un
 from db.connection.engine import Database
 from db.runs.traces import newest_operator_table
 from records.evidence import OperatorDifference, PairVerdict, RelatedFinding
-from records.findings import Finding
+from records.findings import Finding, FindingState
 from records.outcomes import OperatorTable
 from records.series import SeriesKey
 from runner.environments.versions import date_of, parse
@@ -26,7 +26,7 @@ _OPERATORS = 12
 #: How far apart the first nights of two findings may lie that moved together.
 _ONE_CAUSE = timedelta(hours=36)
 #: States of findings that say that a series did not move, or not by PyTorch.
-_DID_NOT_MOVE = ("refuted", "no longer", "machine")
+_DID_NOT_MOVE = (FindingState.REFUTED, FindingState.NO_LONGER, FindingState.MACHINE)
 _SUITE_OF_OPERATORS = "ops"
 
 

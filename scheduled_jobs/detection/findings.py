@@ -7,11 +7,11 @@ from statistics import median
 
 from analysis.detection.nights import Change, Decision, JudgedSeries
 from records.evidence import ComparedRuns, Detection, Evidence
-from records.findings import Finding, NewFinding
+from records.findings import Finding, FindingState, FindingTriage, NewFinding
 from records.series import HistoryPoint, SeriesKey, Track
 
 #: States of findings that nothing has been decided about.
-OPEN = ("candidate", "confirming")
+OPEN = (FindingState.CANDIDATE, FindingState.CONFIRMING)
 #: A change that is seen again so many nights off, and not where it was, is the one that was known.
 _WOBBLE = 3
 #: So many confirmed steps in a row the same way, each of at most that log ratio, are one drift. Seldom does a
@@ -66,7 +66,7 @@ def series_findings(
     gone = [
         one.id
         for one in known
-        if one.state == "candidate"
+        if one.state == FindingState.CANDIDATE
         # The nights of a finding that is measured once more did not return: they stay off their old level.
         and not one.evidence.repeated
         and (places.get(one.at_run), one.direction) in taken_back
@@ -78,9 +78,9 @@ def decisions_of(series: MachineSeries, known: Sequence[Finding]) -> list[Decisi
     """What sessions decided about the findings of a series; not of those whose nights it no longer holds."""
     places = series.places
     decided = [
-        (places.get(one.at_run), places.get(compared_runs(one).new_run), one.state == "confirmed")
+        (places.get(one.at_run), places.get(compared_runs(one).new_run), one.state == FindingState.CONFIRMED)
         for one in known
-        if one.state in ("confirmed", "refuted")
+        if one.state in (FindingState.CONFIRMED, FindingState.REFUTED)
     ]
     return [
         Decision(index, night, confirmed)
@@ -89,15 +89,15 @@ def decisions_of(series: MachineSeries, known: Sequence[Finding]) -> list[Decisi
     ]
 
 
-def _state(change: Change, series: MachineSeries) -> str:
+def _state(change: Change, series: MachineSeries) -> FindingState:
     """What is known of a change at once: a candidate, or the machine's."""
     low, high = compared(change, series)
     ours = series.points[low].environment != series.points[high].environment and not change.machine
-    return "candidate" if ours else "machine"
+    return FindingState.CANDIDATE if ours else FindingState.MACHINE
 
 
 def _same(
-    known: Finding, change: Change, places: Mapping[str, int], indices: Collection[int], state: str
+    known: Finding, change: Change, places: Mapping[str, int], indices: Collection[int], state: FindingState
 ) -> bool:
     """Whether a change of that state is one that is known, and that it adds nothing to.
 
@@ -105,13 +105,13 @@ def _same(
     is PyTorch's; and what was called so once is asked about, whatever its control does from night to night.
     """
     place = places.get(known.at_run)
-    if place is None or known.direction != change.direction or known.state == "no longer":
+    if place is None or known.direction != change.direction or known.state == FindingState.NO_LONGER:
         return False
     if place == change.index:
-        return state == "machine" and known.evidence.first_as != ""
-    if (known.state, state) == ("machine", "candidate"):
+        return state == FindingState.MACHINE and known.evidence.first_as != ""
+    if (known.state, state) == (FindingState.MACHINE, FindingState.CANDIDATE):
         return False
-    if change.anchored and (known.state, known.shape) == ("refuted", "step"):
+    if change.anchored and (known.state, known.shape) == (FindingState.REFUTED, "step"):
         # A drift begins with the newest nights, wherever a piece of it was too small to be confirmed.
         return False
     return place not in indices and abs(place - change.index) <= _WOBBLE
@@ -127,8 +127,10 @@ def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -
     alike = [one for one in known if one.direction == change.direction]
     same_run = [one for one in alike if one.at_run == at]
     first_as = next((one.evidence.first_as for one in same_run if one.evidence.first_as), "")
-    if _state(change, series) == "candidate" and any(one.state == "machine" for one in same_run):
-        first_as = "machine"
+    if _state(change, series) == FindingState.CANDIDATE and any(
+        one.state == FindingState.MACHINE for one in same_run
+    ):
+        first_as = FindingState.MACHINE
     first = _first_piece(change, series, known)
     return Evidence(
         waits=next((one.evidence.waits for one in same_run if one.evidence.waits), ""),
@@ -153,13 +155,17 @@ def _pieces(change: Change, series: MachineSeries, known: Sequence[Finding]) -> 
     was left.
     """
     places = series.places
-    before = [one for one in known if one.state == "confirmed" and places.get(one.at_run, -1) < change.index]
+    before = [
+        one
+        for one in known
+        if one.state == FindingState.CONFIRMED and places.get(one.at_run, -1) < change.index
+    ]
     before = [one for one in before if one.at_run in places]
     ends = [
         one.at
         for one in before
         if one.direction != change.direction
-        or one.triage == "fixed"
+        or one.triage == FindingTriage.FIXED
         or (one.shape == "step" and abs(one.change) > _SMALL and places[one.at_run] <= change.since)
     ]
     return [one for one in before if not ends or one.at > max(ends)]

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from analysis.comparison.comparison import Comparison
 from configuration.tables.environments import EnvironmentSettings
 from records.environments import Environment
 from runner.environments.recipe import NIGHTLY
 from runner.environments.spec import which_torch
 from runner.environments.store import Store
 from runner.environments.versions import date_of, parse
+from workflows.run_header import Header
+from workflows.session_queue import without_again
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +111,23 @@ def version_spec(torch_version: str) -> str | None:
         return f"{NIGHTLY} {day}"
     # 2.14.0a0+git1234 was compiled from a checkout: no index has it.
     return None if version.is_devrelease or (version.pre and version.pre[0] != "rc") else version.public
+
+
+def environment_mismatch(
+    old: EnvironmentChoice, new: EnvironmentChoice, header: Header, comparison: Comparison
+) -> str:
+    """Why what was compared are not the two environments that were meant; empty where they are.
+
+    One that was built anew passes with another fingerprint, but for another build of PyTorch.
+    """
+    if without_again(comparison.new) == without_again(comparison.old):
+        return "what stands for the old and the new environment today is one and the same"
+    bodies = {str(each["fingerprint"]): each["facts"] for each in header.environments}
+    for side, fingerprint in ((old, comparison.old), (new, comparison.new)):
+        meant, facts = side.environment, bodies[fingerprint]
+        build = (facts.get("torch"), facts.get("torch_git"))
+        alike = side.rebuilt and build == (meant.torch_version, meant.facts.get("torch_git"))
+        if fingerprint != meant.fingerprint and not alike:
+            gone = f"environment {meant.name} (torch {meant.torch_version}) is gone"
+            return f"{gone}: {side.text} is another today"
+    return ""

@@ -7,13 +7,13 @@ from analysis.detection.nights import NightValue, Rules, early
 from analysis.metrics import METRICS
 from db.findings.store import Reopened
 from records.evidence import ComparedRuns
-from records.findings import Finding
+from records.findings import Finding, FindingState
 from reports.text.numbers import percent
 
 from .findings import MachineSeries, compared_runs, newest_other
 
 #: A later finding of the series in one of these states explains the level.
-_EXPLAINS = ("candidate", "confirming", "confirmed", "machine")
+_EXPLAINS = (FindingState.CANDIDATE, FindingState.CONFIRMING, FindingState.CONFIRMED, FindingState.MACHINE)
 
 
 def findings_to_repeat(
@@ -31,7 +31,7 @@ def findings_to_repeat(
     found: dict[int, Reopened] = {}
     for one in known:
         explained = any(other.at > one.at and other.state in _EXPLAINS for other in known)
-        if one.state != "refuted" or one.evidence.repeated or explained:
+        if one.state != FindingState.REFUTED or one.evidence.repeated or explained:
             continue
         since, index = (series.places.get(run) for run in (compared_runs(one).level_run, one.at_run))
         if since is None or index is None:

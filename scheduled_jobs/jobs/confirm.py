@@ -10,11 +10,13 @@ from typing import Any
 
 from analysis.comparison.case_results import CaseResult
 from analysis.comparison.comparison import Comparison
+from analysis.detection.confirmation import FindingVerdict, judge_finding
 from db.connection.engine import Database
 from db.findings import store as stored
 from records.evidence import Confirmation, Evidence, NeighbourVerdict, SessionEnvironment
-from records.findings import Finding
-from records.tasks import Task
+from records.findings import Finding, FindingState
+from records.tasks import Task, TaskState
+from reports.text.finding_text import confirmation_reason
 from scheduled_jobs.jobs.context import JobContext, JobResult
 from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement, store_runs
 from workflows.load_run import load_run
@@ -22,10 +24,9 @@ from workflows.measure import RunResult, new_run_id
 from workflows.run_header import Header
 
 from ..detection.confirmation_command import ConfirmationPlan, plan_confirmation
-from ..detection.confirmation_verdict import FindingVerdict, environment_mismatch, judge_finding
 from ..detection.evidence import bisect_offer, moved_with, operator_difference, pair_verdict
 from ..detection.findings import OPEN, compared_runs
-from ..detection.rebuild_environment import EnvironmentGone
+from ..detection.rebuild_environment import EnvironmentGone, environment_mismatch
 from ..detection.sessions import NEIGHBOURS_ONLY, detect_again, neighbours_after
 
 #: Cases that are traced on both sides once they are confirmed: those that became worse by most.
@@ -57,7 +58,7 @@ def confirm(task: Task, context: JobContext) -> JobResult:
             session = plan_confirmation(database, context, found, cases)
         except EnvironmentGone as gone:
             return _unjudged(database, found, str(gone))
-        stored.set_state(database, [one.id for one in found], "confirming")
+        stored.set_state(database, [one.id for one in found], FindingState.CONFIRMING)
     done = run_measurement(task, context, [*session.command, "--confirms"])
     try:
         header, result, comparison = _measured(context, session, done)
@@ -82,18 +83,18 @@ def confirm(task: Task, context: JobContext) -> JobResult:
 def _measure_neighbours(task: Task, context: JobContext) -> JobResult:
     """Measure how the neighbours of confirmed findings did between the same two environments, and note it."""
     with context.open_database() as database:
-        found = _in_states(database, task.spec, ("confirmed",))
+        found = _in_states(database, task.spec, (FindingState.CONFIRMED,))
         if not found:
             return JobResult(result={"summary": "no finding is left whose neighbours were to be measured"})
         try:
             session = plan_confirmation(database, context, found, [str(case) for case in task.spec["cases"]])
         except EnvironmentGone as gone:
-            return JobResult("failed", error=str(gone))
+            return JobResult(TaskState.FAILED, error=str(gone))
     done = run_measurement(task, context, [*session.command, "--confirms"])
     try:
         _, result, comparison = _measured(context, session, done)
     except _Unjudged as problem:
-        return JobResult("failed", {"run": done.run}, str(problem))
+        return JobResult(TaskState.FAILED, {"run": done.run}, str(problem))
     results = comparison.results(result.outcomes)
     noted = {one.id: partial(_with_neighbours, found=_neighbours(one, results)) for one in found}
     with context.open_database() as database:
@@ -113,14 +114,16 @@ def _neighbours(one: Finding, results: Sequence[CaseResult]) -> tuple[NeighbourV
     return tuple(NeighbourVerdict(case, pair_verdict(verdict)) for case, verdict in others if verdict)
 
 
-def _in_states(database: Database, spec: Mapping[str, Any], states: Collection[str]) -> list[Finding]:
+def _in_states(
+    database: Database, spec: Mapping[str, Any], states: Collection[FindingState]
+) -> list[Finding]:
     found = [stored.finding(database, int(each)) for each in spec["findings"]]
     return [one for one in found if one is not None and one.state in states]
 
 
 def _unjudged(database: Database, found: Sequence[Finding], why: str, run: str = "") -> JobResult:
     stored.defer(database, [one.id for one in found], why)
-    return JobResult("failed", {"run": run, "findings": [one.id for one in found]}, why)
+    return JobResult(TaskState.FAILED, {"run": run, "findings": [one.id for one in found]}, why)
 
 
 def _measured(
@@ -141,7 +144,11 @@ def _measured(
 
 def _trace(context: JobContext, session: ConfirmationPlan, rulings: Sequence[FindingVerdict]) -> None:
     """Have both sides of what became worse traced, so that their operator tables can be subtracted."""
-    worse = [one.finding for one in rulings if one.state == "confirmed" and one.finding.direction == "worse"]
+    worse = [
+        one.finding
+        for one in rulings
+        if one.state == FindingState.CONFIRMED and one.finding.direction == "worse"
+    ]
     largest = sorted(worse, key=lambda one: -abs(one.change))
     traced: list[str] = []
     for case in list(dict.fromkeys(one.key.case for one in largest))[:_TRACED]:
@@ -169,11 +176,11 @@ def _evidence(
     """What a session says of a finding; of one that it confirms, also where the time went."""
     one = found.finding
     evidence = Confirmation(
-        reason=found.reason,
+        reason=confirmation_reason(found),
         verdict=pair_verdict(found.verdict) if found.verdict else None,
         neighbours=_neighbours(one, results),
     )
-    if found.state != "confirmed":
+    if found.state != FindingState.CONFIRMED:
         return evidence
     # Always named: the policy of the machine where the command is typed may have another metric.
     options = (*session.options, "--metric", one.key.metric)
@@ -219,7 +226,7 @@ def _others(database: Database, rulings: Sequence[FindingVerdict]) -> list[Findi
 
     Those of the session are as it leaves them: until that is stored, one it refutes looks as if it had moved.
     """
-    if all(one.state != "confirmed" for one in rulings):
+    if all(one.state != FindingState.CONFIRMED for one in rulings):
         return []
     ruled = {one.finding.id: _ruled(one) for one in rulings}
     since = min(one.found_at for one in ruled.values()) - _LOOK_BACK
@@ -243,5 +250,5 @@ def _done(task: Task, run: str, rulings: Sequence[FindingVerdict], *, left: bool
     result = {"run": run, **counts, "findings": {str(one.finding.id): one.state for one in rulings}}
     # Room for those that had to wait for this session to end.
     more = (detect_again(task.spec),) if left else ()
-    near = neighbours_after(task, [one.finding for one in rulings if one.state == "confirmed"])
+    near = neighbours_after(task, [one.finding for one in rulings if one.state == FindingState.CONFIRMED])
     return JobResult(result={**result, "summary": f"{summary} of {len(rulings)}"}, follow_ups=(*more, *near))

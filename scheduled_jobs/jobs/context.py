@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from configuration.settings import Settings
 from db.connection.engine import Database
-from records.tasks import NewTask, Task
+from records.tasks import NewTask, Task, TaskState
 
 #: Jobs of the control slot, which measure nothing; those of MEASURING have the other slot of a machine.
 CONTROL_JOBS = frozenset({"discover", "detect", "digest", "prune", "check"})
@@ -44,7 +44,7 @@ class JobResult:
     so a task that is done has its successors.
     """
 
-    state: str = "done"
+    state: TaskState = TaskState.DONE
     result: Mapping[str, Any] = field(default_factory=dict[str, Any])
     error: str = ""
     follow_ups: tuple[FollowUp, ...] = ()

@@ -18,10 +18,10 @@ from db.queue import queries as queue_queries
 from db.runs.history import history
 from db.runs.run_changes import run_changes
 from records.evidence import Continuation, Evidence
-from records.findings import Finding, NewFinding
+from records.findings import Finding, FindingState, NewFinding
 from records.runs import RunChange
 from records.series import Track
-from records.tasks import NewTask, Task
+from records.tasks import NewTask, Task, TaskState
 from scheduled_jobs.jobs.context import FollowUp, JobContext, JobResult
 from workflows.errors import JobError
 
@@ -91,7 +91,9 @@ class _Look:
     @property
     def machines(self) -> frozenset[int]:
         """The findings (ids) that were the machine's when the look began."""
-        return frozenset(one.id for own in self.known.values() for one in own if one.state == "machine")
+        return frozenset(
+            one.id for own in self.known.values() for one in own if one.state == FindingState.MACHINE
+        )
 
 
 @dataclass(slots=True)
@@ -126,13 +128,21 @@ def detect(task: Task, context: JobContext) -> JobResult:
         shown = _judged(look, counted, now, context.check_stopped)
         returned = shown.returned
         kept = stored.save_findings(database, _with_changes(database, shown.fresh), now)
-        stored.set_state(database, returned, "no longer")
+        stored.set_state(database, returned, FindingState.NO_LONGER)
         stored.revise_evidence(database, _continued(shown.continuations))
         stored.reopen(database, shown.repeated, now)
         sessions = _sessions(database, track, look.series)
-    fresh = [one for one in kept if one.found_at == now or (one.state == "candidate" and one.id in machines)]
+    fresh = [
+        one
+        for one in kept
+        if one.found_at == now or (one.state == FindingState.CANDIDATE and one.id in machines)
+    ]
     new = Counter(one.state for one in fresh)
-    counted.candidates, counted.machine, counted.returned = new["candidate"], new["machine"], len(returned)
+    counted.candidates, counted.machine, counted.returned = (
+        new[FindingState.CANDIDATE],
+        new[FindingState.MACHINE],
+        len(returned),
+    )
     counted.repeated = len(shown.repeated)
     levels = [one.body for one in border_changes(track.track, shown.crossings)]
     result = {
@@ -182,7 +192,7 @@ def _look(database: Database, track: Track, schedule: ScheduleSettings | None) -
     return _Look(track, series, controls, runs, borders, known, pinned, zeros)
 
 
-def _known(database: Database, track: Track, states: Collection[str] | None) -> list[Finding]:
+def _known(database: Database, track: Track, states: Collection[FindingState] | None) -> list[Finding]:
     found = stored.findings(database, states=states, schedule=track.schedule, newest=_KNOWN)
     return [one for one in found if (one.track, one.label) == (track.track, track.label)]
 
@@ -236,16 +246,16 @@ def _sessions(database: Database, track: Track, series: Iterable[MachineSeries])
     """Sessions for all candidates of a track that wait for none, and may still be tried."""
     coming = [
         task
-        for state in ("waiting", "running")
+        for state in (TaskState.WAITING, TaskState.RUNNING)
         for task in queue_queries.tasks(database, job=CONFIRM, state=state, newest=_TASKS)
     ]
     awaited = {int(each) for task in coming for each in task.spec.get("findings", ())}
     # A session that was lost or cancelled decides nothing any more.
-    left = [one.id for one in _known(database, track, ["confirming"]) if one.id not in awaited]
-    stored.set_state(database, left, "candidate")
+    left = [one.id for one in _known(database, track, [FindingState.CONFIRMING]) if one.id not in awaited]
+    stored.set_state(database, left, FindingState.CANDIDATE)
     candidates = [
         one
-        for one in _known(database, track, ["candidate"])
+        for one in _known(database, track, [FindingState.CANDIDATE])
         if one.id not in awaited and one.evidence.tries < MOST_TRIES
     ]
     cases: dict[str, list[str]] = defaultdict(list)

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from records.tasks import Task
+from records.outcomes import OutcomeStatus
+from records.tasks import Task, TaskState
 from runner.suites.suite import is_glob
 
 from ..scheduler.planner import DETECT, detect_task
@@ -30,7 +31,7 @@ def measure(task: Task, context: JobContext) -> JobResult:
     command = ["run", "--environment", environment, *run_options(task.spec, context)]
     run = run_measurement(task, context, command)
     if not run.complete:
-        return JobResult("failed", {"run": run.run} if run.began else {}, error=failure_reason(run))
+        return JobResult(TaskState.FAILED, {"run": run.run} if run.began else {}, error=failure_reason(run))
     result = {
         "run": run.run,
         "environment": environment,
@@ -38,7 +39,7 @@ def measure(task: Task, context: JobContext) -> JobResult:
         "summary": status_counts(run.counts),
     }
     look = FollowUp(f"{DETECT}:{task.schedule}", (detect_task(task.schedule, track, task.label),))
-    return JobResult("done", result, follow_ups=(look,))
+    return JobResult(TaskState.DONE, result, follow_ups=(look,))
 
 
 def run_options(spec: Mapping[str, Any], context: JobContext) -> list[str]:
@@ -63,7 +64,7 @@ def case_files(names: Iterable[str], context: JobContext) -> list[str]:
     return [part for name in names for part in ("--cases", str(folder / Path(name).expanduser()))]
 
 
-def status_counts(statuses: Mapping[str, int]) -> str:
+def status_counts(statuses: Mapping[OutcomeStatus, int]) -> str:
     """`66 ok, 2 crashed`: how many replicates ended how, most first."""
     most_first = sorted(statuses.items(), key=lambda each: (-each[1], each[0]))
     return ", ".join(f"{count} {status}" for status, count in most_first) or "nothing measured"

@@ -1,6 +1,6 @@
 """The job `prune`: what `pyrometer db prune` does, by itself, and old leftovers of runs."""
 
-from records.tasks import Task
+from records.tasks import Task, TaskState
 from workflows.database_upkeep import Kept, clear, prune
 
 from .context import JobContext, JobResult
@@ -12,4 +12,4 @@ def prune_rows(task: Task, context: JobContext) -> JobResult:
     with context.open_database() as database:
         gone = list(prune(database, kept))
     gone += clear(context.data_dir, context.now())
-    return JobResult("done", {"gone": gone, "summary": "; ".join(gone) or "nothing is old enough"})
+    return JobResult(TaskState.DONE, {"gone": gone, "summary": "; ".join(gone) or "nothing is old enough"})

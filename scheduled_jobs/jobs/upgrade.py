@@ -6,7 +6,7 @@ from typing import Any
 
 from analysis.comparison.comparison import DECIDED
 from db.runs.queries import run_record
-from records.tasks import Task
+from records.tasks import Task, TaskState
 from scheduled_jobs.jobs.context import JobContext, JobResult
 from scheduled_jobs.jobs.environment_aliases import resolve_alias
 from scheduled_jobs.jobs.measure import failure_reason, run_options
@@ -24,10 +24,10 @@ def upgrade(task: Task, context: JobContext) -> JobResult:
         task, context, ["upgrade", old, new, *run_options(task.spec, context), *report_option]
     )
     if not run.complete:
-        return JobResult("failed", {"run": run.run} if run.began else {}, error=failure_reason(run))
+        return JobResult(TaskState.FAILED, {"run": run.run} if run.began else {}, error=failure_reason(run))
     decided = _decided(context, run, old, new, report)
     if decided is None:
-        return JobResult("failed", {"run": run.run}, error=f"run {run.run} has no verdict")
+        return JobResult(TaskState.FAILED, {"run": run.run}, error=f"run {run.run} has no verdict")
     return JobResult(result=decided)
 
 

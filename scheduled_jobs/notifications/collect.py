@@ -1,17 +1,20 @@
 """What the database knows of a night: what was due, what moved, what was judged, who is silent."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
 from analysis.staleness import (
-    RUNS_BEFORE,
+    OVER,
     Disturbed,
     LostCase,
+    MeasuredNight,
     Outage,
+    coverage,
     disturbed,
-    lost_cases,
+    newest_measured,
+    runs_before,
 )
 from configuration.settings import Settings
 from configuration.tables.schedules import zone
@@ -22,9 +25,9 @@ from db.queue.queries import scheduled_runs, schedulers, tasks
 from db.runs.queries import endings, run_summary
 from db.runs.run_changes import run_changes
 from records.deliveries import DeliveryState
-from records.findings import Finding, Notice
+from records.findings import Finding, FindingState, FindingTriage, Notice
 from records.outcomes import OutcomeCount, OutcomeStatus
-from records.tasks import ScheduledRun, Task
+from records.tasks import ScheduledRun, Task, TaskState
 from workflows import fleet_status
 from workflows.fleet_status import Patience
 
@@ -42,8 +45,6 @@ _BACK = timedelta(days=60)
 _NOTICES = 500
 #: More than these of a night are not looked at one by one.
 _FIRES, _TASKS, _FINDINGS = 300, 500, 10_000
-
-_OVER = ("done", "failed", "lost", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +102,13 @@ def collect_digest_data(
         for name in _measuring(database, settings)
     }
     own = [(fire, task) for each in due.values() for fire in each for task in fire.tasks]
-    history = _histories(database, [task for _, task in own])
-    still = findings(database, states=("confirmed",), triage=("open",), newest=_FINDINGS)
+    parts = _parts(fleet_status.recent_nights(database, until), [task for _, task in own])
+    nights = [found for each in parts.values() if (found := newest_measured(each))]
+    still = findings(
+        database, states=(FindingState.CONFIRMED,), triage=(FindingTriage.OPEN,), newest=_FINDINGS
+    )
     tonight = [task.run_id for _, task in own if task.run_id]
-    ended = endings(database, [*tonight, *(run for runs in history.values() for run in runs)])
+    ended = endings(database, [*tonight, *(run for each in nights for run in each.runs)])
     by_run: dict[str, list[OutcomeCount]] = defaultdict(list)
     for ending in ended:
         by_run[ending.run].append(ending)
@@ -124,13 +128,15 @@ def collect_digest_data(
         reported=earlier.reported,
         reported_as_machines=earlier.as_machines,
         upgrades=[
-            _upgraded(database, task) for task in over if (task.job, task.state) == ("upgrade", "done")
+            _upgraded(database, task)
+            for task in over
+            if (task.job, task.state) == ("upgrade", TaskState.DONE)
         ],
         notices=_notices(notices_made, since, until),
-        changed=_changed(database, history, own),
+        changed=_changed(database, parts, own),
         crossed=_crossed(database, since, until),
         outages=outages(database, settings, until),
-        lost_cases=_lost_cases(history, own, by_run),
+        lost_cases=_lost_cases(nights, {task.id for _, task in own}, by_run),
         lost_before=earlier.coverage,
         disturbed=_disturbed(own, by_run),
         disturbed_share=settings.alerts.disturbed_share,
@@ -181,7 +187,7 @@ def _of_window(newest: Iterable[ScheduledRun], since: datetime, until: datetime)
         own = tuple(
             task
             for task in fire.tasks
-            if fire.due_at > since or task.state == "running" or _within(task.ended_at, since, until)
+            if fire.due_at > since or task.state == TaskState.RUNNING or _within(task.ended_at, since, until)
         )
         if own or (fire.how == "missed" and fire.due_at > since):
             found.append(ScheduledRun(fire.schedule, fire.due_at, fire.how, fire.made_at, own))
@@ -189,20 +195,16 @@ def _of_window(newest: Iterable[ScheduledRun], since: datetime, until: datetime)
 
 
 def _runs(own: Iterable[tuple[ScheduledRun, Task]]) -> list[Task]:
-    return [task for _, task in own if task.run_id and task.state in _OVER]
+    return [task for _, task in own if task.run_id and task.state in OVER]
 
 
-def _histories(database: Database, own: Sequence[Task]) -> dict[tuple[str, str], list[str]]:
-    """By schedule and part the runs of the newest done tasks and of those done tonight, newest first."""
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for schedule in sorted({task.schedule for task in own}):
-        parts = {task.part for task in own if task.schedule == schedule}
-        for task in tasks(database, schedule=schedule, job="measure", state="done", newest=_TASKS):
-            if task.part in parts and task.run_id and len(found[schedule, task.part]) <= RUNS_BEFORE:
-                found[schedule, task.part].append(task.run_id)
-    for task in own:
-        if task.state == "done" and task.run_id and task.run_id not in found[task.schedule, task.part]:
-            found[task.schedule, task.part].append(task.run_id)
+def _parts(recent: Iterable[Task], own: Sequence[Task]) -> dict[tuple[str, str], list[Task]]:
+    """By schedule and part the nights of each part that is among `own`, newest first."""
+    names = {(task.schedule, task.part) for task in own}
+    known = {task.id: task for task in (*recent, *own) if (task.schedule, task.part) in names}
+    found: dict[tuple[str, str], list[Task]] = defaultdict(list)
+    for task in sorted(known.values(), key=lambda task: (task.due_at, task.id), reverse=True):
+        found[task.schedule, task.part].append(task)
     return found
 
 
@@ -215,16 +217,12 @@ def _ran(task: Task, by_run: dict[str, list[OutcomeCount]]) -> PartResult:
         part=task.part,
         due_at=task.due_at,
         state=task.state,
-        machine=_machine(task),
+        machine=task.machine,
         run=task.run_id or "",
         ok=sum(cases.values()),
         cases=len(cases),
         error=task.error,
     )
-
-
-def _machine(task: Task) -> str:
-    return (task.owner or task.label).partition("/")[0]
 
 
 def _missed(due: Iterable[Sequence[ScheduledRun]]) -> list[PartResult]:
@@ -237,18 +235,17 @@ def _missed(due: Iterable[Sequence[ScheduledRun]]) -> list[PartResult]:
 
 
 def _changed(
-    database: Database, history: dict[tuple[str, str], list[str]], own: Sequence[tuple[ScheduledRun, Task]]
+    database: Database, parts: dict[tuple[str, str], list[Task]], own: Sequence[tuple[ScheduledRun, Task]]
 ) -> list[str]:
     """What differs on each machine from the run before: there its series start anew."""
     found: dict[str, str] = {}
     for _, task in own:
-        runs = history.get((task.schedule, task.part), [])
-        place = runs.index(task.run_id) + 1 if task.state == "done" and task.run_id in runs else len(runs)
-        before = next((run for run in runs[place:] if _machine_of(database, run) == _machine(task)), None)
-        if before is None or task.run_id is None or _machine(task) in found:
+        if task.state != TaskState.DONE or task.run_id is None or task.machine in found:
             continue
-        if changes := border(run_changes(database, before, task.run_id)):
-            found[_machine(task)] = changes
+        earlier = runs_before(task, parts[task.schedule, task.part])
+        before = next((run for run in earlier if _machine_of(database, run) == task.machine), None)
+        if before and (changes := border(run_changes(database, before, task.run_id))):
+            found[task.machine] = changes
     return [f"machine {machine}: {changes}" for machine, changes in sorted(found.items())]
 
 
@@ -258,7 +255,7 @@ def _crossed(database: Database, since: datetime, until: datetime) -> list[Borde
     A look sees all machines of its label, and more looks follow after sessions: what was said counts once.
     """
     first: dict[tuple[str, BorderChange], datetime | None] = {}
-    for task in reversed(tasks(database, job="detect", state="done", newest=_TASKS)):
+    for task in reversed(tasks(database, job="detect", state=TaskState.DONE, newest=_TASKS)):
         for body in task.result.get(BORDER_CHANGES, ()):
             first.setdefault((task.schedule, border_change_of(body)), task.ended_at)
     return [one for (_, one), ended in first.items() if _within(ended, since, until)]
@@ -270,21 +267,13 @@ def _machine_of(database: Database, run: str) -> str:
 
 
 def _lost_cases(
-    history: dict[tuple[str, str], list[str]],
-    own: Sequence[tuple[ScheduledRun, Task]],
-    by_run: dict[str, list[OutcomeCount]],
+    nights: Iterable[MeasuredNight], own: Collection[int], by_run: dict[str, list[OutcomeCount]]
 ) -> list[LostCase]:
-    """What fell in the newest run of each part that was done tonight."""
-    newest: dict[tuple[str, str], Task] = {}
-    for _, task in sorted(own, key=lambda each: each[1].due_at):
-        if task.state == "done" and task.run_id:
-            newest[task.schedule, task.part] = task
-    found: list[LostCase] = []
-    for name, task in sorted(newest.items()):
-        runs = history[name]
-        later = runs.index(task.run_id or "") + 1
-        found += lost_cases(task, runs[later : later + RUNS_BEFORE], by_run)
-    return found
+    """What fell in the newest night of each part, where that is one of `own` (ids of tasks)."""
+    tonight = sorted(
+        (one for one in nights if one.task.id in own), key=lambda one: (one.task.schedule, one.task.part)
+    )
+    return [lost for night in tonight for lost in coverage(night, by_run).fell]
 
 
 def _disturbed(
@@ -293,7 +282,7 @@ def _disturbed(
     machines: dict[str, list[dict[OutcomeStatus, int]]] = defaultdict(list)
     for task in _runs(own):
         counts = [{ending.status: ending.count} for ending in by_run[task.run_id or ""]]
-        machines[_machine(task)] += counts
+        machines[task.machine] += counts
     return [disturbed(machine, counts) for machine, counts in sorted(machines.items())]
 
 
@@ -308,8 +297,12 @@ def _to_report(
 
 def _others(database: Database) -> list[Task]:
     """What is no measuring of a night: the newest tasks of all other jobs that matter here."""
-    ended = [task for state in ("failed", "lost") for task in tasks(database, state=state, newest=_TASKS)]
-    judged = tasks(database, job="upgrade", state="done", newest=_TASKS)
+    ended = [
+        task
+        for state in (TaskState.FAILED, TaskState.LOST)
+        for task in tasks(database, state=state, newest=_TASKS)
+    ]
+    judged = tasks(database, job="upgrade", state=TaskState.DONE, newest=_TASKS)
     return [*(task for task in ended if task.job != "measure"), *judged]
 
 
@@ -320,7 +313,7 @@ def _upgraded(database: Database, task: Task) -> UpgradeDecision:
         old=str(result.get("old") or spec.get("old", "")),
         new=str(result.get("new") or spec.get("new", "")),
         decision=str(result.get("decision", "")),
-        machine=run.machine if run else _machine(task),
+        machine=run.machine if run else task.machine,
         run=task.run_id or "",
         reasons=tuple(map(str, result.get("reasons", ()))),
     )
@@ -330,7 +323,7 @@ def _failed(over: Iterable[Task]) -> list[DigestProblem]:
     """A trouble for each schedule and job of which tasks failed, with the newest sentence."""
     failures: dict[tuple[str, str], list[Task]] = defaultdict(list)
     for task in over:
-        if task.state in ("failed", "lost"):
+        if task.state in (TaskState.FAILED, TaskState.LOST):
             failures[task.job, task.schedule].append(task)
     found: list[DigestProblem] = []
     for (job, schedule), own in sorted(failures.items()):

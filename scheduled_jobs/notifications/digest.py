@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from analysis.staleness import Disturbed, LostCase, Outage, part_label
-from records.findings import Finding
+from records.findings import Finding, FindingState
+from records.tasks import TaskState
 from reports.text.staleness_text import counted, silence
 
 from ..detection.border_levels import BorderChange
@@ -16,11 +17,11 @@ from .drift_followup import ContinuedChange, going_on
 TOP = 5
 
 #: States of findings that are listed one by one, and those that are only counted.
-REPORTED = ("confirmed", "machine")
-WAITING = ("candidate", "confirming")
-COUNTED = ("refuted", "unclear")
+REPORTED = (FindingState.CONFIRMED, FindingState.MACHINE)
+WAITING = (FindingState.CANDIDATE, FindingState.CONFIRMING)
+COUNTED = (FindingState.REFUTED, FindingState.UNCLEAR)
 
-_NOT_DONE = ("failed", "lost", "cancelled", "missed")
+_NOT_DONE = (TaskState.FAILED, TaskState.LOST, TaskState.CANCELLED, "missed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,18 +200,20 @@ class Digest:
             self.problems,
             self.waiting,
         )
-        return not any(contents) and all(ran.state == "done" for ran in self.ran)
+        return not any(contents) and all(ran.state == TaskState.DONE for ran in self.ran)
 
 
 def digest(night: DigestData) -> Digest:
     """The digest of a night; pure: the same night gives the same digest."""
-    known = [one for one in night.findings if one.state == "confirmed" and one.silenced(night.until)]
+    known = [
+        one for one in night.findings if one.state == FindingState.CONFIRMED and one.silenced(night.until)
+    ]
     new = [
         one
         for one in night.findings
         if one.state in REPORTED and not _was_reported(one, night) and not one.silenced(night.until)
     ]
-    confirmed = [one for one in new if one.state == "confirmed" and not _is_part(one, new)]
+    confirmed = [one for one in new if one.state == FindingState.CONFIRMED and not _is_part(one, new)]
     ended = [one for one in night.findings if _within(one.decided_at, night)]
     return Digest(
         night=night.night,
@@ -222,11 +225,11 @@ def digest(night: DigestData) -> Digest:
         not_ok=night.not_ok,
         regressions=groups(one for one in confirmed if one.direction == "worse"),
         improvements=groups(one for one in confirmed if one.direction == "better"),
-        machine=groups(one for one in new if one.state == "machine"),
+        machine=groups(one for one in new if one.state == FindingState.MACHINE),
         going_on=going_on(night.still, night.since, night.until),
         waiting=_waiting(one for one in night.findings if not one.silenced(night.until)),
-        refuted=sum(one.state == "refuted" for one in ended),
-        unclear=sum(one.state == "unclear" for one in ended),
+        refuted=sum(one.state == FindingState.REFUTED for one in ended),
+        unclear=sum(one.state == FindingState.UNCLEAR for one in ended),
         open=night.open,
         silenced=sum(one.id not in night.reported for one in known),
         upgrades=tuple(night.upgrades),
@@ -235,21 +238,23 @@ def digest(night: DigestData) -> Digest:
         crossed=tuple(night.crossed),
         problems=_problems(night),
         ids=tuple(one.id for one in new),
-        machine_ids=tuple(one.id for one in new if one.state == "machine"),
+        machine_ids=tuple(one.id for one in new if one.state == FindingState.MACHINE),
         coverage=tuple(_coverage_key(one) for one in night.lost_cases),
     )
 
 
 def _was_reported(one: Finding, night: DigestData) -> bool:
     """Whether an earlier digest reported it as what it is now: the machine's, or a regression."""
-    return one.id in night.reported or (one.state == "machine" and one.id in night.reported_as_machines)
+    return one.id in night.reported or (
+        one.state == FindingState.MACHINE and one.id in night.reported_as_machines
+    )
 
 
 def _is_part(one: Finding, new: Iterable[Finding]) -> bool:
     """Whether another finding of the night is a drift with the whole size of which this one is a piece."""
     return any(
         other.shape == "drift"
-        and other.state == "confirmed"
+        and other.state == FindingState.CONFIRMED
         and (other.key, other.machine, other.direction) == (one.key, one.machine, one.direction)
         and other.before < one.at < other.at
         for other in new
@@ -303,9 +308,9 @@ def _moved(findings: Sequence[Finding]) -> CaseChange:
 def _waiting(findings: Iterable[Finding]) -> tuple[tuple[str, int], ...]:
     count: dict[str, int] = defaultdict(int)
     for one in findings:
-        if one.state == "confirming":
+        if one.state == FindingState.CONFIRMING:
             count["is being measured again"] += 1
-        elif one.state == "candidate":
+        elif one.state == FindingState.CANDIDATE:
             count[one.evidence.waits or "is to be measured again"] += 1
     return tuple(sorted(count.items(), key=lambda each: (-each[1], each[0])))
 
@@ -332,7 +337,7 @@ def _missing(night: DigestData) -> list[DigestProblem]:
     """
     silent = {one.name for one in night.outages if one.kind == "night"}
     # The newest wins, in whatever order they come.
-    made = sorted((ran for ran in night.ran if ran.state == "done"), key=lambda ran: ran.due_at)
+    made = sorted((ran for ran in night.ran if ran.state == TaskState.DONE), key=lambda ran: ran.due_at)
     done = {(ran.schedule, ran.part): ran.due_at for ran in made}
     whole = {ran.schedule: ran.due_at for ran in made}
     found: list[DigestProblem] = []
@@ -341,7 +346,7 @@ def _missing(night: DigestData) -> list[DigestProblem]:
         if ran.state not in _NOT_DONE or (latest is not None and latest >= ran.due_at):
             continue
         name = part_label(ran.schedule, ran.part)
-        if ran.state != "cancelled" or name not in silent:
+        if ran.state != TaskState.CANCELLED or name not in silent:
             key = f"{name} {ran.due_at.isoformat()}"
             found.append(DigestProblem("missing", key, _not_done(ran, name), name, ran.due_at))
     return found
@@ -351,7 +356,7 @@ def _not_done(ran: PartResult, name: str) -> str:
     if ran.state == "missed":
         return f"{name} was due and no scheduler was there to begin it"
     why = f": {ran.error}" if ran.error else ""
-    return f"{name} was due and {'was cancelled' if ran.state == 'cancelled' else ran.state}{why}"
+    return f"{name} was due and {'was cancelled' if ran.state == TaskState.CANCELLED else ran.state}{why}"
 
 
 def _coverage(night: DigestData) -> list[DigestProblem]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from records.findings import Finding
+from records.findings import Finding, FindingState
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,9 @@ def going_on(findings: Iterable[Finding], since: datetime, until: datetime) -> t
     found = [
         _goes_on(one)
         for one in findings
-        if one.state == "confirmed" and not one.silenced(until) and since < (_noted_at(one) or since) <= until
+        if one.state == FindingState.CONFIRMED
+        and not one.silenced(until)
+        and since < (_noted_at(one) or since) <= until
     ]
     return tuple(sorted(found, key=lambda one: (one.direction != "worse", -abs(one.change), one.finding)))
 

@@ -11,6 +11,7 @@ from analysis.metrics import METRICS
 from analysis.staleness import part_label
 from common.text import plural, printable
 from configuration.tables.schedules import zone
+from records.tasks import TaskState
 from reports.text import markdown, numbers
 from reports.text.finding_text import interval
 
@@ -80,7 +81,7 @@ def subject(digest: Digest) -> str:
     if digest.waiting:
         count = sum(each for _, each in digest.waiting)
         parts.append(f"{plural(count, 'candidate', 'candidates')} to be measured again")
-    if late := sum(one.state in ("waiting", "running") for one in digest.ran):
+    if late := sum(one.state in (TaskState.WAITING, TaskState.RUNNING) for one in digest.ran):
         parts.append(f"{plural(late, 'task', 'tasks')} not done yet")
     line = f"Pyrometer {digest.night}: {'; '.join(parts) or quiet_line(digest)}"
     return escape_mentions(line if len(line) <= _SUBJECT else f"{line[: _SUBJECT - 3]}...")
@@ -102,7 +103,7 @@ def tone(digest: Digest) -> str:
     worse = digest.regressions or any(one.direction == "worse" for one in digest.going_on)
     if worse or refused or any(one.kind in ("missing", "silent") for one in digest.problems):
         return "failure"
-    if digest.problems or digest.machine or any(ran.state != "done" for ran in digest.ran):
+    if digest.problems or digest.machine or any(ran.state != TaskState.DONE for ran in digest.ran):
         return "warning"
     return "info" if digest.waiting else "success"
 
@@ -256,7 +257,7 @@ def _ran(one: PartResult, place: _Place) -> Line:
     name = part_label(one.schedule, one.part)
     where = f" on {one.machine}" if one.machine else ""
     what = f"{name}{where}, due {place.time(one.due_at)}: {one.state}"
-    if one.state != "done" or not one.cases:
+    if one.state != TaskState.DONE or not one.cases:
         return (f"{what}{f': {one.error}' if one.error else ''}",)
     bad = one.cases - one.ok
     counts = f"{what}, {one.ok} of {one.cases} cases ok" if bad else f"{what}, all {one.cases} cases ok"

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from db.connection.engine import Database
 from db.errors import DatabaseError, DatabaseUnavailable
 from db.queue.commands import beat, finish, lose, plan_run, release
-from records.tasks import Task
+from records.tasks import Task, TaskState
 
 from ..jobs.context import FollowUp, JobResult
 from .log import Log
@@ -69,9 +69,9 @@ def _close(database: Database, work: RunningTask, done: JobResult, now: datetime
         raise
     except DatabaseError as error:
         # Refused once, it is refused always: the slot must not wait for it.
-        done = JobResult("failed", done.result, f"its follow-up tasks cannot be enqueued: {error}")
+        done = JobResult(TaskState.FAILED, done.result, f"its follow-up tasks cannot be enqueued: {error}")
     kept = finish(database, work.token, done.state, done.result, done.error, now)
-    level = "info" if done.state == "done" else "error"
+    level = "info" if done.state == TaskState.DONE else "error"
     text = done.error or str(done.result.get("summary", ""))
     named = task_details(work.task) | {"state": done.state, "run": done.result.get("run")}
     log("ended" if kept else "stale", text, named, level)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from configuration.errors import ConfigurationError
 from db.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew
-from records.tasks import Task
+from records.tasks import Task, TaskState
 from runner.errors import RunnerError
 from workflows.errors import JobError
 
@@ -83,11 +83,11 @@ def _ending(job: Job, task: Task, context: JobContext) -> Ending:
     except (ChildLost, DatabaseUnavailable, SchemaTooNew) as error:
         return Lost(str(error))
     except (ConfigurationError, DatabaseError, JobError, RunnerError) as error:
-        return JobResult("failed", error=str(error))
+        return JobResult(TaskState.FAILED, error=str(error))
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        return JobResult("failed", error=f"{error.strerror or error}{where}")
+        return JobResult(TaskState.FAILED, error=f"{error.strerror or error}{where}")
     except Exception as error:
         # A defect in one job must not end the service, and must not be lost either.
         context.say(traceback.format_exc())
-        return JobResult("failed", error=f"a defect in Pyrometer: {type(error).__name__}: {error}")
+        return JobResult(TaskState.FAILED, error=f"a defect in Pyrometer: {type(error).__name__}: {error}")

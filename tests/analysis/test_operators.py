@@ -9,6 +9,7 @@ from analysis.operators import (
     OPERATOR,
     OperatorChange,
     OperatorOrigin,
+    OriginDifference,
     difference,
     operators,
     total_us,
@@ -71,5 +72,5 @@ def test_tables_that_differ_are_refused_with_the_reason(name: str) -> None:
     same = {"workload": "mlp/infer/-", "hardware": "H200", "preset": "quiet", "device": "cpu"}
     same["harness"] = "0123456789ab"
     one, other = OperatorOrigin(**same), OperatorOrigin(**{**same, name: "another"})
-    assert unlike(one, one) == ""
-    assert unlike(one, other) == f"they differ in their {name}: {same[name]} and another"
+    assert unlike(one, one) is None
+    assert unlike(one, other) == OriginDifference(name, same[name], "another")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from email.message import Message
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,10 @@ from typing import Any
 import pytest
 import streamlit as st
 from playwright.sync_api import Browser
+from streamlit.components.v2 import manifest_scanner
 
 from dashboard.server.database import opened
-from db.connection.engine import Database, open_database
+from db.connection.engine import Database
 from db.runs.store import save_measurements, save_outcomes, save_run
 from records.environments import Environment
 from records.machines import Machine
@@ -46,7 +48,7 @@ from support.builders.schedule_nights import Mornings
 from support.builders.telemetry import a_host, an_h200, with_telemetry
 from support.pages import Open, opener
 from support.servers.browser import Browsers, Visitor
-from support.sqlite_files import sqlite_with_tables
+from support.sqlite_files import open_with_tables, sqlite_with_tables
 
 #: What each case takes on the first night, in milliseconds.
 LATENCY_MS = {MLP: 2.0, RESNET: 48.0, RESNET_COMPILED: 31.0, BERT: 210.0}
@@ -116,7 +118,7 @@ def observed(outcome: Outcome) -> bool:
 
 def fill(url: str) -> None:
     """Twelve nights of four cases, three replicates each; the last was interrupted, one case observed."""
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         for night, version in enumerate(VERSIONS):
             last = night == NIGHTS - 1
             run = a_run(
@@ -137,6 +139,15 @@ def fill(url: str) -> None:
             save_run(database, run)
             save_outcomes(database, run.id, outcomes)
             save_measurements(database, run.id, measurements_for(outcomes))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def installed_components() -> Iterator[None]:
+    """Streamlit looks for components in all installed packages for each AppTest: half of a test's time."""
+    with pytest.MonkeyPatch.context() as patch:
+        once = cache(manifest_scanner.scan_component_manifests)
+        patch.setattr(manifest_scanner, "scan_component_manifests", once)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -172,7 +183,7 @@ def url(tmp_path: Path) -> str:
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
     """That database."""
-    with open_database(url) as opened:
+    with open_with_tables(url) as opened:
         yield opened
 
 

@@ -14,6 +14,7 @@ from db.runs import history, queries, series_queries
 from db.runs.store import save_measurements, save_outcomes, save_run
 from support.builders.run_records import MLP, a_run, an_environment, an_outcome, measurements_for
 from support.pages import opener, typed
+from support.sqlite_files import open_with_tables
 
 COMPUTE = "canary_compute/infer/-/eager"
 TORCH, CANARY = an_environment(), an_environment("", name="canary")
@@ -29,7 +30,7 @@ def url(tmp_path: Path) -> str:
         an_outcome(COMPUTE, environment=CANARY, replicate=number, latency=6.5, blocks=((6_500_000,) * 24,))
         for number in range(3)
     ]
-    with open_database(found) as database:
+    with open_with_tables(found) as database:
         save_run(database, run)
         assert save_outcomes(database, run.id, outcomes) == 2
         assert save_outcomes(database, run.id, sung, planned=False) == 3
@@ -81,7 +82,7 @@ def test_it_has_a_trend(url: str, monkeypatch: pytest.MonkeyPatch, along: str) -
 
 
 def test_the_canary_next_to_a_model_is_no_change_of_pytorch(url: str) -> None:
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         keys = [key for key in series_queries.series_keys(database) if key.metric == "latency"]
         points = {key: series_queries.series(database, [key]) for key in keys}
         tracks_of_place = {

@@ -1,12 +1,17 @@
 """A night whose task is done and whose numbers are not good: its card, its line, a row for each cause."""
 
 import re
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+from configuration.settings import load_settings
 from dashboard.overview import load
 from dashboard.overview.problems import CaseProblem, causes, table
 from dashboard.overview.track_status import TrackStatus
+from db.connection.engine import Database
+from scheduled_jobs.notifications.collect import collect_digest_data
 from support.builders.run_records import BERT, MLP, RESNET
 from support.builders.schedule_nights import Mornings
 from support.pages import OVERVIEW, Open, html
@@ -43,6 +48,20 @@ def test_a_case_that_is_measured_no_longer_is_worse_than_a_disturbance(url: str,
     mornings.nights([3, 2, 1])
     mornings.nights([0], not_ok={MLP: "throttled", BERT: "crashed"})
     assert standing(url).tone == "bad"
+
+
+@pytest.mark.parametrize("state", ["done", "failed"])
+def test_the_digest_and_the_page_name_the_same_lost_cases(
+    url: str, database: Database, mornings: Mornings, tmp_path: Path, state: str
+) -> None:
+    mornings.nights([12, 11, 10, 3, 2, 1])
+    mornings.nights([0], not_ok={BERT: "crashed", MLP: "oom"}, state=state)
+    shown = standing(url).coverage
+    settings = load_settings(cwd=tmp_path, environ={})
+    now = mornings.now
+    reported = collect_digest_data(database, settings, now.date(), now - timedelta(days=1), now).lost_cases
+    assert shown is not None and tuple(reported) == shown.fell
+    assert {(one.case, one.status) for one in reported} == {(BERT, "crashed"), (MLP, "oom")}
 
 
 def test_the_morning_is_not_quiet_where_a_machine_was_disturbed(

@@ -8,7 +8,6 @@ from playwright.sync_api import Browser
 from streamlit.testing.v1 import AppTest
 
 from dashboard.components import markup, parts, wording
-from db.connection.engine import open_database
 from db.runs import queries, series_queries
 from db.runs.metric_definitions import metric_definitions
 from interchange.errors import SourcePlace
@@ -17,6 +16,7 @@ from records.outcomes import MetricDefinition
 from support.builders.foreign_files import SAMPLES, SUBMITTED, of_json, written
 from support.pages import Open, text
 from support.servers.browser import Visitor, beyond, fits
+from support.sqlite_files import open_with_tables
 from workflows.transfer.import_runs import import_path, machine_of, submit
 
 OVERVIEW, TRENDS, UTILISATION, RUN = (
@@ -30,7 +30,7 @@ def imported_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A database that holds what each format's sample holds, and nothing of ours."""
     folder = tmp_path_factory.mktemp("imported")
     url = f"sqlite:///{folder}/pyrometer.db"
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         for name, sample in SAMPLES.items():
             if name != "pyrometer":
                 import_path(written(folder / name, sample), None, database, lambda stored: None)
@@ -41,7 +41,7 @@ def imported_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def runs(url: str) -> dict[str, str]:
     """The ids of the runs by their preset, which is the format's name."""
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         return {run.preset: run.id for run in queries.recent_runs(database)}
 
 
@@ -73,7 +73,7 @@ def test_the_page_of_an_imported_run_lacks_nothing_and_breaks_nowhere(
     open_page: Open, imported_url: str, name: str
 ) -> None:
     run = runs(imported_url)[name]
-    with open_database(imported_url) as database:
+    with open_with_tables(imported_url) as database:
         outcomes = queries.outcomes_of_run(database, run)
         metrics = {m.metric for m in queries.measurements_of_run(database, run)}
         defined = metric_definitions(database)
@@ -100,7 +100,7 @@ def test_a_metric_of_another_tool_has_its_own_title_unit_and_direction(
 
 @pytest.mark.parametrize("axis", ["date", "version"])
 def test_series_without_a_pytorch_can_be_drawn(open_page: Open, imported_url: str, axis: str) -> None:
-    with open_database(imported_url) as database:
+    with open_with_tables(imported_url) as database:
         (key, *_) = [k for k in series_queries.series_keys(database) if k.preset_name == "action-benchmark"]
     at = open_page(imported_url, TRENDS, metric=key.metric, case=[key.case], axis=axis)
     assert text(at).count(">Samples</a>") == 1 and not at.warning
@@ -156,7 +156,7 @@ def test_a_phone_shows_the_number_after_the_longest_title(
 
 
 def definitions(url: str) -> dict[str, MetricDefinition]:
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         return metric_definitions(database)
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from analysis.metrics import METRICS
 from dashboard.components import links, parts, run_source, tables, wording
-from db.connection.engine import open_database
 from db.runs import queries, series_queries
 from db.runs.metric_definitions import save_metrics
 from db.runs.store import save_measurements, save_outcomes, save_run
@@ -19,6 +18,7 @@ from interchange.foreign_runs import Failure, ForeignOrigin, Point, assembled, c
 from records.kinds import RunSource
 from records.runs import RunSummary
 from support.pages import Open, html
+from support.sqlite_files import open_with_tables
 
 OVERVIEW, TRENDS, RUN = (f"app_pages/{name}.py" for name in ("overview", "trends", "run_detail"))
 LATER = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -57,7 +57,7 @@ def put(
     failures = [Failure(case_key(f"{hostile}{n}", "infer"), "crashed", hostile) for n in range(failed)]
     run, definitions, problems = assembled(origin, points, failures)
     assert not problems
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         save_run(database, run.run)
         save_outcomes(database, run.run.id, run.outcomes)
         save_measurements(database, run.run.id, run.measurements)
@@ -96,7 +96,7 @@ def test_trends_open_on_the_newest_own_series(open_page: Open, mixed: tuple[str,
     assert "run=run-11&amp;" in html(at) and mixed[1] not in html(at)
     assert any("median of all timed iterations" in each.value for each in at.caption)
     # What an address asks for comes first.
-    with open_database(mixed[0]) as database:
+    with open_with_tables(mixed[0]) as database:
         foreign = next(k for k in series_queries.series_keys(database) if k.preset_name == "torchbench")
     at = open_page(mixed[0], TRENDS, hardware=foreign.hardware)
     captions = [each.value for each in at.caption]
@@ -115,7 +115,7 @@ def test_an_imported_run_took_a_dash_and_says_what_it_was(open_page: Open, mixed
 
 
 def test_a_long_list_of_failures_is_cut_and_says_where_the_rest_is(hostile: tuple[str, str]) -> None:
-    with open_database(hostile[0]) as database:
+    with open_with_tables(hostile[0]) as database:
         (summary,) = queries.recent_runs(database)
         outcomes = queries.outcomes_of_run(database, hostile[1])
     items = [(summary, outcome) for outcome in outcomes if outcome.status != "ok"]

@@ -10,10 +10,10 @@ import pytest
 
 from analysis.comparison.comparison import AGAIN
 from dashboard.components import frames, tables
-from db.connection.engine import open_database
 from db.runs import queries, store
 from support.builders.run_records import MLP, RESNET, a_run, an_environment, an_outcome
 from support.pages import Open, html, typed
+from support.sqlite_files import open_with_tables
 
 PAGE = "app_pages/run_detail.py"
 MANY = 2 * tables.OUTCOMES + 30
@@ -25,7 +25,7 @@ def url(tmp_path: Path) -> str:
     made = f"sqlite:///{tmp_path}/pyrometer.db"
     outcomes = [an_outcome(RESNET if number % 2 else MLP, replicate=number) for number in range(MANY - 1)]
     outcomes.append(an_outcome(MLP, replicate=MANY, status="crashed", reason="killed by signal 11"))
-    with open_database(made) as database:
+    with open_with_tables(made) as database:
         run = a_run("run-1", environments=[an_environment()], planned=MANY)
         store.save_run(database, run)
         store.save_outcomes(database, run.id, outcomes)
@@ -76,7 +76,7 @@ def test_a_page_that_there_is_not_is_the_nearest(open_page: Open, url: str, want
 
 
 def test_the_file_has_all_of_them_whatever_page_is_shown(url: str) -> None:
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         assert len(frames.outcomes(queries.outcomes_of_run(database, "run-1"))) == MANY
 
 
@@ -86,7 +86,7 @@ def test_both_sides_of_an_environment_against_itself_open_and_name_what_was_decl
     once = replace(an_environment(name="default"), fingerprint="0123456789abcdef")
     again = replace(once, fingerprint=once.fingerprint + AGAIN, name="default-again")
     made = f"sqlite:///{tmp_path}/again.db"
-    with open_database(made) as database:
+    with open_with_tables(made) as database:
         run = a_run("run-1", environments=[once, again], planned=2)
         store.save_run(database, run)
         outcomes = [an_outcome(MLP, environment=each, latency=ms) for each, ms in ((once, 2.0), (again, 3.0))]

@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +18,7 @@ from dashboard.components import filters, markup, parts
 from dashboard.overview import load as overview
 from dashboard.regressions import findings as page
 from dashboard.regressions import triage
-from db.connection.engine import Database, open_database
+from db.connection.engine import Database
 from db.findings import store as findings
 from records.evidence import Confirmation, Continuation, Evidence, NeighbourVerdict, RelatedFinding
 from records.findings import FindingGroup
@@ -25,21 +26,28 @@ from scheduled_jobs.detection.evidence import pair_verdict
 from support.builders.detection_nights import Nights, a_finding, a_regression
 from support.builders.run_records import RESNET, a_night
 from support.pages import Open, html, text
+from support.sqlite_files import open_with_tables
 
 PAGE = "app_pages/regressions.py"
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def with_findings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with a regression, an improvement that is a candidate, and one that was refuted."""
-    found = f"sqlite:///{tmp_path}/database/pyrometer.db"
-    with open_database(found) as database:
+    file = tmp_path_factory.mktemp("findings") / "pyrometer.db"
+    with open_with_tables(f"sqlite:///{file}") as database:
         Nights(database).add(range(4))
         a_regression(database)
         a_finding(database, RESNET, direction="better")
         refuted = a_finding(database, RESNET, night=3)
         findings.decide(database, refuted.id, "refuted", 0.0, -0.01, 0.01, Confirmation(), a_night(4))
-    return found
+    return file
+
+
+@pytest.fixture
+def url(tmp_path: Path, with_findings: Path) -> str:
+    """A copy of that database."""
+    return f"sqlite:///{shutil.copy(with_findings, tmp_path / 'pyrometer.db')}"
 
 
 def chips(page: AppTest) -> list[str]:

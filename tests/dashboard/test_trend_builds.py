@@ -7,7 +7,6 @@ import pytest
 
 from dashboard.components.wording import metric
 from dashboard.trends import frames, lines, words
-from db.connection.engine import open_database
 from db.runs import store
 from records.series import SeriesPoint
 from support.builders.run_records import MLP, a_night, a_run, an_environment, an_outcome, measurements_for
@@ -15,6 +14,7 @@ from support.builders.technique_runs import environment
 from support.builders.telemetry import a_host, with_telemetry
 from support.builders.trends import a_line, a_point, tracks_of_place
 from support.pages import Open, html, text
+from support.sqlite_files import open_with_tables
 
 PAGE = "app_pages/trends.py"
 
@@ -24,7 +24,7 @@ def builds(tmp_path: Path) -> str:
     """Two builds of one release, 10 and 6 ms, and 8 ms of the next release."""
     found = f"sqlite:///{tmp_path}/pyrometer.db"
     measured = (("2.13.0+cu126", 10.0), ("2.13.0+cu130", 6.0), ("2.14.0+cu130", 8.0))
-    with open_database(found) as database:
+    with open_with_tables(found) as database:
         for night, (version, latency) in enumerate(measured):
             environment = an_environment(version)
             run = a_run(f"run-{night}", environments=[environment], started_at=a_night(night))
@@ -66,7 +66,7 @@ def test_a_point_leads_to_the_window_of_its_own_pytorch(open_page: Open, tmp_pat
     old, new, bare = (environment(version) for version in ("2.13.0+cpu", "2.14.0+cpu", "2.15.0+cpu"))
     outcomes = [an_outcome(MLP, environment=each) for each in (old, new, bare)]
     observed = [with_telemetry(each, a_host()) for each in outcomes[:2]]
-    with open_database(found) as database:
+    with open_with_tables(found) as database:
         run = a_run("run-1", environments=[old, new, bare])
         store.save_run(database, run)
         store.save_outcomes(database, run.id, [*observed, outcomes[2]])

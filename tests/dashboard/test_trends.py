@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from analysis.detection.default_watched_metrics import HEADLINE
 from dashboard.components import load, parts
-from db.connection.engine import Database, open_database
+from db.connection.engine import Database
 from db.findings import store as findings
 from db.runs import queries, series_queries, store
 from records.findings import NewFinding
@@ -34,6 +34,7 @@ from support.builders.run_records import (
     measurements_for,
 )
 from support.pages import Open, html, text, typed
+from support.sqlite_files import open_with_tables
 
 PAGE = "app_pages/trends.py"
 NIGHTS = 24
@@ -43,7 +44,7 @@ NIGHTS = 24
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Nights of a nightly and of a pinned release; from the third night on one case takes longer."""
     found = f"sqlite:///{tmp_path_factory.mktemp('nights')}/pyrometer.db"
-    with open_database(found) as database:
+    with open_with_tables(found) as database:
         fill(database)
     return found
 
@@ -98,7 +99,7 @@ def test_two_environments_of_a_schedule_are_two_tracks_with_a_legend(shown: Any)
 def with_sessions(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The same nights, with two sessions that confirm a finding and a run by hand between them."""
     found = f"sqlite:///{tmp_path_factory.mktemp('sessions')}/pyrometer.db"
-    with open_database(found) as database:
+    with open_with_tables(found) as database:
         fill(database)
         for night in (4, 8):
             sides = [nightly(night - 1), nightly(night)]
@@ -176,7 +177,7 @@ def test_a_confirmed_finding_is_seen_by_default_and_on_a_metric_that_follows(
     open_page: Open, tmp_path: Path, chosen: dict[str, str]
 ) -> None:
     found = f"sqlite:///{tmp_path}/pyrometer.db"
-    with open_database(found) as database:
+    with open_with_tables(found) as database:
         runs = Nights(database).add(range(NIGHTS))
         for night, run in enumerate(runs):
             (floor,) = queries.measurements_of_run(database, run, cases=[MLP])
@@ -197,7 +198,7 @@ def test_a_view_opens_where_most_nights_are_on_cases_with_findings_and_most_poin
 ) -> None:
     """A newer machine has two nights; the first case by name was measured on two nights only."""
     found, rare = f"sqlite:///{tmp_path}/pyrometer.db", "aardvark/infer/batch=1/eager"
-    with open_database(found) as database:
+    with open_with_tables(found) as database:
         Nights(database).add(range(NIGHTS))
         Nights(database, "weekly", machine=a_machine("bench-22"), cases=(rare,)).add(range(2))
         other = Nights(database, schedule="young", machine=a_machine("new", "8 x H200"))
@@ -285,7 +286,7 @@ def test_a_case_that_missed_the_night_of_a_change_lists_it_next_to_others_too(
 ) -> None:
     """The driver is new on the second night, on which one of two cases has no number."""
     found = f"sqlite:///{tmp_path}/pyrometer.db"
-    with open_database(found) as database:
+    with open_with_tables(found) as database:
         for night, cases in enumerate(((MLP, RESNET), (RESNET,), (MLP, RESNET))):
             outcomes = [
                 an_outcome(case, replicate=replicate, latency=2.0 + night, started_at=a_night(night))
@@ -325,7 +326,7 @@ def two(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
     """Forty runs by hand on two kinds of hardware, one of which became slower; and the fingerprints."""
     found = f"sqlite:///{tmp_path}/pyrometer.db"
     hardware = ["Xeon 6430, 2 cores", "EPYC, <b>64</b> cores"]
-    with open_database(found) as database:
+    with open_with_tables(found) as database:
         for night in range(40):
             for place, label in enumerate(hardware):
                 machine = a_machine(f"bench-{place}", label)
@@ -355,7 +356,7 @@ def test_cases_on_several_kinds_of_hardware_are_lines_of_their_own(
 
 def test_a_link_from_before_shows_one_line(open_page: Open, two: tuple[str, list[str]]) -> None:
     url, hardware = two
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         preset = series_queries.series_keys(database)[0].preset
     at = open_page(
         url, PAGE, metric="latency", hardware=hardware[0][:12], preset=preset[:12], axis="date", case=MLP
@@ -367,7 +368,7 @@ def test_a_link_from_before_shows_one_line(open_page: Open, two: tuple[str, list
 def test_both_sides_of_a_session_by_hand_are_apart(open_page: Open, tmp_path: Path) -> None:
     found = f"sqlite:///{tmp_path}/pyrometer.db"
     sides = [an_environment("2.13.0+cpu", "stable"), an_environment("2.15.0+cpu", "candidate")]
-    with open_database(found) as database:
+    with open_with_tables(found) as database:
         run = a_run("session", environments=sides)
         outcomes = [an_outcome(MLP, environment=each, latency=2.0 + n) for n, each in enumerate(sides)]
         store.save_run(database, run)
@@ -381,7 +382,7 @@ def test_both_sides_of_a_session_by_hand_are_apart(open_page: Open, tmp_path: Pa
 def test_a_finding_of_a_hostile_schedule_stays_text(open_page: Open, tmp_path: Path) -> None:
     found = f"sqlite:///{tmp_path}/pyrometer.db"
     hostile = "<img src=x onerror=alert(1)> **b** [x](javascript:alert(1))"
-    with open_database(found) as database:
+    with open_with_tables(found) as database:
         Nights(database, track=hostile).add(range(4))
         other = Nights(database, track="2.13.0", machine=a_machine("bench-22"), environment=lambda _: PINNED)
         other.add(range(4))
@@ -458,7 +459,7 @@ def test_what_sums_nights_up_has_all_of_them(shown: Any, choice: dict[str, str])
 
 @pytest.mark.usefixtures("few")
 def test_an_older_night_that_is_opened_is_there(shown: Any, url: str) -> None:
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         runs = sorted(queries.recent_runs(database, limit=100), key=lambda run: run.started_at)
     newest, oldest = runs[-1].id, runs[0].id
     assert drawn_points(shown(at=newest)) == 10

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from db.connection.engine import open_database
 from db.runs.store import save_outcomes, save_run
 from support.builders.run_records import MLP, a_run, an_outcome
 from support.pages import Open, html
+from support.sqlite_files import open_with_tables
 
 TURNING = "\N{RIGHT-TO-LEFT OVERRIDE}", "\N{LEFT-TO-RIGHT ISOLATE}", "\x1b", "\x07"
 
@@ -13,7 +13,7 @@ TURNING = "\N{RIGHT-TO-LEFT OVERRIDE}", "\N{LEFT-TO-RIGHT ISOLATE}", "\x1b", "\x
 def test_text_that_turns_around_stays_as_it_was_written(open_page: Open, tmp_path: Path) -> None:
     turned = "a{}b{}c{}[31md{}".format(*TURNING)
     url = f"sqlite:///{tmp_path}/pyrometer.db"
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         save_run(database, a_run("run-1", notes=(turned,)))
         save_outcomes(database, "run-1", [an_outcome(MLP, status="crashed", reason=turned, log_tail=turned)])
     shown = html(open_page(url, "app_pages/run_detail.py", run="run-1", case=MLP, replicate="0"))

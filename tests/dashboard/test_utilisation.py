@@ -14,7 +14,6 @@ from analysis.comparison import rounds
 from dashboard.components import filters, links, tables
 from dashboard.runs import capabilities
 from dashboard.utilisation import telemetry as telemetry_parts
-from db.connection.engine import open_database
 from db.runs import store
 from db.telemetry import queries as telemetry
 from records.old_runs import kind_of_old_run
@@ -33,6 +32,7 @@ from support.builders.run_records import (
 )
 from support.builders.telemetry import H200, H200_TWO
 from support.pages import opener, typed
+from support.sqlite_files import open_with_tables
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def headers(at: AppTest) -> list[str]:
 
 
 def the_windows(url: str, run: str) -> list[TelemetryWindow]:
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         return telemetry.windows(database, run=run, limit=100)
 
 
@@ -192,7 +192,7 @@ def test_a_newer_run_of_cases_that_were_named_says_why_it_has_no_window(show: An
     filled = f"sqlite:///{tmp_path}/named.db"
     made_up.fill(filled)
     timing = {"observe_seconds": 0.0, "trace_steps": 0}
-    with open_database(filled) as database:
+    with open_with_tables(filled) as database:
         run = a_run("named", suite="chosen", started_at=a_night(400))
         store.save_run(database, replace(run, facts={"timing": timing}))
         store.save_outcomes(database, run.id, [an_outcome(MLP)])

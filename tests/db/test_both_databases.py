@@ -255,7 +255,9 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queue_queries.not_started: lambda database: queue_queries.not_started(database, "measure"),
     queue_queries.attempts: lambda database: queue_queries.attempts(database, 3),
     queue_queries.schedulers: queue_queries.schedulers,
-    queue_queries.night_tasks: lambda database: queue_queries.night_tasks(database, a_night(1), 5),
+    queue_queries.night_tasks: lambda database: queue_queries.night_tasks(
+        database, a_night(1), a_night(9), 5
+    ),
     queue_queries.missed_fires: lambda database: queue_queries.missed_fires(database, ["weekly"], a_night(1)),
     queue_queries.last_scheduled_runs: queue_queries.last_scheduled_runs,
     series_queries.points_of_runs: lambda database: series_queries.points_of_runs(

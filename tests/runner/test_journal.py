@@ -6,12 +6,13 @@ import sys
 import textwrap
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner import journal
 from runner.errors import JournalError
 from runner.journal import Journal
@@ -54,6 +55,11 @@ def an_outcome(replicate: int = 0, reason: str = "") -> Outcome:
         metrics=metrics,
         blocks=((1, 2), (3,)),
     )
+
+
+def with_members(**members: Any) -> bytes:
+    """The line of a small outcome with other members."""
+    return journal._encoded("outcome", an_outcome(9).to_body() | members).strip()
 
 
 def three(folder: Path) -> Path:
@@ -154,8 +160,12 @@ def test_junk_among_the_lines_is_set_aside(tmp_path_factory: pytest.TempPathFact
         (b'{"v":1,"kind":"outcome","crc":1,"body":{}}', "damaged: its checksum does not match"),
         (b"[" * 100_000, "torn or not a journal line"),
         (journal._encoded("weather", {"sun": 1}).strip(), "unknown kind 'weather', perhaps from a newer"),
-        (journal._encoded("outcome", {"colour": 1}).strip(), "unexpected keyword argument 'colour'"),
-        (journal._encoded("outcome", {"blocks": 3}).strip(), "not iterable"),
+        (with_members(colour=1), "colour: is unknown, perhaps from a newer Pyrometer"),
+        (with_members(blocks=3), "blocks: expected a list, found 3"),
+        (with_members(replicate=True), "replicate[0]: expected an integer from 0 to 2147483647, found true"),
+        (with_members(status="paused"), "status: expected one of ok, skipped, unsupported"),
+        (with_members(started_at="2026-09-01T02:00:00"), "started_at: expected a time with its zone"),
+        (with_members(telemetry=[{"device": "host"}]), "telemetry[0].started_ns: is missing"),
     ],
 )
 def test_lines_that_are_not_ours_are_set_aside_with_a_reason(
@@ -168,6 +178,18 @@ def test_lines_that_are_not_ours_are_set_aside_with_a_reason(
     assert len(contents.set_aside) == 1
     assert contents.set_aside[0].startswith("line 6: ")
     assert complaint in contents.set_aside[0]
+
+
+def test_what_an_early_journal_lacks_is_empty_and_any_number_is_a_metric(tmp_path: Path) -> None:
+    path = three(tmp_path)
+    early = {"case": "mlp/infer/-/eager", "environment": "default", "replicate": 9, "status": "ok"}
+    line = journal._encoded("outcome", early | {"metrics": {"latency": float("inf")}})
+    path.write_bytes(path.read_bytes() + line)
+    contents = journal.read(path)
+    assert contents.set_aside == ()
+    (*_, last) = contents.outcomes
+    assert (last.metrics, last.blocks, last.facts, last.reason) == ({"latency": float("inf")}, (), {}, "")
+    assert last.status is OutcomeStatus.OK and last.started_at.tzinfo is not None
 
 
 def test_the_first_outcome_of_a_replicate_counts_and_the_last_end(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from db.connection.engine import open_database
+from db.connection.engine import Database, open_database
 
 
 @cache
@@ -18,5 +18,14 @@ def _tables() -> bytes:
 def sqlite_with_tables(file: Path) -> str:
     """The URL of a new SQLite file without rows; its folder is made where there is none."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(_tables())
+    with file.open("xb") as new:
+        new.write(_tables())
     return f"sqlite:///{file}"
+
+
+def open_with_tables(url: str) -> Database:
+    """An open database; an SQLite file that is not there yet is laid there with its tables."""
+    file = Path(url.removeprefix("sqlite:///"))
+    if not file.exists():
+        sqlite_with_tables(file)
+    return open_database(url)

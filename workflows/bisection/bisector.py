@@ -15,7 +15,7 @@ from analysis.comparison.policy import Policy
 from analysis.metrics import COLD
 from common.interrupts import Interrupts
 from configuration.settings import Settings
-from records.kinds import RunKind
+from records.kinds import RunKind, RunState
 from reports.body import upgrade_json
 from reports.wording import case_result
 from runner import environment as environments
@@ -326,7 +326,7 @@ class Bisector:
         contents = journal.read(path)
         header = Header.from_body(contents.header)
         if not contents.missing(header.replicates):
-            result = RunResult(header.run, "complete", contents.outcomes, stored=True, seconds=None)
+            result = RunResult(header.run, RunState.COMPLETE, contents.outcomes, stored=True, seconds=None)
             return self._step(current.question, header, result)
         with alone(self._app.reporter):
             return self._measured(current.question, prepare_again(self._app, folder))
@@ -402,7 +402,7 @@ class Bisector:
 
     def _measured(self, question: Question, prepared: Prepared) -> Step | None:
         result = measured(self._app, prepared, self._interrupts, self._reporter.compared)
-        return None if result.state == "interrupted" else self._step(question, prepared.header, result)
+        return None if result.state == RunState.INTERRUPTED else self._step(question, prepared.header, result)
 
     def _step(self, question: Question, header: Header, result: RunResult) -> Step:
         judged = judge_run(header, result)

@@ -17,6 +17,7 @@ from interchange.exporters import pyrometer
 from interchange.exporters.oss_v3 import write_oss_v3
 from interchange.exporters.runs import Catalogue, ExportedRun
 from interchange.exporters.tables import TABLES, write_csv
+from records.kinds import RunState
 from records.outcomes import Outcome
 from records.telemetry import Recording
 from runner.telemetry.columns import COLUMNS
@@ -128,7 +129,7 @@ def exported_run(
     run = queries.run_record(database, name)
     if run is None:
         raise NoSuchRun(f"run {name} has just gone from the database")
-    if run.state == "running":
+    if run.state == RunState.RUNNING:
         note(f"run {name} is not over: what is stored of it so far is exported")
     place = {each.fingerprint: number for number, each in enumerate(run.environments)}
     devices: dict[tuple[str, str, int], list[str]] = defaultdict(list)

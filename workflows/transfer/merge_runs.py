@@ -11,7 +11,7 @@ from db.connection.engine import Database
 from db.runs import queries, store
 from db.runs.queries import replicates_of_run
 from interchange.runs import ImportedRun
-from records.kinds import EnvironmentKind, RunSource
+from records.kinds import EnvironmentKind, RunSource, RunState
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
 
@@ -103,7 +103,7 @@ def merged(one: ImportedRun, database: Database, *, more: bool = False) -> Added
     if stored is None and not more:
         _save(database, one, planned=one.run.planned)
         return all_of(one)
-    begun = stored or replace(one.run, state="interrupted", notes=(*one.run.notes, UNFINISHED))
+    begun = stored or replace(one.run, state=RunState.INTERRUPTED, notes=(*one.run.notes, UNFINISHED))
     if stored is None:
         store.save_run(database, begun)
     cases = _named({each.case for each in (*one.outcomes, *one.measurements)})
@@ -130,16 +130,18 @@ class _Stored:
 
     def ends_with(self, run: Run) -> bool:
         """Whether the run was under way here, or on its way in, and is complete in the file."""
-        return UNFINISHED in self.run.notes or (self.run.state != "complete" and run.state == "complete")
+        return UNFINISHED in self.run.notes or (
+            self.run.state != RunState.COMPLETE and run.state == RunState.COMPLETE
+        )
 
     def going_on(self, run: Run, notes: Iterable[str], more: bool) -> Run:
         """`run` as it is stored next: what is complete stays so, and what has `more` to come is not yet."""
         noted = tuple(dict.fromkeys(note for note in notes if note != UNFINISHED))
         if more:
             noted = (*noted, UNFINISHED)
-        if self.run.state == "complete":
-            return replace(run, state="complete", ended_at=self.run.ended_at, notes=noted)
-        return replace(run, state="interrupted" if more else run.state, notes=noted)
+        if self.run.state == RunState.COMPLETE:
+            return replace(run, state=RunState.COMPLETE, ended_at=self.run.ended_at, notes=noted)
+        return replace(run, state=RunState.INTERRUPTED if more else run.state, notes=noted)
 
 
 def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database, more: bool) -> Added:

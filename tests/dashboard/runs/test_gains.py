@@ -13,14 +13,14 @@ from streamlit.testing.v1 import AppTest
 
 import dashboard
 from analysis.claims_check import findings
-from analysis.speedups import Gain, gains
+from analysis.speedups import Gain, GainRefusal, NoGain, gains
 from dashboard.components import tables, wording
 from dashboard.runs import gains as page
-from db.connection.engine import open_database
 from db.runs.store import save_measurements, save_outcomes, save_run
 from records.outcomes import Outcome
 from runner.suites.references import baselines, claims_for
 from support.builders.run_records import FIRST_NIGHT, a_run, an_environment, an_outcome, measurements_for
+from support.sqlite_files import open_with_tables
 
 INFER, TRAIN = "resnet50/infer/batch=32,image=224", "resnet50/train/batch=4,image=64"
 EAGER, COMPILED, WRONG = f"{INFER}/eager", f"{INFER}/compile=default", f"{INFER}/precision=bf16"
@@ -183,7 +183,8 @@ def test_the_csv_has_every_gain_and_why_one_is_missing() -> None:
 
 
 def test_nothing_from_the_database_becomes_markup() -> None:
-    nasty = Gain("speed-up", NASTY, NASTY, NASTY, NASTY, None, None, None, 0, 1, NASTY)
+    reason = GainRefusal(NoGain.ENDED, status=NASTY)
+    nasty = Gain("speed-up", NASTY, NASTY, NASTY, NASTY, None, None, None, 0, 1, reason)
     found = {(NASTY, NASTY): [nasty, replace(nasty, kind="efficiency")]}
     run = a_run(
         environments=[replace(an_environment(), fingerprint=NASTY, torch_version=NASTY), an_environment()]
@@ -197,7 +198,7 @@ def test_nothing_from_the_database_becomes_markup() -> None:
 def opened(folder: Path, outcomes: Sequence[Outcome], patch: pytest.MonkeyPatch) -> str:
     """The texts of the run page of a database that holds these outcomes."""
     url = f"sqlite:///{folder}/pyrometer.db"
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         save_run(database, a_run(planned=len(outcomes)))
         save_outcomes(database, "run-1", outcomes)
         save_measurements(database, "run-1", measurements_for(good(outcomes)))

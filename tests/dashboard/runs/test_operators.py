@@ -9,7 +9,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import dashboard
-from db.connection.engine import open_database
 from db.runs.store import save_outcomes, save_run
 from records.kinds import RunKind
 from records.outcomes import Outcome
@@ -25,6 +24,7 @@ from support.builders.run_records import (
     an_outcome,
 )
 from support.pages import typed
+from support.sqlite_files import open_with_tables
 
 APP = Path(dashboard.__path__[0]) / "app.py"
 TRACE = "traces/abc/case-0.json.gz"
@@ -42,7 +42,7 @@ def a_traced(case: str, *rows: dict[str, Any], second: int = 1) -> Outcome:
 
 
 def fill(url: str, run: Run, *outcomes: Outcome) -> None:
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         save_run(database, run)
         save_outcomes(database, run.id, outcomes)
 

@@ -10,13 +10,13 @@ import pytest
 
 from dashboard.components import query_params, tables
 from dashboard.runs import run_list
-from db.connection.engine import open_database
 from db.runs import queries
 from db.runs.store import save_run
-from db.schema import core_tables as stored
+from records.kinds import RunState
 from records.runs import RunsOnly
 from support.builders.run_records import a_machine, a_night, a_run
 from support.pages import Open, html, text
+from support.sqlite_files import open_with_tables
 
 PAGE = "app_pages/run_detail.py"
 HOSTILE = "<img src=x onerror=alert(1)> & all"
@@ -26,7 +26,7 @@ HOSTILE = "<img src=x onerror=alert(1)> & all"
 def url(tmp_path: Path) -> str:
     """Sixty runs: every third of suite gpu, every second on another machine, the last one running."""
     made = f"sqlite:///{tmp_path}/pyrometer.db"
-    with open_database(made) as database:
+    with open_with_tables(made) as database:
         for night in range(60):
             run = a_run(
                 f"run-{night:02d}",
@@ -40,7 +40,7 @@ def url(tmp_path: Path) -> str:
 
 
 def test_the_database_leaves_out_what_is_not_requested(url: str) -> None:
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         every = queries.recent_runs(database, limit=100)
         assert queries.count_runs(database, RunsOnly()) == len(every) == 60
         for only in (
@@ -119,10 +119,12 @@ def test_a_run_that_is_not_there_leaves_the_whole_list(open_page: Open, url: str
 
 
 def test_states_are_those_that_a_run_can_have() -> None:
-    assert set(run_list.STATES) == set(stored.STATES)
     view, complaints = run_list.selection({}, ["smoke"], ["bench-1"])
     assert view.only == RunsOnly() and not complaints
     assert view.query() == {name: [query_params.ALL] for name in ("suite", "machine", "state")}
+    for state in RunState:
+        view, complaints = run_list.selection({"state": [state]}, ["smoke"], ["bench-1"])
+        assert view.only == RunsOnly(state=state) and not complaints
 
 
 def test_a_suite_that_is_called_all_is_one_of_them() -> None:
@@ -142,7 +144,7 @@ def test_a_suite_that_is_called_all_is_one_of_them() -> None:
 
 
 def test_a_machine_that_is_called_after_its_hardware_is_named_once(url: str) -> None:
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         (summary, *_) = queries.recent_runs(database, limit=1)
     foreign = replace(summary, machine=summary.hardware)
     for shown in (tables.runs([foreign], foreign.started_at), tables.run_title(foreign, foreign.started_at)):

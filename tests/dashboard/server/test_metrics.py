@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from dashboard.server.metrics import exposition
-from db.connection.engine import Database, open_database
+from db.connection.engine import Database
 from db.queue import commands as queue
 from records.tasks import NewTask, SchedulerSeen
+from support.sqlite_files import open_with_tables
 
 NOW = datetime(2026, 11, 22, 8, 0, tzinfo=UTC)
 HOSTILE = 'a "b" \\ c\nd{e="f"} 1 # HELP'
@@ -184,7 +185,7 @@ def test_it_is_served_with_the_dashboard_and_says_when_the_database_is_away(
 ) -> None:
     file = tmp_path / "pyrometer.db"
     url = f"sqlite:///{file}"
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         did(database, "nightly", "", "done", NOW)
     dashboard = serve(url)
     status, headers, body = dashboard.get("/metrics")

@@ -47,7 +47,10 @@ def test_superseded_is_what_a_later_one_stands_for_and_not_what_people_cancelled
     newest, cancelled, _ = queue_queries.tasks(database)
     assert queue.cancel(database, cancelled.id, a_night(2))
     assert queue.supersede(database, "nightly", newest.due_at, a_night(2)) == 1
-    for found in (queue_queries.tasks(database), queue_queries.night_tasks(database, a_night(0), 9)):
+    for found in (
+        queue_queries.tasks(database),
+        queue_queries.night_tasks(database, a_night(0), a_night(9), 9),
+    ):
         assert [(one.state, one.superseded) for one in found] == [
             ("waiting", False),
             ("cancelled", False),

@@ -57,16 +57,18 @@ def test_night_tasks_are_those_that_measure_newest_first(database: Database) -> 
         both = (NewTask("nightly@h200", "measure", spec, "h200"), pinned)
         fired(database, a_night(night), *both, NewTask("", "check", {}))
     queue.claim(database, owner="m/b/1/2", labels=["h200"], jobs=["measure"], token="t", now=a_night(3))
-    found = queue_queries.night_tasks(database, a_night(1), 10)
+    found = queue_queries.night_tasks(database, a_night(1), a_night(2), 10)
     assert [(one.track, one.baseline, one.due_at) for one in found] == [
         (track, baseline, a_night(night))
         for night in (2, 1)
         for track, baseline in (("2.13.0", ""), ("nightly", "2.13.0"))
     ]
-    assert len(queue_queries.night_tasks(database, a_night(0), 5)) == 5
-    first = queue_queries.night_tasks(database, a_night(0), 10)[-1]
+    assert len(queue_queries.night_tasks(database, a_night(0), a_night(2), 5)) == 5
+    first = queue_queries.night_tasks(database, a_night(0), a_night(2), 10)[-1]
     assert (first.state, first.machine, first.attempts) == ("running", "m", 1)
     assert {one.machine for one in found} == {"h200"}
+    until = queue_queries.night_tasks(database, a_night(0), a_night(1), 10)
+    assert [one.due_at for one in until] == [a_night(1), a_night(1), a_night(0), a_night(0)]
 
 
 def test_missed_fires_are_those_of_some_schedules_since_a_moment(database: Database) -> None:

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 
 from analysis.metrics import METRICS
 from common.journal_lines import encode_line
-from db.schema.core_tables import STATES
 from interchange.errors import BadFile
-from interchange.importers import pyrometer, run_bodies
+from interchange.importers import pyrometer
 from interchange.runs import ImportedRun
 from records.environments import Environment
-from records.kinds import EnvironmentKind
+from records.kinds import EnvironmentKind, RunState
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run, RunPreset
@@ -100,7 +99,7 @@ runs = st.builds(
     suite=texts,
     started_at=moments,
     ended_at=st.none() | moments,
-    state=st.sampled_from(STATES),
+    state=st.sampled_from(RunState),
     machine=machines,
     environments=environments.map(lambda other: (Environment("one", "first", "2.13", "3.11"), other)),
     preset=st.builds(RunPreset, names, texts, facts),
@@ -371,7 +370,3 @@ def test_whole_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(pyrometer, "MAX_BYTES", 2000)
     with pytest.raises(BadFile, match="is larger than"):
         pyrometer.read(path)
-
-
-def test_it_knows_the_states_that_a_database_takes() -> None:
-    assert (STATES, tuple(OutcomeStatus)) == (run_bodies.STATES, run_bodies.STATUSES)

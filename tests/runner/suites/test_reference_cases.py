@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from analysis.speedups import gains
 from records.references import Baseline
+from reports.text.gain_text import refusal
 from runner.suites.references import baselines
 from runner.worker.case_key import AXES, CaseKey
 from support.measuring import CASE_FILES, Scratch, conditions, measure
@@ -96,7 +97,7 @@ def test_only_replicates_of_one_real_session_pair(scratch: Scratch) -> None:
     def gain_of(*sessions: list[str]) -> tuple[float | None, int, str]:
         found = gains(measure(shared, sessions).outcomes, baselines)
         (own,) = found.values()
-        return own[0].ratio, own[0].n, own[0].reason
+        return own[0].ratio, own[0].n, refusal(own[0].reason)
 
     ratio, n, reason = gain_of([eager, bf16])
     assert ratio is not None and ratio > 0

@@ -21,11 +21,11 @@ from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import Verdict, judge
 from analysis.detection.change_points import NightValue
 from analysis.detection.change_points import judge as judge_nights
+from analysis.detection.confirmation import FindingVerdict, judge_finding
 from analysis.detection.nights import Decision, JudgedSeries, Rules
 from records.evidence import ComparedRuns
 from records.findings import Finding, NewFinding
 from records.series import HistoryPoint, HistoryRun, SeriesKey, Track
-from scheduled_jobs.detection.confirmation_verdict import FindingVerdict, judge_finding
 from scheduled_jobs.detection.findings import MachineSeries, compared_runs, decisions_of, series_findings
 from scheduled_jobs.notifications.digest import digest
 from support.builders.notifications import MORNING

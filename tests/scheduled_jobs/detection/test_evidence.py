@@ -7,11 +7,12 @@ import pytest
 
 from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.verdict import Verdict, Word
+from analysis.detection.confirmation import judge_finding
 from db.connection.engine import Database
 from db.runs import store
 from records.environments import Environment
 from records.machines import Machine
-from scheduled_jobs.detection.confirmation_verdict import judge_finding
+from reports.text.finding_text import confirmation_reason
 from scheduled_jobs.detection.evidence import bisect_offer, moved_with, operator_difference
 from support.builders.detection_series import known
 from support.builders.run_records import MLP, a_machine, a_night, a_run, an_environment, an_outcome
@@ -89,13 +90,18 @@ def test_a_drift_is_confirmed_by_more_than_its_known_pieces() -> None:
 def test_what_has_no_number_is_unclear_and_says_why() -> None:
     one = known()
     broke = judge_finding(one, a_result(new="crashed"), rebuilt=False)
-    assert (broke.state, broke.reason) == (
+    assert (broke.state, confirmation_reason(broke)) == (
         "unclear",
         "in the new environment the case ended crashed (signal 11)",
     )
-    assert "did not measure" in judge_finding(one, None, rebuilt=False).reason
+    assert "did not measure" in confirmation_reason(judge_finding(one, None, rebuilt=False))
     memory = replace(one, key=replace(one.key, metric="rss_peak"))
-    assert judge_finding(memory, a_result(), rebuilt=False).reason == "no pair of the session has rss_peak"
+    without = confirmation_reason(judge_finding(memory, a_result(), rebuilt=False))
+    assert without == "no pair of the session has rss_peak"
+    anew = confirmation_reason(judge_finding(one, a_result("same"), rebuilt=True))
+    assert anew == "the session shows no difference that matters, but a side had to be built anew"
+    unsettled = judge_finding(one, a_result("unclear"), rebuilt=True)
+    assert confirmation_reason(unsettled) == (unsettled.verdict.reason or "unclear")
 
 
 def test_newer_tables_from_elsewhere_hide_none_of_both_sides(sqlite: Database) -> None:

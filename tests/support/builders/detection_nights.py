@@ -37,7 +37,6 @@ from support.builders.run_records import (
     a_run,
     an_environment,
 )
-from support.sqlite_files import sqlite_with_tables
 from workflows.run_header import Header
 from workflows.session_queue import pairs_planned
 
@@ -253,7 +252,7 @@ def a_session(
 
 def job_context(folder: Path, now: datetime, child: Any = None, toml: str = TOML) -> JobContext:
     """What a job works with, in a folder that holds the fixture `sqlite` as well."""
-    url = sqlite_with_tables(folder / "database/pyrometer.db")
+    url = f"sqlite:///{folder}/database/pyrometer.db"
     (folder / "pyrometer.toml").write_text(toml)
     settings = load_settings(cwd=folder, environ={})
     runs: list[str] = []

@@ -25,7 +25,7 @@ def a_series(nights: int = 12, environment: Callable[[int], str] = "environment-
 
 
 def judged(*candidates: Change, returned: tuple[Change, ...] = ()) -> JudgedSeries:
-    return JudgedSeries(candidates, returned, 0.01, 0.05, True)
+    return JudgedSeries(candidates, returned, 0.01, 0.05)
 
 
 def known(**changes: Any) -> Finding:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from db.connection.engine import Database, open_database
+from db.connection.engine import Database
 from db.findings import store as findings
 from db.runs import queries, series_queries
 from records.evidence import Evidence
@@ -13,6 +13,7 @@ from support.builders.detection_nights import METRIC, Nights, a_regression
 from support.builders.run_records import MLP, a_machine
 from support.builders.schedule_nights import Mornings, facts
 from support.builders.upgrade_journals import Story, write_upgrade
+from support.sqlite_files import open_with_tables
 from workflows.ingest import ingest
 
 #: The days that have passed since the quiet nights.
@@ -25,7 +26,7 @@ def add(url: str, folder: Path) -> None:
     technique_runs.save(url, technique_runs.run("techniques-cpu"), on_cpu)
     on_gpu = technique_runs.outcomes(technique_runs.ON_GPU, device="cuda")
     technique_runs.save(url, technique_runs.run("techniques-gpu", hardware=technique_runs.GPU), on_gpu)
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         ingest(write_upgrade(folder / "data", Story()), database)
         Nights(database).add(range(4))
         last_night(database, folder, a_regression(database).evidence)

@@ -9,7 +9,7 @@ from typing import Any
 
 from records.dispatch import CaseFingerprint, DispatchFingerprint, FingerprintConditions
 from records.environments import Environment
-from records.kinds import EnvironmentKind
+from records.kinds import EnvironmentKind, RunState
 from records.machines import Hardware, Machine
 from records.old_runs import source_of_old_run
 from records.outcomes import Measurement, Outcome, OutcomeStatus
@@ -64,7 +64,7 @@ def a_run(
     torch_version: str = "2.13.0+cpu",
     environments: Sequence[Environment] = (),
     started_at: datetime = FIRST_NIGHT,
-    state: str = "complete",
+    state: str = RunState.COMPLETE,
     machine: Machine | None = None,
     preset: RunPreset | None = None,
     suite: str = "smoke",

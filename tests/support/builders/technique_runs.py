@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from analysis.speedups import Gain
+from analysis.speedups import Gain, GainRefusal, NoGain
 from dashboard.techniques.results import TechniqueRun, read
-from db.connection.engine import open_database
 from db.runs.store import save_measurements, save_outcomes, save_run
 from records.environments import Environment
 from records.machines import Machine
@@ -22,6 +21,7 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
+from support.sqlite_files import open_with_tables
 
 RESNET, BERT = "resnet50/infer/batch=8,image=64", "bert_base/infer/batch=4,tokens=128"
 TRAIN = "bert_base/train/batch=1,tokens=128"
@@ -172,7 +172,7 @@ def run(
 
 def save(url: str, made: Run, measured: Sequence[Outcome]) -> str:
     """Store a run with its outcomes and what they come to; the URL again."""
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         save_run(database, made)
         save_outcomes(database, made.id, measured)
         save_measurements(database, made.id, measurements_for([o for o in measured if o.status == "ok"]))
@@ -187,7 +187,7 @@ def reading(measured: Sequence[Outcome], id: str = "run-1", night: int = 0) -> T
 
 def gain(ratio: float | None, low: float | None = None, high: float | None = None) -> Gain:
     """A speed-up over three pairs."""
-    reason = "" if ratio is not None else "no"
+    reason = None if ratio is not None else GainRefusal(NoGain.NO_PAIR)
     return Gain(
         "speed-up",
         f"{RESNET}/compile=default",

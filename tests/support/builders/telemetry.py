@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from db.connection.engine import open_database
 from db.runs.store import save_outcomes, save_run
 from records.machines import Machine
 from records.outcomes import Outcome
@@ -21,6 +20,7 @@ from support.builders.run_records import (
     a_run,
     an_outcome,
 )
+from support.sqlite_files import open_with_tables
 
 H200 = "GPU-5d0c4f0a-1111-2222-3333-444455556666"
 H200_TWO = "GPU-9e77b1d2-1111-2222-3333-444455556666"
@@ -194,7 +194,7 @@ def disturbed_blocks() -> dict[str, Any]:
 def save(url: str, id: str, night: int, machine: Machine, *outcomes: Outcome, **facts: Any) -> None:
     """One run with its outcomes."""
     run = a_run(id, started_at=a_night(night), machine=machine, planned=len(outcomes))
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         save_run(database, replace(run, facts={**run.facts, **facts}))
         save_outcomes(database, run.id, outcomes)
 

@@ -10,14 +10,13 @@ from typing import Any
 from analysis.comparison.comparison import Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
-from db.connection.engine import open_database
 from records.environments import Environment
 from records.kinds import RunKind
 from records.outcomes import Outcome, Planned
 from runner.journal import Journal
 from support.builders.journals import CANARY, SONG, a_header
 from support.builders.run_records import a_machine, an_environment
-from support.sqlite_files import sqlite_with_tables
+from support.sqlite_files import open_with_tables
 from workflows.ingest import ingest
 from workflows.session_queue import pairs_planned
 
@@ -200,8 +199,8 @@ def _spared(planned: Planned, at: datetime) -> Outcome:
 
 def store_upgrades(folder: Path, *stories: Story) -> str:
     """The URL of a database in a folder with these upgrades; their journals lie in `folder / "data"`."""
-    url = sqlite_with_tables(folder / "filled/pyrometer.db")
-    with open_database(url) as database:
+    url = f"sqlite:///{folder}/filled/pyrometer.db"
+    with open_with_tables(url) as database:
         for story in stories or (Story(),):
             ingest(write_upgrade(folder / "data", story), database)
     return url

@@ -1,6 +1,0 @@
-"""Facts: what is kept as JSON, by name."""
-
-from collections.abc import Mapping
-from typing import Any
-
-Facts = Mapping[str, Any]
