@@ -9,6 +9,8 @@ from typing import Any
 
 from records.dispatch import CaseFingerprint, DispatchFingerprint, DispatchPart
 
+#: The fact of a run of pairs that holds what runs differently in its two environments.
+DISPATCH = "dispatch"
 #: How alike two operators' names must be, of those with equal inputs and counts, to be one that was renamed.
 _RENAMED = 0.75
 #: What stands between an operation and the implementation that was chosen for it.
@@ -51,6 +53,8 @@ class DispatchDifference:
 
     changes: tuple[DispatchChange, ...]
     not_compared: Mapping[str, str]
+    #: Changes of least interest that a stored difference leaves out.
+    left_out: int = 0
 
     @property
     def warnings(self) -> tuple[DispatchWarning, ...]:
@@ -76,17 +80,43 @@ class CaseDifference:
         """Whether anything runs differently, as far as it could be compared."""
         return self.difference is not None and bool(self.difference.changes)
 
-    def to_body(self) -> dict[str, Any]:
-        """As plain JSON values."""
+    def to_body(self, most: int | None = None) -> dict[str, Any]:
+        """As plain JSON values, with `most` changes at most."""
         found = self.difference or DispatchDifference((), {})
+        kept = found.changes[:most]
         return {
             "case": self.case,
             "old_failure": self.old_failure,
             "new_failure": self.new_failure,
             "warnings": [str(warning) for warning in found.warnings],
             "not_compared": dict(found.not_compared),
-            "changes": [asdict(change) for change in found.changes],
+            "changes": [asdict(change) for change in kept],
+            "left_out": found.left_out + len(found.changes) - len(kept),
         }
+
+    @classmethod
+    def from_body(cls, body: Mapping[str, Any]) -> "CaseDifference":
+        """The inverse of `to_body`; raises KeyError, TypeError or ValueError for anything else."""
+        if body["old_failure"] or body["new_failure"]:
+            return cls(body["case"], None, body["old_failure"], body["new_failure"])
+        changes = tuple(map(_change_of, body["changes"]))
+        return cls(body["case"], DispatchDifference(changes, body["not_compared"], body["left_out"]))
+
+
+def _change_of(body: Mapping[str, Any]) -> DispatchChange:
+    return DispatchChange(
+        part=DispatchPart(body["part"]),
+        before=body["before"],
+        after=body["after"],
+        count_before=body["count_before"],
+        count_after=body["count_after"],
+        warning=DispatchWarning(body["warning"]) if body["warning"] else None,
+    )
+
+
+def differences_in(facts: Mapping[str, Any]) -> tuple[CaseDifference, ...]:
+    """What the facts of a run of pairs say that runs differently; empty where that was not looked at."""
+    return tuple(CaseDifference.from_body(body) for body in facts.get(DISPATCH, ()))
 
 
 def compare_cases(

@@ -144,9 +144,13 @@ class NodeOrders:
         self._lock = threading.Lock()
         self._held: dict[str, _HeldOrder] = {}
 
-    @property
     def reserved(self) -> frozenset[str]:
-        """The ids of the nodes that an order holds beside that which runs its command."""
+        """The ids of the nodes that an order holds beside that which runs its command.
+
+        What is not asked for any more gives its nodes back before.
+        """
+        now = time.monotonic()
+        self._drop_where(lambda held: now - held.asked_at > _FORGOTTEN_SECONDS)
         with self._lock:
             return frozenset(node.id for held in self._held.values() for node in (held.nodes or ())[1:])
 
@@ -166,17 +170,10 @@ class NodeOrders:
             return self._done(held, arguments, timeout)
 
     def _take(self, node: str, arguments: Mapping[str, Any]) -> None:
-        token, now = str(arguments["token"]), time.monotonic()
-        with self._lock:
-            if token in self._held:
-                return
-            former = [
-                each
-                for each, held in self._held.items()
-                if held.node == node or now - held.asked_at > _FORGOTTEN_SECONDS
-            ]
-        for each in former:
-            self._drop(each)
+        token = str(arguments["token"])
+        if token in self._held:
+            return
+        self._drop_where(lambda held: held.node == node)
         with self._lock:
             wanted = {name: value for name, value in arguments.items() if name != "nodes"}
             self._held[token] = _HeldOrder(node, wanted, self._allocate(node, int(arguments["nodes"])))
@@ -198,9 +195,13 @@ class NodeOrders:
         return answer
 
     def _submitted(self, held: _HeldOrder, seconds: float, timeout: float) -> str:
-        """Hand an order to its agent, if its nodes are free; answers what it waits for."""
+        """Hand an order to its agent, if its nodes are free; answers what it waits for.
+
+        Agents that have to be started take their time: all of it must not become one long call.
+        """
         if held.cancelled:
             return "it is cancelled"
+        give_up = time.monotonic() + timeout
         held.nodes = held.nodes or held.allocation.granted(seconds)
         if held.nodes is None:
             return "its nodes have other orders"
@@ -209,12 +210,20 @@ class NodeOrders:
             token = {"token": held.arguments["token"]}
             if way := self._agent(node.id, "reserve", token, (), timeout)["way"]:
                 return f"node {node.name}: {way}"
+            if time.monotonic() > give_up:
+                return "its nodes get ready"
         self._agent(held.node, "submit", held.arguments, held.nodes if others else (), timeout)
         held.submitted = True
         if held.cancelled:
             # It was while the agent did not know it yet.
             self._agent(held.node, "cancel", {"token": held.arguments["token"]}, (), timeout)
         return ""
+
+    def _drop_where(self, applies: Callable[[_HeldOrder], bool]) -> None:
+        with self._lock:
+            found = [token for token, held in self._held.items() if applies(held)]
+        for token in found:
+            self._drop(token)
 
     def _drop(self, token: str) -> None:
         """Give the nodes of an order back. A node that does not answer is claimed by its next order."""
@@ -234,7 +243,7 @@ class NodeOrders:
 
 
 class LocalEngine(AgentEngine):
-    """Nodes that are agents in this process, by name: for trying a fleet without one, and for its tests."""
+    """Nodes that are agents in this process, by name: what the other engines are held to."""
 
     def __init__(self, agents: Mapping[str, Agent]) -> None:
         self.agents = dict(agents)
@@ -244,7 +253,7 @@ class LocalEngine(AgentEngine):
 
     def nodes(self) -> Sequence[NodeSeen]:
         """All of them."""
-        reserved = self._orders.reserved
+        reserved = self._orders.reserved()
         return [NodeSeen(name, name, reserved=name in reserved) for name in self.agents]
 
     def call(self, node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:

@@ -136,6 +136,7 @@ class Confirmation:
 
     `compared` are the old and the new environment; `rebuilt`: one of them was built anew, so that other
     packages may be installed with its PyTorch. `reproduce` and `bisect` are commands, empty for none.
+    `dispatch` is what runs differently in the case (see `CaseDifference.to_body`), empty if not looked at.
     """
 
     reason: str = ""
@@ -148,6 +149,7 @@ class Confirmation:
     neighbours: tuple[NeighbourVerdict, ...] = ()
     moved_with: tuple[RelatedFinding, ...] = ()
     operators: OperatorDifference | None = None
+    dispatch: Facts = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +226,7 @@ def _confirmation(body: Facts) -> Confirmation:
             for row in body.get("neighbours") or ()
         ),
         moved_with=_records(RelatedFinding, body.get("moved_with")),
+        dispatch=dict(body.get("dispatch") or {}),
         operators=_record(OperatorDifference, {**operators, "rows": tuple(operators.get("rows") or ())})
         if operators
         else None,

@@ -67,6 +67,7 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
             "new": _environment(subject.new),
             "changes": [asdict(one) for one in changes(subject.old, subject.new)],
         },
+        "dispatch": [one.to_body() for one in subject.dispatch],
         "run": _run(subject),
         "blockers": list(upgrade.blockers),
         "without_blockers": upgrade.without_blockers,

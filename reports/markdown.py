@@ -13,6 +13,7 @@ from . import sentences, tables, wording
 from .report_context import Subject
 from .rows import Row, rows, without_ratio
 from .scorecard import entries
+from .text.dispatch_text import summary_words
 from .text.markdown import code as _code
 from .text.markdown import fenced
 from .text.markdown import text as _text
@@ -36,6 +37,7 @@ def upgrade_markdown(subject: Subject, results: Sequence[CaseResult], upgrade: U
         _settle(subject, upgrade),
         _correctness(subject, upgrade),
         _cases(subject, each, upgrade),
+        _dispatch(subject, each),
         _means(subject, results, upgrade),
         *(_metric_table(table, subject.policy) for table in upgrade.tables),
         _exclusions(each, upgrade),
@@ -88,6 +90,16 @@ def _cases(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
     about = f"{sentences.about_cases(metric)} {sentences.about_same(subject)}".strip()
     table = tables.cases(subject, upgrade, each, _case).markdown()
     return f"### {METRICS[metric].title}, case by case\n\n{about}\n\n{table}"
+
+
+def _dispatch(subject: Subject, each: Sequence[Row]) -> str:
+    if not subject.dispatch:
+        return ""
+    table = tables.dispatch(subject, each, _case)
+    head = f"### What runs differently\n\n{_text(summary_words(subject.dispatch))}"
+    if not table.rows:
+        return head
+    return f"{head}\n\n{_folded(wording.plural(len(table.rows), 'case'), table.markdown(), len(table.rows))}"
 
 
 def _means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> str:

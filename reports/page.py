@@ -15,6 +15,7 @@ from .forest import forest
 from .report_context import Subject
 from .rows import Grid, Row, grid, rows, without_ratio
 from .scorecard import entries
+from .text.dispatch_text import summary_words
 from .text.reason_text import sentence
 from .text.templates import render
 
@@ -50,6 +51,7 @@ def upgrade_html(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
         sentence=sentence,
         scorecard=entries(upgrade.scorecard, subject.policy),
         so_far=sentences.so_far(subject),
+        runs_differently=summary_words(subject.dispatch) if subject.dispatch else "",
         metric=METRICS[subject.policy.metric].title,
         forest=forest(subject.policy.metric, each, upgrade.overall),
         grid=heatmap(found) if found else "",
@@ -61,6 +63,7 @@ def upgrade_html(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
             "exclusions": tables.exclusions(upgrade),
             "pairs_left_out": tables.pairs_left_out(each),
             "differences": tables.differences(subject),
+            "dispatch": tables.dispatch(subject, each),
         },
         metric_tables=[
             {

@@ -12,6 +12,7 @@ from analysis.comparison.comparison import AGAIN
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.comparison.what_would_decide import Settling
+from analysis.dispatch_difference import CaseDifference
 
 #: Of this many the two sides start first in half each: it is an even number.
 _PAIRS = "--pairs"
@@ -52,6 +53,7 @@ class Subject:
 
     `settings` are those of the preset. `ended_at` is None for a run that has not ended. `options` are what a
     command needs to measure the same, without the two environments and the case, such as `--preset NAME`.
+    `dispatch` is what runs differently in each case; empty where that was not looked at.
     """
 
     old: ComparedEnvironment
@@ -73,6 +75,7 @@ class Subject:
     options: tuple[str, ...] = ()
     plan: Plan = field(default_factory=Plan)
     policy: Policy = field(default_factory=Policy)
+    dispatch: tuple[CaseDifference, ...] = ()
 
     @property
     def resume(self) -> str:

@@ -11,6 +11,7 @@ from analysis.comparison.upgrade import Table as MetricTable
 from analysis.comparison.upgrade import Upgrade
 from analysis.comparison.verdict import Verdict
 from analysis.comparison.what_would_decide import Settling
+from analysis.dispatch_difference import CaseDifference
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from analysis.ratios import ratio, share
@@ -21,6 +22,7 @@ from .rows import Row, impact, left_out, sign, table_rows, techniques, tone
 from .scorecard import Entry
 from .table import Column, DataTable
 from .text import numbers
+from .text.dispatch_text import case_words, warning_words
 from .text.numbers import NONE
 from .text.reason_text import exclusion, sentence
 from .text.templates import case as whole_case
@@ -36,9 +38,13 @@ MeanRow = tuple[str, Geomean | None, int]
 #: A case and its verdict, or the reason why it is left out.
 VerdictRow = tuple[str, Verdict]
 ReasonRow = tuple[str, str]
+#: What runs differently in a case, and how it was judged.
+DispatchRow = tuple[CaseDifference, Row | None]
 
 #: Commands shown below a reason at most.
 _MOST_COMMANDS = 20
+#: Changes of one case shown at most; the JSON has more.
+_MOST_CHANGES = 6
 
 
 def case_column(of: Callable[[AnyRow], str], case: CaseFormat = whole_case) -> Column[AnyRow]:
@@ -281,6 +287,26 @@ def differences(subject: Subject) -> DataTable[EnvironmentChange]:
     ]
     found = changes(subject.old, subject.new)
     return DataTable("What differs between the environments", columns, found, tall=True, folded=False)
+
+
+def dispatch(subject: Subject, each: Sequence[Row], case: CaseFormat = whole_case) -> DataTable[DispatchRow]:
+    """What runs differently, case by case: those that moved first, each with its verdict."""
+    known = {row.case: row for row in each}
+    moved = ("broken", "slower", "faster", "repaired")
+    found = [(one, known.get(one.case)) for one in subject.dispatch if one.changed or one.difference is None]
+    found.sort(key=lambda pair: not (pair[1] and pair[1].standing in moved))
+    columns: list[Column[DispatchRow]] = [
+        case_column(lambda row: row[0].case, case),
+        Column("verdict", "Verdict", lambda row: row[1].standing if row[1] else ""),
+        Column("warnings", "Warnings", lambda row: warning_words(row[0])),
+        Column(
+            "changes",
+            "What runs differently",
+            lambda row: "; ".join(case_words(row[0], _MOST_CHANGES)),
+            lambda row: reason_text("; ".join(case_words(row[0], _MOST_CHANGES)), "py-long"),
+        ),
+    ]
+    return DataTable("What runs differently", columns, found, tall=True)
 
 
 def facts(subject: Subject) -> DataTable[tuple[str, str]]:

@@ -8,6 +8,7 @@ from typing import Any
 from analysis.comparison.case_results import CaseResult
 from analysis.comparison.comparison import Comparison
 from analysis.comparison.upgrade import Upgrade
+from analysis.dispatch_difference import differences_in
 from records.environments import Environment
 from records.outcomes import Outcome
 from records.runs import Run
@@ -63,6 +64,7 @@ def subject_of(run: Run, comparison: Comparison) -> Subject:
         options=comparison.options,
         plan=comparison.plan,
         policy=comparison.policy,
+        dispatch=differences_in(run.facts),
     )
 
 

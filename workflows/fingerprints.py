@@ -1,7 +1,8 @@
-"""Take the dispatch fingerprints of cases, each once under the same conditions, and compare environments."""
+"""Take dispatch fingerprints of cases, each once under the same conditions, and compare environments."""
 
 import queue
 import shutil
+import time
 import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,15 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from analysis.dispatch_difference import CaseDifference, compare_cases
 from common.interrupts import Interrupts
+from db.errors import DatabaseError
 from records.dispatch import CaseFingerprint, FingerprintConditions
 from records.environments import Environment
 from records.machines import Hardware, Machine
 from records.runs import RunPreset
+from reports.text.dispatch_text import case_words, summary_words
 from runner import machine
 from runner.dispatch.capture import FingerprintSettings, take_fingerprint
 from runner.environment import MeasuredEnvironment
-from runner.execution import harness as harnesses
 from runner.execution.harness import Harness
 from runner.execution.launch.launch import allowed_cpus
 from runner.execution.process import sweep
@@ -25,33 +28,19 @@ from runner.preset import MachinePreset
 from runner.worker.case_key import CaseKey
 
 from .app_context import AppContext
-from .errors import Interrupted, NothingToMeasure
-from .planning.plan_run import Chosen, ask, check_alike, gpus_in_use
-from .planning.resolve_environment import make_ready, store_of
-from .planning.select_cases import choose_cases, choose_preset, choose_suite, spelled
+from .errors import Interrupted
+from .planning.plan_run import Prepared, gpus_in_use
 from .run_header import preset_body
-from .run_locally import alone
 from .session_queue import without_again
 
 #: So many are taken at once at most: each holds a model in memory.
 _AT_ONCE = 4
-
-
-@dataclass(frozen=True, slots=True)
-class FingerprintRequest:
-    """Which cases of which environments; None: the default of the settings. `deadline` is in seconds.
-
-    With `again` also those are taken that are stored.
-    """
-
-    environments: tuple[str, ...]
-    cases: tuple[str, ...] = ()
-    suite: str | None = None
-    case_files: tuple[Path, ...] = ()
-    preset: str | None = None
-    device: str | None = None
-    deadline: float | None = None
-    again: bool = False
+#: What both environments of an upgrade may take together, in seconds.
+_MOST_SECONDS = 900.0
+#: A folder in which nothing was made for so long has no process any more.
+_ABANDONED_SECONDS = 6 * 3600.0
+#: Changes of one case that a run keeps; cases, and lines of one, that are printed before it is measured.
+_MOST_CHANGES, _MOST_CASES, _MOST_LINES = 40, 10, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,34 +49,6 @@ class Fingerprints:
 
     environment: Environment
     cases: Mapping[str, CaseFingerprint]
-
-
-def fingerprints_of(
-    app: AppContext, request: FingerprintRequest, interrupts: Interrupts
-) -> tuple[Fingerprints, ...]:
-    """The fingerprints of every environment of the request, taken where none is stored.
-
-    Environments are built if need be. Raises UsageError, RunnerError, JobError or Interrupted.
-    """
-    preset = choose_preset(app.settings, request.preset)
-    suite = choose_suite(app.settings, request.suite, list(request.cases), bool(request.case_files))
-    harness = harnesses.build(app.places.data_dir / "harness", request.case_files)
-    with alone(app.reporter):
-        ready = make_ready(app, list(request.environments))
-        described = ask(Chosen(preset, suite, harness), ready).environments
-        device = request.device or suite.device
-        check_alike(described, device)
-        cases = choose_cases(
-            suite, [spelled(pattern) for pattern in request.cases], described[0], app.settings
-        )
-        if not cases:
-            raise NothingToMeasure("no case is selected")
-        deadline = request.deadline or suite.timing.deadline_seconds
-        with store_of(app).using([one.python for one in described]), interrupts.deferred():
-            return tuple(
-                take_all(app, one, preset, harness, device, cases, deadline, interrupts, again=request.again)
-                for one in described
-            )
 
 
 def take_all(
@@ -101,11 +62,14 @@ def take_all(
     interrupts: Interrupts,
     *,
     again: bool = False,
+    seconds: float = float("inf"),
 ) -> Fingerprints:
     """The fingerprints of these cases, from the database or taken now and stored; hold the machine.
 
-    A case that fails, hangs or dies has one that says so, and is tried again next time.
+    A case that fails, hangs or dies has one that says so, and is tried again next time. After so many
+    `seconds` no further one is begun; those that are missing then are not stored.
     """
+    give_up = time.monotonic() + seconds
     # Here, because SQLAlchemy takes a third of a second to import.
     from db.runs.fingerprints import fingerprints_under, save_fingerprints
 
@@ -124,12 +88,64 @@ def take_all(
                 folder=folder,
                 token=f"fingerprint-{uuid.uuid4().hex[:12]}",
             )
-            for number, taken in enumerate(_taken(missing, settings, interrupts), 1):
+            for number, taken in enumerate(_taken(missing, settings, interrupts, give_up), 1):
                 known[taken.case] = taken
                 save_fingerprints(database, conditions, [taken])
                 name = f"{environment.name}: fingerprint {number} of {len(missing)}"
                 app.reporter.progress(f"{name}, {taken.case}: {taken.reason or taken.status}")
-    return Fingerprints(conditions.environment, {case: known[case] for case in cases})
+    return Fingerprints(conditions.environment, {case: known[case] for case in cases if case in known})
+
+
+def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts) -> Prepared:
+    """A run of pairs with what runs differently in its environments, which is reported; hold the machine.
+
+    At most a tenth of its budget is spent on it. What cannot be had is reported and costs the run nothing
+    else. Raises Interrupted.
+    """
+    header = prepared.header
+    comparison = header.compared
+    if comparison is None or header.dispatch:
+        return prepared
+    cases = list(dict.fromkeys(planned.case for planned in header.replicates))
+    known = {body["fingerprint"]: body for body in header.environments}
+    sides = [known[comparison.old], known[comparison.new]]
+    # What differs between two that say they are the same is nothing that is stored.
+    alike = without_again(comparison.old) == without_again(comparison.new)
+    unknown = alike and sides[0]["python"] != sides[1]["python"]
+    seconds = min(_MOST_SECONDS, header.budget_seconds / 10) / 2
+    deadline = min(header.timing_policy.deadline_seconds, seconds)
+    try:
+        with interrupts.deferred():
+            old, new = (
+                take_all(
+                    app,
+                    MeasuredEnvironment(body["name"], body["python"], body["facts"], (), {}),
+                    prepared.preset,
+                    prepared.harness,
+                    header.device,
+                    cases,
+                    deadline,
+                    interrupts,
+                    again=unknown,
+                    seconds=seconds,
+                )
+                for body in sides
+            )
+    except (DatabaseError, OSError) as error:
+        app.reporter.failed(f"what runs differently is not known: {error}")
+        return prepared
+    found = compare_cases(old.cases, new.cases)
+    _report(app, found)
+    return replace(
+        prepared, header=replace(header, dispatch=tuple(one.to_body(_MOST_CHANGES) for one in found))
+    )
+
+
+def _report(app: AppContext, found: Sequence[CaseDifference]) -> None:
+    app.reporter.note(f"what runs differently: {summary_words(found)}")
+    for one in [one for one in found if one.changed][:_MOST_CASES]:
+        for line in (one.case, *(f"  {words}" for words in case_words(one, _MOST_LINES))):
+            app.reporter.progress(line)
 
 
 def conditions_of(
@@ -161,7 +177,10 @@ def conditions_of(
 
 @contextmanager
 def _folder(app: AppContext) -> Generator[Path]:
-    """A folder for the files of the workers, removed at the end."""
+    """A folder for the files of the workers, removed at the end; those of killed processes go now."""
+    for left in (app.places.data_dir / "fingerprints").glob("*"):
+        if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
     folder = app.places.data_dir / "fingerprints" / uuid.uuid4().hex[:12]
     folder.mkdir(parents=True)
     try:
@@ -171,7 +190,7 @@ def _folder(app: AppContext) -> Generator[Path]:
 
 
 def _taken(
-    cases: Sequence[str], settings: FingerprintSettings, interrupts: Interrupts
+    cases: Sequence[str], settings: FingerprintSettings, interrupts: Interrupts, give_up: float
 ) -> Iterator[CaseFingerprint]:
     """Fingerprints as they are done, several at once on CPUs of their own; nothing is timed."""
     slots: queue.SimpleQueue[tuple[int, ...]] = queue.SimpleQueue()
@@ -180,7 +199,7 @@ def _taken(
         slots.put(cpus)
 
     def take(case: str) -> CaseFingerprint | None:
-        if interrupts.requested():
+        if interrupts.requested() or time.monotonic() > give_up:
             return None
         cpus = slots.get()
         # A case that chooses its CPUs itself has to see all of the preset's.
@@ -194,9 +213,10 @@ def _taken(
     try:
         with ThreadPoolExecutor(len(groups)) as pool:
             for case, taken in zip(cases, pool.map(take, cases), strict=True):
-                if taken is None:
+                if taken is not None:
+                    yield taken
+                elif interrupts.requested():
                     raise Interrupted(f"stopped before {case}; the fingerprints taken so far are stored")
-                yield taken
     finally:
         sweep(settings.token)
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from analysis.comparison.comparison import COMPARED, Comparison
+from analysis.dispatch_difference import DISPATCH
 from records.environments import Environment
 from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.machines import Hardware, Machine
@@ -28,7 +29,8 @@ class Header:
     In a journal `preset` stands under `profile`, as it did in 0.1.0.
 
     `canary` is the canary's environment; None for a run without one. `telemetry` says what could be read of
-    GPUs and CPUs when the run began (see `telemetry_body`); None where it was not read.
+    GPUs and CPUs when the run began (see `telemetry_body`); None where it was not read. `dispatch` is what
+    runs differently in the environments of an upgrade, case by case (see `CaseDifference.to_body`).
     """
 
     run: str
@@ -53,6 +55,7 @@ class Header:
     kind: RunKind = RunKind.RUN
     source: RunSource = RunSource.MEASURED
     source_format: str = ""
+    dispatch: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def replicates(self) -> tuple[Planned, ...]:
@@ -72,6 +75,7 @@ class Header:
             values["preset"] = values.pop("profile")
             values["environments"] = tuple(body["environments"])
             values["notes"] = tuple(body.get("notes", ()))
+            values["dispatch"] = tuple(body.get("dispatch", ()))
             values["planned"] = tuple((str(c), str(e), int(r)) for c, e, r in body["planned"])
             if "kind" in body:
                 values["kind"], values["source"] = RunKind(body["kind"]), RunSource(body["source"])
@@ -167,6 +171,7 @@ class Header:
                 "pyrometer": self.version,
                 **({"telemetry": self.telemetry} if self.telemetry else {}),
                 **({COMPARED: self.comparison} if self.comparison else {}),
+                **({DISPATCH: self.dispatch} if self.dispatch else {}),
                 **({"nodes": self.nodes} if self.nodes else {}),
             },
             kind=self.kind,

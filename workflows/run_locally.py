@@ -22,6 +22,7 @@ from runner.suites.suite import with_baselines
 from .app_context import AppContext, Reporter
 from .database_upkeep import Kept
 from .errors import Interrupted, NothingToMeasure, UsageError
+from .fingerprints import with_differences
 from .ingest import store_pending
 from .measure import RunResult, measure
 from .planning.plan_run import (
@@ -190,6 +191,8 @@ def start_upgrade(
     store_pending(app)
     with alone(app.reporter):
         prepared = prepare_upgrade(app, request, chosen, pairs, policy)
+        if request.fingerprints:
+            prepared = with_differences(app, prepared, interrupts)
         return measured(app, prepared, interrupts, conclude)
 
 

@@ -12,7 +12,8 @@ from common.text import printable
 from configuration.settings import DEFAULT_ENVIRONMENT
 from records.dispatch import CaseFingerprint, DispatchPart
 from reports.text.dispatch_text import PARTS, case_words, summary_words
-from workflows.fingerprints import FingerprintRequest, Fingerprints, fingerprints_of
+from workflows.fingerprint_request import FingerprintRequest, fingerprints_of
+from workflows.fingerprints import Fingerprints
 
 from ..context import FAILED, context, in_one_sentence
 from ..options import CaseFiles, CaseOrCommand, Device, Json, finite

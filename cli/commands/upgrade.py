@@ -82,6 +82,9 @@ def upgrade(
     resume: Annotated[str | None, typer.Option(help="go on with this upgrade: its run, or `latest`")] = None,
     run_id: RunId = None,
     confirms: Confirms = False,
+    fingerprint: Annotated[
+        bool, typer.Option(help="first find what runs differently, without timing")
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Judge an upgrade (the help text is above, where its layout survives)."""
@@ -103,6 +106,7 @@ def upgrade(
         confirms=confirms,
         waive=tuple(waive or ()),
         because=tuple(because or ()),
+        fingerprints=fingerprint,
     )
     reports = tuple(report or ())
     with in_one_sentence(), interruptible() as interrupts:

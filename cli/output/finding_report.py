@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
+from analysis.dispatch_difference import CaseDifference
 from analysis.metrics import METRICS
 from common.text import printable
 from records.evidence import (
@@ -16,6 +17,7 @@ from records.evidence import (
 )
 from records.findings import Finding, TriageEntry
 from records.runs import RunChange
+from reports.text.dispatch_text import case_words
 from reports.text.finding_text import (
     STATES,
     TRIAGES,
@@ -30,6 +32,8 @@ from reports.text.finding_text import (
 from reports.text.numbers import figure, percent
 
 _INDENT = "    "
+#: Changes in what runs differently.
+_MOST_CHANGES = 12
 
 
 def finding_lines(one: Finding, log: Iterable[TriageEntry], place: tzinfo, now: datetime) -> Iterator[str]:
@@ -67,6 +71,9 @@ def _evidence(one: Finding) -> Iterator[str]:
     yield from _changes(evidence.changes)
     yield from _table("neighbours in that session", map(_neighbour, session.neighbours))
     yield from _table("operators alone that moved too", map(_other, session.moved_with))
+    if session.dispatch:
+        found = case_words(CaseDifference.from_body(session.dispatch), _MOST_CHANGES)
+        yield from _table("what runs differently", found or ["nothing, as far as it is recorded"])
     if session.operators is not None:
         yield from _operators(session.operators)
     if offer := session.bisect:

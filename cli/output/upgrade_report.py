@@ -17,6 +17,7 @@ from reports.report_context import Subject
 from reports.rows import Row, Tone, left_out, rows, standings, techniques
 from reports.scorecard import entries
 from reports.text import numbers
+from reports.text.dispatch_text import case_words, summary_words
 from reports.text.reason_text import exclusion, sentence
 from reports.upgrade_report import FORMATS, JudgedUpgrade
 from workflows.errors import UsageError
@@ -33,6 +34,8 @@ _DECISIONS = {"go": "bold green", "no-go": "bold red", "unclear": "bold yellow"}
 
 #: Below this many columns old and new, n and the smallest visible change are left to the files.
 _WIDE = 120
+#: Changes of one case in what runs differently.
+_MOST_CHANGES = 4
 #: What a case key may claim of a narrow terminal before it is folded, and what it must leave to the others.
 _CASE_WIDTH, _OTHERS_WIDTH = 44, 52
 
@@ -66,6 +69,7 @@ def print_upgrade(
     _line(console, f"{wording.plural(len(each), 'case')}: {', '.join(standings(each))}")
     if sentence := sentences.about_same(subject):
         _line(console, sentence)
+    _dispatch(console, subject, each)
     _means(console, results, upgrade)
     for table in upgrade.tables:
         _line(console, f"{sentences.table_title(table)}: {sentences.table_summary(table)}")
@@ -99,6 +103,20 @@ def _reasons(upgrade: Upgrade) -> Table:
             Text(printable(sentence(reason))),
         )
     return table
+
+
+def _dispatch(console: Console, subject: Subject, each: Sequence[Row]) -> None:
+    """What runs differently: one sentence, and the changes of the cases that moved or that have a warning."""
+    if not subject.dispatch:
+        return
+    _line(console, f"what runs differently: {summary_words(subject.dispatch)}")
+    moved = {row.case: row.standing for row in each if row.standing in ("slower", "faster", "broken")}
+    for one in subject.dispatch:
+        if one.case in moved or (one.difference and one.difference.warnings):
+            verdict = f" ({moved[one.case]})" if one.case in moved else ""
+            lines = case_words(one, _MOST_CHANGES) or ["nothing runs differently"]
+            for line in (f"{one.case}{verdict}", *(f"    {words}" for words in lines)):
+                _line(console, f"    {line}")
 
 
 def _settle(console: Console, subject: Subject, upgrade: Upgrade) -> None:

@@ -99,6 +99,10 @@ def show_one(number: str) -> None:
             frame = partial(findings.evidence_frame, rows[name])
             parts.heading(title, frame, f"finding-{one.id}-{name.replace('_', '-')}.csv")
             parts.html(table)
+    if differs := findings.dispatch(session.dispatch):
+        frame = partial(findings.evidence_frame, session.dispatch["changes"])
+        parts.heading("What runs differently", frame, f"finding-{one.id}-dispatch.csv")
+        parts.html(differs)
     for title, command in (
         ("Between which versions?", session.bisect),
         ("Measure it again", session.reproduce),

@@ -9,11 +9,14 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
+from analysis.dispatch_difference import CaseDifference
 from analysis.ratios import as_ratios
 from dashboard.components import filters, links, markup, wording
 from records.evidence import NeighbourVerdict, OperatorDifference, PairVerdict, RelatedFinding
 from records.findings import Finding, FindingGroup, FindingState, TriageEntry
+from records.json_values import Facts
 from records.runs import RunChange
+from reports.text.dispatch_text import case_words
 from reports.text.finding_text import (
     STATES,
     TRIAGES,
@@ -29,6 +32,8 @@ from reports.text.numbers import percent
 
 _TONES: Mapping[str, wording.Tone] = {"worse": "bad", "better": "good"}
 Rows = Sequence[Mapping[str, Any]]
+#: Changes in what runs differently.
+_MOST_CHANGES = 20
 
 #: The groups of findings as a choice among them says them.
 GROUPS: Mapping[FindingGroup, str] = {
@@ -250,6 +255,15 @@ def moved_with(rows: Sequence[RelatedFinding]) -> str:
     )
     columns = [("Operator", False), ("Metric", False), ("Change", True), ("State", False), ("", False)]
     return markup.table("Operators that moved too", columns, cells, folded=True)
+
+
+def dispatch(body: Facts) -> str:
+    """What runs differently in the case, a line for each change; empty where that was not looked at."""
+    if not body:
+        return ""
+    lines = case_words(CaseDifference.from_body(body), _MOST_CHANGES)
+    cells = ((escape(line),) for line in lines or ["nothing, as far as it is recorded"])
+    return markup.table("What runs differently", [("Change", False)], cells, folded=True)
 
 
 def operators(difference: OperatorDifference) -> str:

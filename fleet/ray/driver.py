@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from typing import Any
 
 import ray
@@ -38,12 +39,16 @@ _AT_ONCE, _IN_ALL = 4, 16
 _REQUESTS = 4000
 #: How long the head of Ray may take to list the nodes.
 _LIST_SECONDS = 10.0
+#: How often it is seen whether the node of a placement group that is to be removed still lives.
+_REMOVE_SECONDS = 10.0
 #: What Ray may take to end in order.
 _END_SECONDS = 5.0
 #: Ray's own labels begin so; one of them is the id of a node.
 _RAYS_OWN, _NODE_LABEL = "ray.io/", "ray.io/node-id"
 
 Answer = dict[str, Any]
+#: Lists of nodes are asked for here: one may take for ever.
+_LISTS = ThreadPoolExecutor(4, thread_name_prefix="nodes")
 
 
 class _Actor:
@@ -78,7 +83,7 @@ class _PlacementGroup:
     """The nodes of an order: a bundle with a node's slot each, every one on another node."""
 
     def __init__(self, node: str, many: int) -> None:
-        self._node, self._many = node, many
+        self._node, self._many, self._is_granted = node, many, False
         self._group = placement_group(
             [{SLOT: 1.0}] * many,
             strategy="STRICT_SPREAD",
@@ -95,14 +100,26 @@ class _PlacementGroup:
             if len(there) < self._many:
                 raise NodeRefused(f"{self._many} nodes are wanted, and the fleet has {len(there)}")
             return None
+        self._is_granted = True
         ids = placement_group_table(self._group)["bundles_to_node_id"]
         nodes = {each["NodeID"]: each for each in ray.nodes()}
         held = [nodes[ids[number]] for number in range(self._many)]
         return [HeldNode(each["NodeID"], each["NodeName"], each["NodeManagerAddress"]) for each in held]
 
     def release(self) -> None:
-        """Give them back."""
-        remove_placement_group(self._group)
+        """Give them back; a group that Ray has not created yet is removed as soon as it has."""
+        if self._is_granted:
+            remove_placement_group(self._group)
+        else:
+            threading.Thread(target=self._remove_later, name="placement group", daemon=True).start()
+
+    def _remove_later(self) -> None:
+        # Ray 2.60 loses a node's slot for ever when a group is removed while it is created.
+        with suppress(RayError, EngineAway):
+            while not self._group.wait(_REMOVE_SECONDS):
+                if self._node not in [each["NodeID"] for each in _alive()]:
+                    break
+            remove_placement_group(self._group)
 
 
 class Driver:
@@ -132,7 +149,7 @@ class Driver:
             return _error("away", f"Ray: {_lines(error)[0]}")
 
     def _nodes(self) -> list[Answer]:
-        reserved = self._orders.reserved
+        reserved = self._orders.reserved()
         return [
             {
                 "id": each["NodeID"],
@@ -183,10 +200,8 @@ class Driver:
 
 def _alive() -> list[Answer]:
     """The nodes that live and measure, as Ray describes them; raises EngineAway."""
-    listed: Future[list[Answer]] = Future()
-    threading.Thread(target=lambda: listed.set_result(ray.nodes()), name="nodes", daemon=True).start()
     try:
-        found = listed.result(_LIST_SECONDS)
+        found: list[Answer] = _LISTS.submit(ray.nodes).result(_LIST_SECONDS)
     except FutureTimeout:
         raise EngineAway(f"Ray does not list the nodes within {_LIST_SECONDS:g} s") from None
     return [each for each in found if each["Alive"] and each["Resources"].get(SLOT)]

@@ -1,7 +1,7 @@
 """Words for what runs differently."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from analysis.dispatch_difference import CaseDifference, DispatchChange, DispatchDifference, DispatchWarning
 from records.dispatch import DispatchPart
@@ -53,8 +53,8 @@ def difference_words(difference: DispatchDifference, most: int) -> list[str]:
         (f"[{WARNINGS[change.warning]}] " if change.warning else "") + change_words(change)
         for change in named[:most]
     ]
-    if len(named) > most:
-        lines.append(f"and {len(named) - most} more")
+    if (more := max(0, len(named) - most) + difference.left_out) > 0:
+        lines.append(f"and {more} more")
     if code:
         graphs = sum(change.count_after for change in code)
         lines.append(f"generated code: {graphs} {'graph differs' if graphs == 1 else 'graphs differ'}")
@@ -69,9 +69,9 @@ def case_words(one: CaseDifference, most: int) -> list[str]:
     return [f"not compared: {side} has no fingerprint ({why})" for side, why in sides if why]
 
 
-def warning_words(warnings: Iterable[DispatchWarning]) -> str:
-    """Warnings of one case, separated by commas."""
-    return ", ".join(WARNINGS[warning] for warning in warnings)
+def warning_words(one: CaseDifference) -> str:
+    """The warnings of one case, separated by commas."""
+    return ", ".join(WARNINGS[warning] for warning in one.difference.warnings) if one.difference else ""
 
 
 def summary_words(cases: Sequence[CaseDifference]) -> str:

@@ -203,6 +203,7 @@ def _with_origin(evidence: Confirmation, header: Header, comparison: Comparison,
         run=header.run,
         compared=tuple(SessionEnvironment(each["name"], each["facts"].get("torch")) for each in sides),
         reproduce=shlex.join(again),
+        dispatch=next((body for body in header.dispatch if body.get("case") == case), {}),
     )
 
 

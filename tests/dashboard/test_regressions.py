@@ -150,6 +150,7 @@ def test_one_finding_is_shown_whole_and_as_text(open_page: Open, url: str) -> No
         "matmul",
         "/regressions?finding=99",
         "aten::mm",
+        "[reference kernel] oneDNN: matmul by ref:any instead of",
         "pyrometer bisect 'nightly 2026-09-01'",
         "pyrometer upgrade old new --case KEY",
     ):

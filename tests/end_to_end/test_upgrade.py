@@ -37,7 +37,7 @@ def spins():
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             pass
-        return ones + ones
+        return (ones.clone() if seconds > 0.001 else ones) + ones
 
     return step
 
@@ -96,6 +96,10 @@ def test_what_got_slower_is_a_no_go_with_the_interval_and_the_reports(place: Sit
     assert (verdict["metric"], verdict["word"]) == ("latency_floor", "slower")
     assert 1.0 < verdict["ratio_low"] < verdict["ratio"] < verdict["ratio_high"]
     assert 1.9 < verdict["ratio"] < 2.1
+    (differs,) = body["dispatch"]
+    assert (differs["case"], differs["warnings"]) == (SPINS, ["copy"])
+    assert "aten::clone(fp32)" in {change["after"] for change in differs["changes"]}
+    assert "what runs differently: 1 of 1 case runs differently: more copies in 1." in done.err
     for suffix in ("html", "md"):
         assert SPINS.split("/")[0] in (place.folder / f"verdict.{suffix}").read_text()
     with open_database(place.url, create=False) as database:

@@ -1,4 +1,4 @@
-"""Two nodes and their head; nobody waits as long as in earnest."""
+"""Two nodes and their head, with short waits."""
 
 import tempfile
 from collections.abc import Iterator

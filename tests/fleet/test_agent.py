@@ -82,7 +82,7 @@ def test_a_child_ends_the_doctor_and_a_run_by_hand_is_not_disturbed(
     examined.start_anew()
     agent = examined.agent
     with monkeypatch.context() as soon:
-        # On a busy machine somebody else may hold it still, or again: it is asked anew, and not in a minute.
+        # On a busy machine another process may hold it still, or again: it is asked anew, not in a minute.
         soon.setattr(node_probe, "_RETRY_SECONDS", 0.0)
         until(lambda: agent.describe() and looks(examined) == 1, "the doctor is there")
     agent.submit(TOKEN, ["run"], "")
@@ -104,7 +104,7 @@ def test_a_doctor_that_fails_is_asked_again(examined: Node, monkeypatch: pytest.
     examined.agent.close()
 
 
-def test_what_it_cannot_do_is_one_sentence(engine: LoopbackEngine) -> None:
+def test_a_refusal_is_one_sentence(engine: LoopbackEngine) -> None:
     agent = engine.own_nodes["one"].agent
     wish = {"token": TOKEN, "arguments": [], "run": RUN}
     read = {"settled": True}

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from configuration.tables.slurm import SlurmSettings
+from fleet import agent_engine
 from fleet.agent import Agent
 from fleet.agent_engine import LocalEngine
 from fleet.engine import Engine, EngineAway, Handle, NodeLost, NodeRefused, NodeSilent, Order
@@ -264,11 +265,14 @@ def test_a_cancelled_order_keeps_what_it_has_and_ends(cluster: Cluster) -> None:
 
 
 def test_an_order_that_is_cancelled_at_once_does_not_end_well(cluster: Cluster) -> None:
-    order = cluster.order("waits")
-    handle = tried(lambda: cluster.engine.submit(order))
-    tried(handle.cancel)
-    with suppress(NodeLost):
-        assert tried(handle.result).code in (None, 130)
+    for number in range(3):
+        order = cluster.order("waits", f"{number}")
+        handle = tried(lambda: cluster.engine.submit(order))  # noqa: B023
+        tried(handle.cancel)
+        with suppress(NodeLost):
+            assert tried(handle.result).code in (None, 130)
+    # Its node is free for the next one.
+    assert tried(cluster.begun(cluster.order("quick", "next")).result).code == 0
 
 
 def test_two_orders_on_two_nodes_run_at_once(cluster: Cluster) -> None:
@@ -319,6 +323,26 @@ def test_a_step_ends_with_the_process_that_wants_it(cluster: Cluster) -> None:
     (cluster.folder / f"end-{order.run}").touch()
     assert tried(handle.result).code == 0
     until(lambda: not processes(mark), "the step has ended")
+
+
+def test_an_order_that_is_not_asked_for_any_more_gives_its_nodes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its head has died, or has given it up: only what agents carry out is held by a head.
+    with local(tmp_path) as cluster:
+        order = cluster.order("nodes", "a", *STEP, nodes=2)
+        handle = cluster.begun(order)
+        assert [node.name for node in cluster.engine.nodes() if node.reserved] == [cluster.second]
+        waits = cluster.engine.submit(cluster.order("quick", "b", node=cluster.second))
+        assert not waits.done() and waits.waits == "its nodes have other orders"
+        monkeypatch.setattr(agent_engine, "_FORGOTTEN_SECONDS", 0.0)
+        until(lambda: not any(node.reserved for node in cluster.engine.nodes()), "it is forgotten")
+        monkeypatch.undo()
+        again = cluster.engine.submit(cluster.order("quick", "b", node=cluster.second))
+        assert again.result().code == 0
+        # What runs on the first node is ended by the next order there.
+        assert cluster.engine.submit(cluster.order("quick", "c")).result().code == 0
+        assert handle.result().code == 130
 
 
 def test_an_order_for_more_nodes_than_there_are_is_refused(cluster: Cluster) -> None:

@@ -85,7 +85,7 @@ def test_nodes_come_and_go_and_stay_the_same_host(
     assert {seen.place.machine: seen.place for seen in hosts.look()}.items() >= before.items()
 
 
-def test_an_engine_that_is_away_has_no_hosts_and_says_why(
+def test_an_engine_that_is_away_has_no_hosts_and_a_reason(
     fleet: Fleet, engine: LoopbackEngine, said: list[str]
 ) -> None:
     hosts = fleet()
@@ -138,7 +138,7 @@ def test_a_node_that_cannot_describe_itself_is_not_used_and_reported(
 def test_a_node_that_lost_a_child_has_to_describe_itself_again(
     fleet: Fleet, head: Head, engine: LoopbackEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # While it measures nobody asks it for any other reason.
+    # While it measures it is not asked for any other reason.
     monkeypatch.setattr(modules, "BUSY_SECONDS", 1000.0)
     hosts = fleet()
     one = hosts.look()[0].place
@@ -209,7 +209,7 @@ def a_task_that_names(database: Database, head: Head, run: str) -> None:
     assert claimed is not None and set_run(database, run, run)
 
 
-def test_what_was_measured_while_the_head_was_away_is_fetched(
+def test_runs_measured_while_the_head_was_away_are_fetched(
     fleet: Fleet, head: Head, engine: LoopbackEngine, database: Database, said: list[str]
 ) -> None:
     node = engine.own_nodes["one"]
@@ -246,7 +246,7 @@ def test_what_was_measured_while_the_head_was_away_is_fetched(
     ]
 
 
-def test_what_is_longer_here_or_forgotten_is_left_alone(
+def test_a_journal_that_is_longer_here_or_forgotten_is_left_alone(
     fleet: Fleet, head: Head, engine: LoopbackEngine, said: list[str]
 ) -> None:
     node, other = engine.own_nodes["one"], f"{RUN[:-1]}1"

@@ -25,7 +25,7 @@ def written(data_dir: Path) -> bytes:
 
 
 @given(st.lists(st.tuples(st.integers(0, len(WHOLE)), st.integers(0, 12)), max_size=30))
-def test_whatever_comes_the_mirror_is_whole_lines_of_the_journal(
+def test_a_mirror_is_whole_lines_of_the_journal(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[tuple[int, int]]
 ) -> None:
     data_dir = tmp_path_factory.mktemp("data")
@@ -43,7 +43,7 @@ def test_whatever_comes_the_mirror_is_whole_lines_of_the_journal(
             assert here == WHOLE[: mirror.at][: WHOLE[: mirror.at].rfind(b"\n") + 1]
 
 
-def test_what_differs_is_refused_wherever_it_stands(tmp_path: Path) -> None:
+def test_a_difference_is_refused_wherever_it_stands(tmp_path: Path) -> None:
     with Mirror(tmp_path, RUN) as mirror:
         mirror.append(0, WHOLE[:20])
         for at, data in ((0, b"{"), (3, WHOLE[3:20]), (19, WHOLE[19:25])):

@@ -1,4 +1,4 @@
-"""Ray as the engine: real heads and nodes on one machine, killed and frozen while somebody asks."""
+"""Ray as the engine: real heads and nodes on one machine, killed and frozen while requests come."""
 
 import os
 import signal
@@ -93,7 +93,7 @@ def engine(engines: Engines) -> RayEngine:
     return engines.get()
 
 
-def test_two_machines_measure_what_their_labels_ask_for(fleet: Fleet, engines: Engines) -> None:
+def test_two_machines_measure_tasks_for_their_labels(fleet: Fleet, engines: Engines) -> None:
     engines.release()
     fired = fleet.call("schedule", "fire", "night")
     assert fired.returncode == 0, fired.stderr
@@ -151,7 +151,9 @@ def test_nodes_are_seen_with_their_labels_and_each_answers_for_itself(
         engine.call("0" * 56, "describe", {}, 20.0)
 
 
-def test_what_is_begun_is_as_the_node_was_and_ends_with_the_driver(fleet: Fleet, engine: RayEngine) -> None:
+def test_a_child_has_the_environment_of_its_node_and_ends_with_the_driver(
+    fleet: Fleet, engine: RayEngine
+) -> None:
     member, node = fleet.members["node-1"], named(engine, "node-1")
     child = _begin_something_long(engine, node.id, member)
     # Nothing of Ray's is left in what is measured: no variable, no niceness, no standing with the kernel.
@@ -211,7 +213,7 @@ def test_a_node_that_is_killed_is_lost_and_joins_as_another(fleet: Fleet, engine
     assert answer(engine, again.id, "describe")["machine"] == "node-2"
 
 
-def test_who_has_not_the_token_gets_nowhere(fleet: Fleet, tmp_path: Path) -> None:
+def test_an_engine_and_a_node_with_a_wrong_token_are_refused(fleet: Fleet, tmp_path: Path) -> None:
     wrong = tmp_path / "token"
     wrong.write_text("0" * 64)
     wrong.chmod(0o600)

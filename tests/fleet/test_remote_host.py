@@ -80,7 +80,7 @@ def test_a_run_on_a_node_is_mirrored_byte_for_byte(head: Head, engine: LoopbackE
     assert executions(node.data_dir) == all_of()
     assert executions(engine.own_nodes["two"].data_dir) == []
     assert head.lost == 0
-    # Whoever stores what is here must not find it taken.
+    # The process that stores what is here must not find it locked.
     assert not journal.in_use(head.data_dir / "runs" / RUN / journal.FILE)
 
 
@@ -140,7 +140,7 @@ def test_no_answer_is_larger_than_three_mebibytes(head: Head, engine: LoopbackEn
     assert 2 << 20 < engine.largest <= (3 << 20) + 200
 
 
-def test_a_wish_to_stop_keeps_what_is_measured(head: Head, engine: LoopbackEngine) -> None:
+def test_a_stop_keeps_what_is_measured(head: Head, engine: LoopbackEngine) -> None:
     node = engine.own_nodes["one"]
     with under_way(lambda: head.measure("patient")) as future:
         midway(node)
@@ -309,7 +309,7 @@ def test_a_journal_that_is_another_one_is_left_as_it_is(head: Head, engine: Loop
     until(lambda: not processes(engine.own_nodes["one"].folder), "it was stopped")
 
 
-def test_what_cannot_be_started_says_why(head: Head, engine: LoopbackEngine) -> None:
+def test_a_command_that_cannot_be_started_has_a_reason(head: Head, engine: LoopbackEngine) -> None:
     node = engine.own_nodes["one"]
     node.agent = Agent(node.folder, ["/no/such/program"])
     ended = head.measure("quick")
@@ -344,11 +344,11 @@ def test_a_mirror_that_another_process_writes_is_completed_later(head: Head, eng
     with pytest.raises(ChildLost, match="another process writes"):
         head.measure("patient")
     held[0].close()
-    assert head.lost == 1, "whoever fetches journals is told that there is one"
+    assert head.lost == 1, "the journal is fetched later"
     until(lambda: not processes(engine.own_nodes["one"].folder), "the child is ended")
 
 
-def test_what_has_no_room_here_is_tried_again(head: Head, engine: LoopbackEngine) -> None:
+def test_a_child_without_room_for_its_files_is_lost(head: Head, engine: LoopbackEngine) -> None:
     head.data_dir.mkdir(parents=True)
     (head.data_dir / "tasks").write_text("in the way")
     with pytest.raises(ChildLost, match=r"nothing of node one can be written here.*tasks"):

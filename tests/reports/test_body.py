@@ -14,13 +14,17 @@ from analysis.comparison.pairs import Pair
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold
 from analysis.comparison.verdict import judge
+from analysis.dispatch_difference import CaseDifference, compare_cases
 from reports.body import upgrade_json
+from reports.text.dispatch_text import case_words
+from support.builders.run_records import a_case_fingerprint
 from support.builders.upgrade_reports import (
     FLOOR,
     a_large_upgrade,
     a_mixed_upgrade,
     a_result,
     a_verdict,
+    dispatched,
     reported,
 )
 
@@ -30,6 +34,7 @@ SCHEMA: dict[str, Any] = json.loads(
 
 UPGRADES = {
     "mixed": a_mixed_upgrade(),
+    "dispatched": dispatched(),
     "large": a_large_upgrade(),
     "empty": reported([]),
     "unclear": reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)]),
@@ -120,3 +125,21 @@ def test_calls_withdrawn_over_the_suite_are_not_reported_as_calls() -> None:
     taken = replace(upgrade.verdicts["weak"], word="unclear", reason="p = 0.04 is too little among 60 cases")
     body = upgrade_json(subject, results, replace(upgrade, verdicts={"weak": taken}))
     assert body["cases"][0]["standing"] == body["cases"][0]["verdict"]["word"] == "unclear"
+
+
+def test_what_runs_differently_is_in_it_and_comes_back() -> None:
+    subject, results, upgrade = dispatched()
+    body = json.loads(json.dumps(upgrade_json(subject, results, upgrade)))
+    assert tuple(map(CaseDifference.from_body, body["dispatch"])) == subject.dispatch
+    assert body["dispatch"][0]["warnings"] == ["reference_kernel"]
+    assert upgrade_json(*a_mixed_upgrade())["dispatch"] == []
+
+
+def test_a_stored_difference_says_how_much_it_leaves_out() -> None:
+    old, new = (a_case_fingerprint(mkl=counts) for counts in ({"A": 1, "B": 1}, {"A": 2, "B": 3, "C": 1}))
+    (whole,) = compare_cases({old.case: old}, {new.case: new})
+    stored = CaseDifference.from_body(whole.to_body(most=1))
+    assert stored.difference is not None
+    assert (len(stored.difference.changes), stored.difference.left_out) == (1, 2)
+    assert case_words(stored, 5)[-1] == "and 2 more"
+    assert CaseDifference.from_body(stored.to_body()) == stored

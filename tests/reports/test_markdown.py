@@ -16,6 +16,7 @@ from support.builders.upgrade_reports import (
     a_large_upgrade,
     a_mixed_upgrade,
     a_result,
+    dispatched,
     every_kind,
     reported,
 )
@@ -27,6 +28,7 @@ def an_unclear_upgrade() -> Report:
 
 UPGRADES = {
     "mixed": a_mixed_upgrade(),
+    "dispatched": dispatched(),
     "large": a_large_upgrade(),
     "unclear": an_unclear_upgrade(),
     "empty": reported([]),
@@ -142,3 +144,18 @@ def test_the_rules_are_listed() -> None:
         "no worse than +1.25 %.",
     ):
         assert rule in text
+
+
+def test_what_runs_differently_names_each_mover_first_with_its_verdict() -> None:
+    subject, results, upgrade = dispatched()
+    text = upgrade_markdown(subject, results, upgrade)
+    (table,) = [table for table in tables(text) if table[0][-1] == "What runs differently"]
+    assert len(table) == 4, "a heading, a rule, and two cases: one runs alike"
+    assert table[2][1:3] == ["slower", "reference kernel"]
+    assert (
+        "ref:any instead of jit:avx512\\_core, 9x" in table[2][3]
+        or "ref:any instead of jit:avx512_core, 9x" in table[2][3]
+    )
+    assert "killed by SIGILL" in table[3][3]
+    assert "1 of 2 cases run differently, 1 could not be compared" in text
+    assert "What runs differently" not in upgrade_markdown(*a_mixed_upgrade())

@@ -16,6 +16,7 @@ from support.builders.upgrade_reports import (
     a_mixed_upgrade,
     a_result,
     an_exact_verdict,
+    dispatched,
     every_kind,
     reported,
 )
@@ -24,6 +25,7 @@ VOID = {"meta", "link", "br", "wbr", "img", "rect", "line", "circle", "path"}
 
 UPGRADES = {
     "mixed": a_mixed_upgrade(),
+    "dispatched": dispatched(),
     "large": a_large_upgrade(),
     "empty": reported([]),
     "go": reported([a_result(f"case{n}/infer/-/eager", -3.0) for n in range(3)]),
@@ -174,3 +176,10 @@ def test_the_rows_of_a_table_have_as_many_cells_as_its_head() -> None:
         for row in rows:
             cells = len(re.findall(r"<t[hd][ >]", row)) + row.count('colspan="2"')
             assert cells == len(re.findall(r"<th[ >]", head))
+
+
+def test_what_runs_differently_has_a_section_where_it_is_known() -> None:
+    page = upgrade_html(*dispatched())
+    assert 'id="dispatch"' in page
+    assert "ref:any instead of jit:avx512_core" in page
+    assert 'id="dispatch"' not in upgrade_html(*a_mixed_upgrade())

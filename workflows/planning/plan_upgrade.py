@@ -37,7 +37,10 @@ NO_BUDGET_SECONDS = 7 * 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRequest:
-    """The arguments of an upgrade. `old` and `new` are names, versions, wheels or interpreters."""
+    """The arguments of an upgrade. `old` and `new` are names, versions, wheels or interpreters.
+
+    `fingerprints`: whether what runs differently is found before anything is measured.
+    """
 
     old: str = ""
     new: str = ""
@@ -56,6 +59,7 @@ class UpgradeRequest:
     confirms: bool = False
     waive: tuple[str, ...] = ()
     because: tuple[str, ...] = ()
+    fingerprints: bool = True
 
 
 def pairs_plan(pairs: int | None, most: int = MOST_PAIRS, usual: int = Plan().largest) -> Plan:

@@ -12,15 +12,23 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from analysis.comparison.verdict import Verdict
+from analysis.dispatch_difference import compare_cases
 from cli.commands.regressions import bad_address, moment_of
 from cli.output.finding_report import finding_lines
 from cli.registry import app
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
-from records.evidence import Confirmation, Continuation, Evidence, NeighbourVerdict, evidence_of
+from records.evidence import (
+    Confirmation,
+    Continuation,
+    Evidence,
+    NeighbourVerdict,
+    evidence_body,
+    evidence_of,
+)
 from scheduled_jobs.detection.evidence import pair_verdict
 from support.builders.detection_nights import HOSTILE, TOML, Nights, a_finding, a_regression
-from support.builders.run_records import MLP, RESNET, a_night
+from support.builders.run_records import MLP, RESNET, a_case_fingerprint, a_night
 from support.sqlite_files import sqlite_with_tables
 
 
@@ -97,6 +105,22 @@ def test_a_verdict_is_called_slower_only_where_it_is_about_a_time(
     row = {"case": RESNET, "word": "slower"}
     old = replace(a_finding(database), evidence=evidence_of({"neighbours": [row]}))
     assert f"    {RESNET}: slower" in finding_lines(old, (), UTC, a_night(4))
+
+
+def test_what_runs_differently_is_evidence(database: Database) -> None:
+    old, new = (a_case_fingerprint(onednn={f"matmul by {name}": 2}) for name in ("gemm:jit", "ref:any"))
+    (differs,) = compare_cases({MLP: old}, {MLP: new})
+    body = evidence_body(Evidence(confirmation=Confirmation(run="one", dispatch=differs.to_body())))
+    one = replace(a_finding(database), evidence=evidence_of(json.loads(json.dumps(body))))
+    lines = list(finding_lines(one, (), UTC, a_night(4)))
+    at = lines.index("what runs differently:")
+    assert lines[at + 1] == "    [reference kernel] oneDNN: matmul by ref:any instead of gemm:jit, 2x"
+    alike = replace(differs, difference=replace(differs.difference, changes=()))
+    evidence = Evidence(confirmation=Confirmation(run="one", dispatch=alike.to_body()))
+    lines = list(finding_lines(replace(one, evidence=evidence), (), UTC, a_night(4)))
+    assert lines[lines.index("what runs differently:") + 1] == "    nothing, as far as it is recorded"
+    lines = list(finding_lines(a_finding(database), (), UTC, a_night(4)))
+    assert "what runs differently:" not in lines
 
 
 def test_an_operator_that_moved_too_is_called_as_in_its_own_report(database: Database) -> None:

@@ -8,7 +8,14 @@ from rich.console import Console
 
 from cli.output.upgrade_report import print_upgrade
 from reports.rows import rows
-from support.builders.upgrade_reports import Report, a_large_upgrade, a_mixed_upgrade, a_result, reported
+from support.builders.upgrade_reports import (
+    Report,
+    a_large_upgrade,
+    a_mixed_upgrade,
+    a_result,
+    dispatched,
+    reported,
+)
 
 
 def printed(upgrade: Report, width: int = 160) -> list[str]:
@@ -106,3 +113,12 @@ def test_any_number_of_cases_can_be_printed(upgrade: Report) -> None:
     text = "\n".join(printed(upgrade, 80))
     assert f"{len(upgrade[1])} cases: " in text
     assert "significant" not in text
+
+
+def test_cases_that_moved_show_what_runs_differently() -> None:
+    lines = printed(dispatched())
+    at = next(i for i, line in enumerate(lines) if line.startswith("what runs differently: 1 of 2 cases"))
+    assert lines[at + 1].strip() == "resnet50/infer/batch=8,image=224/eager (slower)"
+    assert lines[at + 2].strip().startswith("[reference kernel] oneDNN: convolution src:f32:aBcd16b by ref:")
+    assert "NEW has no fingerprint (crashed: killed by SIGILL)" in "\n".join(lines)
+    assert not [line for line in printed(a_mixed_upgrade()) if "runs differently" in line]

@@ -111,12 +111,12 @@ def test_many_ask_at_once_and_each_gets_its_own_answer(engine: RayEngine) -> Non
     ("method", "kind"),
     [("lost", NodeLost), ("silent", NodeSilent), ("refused", NodeRefused), ("away", EngineAway)],
 )
-def test_what_goes_wrong_has_a_name(engine: RayEngine, method: str, kind: type[EngineError]) -> None:
+def test_each_error_has_a_class(engine: RayEngine, method: str, kind: type[EngineError]) -> None:
     with pytest.raises(kind, match=f"^{method} it is$"):
         engine.call("1", method, {}, 5.0)
 
 
-def test_calls_under_way_are_told_that_the_driver_died_and_another_one_serves(
+def test_calls_under_way_fail_when_the_driver_dies_and_another_one_serves(
     engine: RayEngine, tmp_path: Path
 ) -> None:
     raised: list[EngineError] = []
@@ -154,7 +154,7 @@ def test_an_answer_that_comes_twice_before_a_death_is_one(engine: RayEngine) -> 
     threading.excepthook, before = lambda raised: died.append(raised.exc_value), threading.excepthook
     try:
         assert dance(engine) == 1
-        # Answered, and not taken up yet by whoever asked, when the driver dies.
+        # Answered, and not taken up yet by the caller, when the driver dies.
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(ray_engine, "Future", _Slow)
             assert engine.call("1", "last", {"step": 1}, 5.0)["arguments"]["step"] == 1
@@ -165,7 +165,7 @@ def test_an_answer_that_comes_twice_before_a_death_is_one(engine: RayEngine) -> 
 
 
 class _Slow(Future[Any]):
-    """Whoever waits for it is slow to hear of it."""
+    """Its callers receive the result late."""
 
     def result(self, timeout: float | None = None) -> Any:
         found = super().result(timeout)
@@ -201,7 +201,7 @@ def test_why_it_is_away_is_said_until_it_is_there(engine: RayEngine, tmp_path: P
     assert until(lambda: again(engine), "it is there") == 2
 
 
-def test_closed_it_leaves_nothing_and_says_so(engine: RayEngine, tmp_path: Path) -> None:
+def test_a_closed_engine_leaves_nothing(engine: RayEngine, tmp_path: Path) -> None:
     assert dance(engine) == 1
     engine.close()
     with pytest.raises(EngineAway, match="closed"):

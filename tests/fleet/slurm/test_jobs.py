@@ -19,7 +19,7 @@ from support.servers.slurm_site import WELL, Site, all_of
 pytestmark = pytest.mark.slow
 
 
-def test_nodes_are_seen_with_what_they_can_be_asked_by(at_slurm: Site, cluster: SlurmCluster) -> None:
+def test_nodes_are_listed_with_their_labels(at_slurm: Site, cluster: SlurmCluster) -> None:
     assert at_slurm.there() == ["alpha", "beta"]
     labels = {name: at_slurm.engine.describe(name)["labels"] for name in at_slurm.there()}
     assert labels == {"alpha": ["rack7", "a10"], "beta": ["rack7", "gpu:h200", "h200", "gpu"]}
@@ -68,7 +68,7 @@ def test_a_job_has_the_node_for_itself_and_no_secret(at_slurm: Site, cluster: Sl
         assert not path.is_file() or b"hunter2" not in path.read_bytes(), path
 
 
-def test_a_wish_to_stop_keeps_what_is_measured_and_is_gone_on_with(at_slurm: Site) -> None:
+def test_a_stopped_run_keeps_what_is_measured_and_is_resumed(at_slurm: Site) -> None:
     with under_way(lambda: at_slurm.measure("patient", name="alpha")) as future:
         at_slurm.midway()
         at_slurm.stop.set()
@@ -83,7 +83,7 @@ def test_a_wish_to_stop_keeps_what_is_measured_and_is_gone_on_with(at_slurm: Sit
     assert at_slurm.mirror() == at_slurm.journal()
 
 
-def test_a_job_waits_in_the_queue_and_says_why(at_slurm: Site, cluster: SlurmCluster) -> None:
+def test_a_job_that_waits_in_the_queue_has_a_reason(at_slurm: Site, cluster: SlurmCluster) -> None:
     other = f"{RUN[:-1]}e"
     with under_way(lambda: at_slurm.measure("patient", name="alpha")) as first:
         at_slurm.midway()
@@ -110,7 +110,9 @@ def test_a_job_that_waits_is_taken_out_of_the_queue(at_slurm: Site, cluster: Slu
     assert not at_slurm.node_data().exists()
 
 
-def test_others_have_the_node_and_one_like_it_is_free(at_slurm: Site, cluster: SlurmCluster) -> None:
+def test_a_node_of_other_users_is_reserved_while_one_like_it_is_free(
+    at_slurm: Site, cluster: SlurmCluster
+) -> None:
     assert not reserved(at_slurm)
     cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
     until(lambda: cluster.jobs("--states=RUNNING"), "another one's job has the node")

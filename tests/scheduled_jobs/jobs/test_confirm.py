@@ -108,6 +108,8 @@ def test_what_the_pairs_show_too_is_a_regression(watched: Watched) -> None:
     assert "--confirms" in command
     evidence, session = found.evidence, found.evidence.confirmation
     assert session.run == done.result["run"] and session.verdict.word == "slower"
+    assert session.dispatch["case"] == RESNET_COMPILED
+    assert session.dispatch["not_compared"] == {"mkl": "not built in"}
     # Nothing but the candidate is measured until it is confirmed.
     assert command.count("--case") == 1 and session.neighbours == ()
     assert [each.torch for each in session.compared] == [OLD.torch_version, NEW.torch_version]

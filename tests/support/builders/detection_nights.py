@@ -12,12 +12,19 @@ from typing import Any
 from analysis.comparison.comparison import Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
+from analysis.dispatch_difference import (
+    CaseDifference,
+    DispatchChange,
+    DispatchDifference,
+    DispatchWarning,
+)
 from configuration.settings import load_settings
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
 from db.runs import series_queries, store
+from records.dispatch import DispatchPart
 from records.environments import Environment
 from records.evidence import evidence_of
 from records.findings import Finding, NewFinding
@@ -247,6 +254,10 @@ def a_session(
         budget_seconds=60.0,
         planned=(),
         comparison=comparison.to_body(),
+        dispatch=tuple(
+            CaseDifference(case, DispatchDifference((), {"mkl": "not built in"})).to_body()
+            for case in (MLP, RESNET_COMPILED)
+        ),
     )
 
 
@@ -319,6 +330,19 @@ def a_finding(database: Database, case: str = MLP, *, night: int = 2, direction:
     return found
 
 
+def _differs(case: str) -> dict[str, Any]:
+    """What runs differently: a reference kernel in place of another one whose name is hostile."""
+    change = DispatchChange(
+        DispatchPart.ONEDNN,
+        f"matmul by {HOSTILE}",
+        "matmul by ref:any",
+        3,
+        3,
+        DispatchWarning.REFERENCE_KERNEL,
+    )
+    return CaseDifference(case, DispatchDifference((change,), {})).to_body()
+
+
 def a_regression(database: Database, case: str = MLP) -> Finding:
     """A confirmed finding with every kind of evidence."""
     found = a_finding(database, case)
@@ -358,6 +382,7 @@ def a_regression(database: Database, case: str = MLP) -> Finding:
             ],
             "moved_with": [{**other, "change": 0.2, "state": "candidate"}],
             "operators": {"old_run": "traced-1", "new_run": "traced-2", "rows": [row]},
+            "dispatch": _differs(case),
             "bisect": "pyrometer bisect 'nightly 2026-09-01' 'nightly 2026-09-04' --case KEY",
             "reproduce": "pyrometer upgrade old new --case KEY",
         }

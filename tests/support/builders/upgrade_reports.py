@@ -11,7 +11,11 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import Upgrade, decide
 from analysis.comparison.verdict import Verdict, judge
+from analysis.dispatch_difference import compare_cases
+from records.dispatch import CaseFingerprint
+from records.outcomes import OutcomeStatus
 from reports.report_context import ComparedEnvironment, Subject
+from support.builders.run_records import a_case_fingerprint, a_night
 
 FLOOR = "latency_floor"
 #: What a case may say of itself: markup of every kind, a new line, a colour for a terminal, a mention.
@@ -178,3 +182,19 @@ def a_large_upgrade(many: int = 60) -> Report:
         )
     ]
     return reported(cases[:many])
+
+
+def dispatched() -> Report:
+    """A mixed upgrade of which it is known what runs differently: a mover, a case that failed, one alike."""
+    cases = every_kind()
+    slower, faster, alike = (cases[number].case for number in (0, 1, 3))
+    fast, slow = (f"convolution src:f32:aBcd16b by {name}" for name in ("jit:avx512_core", "ref:any"))
+    failed = CaseFingerprint(faster, a_night(0), OutcomeStatus.CRASHED, "killed by SIGILL")
+    old = [
+        a_case_fingerprint(slower, onednn={fast: 9}),
+        a_case_fingerprint(faster),
+        a_case_fingerprint(alike),
+    ]
+    new = [a_case_fingerprint(slower, onednn={slow: 9}), failed, a_case_fingerprint(alike)]
+    found = compare_cases({each.case: each for each in old}, {each.case: each for each in new})
+    return reported(cases, dispatch=found)

@@ -71,12 +71,12 @@ def test_which_nodes_take_jobs(state: str, there: bool, free: bool) -> None:
         ("(null)", "gpu:a100:2,gpu:t4:2", ("gpu:a100", "a100", "gpu", "gpu:t4", "t4")),
     ],
 )
-def test_what_a_node_can_be_asked_by(features: str, resources: str, labels: tuple[str, ...]) -> None:
+def test_the_labels_of_a_node(features: str, resources: str, labels: tuple[str, ...]) -> None:
     assert NodeRow("n1", "idle", features, resources, "none").labels == labels
 
 
 class Played:
-    """Slurm's commands as scripts that answer what they are told."""
+    """Slurm's commands as scripts with answers set by a test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -151,7 +151,7 @@ def test_a_file_system_that_fails_for_a_moment_costs_nothing(
     engine, handle = started(tmp_path, played)
     assert ended(handle) is None
     folder = engine.queue.watch(TOKEN).path
-    # Nobody can read a folder as a file, not even root.
+    # A folder cannot be read as a file, not even by root.
     (folder / "order.json").unlink()
     (folder / "order.json").mkdir()
     assert ended(handle) is None
@@ -164,7 +164,7 @@ def test_a_file_system_that_fails_for_a_moment_costs_nothing(
     assert [node.name for node in another.nodes()] == ["alpha"]
 
 
-def test_a_node_that_others_have_gets_what_asks_for_it_by_name(tmp_path: Path, played: Played) -> None:
+def test_a_node_of_other_users_gets_tasks_for_its_name_alone(tmp_path: Path, played: Played) -> None:
     played.says(
         "sinfo", "alpha|allocated|lab|(null)|none\nbeta|idle|lab|(null)|none\ngamma|allocated|x||none"
     )
@@ -240,7 +240,7 @@ def test_why_a_job_has_no_end(tmp_path: Path, played: Played, row: str, said: st
     assert ("7" in played.asked("scancel")) == ("REQUEUED" in row)
 
 
-def test_a_job_that_reaches_its_time_limit_says_so(tmp_path: Path, played: Played) -> None:
+def test_a_job_that_reaches_its_time_limit_reports_that(tmp_path: Path, played: Played) -> None:
     engine = an_engine(tmp_path, SlurmSettings(time_limit_hours=2))
     handle = submitted(engine)
     (options,) = played.asked("sbatch")

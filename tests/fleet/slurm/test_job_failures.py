@@ -123,13 +123,13 @@ def test_a_controller_that_stays_away_is_not_waited_for_for_ever(
         (SlurmSettings(arguments=("--constraint=nothing",)), "feature"),
     ],
 )
-def test_what_slurm_refuses_is_reported(at_slurm: Site, settings: SlurmSettings, said: str) -> None:
+def test_a_refusal_of_slurm_is_reported(at_slurm: Site, settings: SlurmSettings, said: str) -> None:
     other = Site(at_slurm.folder, at_slurm.cluster, settings)
     with pytest.raises(ChildLost, match=f"(?i)node alpha: Slurm refuses a job on alpha: sbatch: .*{said}"):
         other.measure("quick", name="alpha")
 
 
-def test_what_slurm_will_never_begin_is_not_waited_for(at_slurm: Site, cluster: SlurmCluster) -> None:
+def test_a_job_that_will_never_begin_is_not_waited_for(at_slurm: Site, cluster: SlurmCluster) -> None:
     other = Site(at_slurm.folder, at_slurm.cluster, SlurmSettings(partition="short", time_limit_hours=1))
     with pytest.raises(ChildLost, match=r"Slurm will never begin job \d+ \(PartitionTimeLimit\)"):
         other.measure("quick", name="alpha")
@@ -155,7 +155,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_what_a_dead_head_left_is_cancelled_by_the_next(at_slurm: Site, cluster: SlurmCluster) -> None:
+def test_a_job_of_a_dead_head_is_cancelled_by_the_next(at_slurm: Site, cluster: SlurmCluster) -> None:
     arguments = ("run", "--environment", "patient", "--run-id", RUN)
     paths = (str(at_slurm.shared), str(at_slurm.folder / "pyrometer.sh"), str(at_slurm.folder))
     subprocess.run([sys.executable, "-c", DYING_HEAD, *paths, *arguments], check=False)

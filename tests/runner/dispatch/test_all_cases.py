@@ -1,0 +1,53 @@
+"""Every case that a CPU suite measures in one process, recorded twice: the same fingerprint both times."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from records.dispatch import CaseFingerprint, DispatchPart
+from records.outcomes import OutcomeStatus
+from runner.dispatch.capture import FingerprintSettings, take_fingerprint
+from runner.execution import harness
+from runner.preset import MachinePreset
+from runner.suites.suite import built_in
+from runner.worker.case_key import CaseKey
+from support.site import measured_python
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(7200)]
+
+SUITES = ("smoke", "ops", "cpu")
+#: Seconds one case may take on a busy machine.
+DEADLINE = 900.0
+
+
+def cases() -> list[str]:
+    """The cases of the CPU suites, each once, without those of several processes."""
+    every = dict.fromkeys(case for suite in SUITES for case in built_in()[suite].cases)
+    return [case for case in every if not {"instances", "parallel"} & {*dict(CaseKey.parse(case).technique)}]
+
+
+def recorded(one: CaseFingerprint) -> object:
+    """What must be the same twice."""
+    if one.fingerprint is None:
+        return one.status, one.reason
+    parts = dict(one.fingerprint.parts)
+    if "max-autotune" in one.case:
+        # oneDNN, MKL and operators follow the kernel that was the fastest.
+        parts = {DispatchPart.COMPILER: parts[DispatchPart.COMPILER]}
+    return parts, one.fingerprint.missing
+
+
+def test_the_same_environment_twice(tmp_path: Path) -> None:
+    """Neither order, addresses, process ids nor a busy machine change a fingerprint."""
+    built = harness.build(tmp_path / "harness")
+    about = (str(measured_python()), built, MachinePreset("as-it-comes"), "cpu", DEADLINE)
+    settings = FingerprintSettings(*about, tmp_path / "work", "fingerprints-twice")
+    every = cases()
+    assert len(every) >= 50
+    with ThreadPoolExecutor(2) as pool:
+        first, second = (list(pool.map(lambda case: take_fingerprint(case, settings), every)) for _ in "ab")
+    differ = [a.case for a, b in zip(first, second, strict=True) if recorded(a) != recorded(b)]
+    assert differ == []
+    taken = [one for one in first if one.status == OutcomeStatus.OK]
+    assert len(taken) >= len(every) - 5
