@@ -56,12 +56,13 @@ Exit code: 0 go (also with warnings), 1 no-go, 3 unclear, 2 the call makes no se
 """
 
 
+Suite = Annotated[str | None, typer.Option("--suite", "-s", help="suite to measure [default: smoke]")]
+
+
 def upgrade(
     old: Annotated[str | None, typer.Argument(help="what you have")] = None,
     new: Annotated[str | None, typer.Argument(help="what you may move to")] = None,
-    suite: Annotated[
-        str | None, typer.Option("--suite", "-s", help="suite to measure [default: smoke]")
-    ] = None,
+    suite: Suite = None,
     case: Cases = None,
     cases: CaseFiles = None,
     preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
