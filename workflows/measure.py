@@ -28,7 +28,7 @@ from runner.telemetry.sampler_client import Sampler
 
 from .app_context import Watcher
 from .database_upkeep import FOR_EVER, Kept
-from .pair_allocation import SuiteAllocation
+from .planning.pair_allocation import SuiteAllocation
 from .recorder import OpenDatabase, Recorder
 from .remaining import Durations, UnderWay
 from .run_header import Header

@@ -16,7 +16,7 @@ from analysis.comparison.policy import Policy, Waiver
 from analysis.comparison.upgrade import Upgrade
 from records.outcomes import Outcome, Planned
 from runner.session_plan import SessionPlan, Timing
-from workflows.pair_allocation import SuiteAllocation
+from workflows.planning.pair_allocation import SuiteAllocation
 from workflows.session_queue import InOrder, Pairs, enough_pairs, pairs_planned
 
 A, B = "matmul/infer/size=64/eager", "mlp/infer/batch=8/eager"

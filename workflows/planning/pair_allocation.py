@@ -12,7 +12,7 @@ from analysis.decision.suite_decision import SuiteDecision, judge_suite
 from analysis.decision.suite_pairs import case_pairs, suite_limits
 from records.outcomes import Outcome
 
-from .session_queue import ONE_SPARE_OF, lacks_others
+from ..session_queue import ONE_SPARE_OF, lacks_others
 
 _REASONS = {
     "decided": "the decision stands",
