@@ -76,7 +76,7 @@ class InOrder:
 Enough = Callable[[Sequence[Outcome]], str]
 
 
-class Allocation(Protocol):
+class PairAllocation(Protocol):
     """Says which case needs pairs, from the outcomes of all of them."""
 
     def choose(
@@ -138,7 +138,7 @@ class Pairs:
         timing: Timing,
         enough: Enough,
         first_look: int = 1,
-        allocation: Allocation | None = None,
+        allocation: PairAllocation | None = None,
     ) -> None:
         self._old, self._new = environments
         self._timing = timing

@@ -268,11 +268,11 @@ def reasons(
 ) -> list[Reason]:
     """All reasons, in no order. The verdicts of `results` are those that stand over the suite.
 
-    `suite` is the decision on the cases together, None where the metric that decides is exact or no case has
+    `suite` is the decision on all cases, None where the metric that decides is exact or no case has
     enough pairs.
     """
     known = frozenset(one.case for one in suite.cases) if suite else frozenset[str]()
-    together = (
+    combined = (
         _of_suite(results, overall, suite, policy)
         if suite
         else [*_share(results, policy), _overall(results, overall, policy)]
@@ -281,7 +281,7 @@ def reasons(
         *_correctness(results, policy),
         *(r for result in results if result.works for r in _of_case(result, policy, known)),
         *_unguarded(results, policy),
-        *together,
+        *combined,
         *_unmeasured(results, policy),
         *_gains(results, policy),
     ]
@@ -315,8 +315,8 @@ def _broke(result: CaseResult, policy: Policy) -> Reason:
     return Reason(speaks, "broke", detail, (result.case,), weight=policy.weight(result.case))
 
 
-def _of_case(result: CaseResult, policy: Policy, together: Collection[str]) -> Iterable[Reason]:
-    """Reasons of a case by its own verdicts, but for the deciding metric of cases judged `together`."""
+def _of_case(result: CaseResult, policy: Policy, judged_over_suite: Collection[str]) -> Iterable[Reason]:
+    """Reasons of a case by its own verdicts, but for the deciding metric of cases `judged_over_suite`."""
     guarded = policy.guards(result.case)
     named = (policy.metric, *policy.worst)
     for metric in dict.fromkeys((*named, *(PEAK_MEMORY if guarded else ()))):
@@ -325,7 +325,7 @@ def _of_case(result: CaseResult, policy: Policy, together: Collection[str]) -> I
             continue
         size = policy.weight(result.case) * max(0.0, verdict.change * verdict.cost if verdict.change else 0.0)
         case = ((result.case,), metric, size)
-        over_suite = result.case in together and metric == policy.metric
+        over_suite = result.case in judged_over_suite and metric == policy.metric
         doubtful = could_be_slower(verdict) and metric in named and not over_suite
         if guarded and (verdict.word == "slower" or doubtful):
             yield _reason(verdict.word == "slower", "guarded", CaseRegressed(result.case, verdict), *case)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..decision.suite_decision import SuiteDecision
-from ..decision.suite_pairs import judged_together
+from ..decision.suite_pairs import judge_cases
 from ..geomean import CONFIDENCE, Geomean, geomean
 from ..robust_mean import Location
 from .case_results import CaseResult, CaseSide
@@ -149,7 +149,7 @@ def _decided(results: Sequence[CaseResult], policy: Policy, plan: Plan) -> Upgra
         for r in results
     ]
     verdicts = judged.get(policy.metric, {})
-    suite = judged_together(verdicts, policy, plan)
+    suite = judge_cases(verdicts, policy, plan)
     overall = _overall(suite, verdicts, policy)
     if policy.metric in scores:
         scores[policy.metric] = replace(scores[policy.metric], mean=overall)

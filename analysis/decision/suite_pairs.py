@@ -37,7 +37,7 @@ def case_pairs(case: str, pairs: Sequence[Pair], policy: Policy) -> CasePairs:
     )
 
 
-def judged_together(verdicts: Mapping[str, Verdict], policy: Policy, plan: Plan) -> SuiteDecision | None:
+def judge_cases(verdicts: Mapping[str, Verdict], policy: Policy, plan: Plan) -> SuiteDecision | None:
     """The decision on all cases that have enough pairs; None where there is none, or the metric is exact."""
     known = [case_pairs(case, one.pairs, policy) for case, one in verdicts.items() if one.pairs]
     if not known or not varies(policy):

@@ -124,10 +124,10 @@ def test_what_is_typical_by_hand_where_the_cases_lie_apart() -> None:
 @given(st.lists(locations, min_size=2, max_size=9))
 def test_what_is_typical_is_the_same_in_any_order_and_lies_among_the_cases(cases: list[Location]) -> None:
     points, errors = [one.point for one in cases], [one.error for one in cases]
-    here, there = random_effects(points, errors), random_effects(points[::-1], errors[::-1])
-    assert here is not None and there is not None
-    assert there == pytest.approx(here, abs=1e-6)
-    assert min(points) - 1e-9 <= here[0] <= max(points) + 1e-9 and here[1] <= here[0] <= here[2]
+    one, mirrored = random_effects(points, errors), random_effects(points[::-1], errors[::-1])
+    assert one is not None and mirrored is not None
+    assert mirrored == pytest.approx(one, abs=1e-6)
+    assert min(points) - 1e-9 <= one[0] <= max(points) + 1e-9 and one[1] <= one[0] <= one[2]
 
 
 @pytest.mark.parametrize("cases", [0, 1])

@@ -96,8 +96,8 @@ def prepare_upgrade(
     if unjudged := beyond_judging(policy, timing.cold_replicates, plan, cases):
         app.reporter.note(unjudged)
     if request.budget:
-        together = varies(policy) and not request.confirms
-        plan = _affordable(app, plan, request.budget, cases, timing, together=together)
+        over_suite = varies(policy) and not request.confirms
+        plan = _affordable(app, plan, request.budget, cases, timing, over_suite=over_suite)
     refuse_too_many(len(cases), 2 * plan.largest)
     sides = (old.fingerprint, new.fingerprint)
     specs, options = (ready[0].asked, ready[1].asked), _options(request, plan, suite)
@@ -148,20 +148,20 @@ def _note_unmatched(app: AppContext, policy: Policy, name: str, cases: Sequence[
 
 
 def _affordable(
-    app: AppContext, plan: Plan, budget: float, cases: Sequence[str], timing: Timing, *, together: bool
+    app: AppContext, plan: Plan, budget: float, cases: Sequence[str], timing: Timing, *, over_suite: bool
 ) -> Plan:
     """The plan that the budget has room for; made before the first pair, never after one.
 
-    Where cases are judged `together`, the pairs that one does not need are left to others.
+    Where the suite is judged as a whole, the pairs that one does not need are left to others.
     """
     seconds = sum(sessions.estimate(one, timing) for one in sessions.replicates(cases, 2))
     room = int(budget // max(seconds, 1.0))
     if room < plan.largest:
         note = f"a budget of {budget:g} s has room for about {room} pairs of each case"
-        if together and room < FEWEST:
+        if over_suite and room < FEWEST:
             note += f", and fewer than {FEWEST} are not judged: unless a case breaks, it can only end unclear"
         app.reporter.note(note)
-    return plan.within(2 * room if together else room)
+    return plan.within(2 * room if over_suite else room)
 
 
 def waivers(cases: Sequence[str], because: Sequence[str]) -> tuple[Waiver, ...]:
