@@ -17,7 +17,7 @@ from records.outcomes import OutcomeStatus
 
 from ..execution.contender import explain
 from ..execution.harness import Harness
-from ..execution.launch.compile_cache import compiles, file_name
+from ..execution.launch.compile_cache import compiles
 from ..execution.launch.launch import CannotLaunch, allowed_cpus, start_of, usable_numactl
 from ..execution.launch.topology import read
 from ..execution.process import Launch, WorkerGone, WorkerProcess, WorkerTimeout
@@ -59,7 +59,8 @@ def take_fingerprint(case: str, settings: FingerprintSettings) -> CaseFingerprin
     Files are written into a folder of this case below `settings.folder` and removed at the end.
     """
     settings.folder.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{file_name(case)[:80]}-", dir=settings.folder))
+    # Not named by the case: AOTInductor of 2.9 cannot compile in a folder with `=` or `,` in its name.
+    folder = Path(tempfile.mkdtemp(prefix="case-", dir=settings.folder))
     try:
         launch = _launch(CaseKey.parse(case), settings, folder)
     except CannotLaunch as error:

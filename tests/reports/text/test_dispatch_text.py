@@ -53,3 +53,16 @@ def test_cases_are_summed_up_the_alarming_first() -> None:
         "1 of 2 cases run differently, 1 could not be compared: reference kernel in 1."
     )
     assert summary_words(found[2:]) == "0 of 1 case runs differently."
+
+
+def test_other_code_of_the_same_kernels_is_said_apart() -> None:
+    old, new = (
+        a_case_fingerprint(
+            fused={"cpp_fused_relu": 1}, compiler={"guards": guards}, code={f"graph {guards}": 1}
+        )
+        for guards in (8, 9)
+    )
+    found = compare_cases({MLP: old}, {MLP: new})
+    assert summary_words(found) == "1 of 1 case runs differently (1 only in guards or generated code)."
+    more = a_case_fingerprint(fused={"cpp_fused_relu": 2}, compiler={"guards": 9}, code={"graph 9": 1})
+    assert summary_words(compare_cases({MLP: old}, {MLP: more})) == "1 of 1 case runs differently."
