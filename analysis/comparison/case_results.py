@@ -1,5 +1,6 @@
 """One case in both environments of an upgrade: how it ended, and what its verdicts are."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,13 +8,16 @@ from dataclasses import dataclass
 from records.outcomes import Outcome
 
 from ..metrics import METRICS
-from .pairs import measured_alone, pairs_of
+from .pairs import changes_under_load, measured_alone, pairs_of
 from .plan import Plan
 from .thresholds import Threshold, threshold_of
 from .verdict import Verdict, judge
 
 #: How a case ends that does not work; an outcome of any other status but `ok` says nothing about the case.
 BROKEN = ("wrong", "not_compiled", "crashed", "unsupported", "oom", "timeout")
+
+#: So many disturbed pairs have to agree on a change of more than this share.
+UNDER_LOAD = 6, 0.30
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,8 @@ class CaseSide:
 class CaseResult:
     """One case in both environments: `verdicts` by metric; `pair_seconds` is what one more pair costs.
 
+    `under_load` is how many disturbed pairs all agree on a change of more than 30 %, above 0 where the new
+    environment is slower, 0 where they do not agree or are too few (see `UNDER_LOAD`).
     `failed` is how many of its replicates broke, old and new. `turns` says why processes of one pair were not
     alive together; empty where all were.
     """
@@ -40,6 +46,7 @@ class CaseResult:
     pair_seconds: float = 0.0
     failed: tuple[int, int] = (0, 0)
     turns: str = ""
+    under_load: int = 0
 
     @property
     def works(self) -> bool:
@@ -114,7 +121,19 @@ def judge_case(
     failed = (_failed(old), _failed(new))
     every = (*old, *new)
     turns = _turns(every)
-    return CaseResult(every[0].case, technique, sides[0], sides[1], verdicts, pair_seconds, failed, turns)
+    under_load = _under_load(changes_under_load(old, new))
+    return CaseResult(
+        every[0].case, technique, sides[0], sides[1], verdicts, pair_seconds, failed, turns, under_load
+    )
+
+
+def _under_load(changes: Sequence[float]) -> int:
+    fewest, least = UNDER_LOAD
+    if len(changes) < fewest or min(map(abs, changes)) <= math.log1p(least):
+        return 0
+    if min(changes) > 0:
+        return len(changes)
+    return -len(changes) if max(changes) < 0 else 0
 
 
 def _turns(replicates: Sequence[Outcome]) -> str:

@@ -5,13 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from records.outcomes import Outcome
+from records.outcomes import Outcome, OutcomeStatus
 
 from . import rounds
 from .disturbance import disturbed
 
 #: A fast wrong answer is no gain, and neither is one that silently ran something else.
 NEVER_COMPARED = ("wrong", "not_compiled")
+
+#: How the processes of a disturbed pair end.
+_UNDER_LOAD = {OutcomeStatus.OK, OutcomeStatus.CONTENDED}
 
 #: Why a pair is left out whose two sides did not do the same work.
 UNLIKE = "the two differ in the items of a step"
@@ -92,6 +95,23 @@ def _pair(metric: str, old: Outcome | None, new: Outcome | None, exact: bool) ->
         whys.append(UNLIKE)
     change = log_ratio(metric, old, new) if old and new and not whys else None
     return Pair(values[0], values[1], ", ".join(whys), _new_first(old, new), change)
+
+
+def changes_under_load(old: Sequence[Outcome], new: Sequence[Outcome]) -> list[float]:
+    """log(new / old) of the fastest iterations of each pair that others disturbed, and that does not count.
+
+    Such a number is no measurement: it serves to tell a large effect from none.
+    """
+    news = {one.replicate: one for one in new}
+    both = [(one, news[one.replicate]) for one in old if one.replicate in news]
+    changes = [
+        rounds.change_under_load(one.facts, other.facts)
+        for one, other in both
+        if concurrent(one, other)
+        and {one.status, other.status} <= _UNDER_LOAD
+        and any(each.status != OutcomeStatus.OK or disturbed(each.facts) for each in (one, other))
+    ]
+    return [change for change in changes if change is not None]
 
 
 def log_ratio(metric: str, old: Outcome, new: Outcome) -> float | None:

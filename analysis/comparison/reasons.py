@@ -9,7 +9,7 @@ from ..decision.process_modes import Modes
 from ..decision.suite_decision import RuleWord, SuiteDecision
 from ..geomean import Geomean
 from ..metrics import METRICS, PEAK_MEMORY
-from .case_results import CaseResult, CaseSide
+from .case_results import UNDER_LOAD, CaseResult, CaseSide
 from .policy import Policy
 from .thresholds import threshold_of
 from .verdict import Verdict
@@ -87,6 +87,15 @@ class CaseRegressed:
     case: str
     verdict: Verdict
     modes: Modes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSlowerUnderLoad:
+    """All of so many disturbed pairs agree that a case without an interval is slower by more than `least`."""
+
+    case: str
+    pairs: int
+    least: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +222,9 @@ class Doubtful:
     largest: tuple[str, Verdict]
 
 
-CaseDetail = CaseRepaired | CaseShaky | CaseBroke | CaseRegressed | CaseUnknown | CaseBeyondLimit
+CaseDetail = (
+    CaseRepaired | CaseShaky | CaseBroke | CaseRegressed | CaseSlowerUnderLoad | CaseUnknown | CaseBeyondLimit
+)
 Detail = (
     CaseDetail | NoneBeyondLimit | SlowerShare | NoMean | MeanChange | Unmeasured | Alike | Worse | Doubtful
 )
@@ -281,6 +292,7 @@ def reasons(
         *_correctness(results, policy),
         *(r for result in results if result.works for r in _of_case(result, policy, known)),
         *_unguarded(results, policy),
+        *_slower_under_load(results, policy),
         *combined,
         *_unmeasured(results, policy),
         *_gains(results, policy),
@@ -393,6 +405,16 @@ def _unguarded(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason
             yield Reason("unclear", "guarded", CaseUnknown(result.case), *about)
         elif result.works and policy.metric not in result.verdicts:
             yield Reason("unclear", "guarded", CaseUnknown(result.case, policy.metric), *about)
+
+
+def _slower_under_load(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
+    """Cases that only disturbed pairs know, all of which agree on a large slow-down."""
+    for result in results:
+        if result.under_load > 0 and not measured(result, policy) and not policy.forgives(result.case):
+            detail = CaseSlowerUnderLoad(result.case, result.under_load, UNDER_LOAD[1])
+            yield Reason(
+                "unclear", "worst", detail, (result.case,), policy.metric, policy.weight(result.case)
+            )
 
 
 def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:

@@ -21,7 +21,15 @@ def change(old: Mapping[str, Any], new: Mapping[str, Any]) -> float | None:
     for both sides of a round, and for the medians of either side not alike. None where fewer than `FEWEST`
     rounds are known.
     """
-    ours, theirs = _floors(old), _floors(new)
+    return _change(_floors(old), _floors(new))
+
+
+def change_under_load(old: Mapping[str, Any], new: Mapping[str, Any]) -> float | None:
+    """As `change`, over all rounds, those that others disturbed among them."""
+    return _change(_floors(old, disturbed=True), _floors(new, disturbed=True))
+
+
+def _change(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float | None:
     rounds = sorted(ours.keys() & theirs.keys())
     if len(rounds) < FEWEST:
         return None
@@ -46,11 +54,11 @@ def _is_number(block: object) -> bool:
     return isinstance(block, int | float) and block == block // 1
 
 
-def _floors(facts: Mapping[str, Any]) -> dict[int, float]:
-    """The fastest iteration, in nanoseconds, of each block that counts, by its number."""
+def _floors(facts: Mapping[str, Any], *, disturbed: bool = False) -> dict[int, float]:
+    """The fastest iteration, in ns, of each block that counts, by its number; of any if `disturbed`."""
     listed = facts.get("block_floors_ns")
     floors = cast("Sequence[Any]", listed) if isinstance(listed, list | tuple) else ()
-    left_out = tainted(facts)
+    left_out = frozenset[int]() if disturbed else tainted(facts)
     return {
         number: float(floor)
         for number, floor in enumerate(floors)

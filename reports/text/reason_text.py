@@ -12,6 +12,7 @@ from analysis.comparison.reasons import (
     CaseRegressed,
     CaseRepaired,
     CaseShaky,
+    CaseSlowerUnderLoad,
     CaseUnknown,
     Doubtful,
     MeanChange,
@@ -72,6 +73,11 @@ def _of_case(detail: CaseDetail) -> str:
             return _broke(broke)
         case CaseRegressed(case, verdict, found):
             return f"{_about(case, verdict)[0]}: it must not regress{modes(found)}"
+        case CaseSlowerUnderLoad(case, pairs, least):
+            return (
+                f"{case}: at least {share(least)} slower in all of {plural(pairs, 'pair')} that others "
+                "disturbed: measured under load, which is no number"
+            )
         case CaseUnknown(case, metric):
             lacking = f"has no {METRICS[metric].title}" if metric else "was not measured"
             return f"{case} must not regress, and {lacking}"

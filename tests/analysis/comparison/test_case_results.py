@@ -102,3 +102,52 @@ def test_broken_counts_name_both_sides() -> None:
 def test_other_work_is_not_comparable() -> None:
     more = [replace(one, facts={"items": 16}) for one in replicates()]
     assert judge_case("eager", replicates(), more).verdicts["latency_floor"].word == "not comparable"
+
+
+def disturbed(changes: list[float], statuses: tuple[str, str] = ("contended", "ok")) -> list[list[Outcome]]:
+    """Both sides of pairs that others disturbed in every block, and whose floors differ by these shares."""
+    sides: list[list[Outcome]] = [[], []]
+    for number, change in enumerate(changes):
+        for side, status in enumerate(statuses):
+            floors = [1e6 * (1 + change * side) * (1 + 0.01 * block) for block in range(6)]
+            facts = {
+                "items": 8,
+                "block_floors_ns": floors,
+                "tainted_blocks": [{"block": at} for at in range(6)],
+            }
+            sides[side].append(
+                an_outcome(
+                    replicate=number,
+                    status=status,
+                    metrics={},
+                    facts=facts,
+                    started_at=FIRST_NIGHT + timedelta(minutes=number),
+                )
+            )
+    return sides
+
+
+@pytest.mark.parametrize(
+    ("changes", "agreeing"),
+    [
+        ([0.5] * 6, 6),
+        ([0.32, 0.9, 0.5, 0.4, 0.35, 0.6, 2.0], 7),
+        ([-0.4] * 6, -6),
+        ([0.5] * 5, 0),
+        ([0.5] * 5 + [0.29], 0),
+        ([0.5] * 5 + [-0.5], 0),
+    ],
+)
+def test_disturbed_pairs_count_where_all_agree_on_a_large_change(changes: list[float], agreeing: int) -> None:
+    old, new = disturbed(changes)
+    result = judge_case("eager", old, new)
+    assert result.under_load == agreeing
+    # As a number they are worth nothing.
+    assert not any(verdict.n for verdict in result.verdicts.values())
+
+
+def test_pairs_that_ended_for_another_reason_are_no_evidence() -> None:
+    old, new = disturbed([0.5] * 6, ("contended", "lost"))
+    assert judge_case("eager", old, new).under_load == 0
+    undisturbed = [replace(one, status="ok") for one in old]
+    assert judge_case("eager", undisturbed, [replace(one, status="ok") for one in new]).under_load == 0

@@ -267,3 +267,14 @@ def test_two_modes_are_named_where_they_leave_a_case_open(guarded: tuple[str, ..
     # What lies no further apart than its spread is one mode.
     plain = decide([*alike(20), two_modes("gpt2", 0.08)], policy)
     assert plain.decision == "unclear" and "modes" not in sentence(plain.reasons[0])
+
+
+def test_a_case_that_only_disturbed_pairs_know_keeps_a_suite_from_a_go() -> None:
+    lost = {"old": CaseSide("contended"), "new": CaseSide("contended"), "verdicts": {}}
+    assert decide([*alike(20), result("mlp", **lost)]).decision == "go"
+    slower = decide([*alike(20), result("mlp", **lost, under_load=7)])
+    assert slower.decision == "unclear"
+    assert sentence(slower.reasons[0]).startswith("mlp: at least 30 % slower in all of 7 pairs")
+    assert decide([*alike(20), result("mlp", **lost, under_load=-7)]).decision == "go"
+    # What was measured without disturbance has the say.
+    assert decide([*alike(20), result("mlp", under_load=7)]).decision == "go"
