@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import student
+from . import distributions
 from .robust_mean import Location
 
 CONFIDENCE = 0.99
@@ -56,7 +56,7 @@ def geomean(cases: Iterable[tuple[Location, float]], confidence: float = CONFIDE
     if variance > 0:
         # Each part as a share of the whole: squares of variances can be too small for a float.
         degrees = 1 / math.fsum((part / variance) ** 2 / own for part, own in parts)
-        half = float(student.quantile(degrees, (1 + confidence) / 2)) * math.sqrt(variance)
+        half = float(distributions.quantile(degrees, (1 + confidence) / 2)) * math.sqrt(variance)
     points, errors = zip(*((location.point, location.error) for location, _ in each), strict=True)
     typical = random_effects(points, errors, confidence) if variance > 0 else None
     return Geomean(change, change - half, change + half, len(each), pairs, confidence, typical)
@@ -89,5 +89,5 @@ def random_effects(
     a = 1 / (variances + low)
     centre = float((a * x).sum() / a.sum())
     scale = max(1.0, float((a * (x - centre) ** 2).sum()) / (len(x) - 1))
-    half = float(student.quantile(len(x) - 1, (1 + confidence) / 2)) * math.sqrt(scale / float(a.sum()))
+    half = float(distributions.quantile(len(x) - 1, (1 + confidence) / 2)) * math.sqrt(scale / float(a.sum()))
     return centre, centre - half, centre + half

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median, stdev
 
-from .student import quantile
+from .distributions import quantile
 
 #: Nights that make a level, and as many as are needed to say what noise explains.
 NIGHTS, LEAST = 14, 4

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
-from . import student
+from . import distributions
 
 CONFIDENCE = 0.95
 
@@ -42,7 +42,7 @@ def summarise(values: Sequence[float]) -> Summary:
         return Summary(point, None, None, smallest, largest, None, len(values))
     logs = [math.log(value) for value in values]
     spread = stdev(logs)
-    quantile = float(student.quantile(len(logs) - 1, (1 + CONFIDENCE) / 2))
+    quantile = float(distributions.quantile(len(logs) - 1, (1 + CONFIDENCE) / 2))
     half = quantile * spread / math.sqrt(len(logs))
     centre = fmean(logs)
     try:

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from . import student
+from . import distributions
 
 #: Under so many pairs nothing is set aside: of fewer, the rest would be too few to know their own spread.
 ENOUGH_TO_SET_ASIDE = 8
@@ -36,7 +36,7 @@ class Location:
 
     def half(self, tail: float) -> float:
         """The half width of the interval that leaves the share `tail` of all cases out at either end."""
-        return float(student.quantile(self.degrees, 1 - tail)) * self.error
+        return float(distributions.quantile(self.degrees, 1 - tail)) * self.error
 
     def visible(self, tail: float, power: float) -> float:
         """The smallest centre whose interval (see `half`) leaves 0 outside with a probability of `power`.
@@ -50,12 +50,12 @@ class Location:
         """How often a centre of 0 would show itself this far from 0, on either side."""
         if self.error == 0:
             return float(self.point == 0)
-        return 2 * student.below(self.degrees, -abs(self.point) / self.error)
+        return 2 * distributions.below(self.degrees, -abs(self.point) / self.error)
 
 
 @lru_cache(maxsize=256)
 def _noncentral(degrees: int, tail: float, power: float) -> float:
-    return float(student.noncentral(degrees, 1 - power, student.quantile(degrees, 1 - tail)))
+    return float(distributions.noncentral(degrees, 1 - power, distributions.quantile(degrees, 1 - tail)))
 
 
 def set_aside(n: int) -> int:

@@ -47,7 +47,8 @@ _PLACES = {
         "profile:app", "Where the time of one case goes: `profile CASE` traces, `profile diff A B` subtracts."
     ),
     "fingerprint": _Place(
-        "fingerprint:app", "What PyTorch chooses for one step of a case, and what differs between two."
+        "fingerprint:app",
+        "What PyTorch chooses for one step of a case, and what runs differently in another environment.",
     ),
     "doctor": _Place("doctor:doctor", "What this machine can measure, what it cannot, and why."),
     "cases": _Place("suites:cases", "The cases on offer."),

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import student
+from .. import distributions
 from ..metrics import METRICS
 from ..robust_mean import Location, locate
 from .pairs import UNLIKE, Pair
@@ -200,8 +200,8 @@ def _larger_plans(
     shares = np.array([replace(plan, largest=int(largest)).share(int(largest)) for largest in pairs])
     degrees = np.maximum(1, pairs - 1 - 2 * set_aside * pairs // n)
     tails = shares * (plan.alpha / 2 if called else plan.alpha_same)
-    visible = student.noncentral(degrees, 1 - POWER, student.quantile(degrees, 1 - tails))
-    return pairs, visible / np.sqrt(pairs), student.quantile(degrees, POWER) / np.sqrt(pairs)
+    visible = distributions.noncentral(degrees, 1 - POWER, distributions.quantile(degrees, 1 - tails))
+    return pairs, visible / np.sqrt(pairs), distributions.quantile(degrees, POWER) / np.sqrt(pairs)
 
 
 def _exact(verdict: Verdict, used: Sequence[Pair], threshold: Threshold) -> Verdict:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
 
+from .. import distributions
 from ..comparison.plan import Plan
 from ..robust_mean import locate
 from .process_modes import Modes, find_modes
@@ -99,12 +99,12 @@ def moderated(estimates: Sequence[CaseEstimate]) -> list[CaseEstimate]:
     degrees = np.array([each.degrees for each in estimates])
     variance, shared = own, degrees
     if len(estimates) >= FEWEST_TO_MODERATE:
-        apart = np.log(own) - special.digamma(degrees / 2) + np.log(degrees / 2)
+        apart = np.log(own) - distributions.digamma(degrees / 2) + np.log(degrees / 2)
         middle = float(np.median(apart))
         beyond = (1.4826 * float(np.median(np.abs(apart - middle)))) ** 2
-        beyond -= float(np.mean(special.polygamma(1, degrees / 2)))
+        beyond -= float(np.mean(distributions.trigamma(degrees / 2)))
         prior = _PRIOR_CAP if beyond <= 0 else min(_PRIOR_CAP, 2 * _inverse_trigamma(beyond))
-        usual = math.exp(middle + float(special.digamma(prior / 2)) - math.log(prior / 2))
+        usual = math.exp(middle + float(distributions.digamma(prior / 2)) - math.log(prior / 2))
         mixed = np.maximum((prior * usual + degrees * own) / (prior + degrees), _LEAST_KEPT * own)
         odd = own > _ODD * usual
         variance, shared = np.where(odd, own, mixed), np.where(odd, degrees, degrees + prior)
@@ -120,5 +120,5 @@ def _inverse_trigamma(value: float) -> float:
     low, high = math.log(0.05), math.log(50)
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if special.polygamma(1, math.exp(middle)) > value else (low, middle)
+        low, high = (middle, high) if distributions.trigamma(math.exp(middle)) > value else (low, middle)
     return math.exp(low)

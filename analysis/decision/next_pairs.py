@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
+from .. import distributions
 from ..comparison.plan import Plan
 from .case_estimates import FEWEST_TO_MODERATE
 from .suite_decision import ERROR, LUCK, MOST_PAIRS, RULES, SuiteArrays, SuiteDecision, SuiteLimits, mean_of
@@ -80,7 +80,7 @@ def _gain(decision: SuiteDecision, suite: SuiteArrays, following: NDArray[np.int
         limit = math.log1p(suite.limits.case)
         expected = (np.minimum(suite.x, 0.98 * limit) - limit) / suite.error * np.sqrt(then / suite.n)
         parts = np.array([suite.plan.share(int(n)) for n in then])
-        ahead = np.minimum(1, special.stdtr(suite.degrees + then - suite.n, expected) / parts)
+        ahead = np.minimum(1, distributions.below_each(suite.degrees + then - suite.n, expected) / parts)
         fall = np.log(np.maximum(p, 1e-12)) - np.log(np.maximum(ahead, 1e-12))
         chosen = np.array([each.case in share.cases for each in decision.cases])
         gain += np.where(chosen, np.maximum(fall, 0.02), 0.0)

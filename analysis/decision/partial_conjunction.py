@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+
+from .. import distributions
 
 Array = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ def partial_conjunction(p: Array, weights: Array, share: float) -> tuple[float, 
 
 
 def _fisher(cost: float, many: int) -> float:
-    return float(special.chdtrc(2 * many, 2 * cost))
+    return distributions.chi_squared_above(2 * many, 2 * cost)
 
 
 def _worst_set(costs: Array, weights: Array, share: float) -> tuple[float, list[int]]:

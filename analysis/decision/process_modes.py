@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+
+from .. import distributions
 
 #: Two groups lie at least so far apart (a logarithm), and so many times the spread within them.
 _APART, _SPREADS = math.log(1.10), 6.0
@@ -56,8 +56,7 @@ def find_modes(floors: Sequence[tuple[float, float]]) -> Modes | None:
     new = [bool(pair[1] > bar) for pair in floors]
     within = tuple(one == other for one, other in zip(old, new, strict=True))
     n = len(floors)
-    test = stats.fisher_exact([[sum(old), n - sum(old)], [sum(new), n - sum(new)]])
-    p = float(cast(Any, test).pvalue)
+    p = distributions.fisher_exact([[sum(old), n - sum(old)], [sum(new), n - sum(new)]])
     own_mode = (all(old) and not any(new)) or (all(new) and not any(old))
     split = not own_mode and p > _UNEVEN and sum(within) >= _FEWEST_PAIRS
     ratio = math.exp(float(np.median(slow) - np.median(fast)))

@@ -23,9 +23,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-from .. import student
+from .. import distributions
 from ..comparison.plan import Plan
 from ..geomean import random_effects
 from .case_estimates import CaseEstimate, CasePairs, estimate, moderated
@@ -152,17 +151,21 @@ class SuiteArrays:
 
     def refutes(self, limit: float | Array) -> Array:
         """The p-values of "worse by `limit` or more"."""
-        return np.minimum(1, special.stdtr(self.degrees, (self.x - limit) / self.error) / self.part)
+        return np.minimum(
+            1, distributions.below_each(self.degrees, (self.x - limit) / self.error) / self.part
+        )
 
     def proves(self, limit: float | Array) -> Array:
         """The p-values of "worse by less than `limit`", by each case's own spread."""
-        return np.minimum(1, special.stdtr(self.own_degrees, (limit - self.x) / self.own_error) / self.part)
+        return np.minimum(
+            1, distributions.below_each(self.own_degrees, (limit - self.x) / self.own_error) / self.part
+        )
 
     def at_best(self, limit: float | Array) -> Array:
         """The p-values of a refutation at the last look, with `LUCK` standard errors of luck."""
         last = self.last
         lucky = (self.x - LUCK * self.error - limit) / self.error * np.sqrt(last / self.n)
-        best = np.minimum(1, special.stdtr(self.degrees + last - self.n, lucky) / _USUAL_SHARE)
+        best = np.minimum(1, distributions.below_each(self.degrees + last - self.n, lucky) / _USUAL_SHARE)
         return np.where(self.n < last, best, 1.0)
 
     def mean_error_at_last(self) -> float:
@@ -253,10 +256,10 @@ def _mean(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:
     limit = math.log1p(suite.limits.mean)
     level = _mean_level(suite)
     centre, error, degrees = mean_of(suite.weights, suite.x, suite.error, suite.degrees)
-    p = student.below(degrees, (centre - limit) / error)
+    p = distributions.below(degrees, (centre - limit) / error)
     _, own_error, own_degrees = mean_of(suite.weights, suite.x, suite.own_error, suite.own_degrees)
     noisiest = np.argsort(-suite.weights * suite.error, kind="stable")
-    if student.below(own_degrees, (limit - centre) / own_error) <= level:
+    if distributions.below(own_degrees, (limit - centre) / own_error) <= level:
         worst_first = np.argsort(-suite.weights * suite.x, kind="stable")
         return RuleState("mean", "broken", p, level, _named(suite, worst_first[:3]))
     if p <= level and not waiting:
@@ -286,5 +289,5 @@ def mean_of(weights: Array, x: Array, error: Array, degrees: Array) -> tuple[flo
 
 def _weighted_mean(suite: SuiteArrays) -> MeanEstimate:
     centre, error, degrees = mean_of(suite.weights, suite.x, suite.error, suite.degrees)
-    half = float(student.quantile(degrees, 1 - _mean_level(suite))) * error
+    half = float(distributions.quantile(degrees, 1 - _mean_level(suite))) * error
     return MeanEstimate(centre, centre - half, centre + half)

@@ -20,7 +20,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 def test_an_interrupted_pair_is_all_that_is_lost(world: World) -> None:
     world.there_are(a_row(6, 3))
-    at = 8
+    at = 6
 
     def ask_for_the_end(number: int) -> None:
         if number == at:
@@ -38,8 +38,8 @@ def test_an_interrupted_pair_is_all_that_is_lost(world: World) -> None:
     end = end_of(again)
     assert (again.code, end["end"]) == (0, "pair")
     assert [one["run"] for one in end["comparisons"]][:2] == [known.steps[0].run, known.current.run]
-    # Six pairs settle a comparison, and the one that was interrupted went on with what it had.
-    assert len(world.pairs) == 6 * len(world.compared())
+    # Four pairs settle a comparison, and the one that was interrupted went on with what it had.
+    assert len(world.pairs) == 4 * len(world.compared())
 
     resumed = world.call("bisect", "--resume", "latest", "--json")
     assert (resumed.code, len(resumed.events)) == (0, 2)
@@ -86,7 +86,7 @@ def test_a_run_that_was_killed_before_it_began_is_begun_again(world: World) -> N
 def begun(world: World) -> str:
     """A bisection that was interrupted in its second comparison; its id."""
     world.there_are(a_row(4, 1))
-    world.before_pair = lambda number: os.kill(os.getpid(), signal.SIGINT) if number == 7 else None
+    world.before_pair = lambda number: os.kill(os.getpid(), signal.SIGINT) if number == 5 else None
     assert world.bisect().code == 130
     world.before_pair = lambda number: None
     return world.shelf().load("latest").id

@@ -35,7 +35,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def read(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Read]:
-    monkeypatch.setenv("PYROMETER_DATABASE_URL", sqlite_with_tables(tmp_path / "pyrometer.db"))
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{tmp_path / 'pyrometer.db'}")
     reader.hold(RULES)
 
     def open_it(name: str, may_triage: bool, until: float | None = None) -> AppTest:

@@ -279,7 +279,8 @@ def test_a_place_that_vanished_with_the_head_is_missed_by_the_next(fleet: Fleet)
     fleet.go("a")
     with fleet.head() as head:
         until(lambda: len(fleet.there()) == 2 and fleet.there()[1] == "here", "the head is there")
-        until(lambda: schedulers(fleet.database)[1].beats > 2, "it has looked")
+        # A scheduler that comes back under load writes its row anew, so that there is none for a moment.
+        until(lambda: any(one.beats > 2 for one in schedulers(fleet.database)[1:]), "it has looked")
         assert schedulers(fleet.database)[0] == silent
         fleet.come("a", "gpu")
         until(lambda: silent not in schedulers(fleet.database), "the place is there again")
