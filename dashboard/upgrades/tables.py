@@ -55,7 +55,7 @@ def verdict(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
         f'<div class="py-verdict py-{wording.DECISION_TONES[decision]}"><p class="py-decision">'
         f'<span aria-hidden="true">{wording.DECISION_SIGNS[decision]}</span> '
         f"{text(wording.decided(upgrade))}</p>"
-        f"<p>{text(wording.because(upgrade))}</p>{notes}</div>{cards}"
+        f'<div class="py-words"><p>{text(wording.because(upgrade))}</p>{notes}</div></div>{cards}'
         f'<p class="py-quiet">{text(sentences.counted(rows, upgrade))}</p>'
     )
 

@@ -167,7 +167,11 @@ def _slower(one: SlowerShare, cases: Sequence[str]) -> str:
         many = f"at most {one.most} of {plural(one.known, 'case')}" if one.most else "no case"
     if one.state == "kept":
         return f"{many} can be {worse}"
-    return f"that {many} can be {worse} is not proved; least is known of {named} {policy}"
+    if one.most is None:
+        many = f"cases of more than {share(one.allowed)} of the weight"
+    else:
+        many = f"more than {one.most} of {plural(one.known, 'case')}" if one.most else "a case"
+    return f"{many} may be {worse}; least is known of {named} {policy}"
 
 
 def _mean(one: MeanChange) -> str:

@@ -85,7 +85,10 @@ def test_without_an_upgrade_the_page_says_what_to_type(
 def test_verdict_and_reasons_come_first_and_correctness_before_speed(open_page: Open, filled: Filled) -> None:
     page = open_page(filled(Story(broken=(GPT_COMPILED,))), PAGE)
     shown = html(page)
-    assert f"No-go</p><p>{GPT_COMPILED} broke: crashed (6 of 6 replicates: RuntimeError" in shown
+    assert (
+        f'No-go</p><div class="py-words"><p>{GPT_COMPILED} broke: crashed (6 of 6 replicates: RuntimeError'
+        in shown
+    )
     assert "2.13.0 → 2.15.0 <small>on Xeon 6430, 2 cores, suite cpu, 2026-11-21 14:46 UTC" in shown
     titles = [each.value for each in page.header]
     assert titles == [

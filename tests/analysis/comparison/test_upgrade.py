@@ -192,7 +192,7 @@ def test_many_that_could_be_slower_are_unclear() -> None:
     assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["share"])
     # That two are is not refuted by the two of which least is known, the third having the same pairs.
     assert sentence(upgrade.reasons[0]) == (
-        "that at most 1 of 10 cases can be slower by 5 % or more is not proved; least is known of noisy0, "
+        "more than 1 of 10 cases may be slower by 5 % or more; least is known of noisy0, "
         "noisy1 (policy: at most 10 % of the cases)"
     )
     assert {one.case for one in upgrade.settle} == {"noisy0", "noisy1"}
