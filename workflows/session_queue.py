@@ -19,6 +19,8 @@ from runner.suites import plan
 
 #: So many pairs of a case a suite usually takes until it is decided.
 _USUAL_PAIRS = 6
+#: So many lost pairs before its first look, and a case of a suite gets no more.
+_LOST_ENOUGH = 10
 #: A case that broke in so many pairs gets no more.
 _BROKEN_ENOUGH = 2
 #: What infrastructure or others did says nothing about the case.
@@ -202,7 +204,14 @@ class Pairs:
         case.outcomes.append(outcome)
         ended = {one.environment for one in case.outcomes if one.replicate == outcome.replicate}
         if not case.over and ended == {self._old, self._new}:
-            case.over = _broken(case.outcomes) or self._enough(case.outcomes)
+            case.over = _broken(case.outcomes) or self._enough(case.outcomes) or self._lost(case)
+
+    def _lost(self, case: _Case) -> str:
+        """Why a case of a suite gets no more pairs before its first look; empty while it does."""
+        lost = len({one.replicate for one in case.outcomes}) - len(case.numbers)
+        if self._allocation is None or len(case.numbers) >= self._first_look or lost < _LOST_ENOUGH:
+            return ""
+        return f"not needed: {lost} pairs were disturbed or lost"
 
     def left(self) -> Iterable[SessionPlan]:
         """Every pair that may still be measured; with an allocation so many as a suite usually takes."""

@@ -216,8 +216,10 @@ def introduction(header: Header, todo: tuple[Planned, ...], seconds: float) -> s
     """One sentence on what is going to be measured."""
     torch = ", ".join(str(e["facts"]["torch"]) for e in header.environments)
     cases = plural(len({planned.case for planned in todo}), "case")
+    # Pairs of a comparison end when the decision stands.
+    many = ("" if header.comparison is None else "at most ") + plural(len(todo), "replicate")
     return (
-        f"run {header.run}: suite {header.suite}, {cases}, {plural(len(todo), 'replicate')}, torch {torch}, "
+        f"run {header.run}: suite {header.suite}, {cases}, {many}, torch {torch}, "
         f"{header.machine['hardware_label']}, preset {header.preset['name']}, about {duration(seconds)}"
     )
 

@@ -288,6 +288,15 @@ def test_a_case_in_doubt_ends_with_the_plan():
     assert measured.reasons == {"not needed: every case has all pairs of the plan"}
 
 
+def test_a_case_that_is_always_disturbed_does_not_take_all_pairs():
+    comparison = Comparison("old", "new", Plan(32), Policy())
+    pairs = Pairs(
+        pairs_planned(comparison, [A, B]), ("old", "new"), Timing(), never, 4, SuiteAllocation(comparison)
+    )
+    assert len(drained(pairs, "contended")) == 2 * 10
+    assert {reason for _, reason in pairs.settled()} == {"not needed: 10 pairs were disturbed or lost"}
+
+
 def test_a_lost_pair_is_measured_again_in_the_same_order():
     pairs, orders = queue(8, A), list[bool]()
     for lost in (False, True, False, False, False):
