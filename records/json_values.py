@@ -103,6 +103,11 @@ class JsonValue:
             raise self.wrong("a finite number")
         return number
 
+    def as_written(self, *, finite: bool = True) -> float:
+        """As `number`, which is then written again as it was: 45 is not 45.0."""
+        number = self.number(finite=finite)
+        return self.value if self.value == number else number
+
     def wrong(self, expected: str) -> Exception:
         """The error of a value that is not what was `expected`."""
         shown = json.dumps(self.value, default=str) if not isinstance(self.value, dict | list) else ""

@@ -147,7 +147,7 @@ def read_outcome(at: JsonValue, *, strict: bool = True) -> Outcome:
         phase=text_of(at, "phase"),
         started_at=moment_of(at.need("started_at")),
         wall_seconds=at.need("wall_seconds").number(),
-        metrics={metric: value.number(finite=strict) for metric, value in metrics},
+        metrics={metric: value.as_written(finite=strict) for metric, value in metrics},
         facts=table_of(at, "facts") | ({"phases": phases} if phases else {}),
         log_tail=text_of(at, "log_tail"),
         blocks=tuple(integers(block, -_SAMPLE, _SAMPLE) for block in at.need("blocks").list()),

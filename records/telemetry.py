@@ -107,4 +107,4 @@ def _column(at: JsonValue, strict: bool) -> tuple[float | None, ...]:
     values: list[Any] = at.value if isinstance(at.value, list) else []
     if values and all(value is None or (type(value) is float and math.isfinite(value)) for value in values):
         return tuple(values)
-    return tuple(None if each.value is None else each.number(finite=strict) for each in at.list())
+    return tuple(None if each.value is None else each.as_written(finite=strict) for each in at.list())

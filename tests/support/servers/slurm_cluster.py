@@ -103,8 +103,9 @@ class SlurmCluster:
         self._daemons["slurmctld"].wait()
 
     def call(self, program: str, *arguments: str) -> str:
-        """What one of Slurm's commands answers; empty where it fails."""
-        environ = {**os.environ, **self.variables, "PATH": _PATH}
+        """What one of Slurm's commands answers; empty where it fails. It knows nothing of Pyrometer."""
+        others = {name: value for name, value in os.environ.items() if not name.startswith("PYROMETER_")}
+        environ = {**others, **self.variables, "PATH": _PATH}
         return subprocess.run([program, *arguments], env=environ, capture_output=True, text=True).stdout
 
     def states(self) -> dict[str, str]:
