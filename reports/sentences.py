@@ -145,12 +145,12 @@ def about_means(subject: Subject) -> str:
 
 
 def _of_one_look(plan: Plan, threshold: Threshold) -> str:
-    """Why the interval of a geomean over one case is not that of the case: see `analysis.geomean`."""
+    """Over how many looks the intervals of the geomeans hold, which makes them wider or narrower."""
     if plan.smallest == plan.largest or threshold.exact:
         return ""
     return (
-        " Its interval is that of all its pairs, looked at once; a case is looked at again and again, and "
-        "its interval is wider for it."
+        " The interval over all holds over all looks of the decision; that of a technique is that of all its "
+        "pairs, looked at once."
     )
 
 

@@ -319,8 +319,8 @@ def _queue_of(header: Header, todo: tuple[Planned, ...]) -> Queue:
     sides = (comparison.old, comparison.new)
     look = first_look(comparison)
     if header.kind == RunKind.UPGRADE and varies(comparison.policy):
-        allocation = SuiteAllocation(comparison)
-        return Pairs(header.replicates, sides, header.timing_policy, lambda _: "", look, allocation)
+        allocate = SuiteAllocation(comparison).choose
+        return Pairs(header.replicates, sides, header.timing_policy, lambda _: "", look, allocate)
     enough = enough_pairs(comparison, cases)
     return Pairs(header.replicates, sides, header.timing_policy, enough, look)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.comparison.plan import Plan
-from analysis.decision.suite_decision import MOST_PAIRS
+from analysis.decision.suite_decision import SUITE_PAIRS
 from common.interrupts import Interrupts
 from configuration.settings import DEFAULT_ENVIRONMENT
 from runner.environment import check_interpreter
@@ -175,7 +175,7 @@ def start_upgrade(
     check_judged(request.also)
     policy, usual = (
         choose_policy(settings, request.policy),
-        Plan().largest if request.confirms else MOST_PAIRS,
+        Plan().largest if request.confirms else SUITE_PAIRS,
     )
     pairs = pairs_plan(request.pairs, usual=usual)
     waivers(request.waive, request.because)

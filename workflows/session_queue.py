@@ -76,19 +76,9 @@ class InOrder:
 
 #: From all outcomes of one case, old and new: why no more pairs are needed, empty while they are.
 Enough = Callable[[Sequence[Outcome]], str]
-
-
-class PairAllocation(Protocol):
-    """Says which case needs pairs, from the outcomes of all of them."""
-
-    def choose(
-        self, cases: Mapping[str, Sequence[Outcome]], ended: Collection[str]
-    ) -> tuple[str | None, str]:
-        """The case that gets the next pair; None where measuring is over, and then why.
-
-        `ended` are the cases that get no more pairs.
-        """
-        ...
+#: From the outcomes of all cases, and those that get no more pairs: the case that gets the next pair, None
+#: where measuring is over, and then why.
+Allocate = Callable[[Mapping[str, Sequence[Outcome]], Collection[str]], tuple[str | None, str]]
 
 
 @dataclass(slots=True)
@@ -124,7 +114,7 @@ class Pairs:
 
     First pairs of all cases come before second ones, so that the pairs of a case lie apart in time. The old
     side starts first in the first pair, the new one in the next two, the old one in the fourth, and so on. A
-    case ends when `enough` says so, or when it broke again and again. With an `allocation`, that chooses the
+    case ends when `enough` says so, or when it broke again and again. With `allocate`, that chooses the
     case once all have `first_look` pairs, and says when the whole is over. Of a pair that an interruption
     tore apart the other half is worth nothing, and is not measured.
 
@@ -140,13 +130,13 @@ class Pairs:
         timing: Timing,
         enough: Enough,
         first_look: int = 1,
-        allocation: PairAllocation | None = None,
+        allocate: Allocate | None = None,
     ) -> None:
         self._old, self._new = environments
         self._timing = timing
         self._enough = enough
         self._first_look = first_look
-        self._allocation = allocation
+        self._allocate = allocate
         numbers: dict[str, set[int]] = defaultdict(set)
         for one in planned:
             numbers[one.case].add(one.replicate)
@@ -164,7 +154,7 @@ class Pairs:
     def _choose(self, open_cases: Sequence[str], fits: Fits) -> str | None:
         """The case that gets the next pair; None where no case needs one, which ends them."""
         candidates = self._brought_first(open_cases, fits) or open_cases
-        if self._allocation is not None:
+        if self._allocate is not None:
             behind = [case for case in candidates if len(self._cases[case].numbers) < self._first_look]
             if not behind:
                 chosen, reason = self._allocated(open_cases)
@@ -176,10 +166,10 @@ class Pairs:
         return min(candidates, key=lambda each: self._cases[each].waiting[0])
 
     def _allocated(self, open_cases: Sequence[str]) -> tuple[str | None, str]:
-        assert self._allocation is not None
+        assert self._allocate is not None
         outcomes = {case: one.outcomes for case, one in self._cases.items()}
         ended = self._cases.keys() - {*open_cases}
-        return self._allocation.choose(outcomes, ended)
+        return self._allocate(outcomes, ended)
 
     def _brought_first(self, open_cases: Sequence[str], fits: Fits) -> list[str]:
         """Where the budget cannot bring every case to a verdict: those it can, then those that have one."""
@@ -209,14 +199,14 @@ class Pairs:
     def _lost(self, case: _Case) -> str:
         """Why a case of a suite gets no more pairs before its first look; empty while it does."""
         lost = len({one.replicate for one in case.outcomes}) - len(case.numbers)
-        if self._allocation is None or len(case.numbers) >= self._first_look or lost < _LOST_ENOUGH:
+        if self._allocate is None or len(case.numbers) >= self._first_look or lost < _LOST_ENOUGH:
             return ""
         return f"not needed: {lost} pairs were disturbed or lost"
 
     def left(self) -> Iterable[SessionPlan]:
-        """Every pair that may still be measured; with an allocation so many as a suite usually takes."""
+        """Every pair that may still be measured; with `allocate` so many as a suite usually takes."""
         open_cases = [case for case, one in self._cases.items() if self._open(one)]
-        if self._allocation is not None:
+        if self._allocate is not None:
             every_has = all(len(self._cases[case].numbers) >= self._first_look for case in open_cases)
             if open_cases and every_has and self._allocated(open_cases)[0] is None:
                 return []
@@ -228,7 +218,7 @@ class Pairs:
 
     def _usual(self, case: _Case) -> int | None:
         """How many pairs the case will get, as far as can be known; None for all that wait."""
-        return None if self._allocation is None else max(1, _USUAL_PAIRS - len(case.numbers))
+        return None if self._allocate is None else max(1, _USUAL_PAIRS - len(case.numbers))
 
     def settled(self) -> Iterator[tuple[Planned, str]]:
         """What is not needed of cases that are over, and of pairs that were torn apart."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .. import distributions
 from ..comparison.plan import Plan
 from .case_estimates import FEWEST_TO_MODERATE
-from .suite_decision import ERROR, LUCK, MOST_PAIRS, RULES, SuiteArrays, SuiteDecision, SuiteLimits, mean_of
+from .suite_decision import ERROR, LUCK, RULES, SUITE_PAIRS, SuiteArrays, SuiteDecision, SuiteLimits, mean_of
 
 Array = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ def next_pairs(
     their first look come first, in order. Where a go is out of reach the pairs go to the cases that would
     prove a no-go; where that is out of reach too, measuring is over.
     """
-    plan = plan or Plan(MOST_PAIRS)
+    plan = plan or Plan(SUITE_PAIRS)
     if waiting := [case for case in decision.waiting if case not in ended]:
         return NextPairs(waiting[0], plan.smallest)
     if decision.decision != "unclear":

@@ -39,7 +39,7 @@ RuleWord = Literal["kept", "open", "broken"]
 #: side, so it has half.
 ERROR, MEAN_ERROR = 0.01, 0.005
 #: Pairs of one case at most, unless a plan says otherwise.
-MOST_PAIRS = 32
+SUITE_PAIRS = 32
 #: A new look at the mean needs so many times the pairs of the one before.
 _MEAN_STEP = 1.15
 #: The part of the mean's error that its first two looks spend; the k-th later one spends .4 / (k (k + 1)).
@@ -186,7 +186,7 @@ def judge_suite(
     pairs than the first look are `waiting`: as long as there is one, nothing is a go. Whether a case broke is
     not judged here.
     """
-    limits, plan = limits or SuiteLimits(), plan or Plan(MOST_PAIRS)
+    limits, plan = limits or SuiteLimits(), plan or Plan(SUITE_PAIRS)
     if len({each.case for each in cases}) < len(cases) or not all(each.weight > 0 for each in cases):
         raise ValueError("every case is named once and has a weight above 0")
     by_case = {each.case: estimate(each, plan) for each in cases}

@@ -196,12 +196,12 @@ class SlurmQueue:
         """The end that a job wrote; None while Slurm is about to say why it was asked to end."""
         sentence = str(end["sentence"])
         if end["asked"] and not self._watched[token].folder.stop.exists():
-            sentence = self._why_asked(token, job, float(end["seconds"]))
+            sentence = self._reason_to_end(token, job, float(end["seconds"]))
             if not sentence:
                 return None
         return ChildExit(end["code"], end["signal"], sentence)
 
-    def _why_asked(self, token: str, job: Job, seconds: float) -> str:
+    def _reason_to_end(self, token: str, job: Job, seconds: float) -> str:
         """Why a job was asked to end, after so many seconds and not by us; empty while it still ends."""
         watched, now = self._watched[token], time.monotonic()
         watched.strange_at = now if watched.strange_at is None else watched.strange_at

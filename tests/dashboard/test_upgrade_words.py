@@ -89,7 +89,7 @@ def test_of_an_exact_metric_no_test_is_claimed_and_what_is_too_small_counts_as_n
 
 
 def test_why_the_interval_of_a_mean_over_one_case_is_not_the_cases_own() -> None:
-    one_look_note = "Its interval is that of all its pairs, looked at once"
+    one_look_note = "The interval over all holds over all looks of the decision"
     cases = [a_result("a/infer/-/eager", 3.0)]
     assert one_look_note in section(report_of(cases), "Over all")
     subject, results, upgrade = reported(cases)

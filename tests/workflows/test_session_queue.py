@@ -232,7 +232,12 @@ def upgrade_queue(cases: dict[str, float], spread: float = 0.002, most: int = 32
     """The queue of an upgrade over a suite whose new side differs by these shares, measured to its end."""
     comparison = Comparison("old", "new", Plan(most), Policy(), **more)
     pairs = Pairs(
-        pairs_planned(comparison, cases), ("old", "new"), Timing(), never, 4, SuiteAllocation(comparison)
+        pairs_planned(comparison, cases),
+        ("old", "new"),
+        Timing(),
+        never,
+        4,
+        SuiteAllocation(comparison).choose,
     )
     rng, outcomes, begun = np.random.default_rng(7), list[Outcome](), datetime(2026, 1, 1, tzinfo=UTC)
     while session := pairs.next(always):
@@ -291,7 +296,12 @@ def test_a_case_in_doubt_ends_with_the_plan():
 def test_a_case_that_is_always_disturbed_does_not_take_all_pairs():
     comparison = Comparison("old", "new", Plan(32), Policy())
     pairs = Pairs(
-        pairs_planned(comparison, [A, B]), ("old", "new"), Timing(), never, 4, SuiteAllocation(comparison)
+        pairs_planned(comparison, [A, B]),
+        ("old", "new"),
+        Timing(),
+        never,
+        4,
+        SuiteAllocation(comparison).choose,
     )
     assert len(drained(pairs, "contended")) == 2 * 10
     assert {reason for _, reason in pairs.settled()} == {"not needed: 10 pairs were disturbed or lost"}

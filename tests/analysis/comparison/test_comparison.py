@@ -48,7 +48,7 @@ def test_one_from_before_other_metrics_had_a_say_is_for_one_metric_alone() -> No
     assert Comparison.from_body(body) == replace(COMPARISON, also=())
 
 
-def test_one_from_when_plans_chose_their_looks_and_policies_had_no_material_limit_has_the_usual() -> None:
+def test_a_comparison_stored_by_0_1_0_has_the_usual_limit_and_looks() -> None:
     body = Comparison("a", "b", Plan(), Policy()).to_body()
     del body["policy"]["case"]
     body["plan"] = {"smallest": 6, "largest": 12, "step": 2, "alpha": 0.01, "alpha_same": 0.05}
