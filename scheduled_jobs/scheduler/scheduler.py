@@ -155,6 +155,10 @@ class Service:
     def _do(self, name: str, step: Callable[[], None]) -> None:
         """Carry out a job; `run` raises what no later attempt can mend."""
         with self._lock:
+            # The timer may have handed it over before `_stop` removed it. `shutdown` waits for what runs and
+            # holds the lock of the timer's jobs meanwhile: a job that asks for them then would never end.
+            if self._stopping and name not in _UNTIL_THE_END:
+                return
             try:
                 step()
             except DatabaseError as error:

@@ -254,3 +254,36 @@ def test_each_place_is_announced_at_once_and_then_periodically(
     assert reported[0] == everybody
     assert reported[1:9] == [everybody if each == everybody else ["here"] for each in reported[1:9]]
     assert reported[1:9].count(everybody) == 1
+
+
+def test_a_timetable_that_falls_due_during_a_stop_does_not_hold_it(
+    tmp_path: Path, database: Database
+) -> None:
+    looking, may_look = threading.Event(), threading.Event()
+
+    def look() -> None:
+        looking.set()
+        may_look.wait(60)
+
+    hosts = many(1)
+    hosts.on_look = look
+    service = schedulers.a_service(
+        database.name,
+        tmp_path,
+        # Each time they are others, so that the timetable is planned anew: it reads the timer's jobs.
+        lambda: schedulers.settled("", tmp_path),
+        Log("json", lambda: NOW, stream=StringIO()),
+        hosts=hosts,
+    )
+    stop_requested = threading.Event()
+    thread = threading.Thread(target=service.run, args=(stop_requested.is_set,), daemon=True)
+    thread.start()
+    assert looking.wait(60)
+    # The timetable falls due and waits behind the look, as the stop does.
+    time.sleep(0.2)
+    stop_requested.set()
+    service.wake()
+    time.sleep(0.2)
+    may_look.set()
+    thread.join(60)
+    assert not thread.is_alive()

@@ -58,7 +58,7 @@ JOBS: Registry = {"measure": measure, "detect": nothing_found, "prune": prune_ro
 def a_service(
     url: str,
     data_dir: Path,
-    settings: Settings,
+    settings: Settings | Callable[[], Settings],
     log: Log,
     *,
     machine: str = "here",
@@ -68,7 +68,7 @@ def a_service(
 ) -> Service:
     """A service on a machine of that name that does these jobs, there and at these places."""
     around = SchedulerConfig(
-        settings=lambda: settings,
+        settings=settings if callable(settings) else lambda: settings,
         data_dir=data_dir,
         open_database=partial(open_database, url, timeout=1.0),
         machine=machine,
