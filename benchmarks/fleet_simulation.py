@@ -263,19 +263,19 @@ class Night:
         opened = partial(self._counted.open, self._url)
         with opened() as database:
             trigger_schedule(database, self._settings, "night", datetime.now(UTC))
-        places = FleetHosts(self._nodes, self._folder, opened, lambda sentence: print(sentence, flush=True))
+        hosts = FleetHosts(self._nodes, self._folder, opened, lambda sentence: print(sentence, flush=True))
         around = scheduler.SchedulerConfig(
             settings=lambda: self._settings,
             data_dir=self._folder,
             open_database=opened,
             machine="head",
             labels=("head",),
-            jobs={"measure": measure, "detect": lambda task, hands: JobResult()},
+            jobs={"measure": measure, "detect": lambda task, context: JobResult()},
             log=Log("json", lambda: datetime.now(UTC), (self._folder / "events").open("w")),
             now=lambda: datetime.now(UTC),
             version="benchmark",
         )
-        service = scheduler.Service(around, [WorkerSlot("thinking", CONTROL_JOBS)], places)
+        service = scheduler.Service(around, [WorkerSlot("thinking", CONTROL_JOBS)], hosts)
         over = threading.Event()
         thread = threading.Thread(target=lambda: service.run(over.is_set))
         began = time.monotonic()

@@ -181,7 +181,7 @@ def test_a_place_that_vanishes_in_mid_task_loses_it_to_another(fleet: Fleet) -> 
         first = fleet.now(enqueued).run_id
         fleet.go("a")
         assert head.wait_for("lost", task=enqueued.id)["text"] == "a is gone"
-        head.wait_for("place vanished", machine="a")
+        head.wait_for("host vanished", machine="a")
         until(lambda: fleet.missing() == ["a"], "readers see it")
         fleet.go_on()
         fleet.come("b", "gpu")
@@ -220,7 +220,7 @@ def test_a_drained_place_finishes_what_it_has_takes_nothing_new_and_leaves(fleet
     with fleet.head() as head:
         fleet.midway("a")
         fleet.come("a", "gpu", drained=True)
-        head.wait_for("place drained", machine="a")
+        head.wait_for("host drained", machine="a")
         (second,) = fleet.fire("quick", "gpu")
         fleet.go_on()
         fleet.over(first)
@@ -229,7 +229,7 @@ def test_a_drained_place_finishes_what_it_has_takes_nothing_new_and_leaves(fleet
         )
         assert fleet.now(second).state == "waiting"
         fleet.go("a")
-        head.wait_for("place left", machine="a")
+        head.wait_for("host left", machine="a")
         until(lambda: fleet.there() == ["here"], "it is not missed")
         fleet.come("b", "gpu")
         fleet.over(second)
@@ -311,10 +311,10 @@ def test_a_place_of_this_machines_own_name_is_left_out(fleet: Fleet) -> None:
     fleet.come("here", "gpu")
     (enqueued,) = fleet.fire("quick", "gpu")
     with fleet.head() as head:
-        head.wait_for("place refused", machine="here")
+        head.wait_for("host refused", machine="here")
         until(lambda: fleet.beats("here") > 2, "it has looked")
         assert fleet.there() == ["here"] and fleet.now(enqueued).state == "waiting"
         assert "has the name of this machine" in fleet.problems()
         fleet.go("here")
         until(lambda: not fleet.problems(), "it went, and is reported no more")
-    assert len(head.events("place refused")) == 1
+    assert len(head.events("host refused")) == 1

@@ -31,7 +31,7 @@ from scheduled_jobs.scheduler.hosts import HostProvider
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.scheduler import SchedulerConfig, Service
 from scheduled_jobs.scheduler.worker_slot import Registry, WorkerSlot
-from support.fakes.folder_hosts import FolderPlaces
+from support.fakes.folder_hosts import FolderHosts
 from workflows.fleet_status import MEASURING
 
 _SUPPORT = Path(__file__).resolve().parents[1]
@@ -191,7 +191,7 @@ def main(url: str, folder: str, machine: str, *arguments: Sequence[str]) -> None
         settled((data_dir / "pyrometer.toml").read_text(), data_dir),
         Log("json", lambda: datetime.now(UTC)),
         machine=machine,
-        hosts=FolderPlaces(nodes, data_dir, NO_COMMAND) if nodes.is_dir() else None,
+        hosts=FolderHosts(nodes, data_dir, NO_COMMAND) if nodes.is_dir() else None,
     )
 
     def ask(*_: object) -> None:

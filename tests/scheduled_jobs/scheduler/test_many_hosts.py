@@ -227,15 +227,15 @@ def test_what_asks_for_no_machine_is_taken_by_places_that_take_it_all(
 
 
 def test_a_place_rests_longer_after_each_loss_and_no_more_after_it_has_done_something() -> None:
-    place = Idle("a", ("a",))
-    post = PoolWorker(place, this_process("here"), (), NOW, ("a",))
-    work = RunningTask(Task(1, "", NOW, "", "measure", {}, "", "running", 1), "token", place)
+    host = Idle("a", ("a",))
+    worker = PoolWorker(host, this_process("here"), (), NOW, ("a",))
+    work = RunningTask(Task(1, "", NOW, "", "measure", {}, "", "running", 1), "token", host)
     rests: list[float] = []
     for ending in [*[Lost("gone")] * 8, Released(), Lost("gone"), JobResult(), Lost("gone")]:
         work.ending, began = ending, time.monotonic()
-        post.rests_until = began
-        post.note_result(work)
-        rests.append(round(post.rests_until - began))
+        worker.rests_until = began
+        worker.note_result(work)
+        rests.append(round(worker.rests_until - began))
     assert rests == [10, 20, 40, 80, 160, 320, 600, 600, 0, 600, 0, 10]
 
 
