@@ -2,7 +2,7 @@
 
     python benchmarks/fleet_simulation.py [--machines 10,100,1000] [--cases 300] [--seconds 300] [--postgres]
 
-Everything of the head is real: the service with its lanes and claims, the places with their looks every two
+Everything of the head is real: the service with its slots and claims, the hosts with their looks every two
 seconds, the mirrored journals with their fsyncs, the ingest of each run, and the database. The nodes are not:
 what stands for the engine answers for all of them from arithmetic, at once, so transport costs nothing here.
 Each machine has one task, a run of so many cases with three replicates, whose outcomes appear evenly over

@@ -247,7 +247,7 @@ class Service:
         self._settle(database)
         if self._stopping:
             return
-        # Every time before anything is claimed: a place that is lost must not take up what it has just lost.
+        # Before anything is claimed: a lost host must not claim the task that it has just lost.
         self._pool.look()
         if self._pool.unreported:
             self._beat()

@@ -21,8 +21,8 @@ from .worker_slot import Lost, RunningTask, WorkerSlot
 
 #: A host without changes is reported at one heartbeat in so many: there may be a thousand hosts.
 _REPORT_EVERY = 6
-#: A place that lost a task takes no other for so long, after the next one twice that, and so on, but never
-#: longer than that: one that loses everything would else use up all attempts at all that waits.
+#: A host that lost a task claims no other for so long. The pause doubles with each further loss, up to the
+#: longest: a host that loses every task must not use up the attempts at all waiting tasks.
 REST_SECONDS, _LONGEST_REST_SECONDS = 10.0, 600.0
 #: A scheduler of this machine that was not seen for so long is none any more.
 _FORGOTTEN = timedelta(days=1)
@@ -71,7 +71,7 @@ class PoolWorker:
         return self.losses > 0 and time.monotonic() < self.rests_until + _LONGEST_REST_SECONDS
 
     def note_result(self, work: RunningTask) -> None:
-        """Know what became of a work, and rest where the place lost it."""
+        """Note how an attempt ended; the host rests after a loss."""
         if isinstance(work.ending, Lost):
             rest = min(REST_SECONDS * 2 ** min(self.losses, 30), _LONGEST_REST_SECONDS)
             self.losses, self.rests_until = self.losses + 1, time.monotonic() + rest
@@ -85,7 +85,7 @@ class PoolWorker:
 
 
 class WorkerPool:
-    """The posts of a service: this machine's own, which stays, and those of places, which come and go.
+    """The workers of a service: this machine's, which stays, and those of hosts, which come and go.
 
     A host has one slot, for jobs that measure. It is known by its machine's name; one with the name of this
     machine is not used.
@@ -98,7 +98,7 @@ class WorkerPool:
         self._log, self._now = log, now
         self._workers: dict[str, PoolWorker] = {}
         self._beats = 0
-        #: Owners of posts that left in order, to be forgotten.
+        #: Owners of workers that left in order, to be unregistered.
         self._left: set[str] = set()
         self._missing: set[str] = set()
         #: By machine the owners of what earlier services of this machine had there.
@@ -258,9 +258,9 @@ class WorkerPool:
         return usual | mine
 
     def _forget_the_dead(self, database: Database, now: datetime) -> None:
-        """Take back what services said that were killed on this machine and can say nothing any more.
+        """Unregister what killed services of this machine had registered.
 
-        What they said of a place stays for as long as that is not seen here: it may have vanished meanwhile.
+        A host that one of them registered stays until this service sees it: it may have vanished meanwhile.
         """
         mine, over = self._local.host.machine, list[str]()
         former: dict[str, list[str]] = defaultdict(list)

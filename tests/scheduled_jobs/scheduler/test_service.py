@@ -99,7 +99,7 @@ class Installation:
         assert stored.state == "complete"
 
     def children(self) -> list[psutil.Process]:
-        """The living stand-ins for `pyrometer` of this place, and their guards."""
+        """The running stand-ins for `pyrometer` of this installation, and their supervisors."""
         found: list[psutil.Process] = []
         for process in psutil.process_iter(["cmdline"]):
             line: list[str] = process.info["cmdline"] or []

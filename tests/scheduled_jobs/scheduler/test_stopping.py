@@ -114,7 +114,7 @@ def test_what_ends_first_is_given_back_at_once_and_the_rest_is_seen_to_live(stop
     beats = stopping.now(stopping.slow).beats
     until(lambda: stopping.now(stopping.slow).beats > beats + 2, "the other one is shown to live")
     assert stopping.now(stopping.slow).state == "running" and len(schedulers(stopping.database)) == 1
-    # Its lane is free, and takes nothing any more.
+    # Its slot is free, and claims nothing more.
     assert stopping.now(stopping.quick).state == "waiting" and len(stopping.events("claimed")) == 2
     stopping.end()
     done = stopping.now(stopping.slow)

@@ -1,4 +1,4 @@
-"""Runs that end together: each lane stores its own and goes on, and none stores what the others wait for."""
+"""Runs that end at once: each worker slot stores its own run, and none stores what the others wait for."""
 
 import threading
 from collections.abc import Iterator
@@ -85,7 +85,7 @@ def test_lanes_that_end_at_once_store_their_own_and_the_last_one_the_rest(
     with task_runs.STORE_LOCK:
         for slot in slots:
             slot.start()
-        wait_until(lambda: len(task_runs.STORE_QUEUE) == len(RUNS), "all lanes wait")
+        wait_until(lambda: len(task_runs.STORE_QUEUE) == len(RUNS), "all slots wait")
     for slot in slots:
         slot.join()
     assert sorted(stored[:3]) == [(run, run) for run in RUNS]

@@ -1,7 +1,6 @@
-"""Places that are folders of this machine: each has files of its own, and is there while it says so.
+"""Hosts that are folders of this machine, each with files of its own.
 
-A folder NODES/NAME is a place for as long as `host.json` lies in it, with its labels and whether it is
-drained.
+A folder NODES/NAME is a host while `host.json` lies in it, with its labels and whether it is drained.
 """
 
 import json
@@ -23,7 +22,7 @@ _STATUS = "host.json"
 
 
 def come(nodes: Path, name: str, *labels: str, drained: bool = False) -> None:
-    """Have a place be there, or be there otherwise."""
+    """Add a host, or change its labels or whether it is drained."""
     folder = nodes / name
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(nodes.parent / HEADER, folder / HEADER)
@@ -33,12 +32,12 @@ def come(nodes: Path, name: str, *labels: str, drained: bool = False) -> None:
 
 
 def go(nodes: Path, name: str) -> None:
-    """Have a place vanish, with what runs there."""
+    """Have a host vanish, with what runs there."""
     (nodes / name / _STATUS).unlink()
 
 
 class _Ending(threading.Event):
-    """Set when a stop is requested, or the place is gone."""
+    """Set when a stop is requested, or the host is gone."""
 
     def __init__(self, stop: threading.Event, said: Path) -> None:
         super().__init__()

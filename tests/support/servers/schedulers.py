@@ -66,7 +66,7 @@ def a_service(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     hosts: HostProvider | None = None,
 ) -> Service:
-    """A service on a machine of that name that does these jobs, there and at these places."""
+    """A service on a machine of that name that does these jobs, there and on these hosts."""
     around = SchedulerConfig(
         settings=settings if callable(settings) else lambda: settings,
         data_dir=data_dir,
@@ -179,7 +179,7 @@ def executions(data_dir: Path) -> list[str]:
 
 
 def main(url: str, folder: str, machine: str, *arguments: Sequence[str]) -> None:
-    """Be a scheduler until SIGTERM; with a folder `nodes` in DATA_DIR the head of those places."""
+    """Be a scheduler until SIGTERM; with a folder `nodes` in DATA_DIR the head of those hosts."""
     stop_requested = threading.Event()
     data_dir = Path(folder)
     nodes = data_dir / "nodes"
