@@ -290,7 +290,7 @@ def _left_to_do(found: FleetReport, node: str) -> str:
     if not doing:
         return "it has none either: it may be stopped"
     named = ", ".join(str(task.id) for task in doing)
-    return f"it finishes task {named}: `pyrometer schedule show {doing[0].id}` follows it"
+    return f"it finishes task {named}: `pyrometer tasks show {doing[0].id}` follows it"
 
 
 def _check_ports(first: int, port: int) -> None:

@@ -198,6 +198,9 @@ def _file_state(file: Path | None) -> tuple[int, int] | None:
 
 
 app = typer.Typer(help="The timetable: what is done when, by itself.", no_args_is_help=True)
+tasks_app = typer.Typer(
+    help="What the scheduler does, did and will do, one task a line.", no_args_is_help=True
+)
 
 _NEXT = 3
 _OPEN = (TaskState.WAITING, TaskState.RUNNING)
@@ -267,7 +270,7 @@ def _row(name: str, schedule: ScheduleSettings | None, local_zone: tzinfo, now: 
 def _state(
     name: str, last: Mapping[tuple[str, str], Task], open_tasks: Iterable[Task], local_zone: tzinfo
 ) -> dict[str, Any]:
-    """The result of a schedule's newest fire that is over, and its waiting or running tasks."""
+    """The result of a schedule's newest scheduled run that is over, and its waiting or running tasks."""
     ended = [task for (of, _), task in last.items() if of == name]
     newest = max((task.due_at for task in ended), default=None)
     latest = [task for task in ended if task.due_at == newest]
@@ -288,8 +291,8 @@ def _last_result(tasks: Sequence[Task], local_zone: tzinfo) -> str:
     return f"{when}  {counted if len(tasks) > 1 else states[0]}"
 
 
-@app.command("fire")
-def fire(
+@app.command("trigger")
+def trigger(
     name: Annotated[str, typer.Argument(help="a schedule, or detect:NAME")],
     as_json: Json = False,
 ) -> None:
@@ -309,9 +312,7 @@ def fire(
     for task in own:
         if not as_json:
             what = f" {task.part}" if task.part else ""
-            typer.echo(
-                f"task {task.id}: {task.job}{what} waits; `pyrometer schedule show {task.id}` follows it"
-            )
+            typer.echo(f"task {task.id}: {task.job}{what} waits; `pyrometer tasks show {task.id}` follows it")
     for sentence in _unserved(own, alive):
         say(f"note: {sentence}")
 
@@ -325,7 +326,7 @@ def _unserved(tasks: Collection[Task], alive: Sequence[SchedulerSeen]) -> list[s
     return [f'no scheduler is there whose machine has the label "{label}"' for label in missing]
 
 
-@app.command("tasks")
+@tasks_app.command("list")
 def list_tasks(
     schedule: Annotated[str | None, typer.Option(help="only those of one schedule")] = None,
     state: Annotated[
@@ -364,7 +365,7 @@ def list_tasks(
     console.print(f"times of {app_context.settings.timezone}", style="dim")
 
 
-@app.command("show")
+@tasks_app.command("show")
 def show(
     task_id: Annotated[int, typer.Argument(metavar="TASK", max=LARGEST, help="a task's number")],
     as_json: Json = False,
@@ -418,7 +419,7 @@ def _described(
         yield f"  log        {path}"
 
 
-@app.command("cancel")
+@tasks_app.command("cancel")
 def cancel(
     task_id: Annotated[int, typer.Argument(metavar="TASK", max=LARGEST, help="a task's number")],
     as_json: Json = False,
