@@ -34,7 +34,7 @@ from configuration.settings import Settings, load_settings
 from db.connection.engine import Database, open_database
 from db.queue.queries import tasks
 from db.runs.queries import run_ids
-from fleet.engine import Chunk, NodeJournal, NodeSeen, Order, OrderPaths
+from fleet.engine import Chunk, EngineNode, NodeJournal, Order, OrderPaths
 from fleet.file_chunks import CHUNK_BYTES
 from fleet.hosts import FleetHosts
 from records.outcomes import Outcome, Planned
@@ -88,9 +88,9 @@ class Nodes:
     children: dict[str, _Child] = field(default_factory=dict[str, _Child])
     closed: threading.Event = field(default_factory=threading.Event)
 
-    def nodes(self) -> Sequence[NodeSeen]:
+    def nodes(self) -> Sequence[EngineNode]:
         """All of them, always."""
-        return [NodeSeen(name, name, {"kind": f"k{number % 4}"}) for number, name in enumerate(self.names)]
+        return [EngineNode(name, name, {"kind": f"k{number % 4}"}) for number, name in enumerate(self.names)]
 
     def describe(self, node: str) -> Mapping[str, Any]:
         """What a node reports about itself."""
@@ -116,7 +116,7 @@ class Nodes:
         """None from before."""
         return []
 
-    def read(self, node: str, offsets: Mapping[str, int], *, settled: bool) -> Mapping[str, Chunk]:
+    def read(self, node: str, offsets: Mapping[str, int], *, final: bool) -> Mapping[str, Chunk]:
         """What the journal has more; the logs are empty."""
         found: dict[str, Chunk] = {}
         for path, at in offsets.items():
@@ -136,7 +136,7 @@ class _Simulated:
     """A run under way."""
 
     def __init__(self, nodes: Nodes, token: str) -> None:
-        self._nodes, self._child, self.waits = nodes, nodes.children[token], ""
+        self._nodes, self._child, self.wait_reason = nodes, nodes.children[token], ""
         self.paths = OrderPaths(f"{token}/log", f"{token}/events", f"{token}/journal")
 
     def done(self, seconds: float = 0.0) -> bool:

@@ -187,7 +187,7 @@ def test_a_child_that_is_lost_while_its_node_describes_itself_is_not_forgotten(
 
 
 @pytest.mark.parametrize("defect", ["_labels", "fetch"])
-def test_a_defect_leaves_a_node_unused_until_it_is_asked_again(
+def test_a_defect_leaves_a_node_unused_until_its_next_poll(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, defect: str
 ) -> None:
     def broken(*_: object) -> object:
@@ -246,7 +246,7 @@ def test_runs_measured_while_the_head_was_away_are_fetched(
     ]
 
 
-def test_a_journal_that_is_longer_here_or_forgotten_is_left_alone(
+def test_a_journal_that_is_longer_on_the_head_or_forgotten_is_kept(
     fleet: Fleet, head: Head, engine: LoopbackEngine, said: list[str]
 ) -> None:
     node, other = engine.own_nodes["one"], f"{RUN[:-1]}1"
