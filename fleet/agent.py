@@ -206,7 +206,7 @@ class Agent:
     def reserve(self, token: str) -> dict[str, Any]:
         """Have an order own this node, where only its steps run; what is still in the `way` is ended."""
         with self._lock:
-            return {"way": self._claim(token)}
+            return {"wait_reason": self._claim(token)}
 
     def release(self, token: str) -> dict[str, Any]:
         """Give a reserved node back; steps that still run are killed."""

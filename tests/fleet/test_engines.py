@@ -15,14 +15,14 @@ import psutil
 import pytest
 
 from configuration.tables.slurm import SlurmSettings
-from fleet import agent_engine
+from fleet import node_orders
 from fleet.agent import Agent
-from fleet.agent_engine import LocalEngine
 from fleet.engine import Engine, EngineAway, Handle, NodeLost, NodeRefused, NodeSilent, Order
 from fleet.slurm import queue as slurm_queue
 from fleet.slurm.engine import SlurmEngine
 from scheduled_jobs.jobs.context import ChildExit
 from support.fakes import order_program
+from support.fakes.local_engine import LocalEngine
 from support.servers.fleet_heads import processes
 from support.servers.ray_fleet import Fleet, a_fleet, an_engine, named
 from support.servers.schedulers import until
@@ -335,7 +335,7 @@ def test_an_order_that_is_no_longer_polled_releases_its_nodes(
         assert [node.name for node in cluster.engine.nodes() if node.reserved] == [cluster.second]
         other = cluster.engine.submit(cluster.order("quick", "b", node=cluster.second))
         assert not other.done() and other.wait_reason == "its nodes have other orders"
-        monkeypatch.setattr(agent_engine, "_FORGOTTEN_SECONDS", 0.0)
+        monkeypatch.setattr(node_orders, "_ABANDONED_SECONDS", 0.0)
         until(lambda: not any(node.reserved for node in cluster.engine.nodes()), "it is forgotten")
         monkeypatch.undo()
         again = cluster.engine.submit(cluster.order("quick", "b", node=cluster.second))
