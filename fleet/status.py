@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from scheduled_jobs.scheduler.process_identity import dead_process, machine_name
 from workflows.app_context import AppContext
 from workflows.drained_nodes import drained
 from workflows.errors import UsageError
-from workflows.fleet_status import FleetReport, NodeStatus, fleet_status, known_nodes, waiting_tasks
+from workflows.fleet_status import MEASURING, FleetStatus, NodeStatus, fleet_status
 
 from .engine import Engine, EngineError, EngineNode
 
@@ -23,8 +24,8 @@ _MOST_TASKS = 1000
 _DESCRIBE_SECONDS, _AGAIN_SECONDS = 60.0, 1.0
 
 
-def fleet_report(app: AppContext, *, describe: bool = False) -> FleetReport:
-    """The report on the configured fleet; with `describe` each machine is asked what it can measure.
+def configured_fleet(app: AppContext, *, describe: bool = False) -> FleetStatus:
+    """The status of the configured fleet; with `describe` each machine is asked what it can measure.
 
     Raises UsageError where no fleet is configured, DatabaseError, and JobError.
     """
@@ -32,23 +33,19 @@ def fleet_report(app: AppContext, *, describe: bool = False) -> FleetReport:
     with app.open_database() as database:
         seen = queue_queries.schedulers(database)
         running = queue_queries.running(database)
-        left, newer = queue_queries.waiting(database, oldest=_MOST_TASKS)
-    status = fleet_status(seen, recently_seen(seen, now), running, now)
-    found = known_nodes(status, drained(app.places.data_dir))
+        waiting, newer = queue_queries.waiting(database, oldest=_MOST_TASKS)
+    tasks = [*running, *(task for task in waiting if task.job in MEASURING)]
+    status = fleet_status(seen, recently_seen(seen, now), tasks, now, drained(app.places.data_dir))
     notes = [f"{newer} tasks more wait, which were due after all that are listed"] if newer else []
-    # A scheduler of this head knows them; without one the engine is asked, which takes seconds.
+    # A scheduler of this head knows the machines; without one the engine is asked, which takes seconds.
     heads = [one for one in status.living if one.machine == machine_name()]
     for one in heads:
         notes += _warnings(one)
+    nodes = status.nodes
     if not heads:
         notes.append("no scheduler of this head is there to use them: start one with `pyrometer scheduler`")
-        found |= _joined(app, found, notes, describe=describe)
-    return FleetReport(
-        nodes=tuple(found[name] for name in sorted(found)),
-        waiting=waiting_tasks(left, status),
-        notes=tuple(notes),
-        now=now,
-    )
+        nodes = {**nodes, **_joined(app, nodes, notes, describe=describe)}
+    return replace(status, nodes=nodes, notes=tuple(notes))
 
 
 def recently_seen(schedulers: Iterable[SchedulerSeen], now: datetime) -> list[SchedulerSeen]:
