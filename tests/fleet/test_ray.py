@@ -15,6 +15,7 @@ from db.connection.engine import open_database
 from db.queue.queries import attempts, tasks
 from db.runs.queries import outcomes_of_run, run_record
 from fleet.engine import EngineAway, EngineError, NodeLost, NodeRefused, NodeSilent
+from fleet.ray import engine as ray_engine
 from fleet.ray.engine import RayEngine
 from support.measuring import CASE_FILES
 from support.servers.ray_fleet import Fleet, Member, a_fleet, an_engine, answer, named, until
@@ -174,6 +175,21 @@ def test_a_child_has_the_environment_of_its_node_and_ends_with_the_driver(
     until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child has ended")
     assert answer(engine, node.id, "done", token="f" * 32, seconds=0.0)["unknown"]
     assert engine.process not in (before, None)
+
+
+def test_a_driver_killed_while_nodes_are_allocated_loses_none(
+    fleet: Fleet, engine: RayEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_engine, "_RESTART_SECONDS", 0.0)
+    wanted = {"arguments": ["--version"], "run": "", "nodes": 2}
+    for _ in range(5):
+        node = named(engine, "node-1").id
+        answer(engine, node, "submit", token=uuid.uuid4().hex, **wanted)
+        os.kill(engine.process or 0, signal.SIGKILL)
+    node, token = named(engine, "node-1").id, uuid.uuid4().hex
+    answer(engine, node, "submit", token=token, **wanted)
+    ended = until(lambda: answer(engine, node, "done", token=token, seconds=1.0)["ended"], "it has ended")
+    assert ended["code"] == 0
 
 
 def test_a_node_that_hangs_is_silent_and_answers_again(fleet: Fleet, engine: RayEngine) -> None:
