@@ -23,11 +23,11 @@ class AgentEngine(ABC):
         """The answer of the agent of the node with this id, within `timeout` seconds; raises EngineError."""
 
     def describe(self, node: str) -> Mapping[str, Any]:
-        """What a node reports about itself."""
+        """The facts that a node reports."""
         return self.call(node, "describe", {}, _DESCRIBE_SECONDS)
 
     def submit(self, order: Order) -> "AgentHandle":
-        """Hand an order over."""
+        """Submit an order."""
         wanted = {"token": order.token, "arguments": list(order.arguments), "run": order.run}
         self.call(order.node, "submit", {**wanted, "nodes": order.nodes}, _CALL_SECONDS)
         return AgentHandle(self, order)
@@ -37,7 +37,7 @@ class AgentEngine(ABC):
         return [NodeJournal(**each) for each in self.call(node, "runs", {}, _CALL_SECONDS)["runs"]]
 
     def read(self, node: str, offsets: Mapping[str, int], *, final: bool) -> Mapping[str, Chunk]:
-        """Of each file on a node the bytes from an offset on."""
+        """The bytes of each file on a node from its offset on."""
         files = self.call(node, "read", {"offsets": dict(offsets), "final": final}, _CALL_SECONDS)["files"]
         chunks = [Chunk(b64decode(each["data"]), bool(each["more"])) for each in files]
         return dict(zip(offsets, chunks, strict=True))
@@ -61,20 +61,20 @@ class AgentHandle:
         if self._ended is None:
             answer = self._call("done", seconds, seconds=seconds)
             if answer["unknown"]:
-                raise NodeLost("its agent was started anew, and ended what it ran")
+                raise NodeLost("its agent restarted, and ended what it ran")
             self.wait_reason = str(answer["wait_reason"])
             if answer["ended"] is not None:
                 self._ended = ChildExit(**answer["ended"])
         return self._ended is not None
 
     def result(self) -> ChildExit:
-        """How it ended."""
+        """Its exit."""
         while not self.done(_POLL_SECONDS) or self._ended is None:
             pass
         return self._ended
 
     def cancel(self) -> None:
-        """Ask it to keep what it has and end."""
+        """Have it store its results and end."""
         self._call("cancel", 0.0)
 
     def _call(self, method: str, wait: float, **arguments: Any) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""A child of an agent: a thread waits for its end, so that no other thread has to."""
+"""A child of an agent, with a thread that waits for its end."""
 
 import threading
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from scheduled_jobs.scheduler.child_process import Child
 
 
 class RunningChild:
-    """A child while it runs, and how it ended; `finished` is called then. To be used from any thread."""
+    """A child and its exit; `finished` is called at its end. May be used from any thread."""
 
     def __init__(self, child: Child, finished: Callable[[], None] | None = None) -> None:
         self._child, self._finished = child, finished
@@ -18,11 +18,11 @@ class RunningChild:
         threading.Thread(target=self._wait, name="child", daemon=True).start()
 
     def ended(self, seconds: float | None = 0.0) -> ChildExit | None:
-        """How it ended, waited for so long at most (None: as long as it takes); None while it runs."""
+        """Its exit, waited for at most so long (None: without limit); None while it runs."""
         return self._ended if self._over.wait(seconds) else None
 
-    def ask(self) -> None:
-        """Ask it to keep what it has and end."""
+    def terminate(self) -> None:
+        """Have it store its results and end."""
         with self._lock:
             if self._ended is None:
                 self._child.ask()

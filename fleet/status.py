@@ -1,4 +1,4 @@
-"""The status of the configured fleet: what schedulers have reported, and the nodes that none has taken up."""
+"""The status of the configured fleet: what schedulers reported, and nodes that none has reported."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -17,11 +17,11 @@ from workflows.fleet_status import MEASURING, FleetStatus, NodeStatus, fleet_sta
 
 from .engine import Engine, EngineError, EngineNode
 
-#: A scheduler shows within half a minute that one of its machines lives.
+#: A scheduler reports each of its machines at least every half minute.
 _ALIVE_MINUTES = 2
 _MOST_TASKS = 1000
-#: The doctor of a machine that has just joined takes a while.
-_DESCRIBE_SECONDS, _AGAIN_SECONDS = 60.0, 1.0
+#: How long the doctor of a machine that has just joined may take, and how often it is polled.
+_DESCRIBE_SECONDS, _POLL_SECONDS = 60.0, 1.0
 
 
 def configured_fleet(app: AppContext, *, describe: bool = False) -> FleetStatus:
@@ -49,7 +49,7 @@ def configured_fleet(app: AppContext, *, describe: bool = False) -> FleetStatus:
 
 
 def recently_seen(schedulers: Iterable[SchedulerSeen], now: datetime) -> list[SchedulerSeen]:
-    """Those that were seen lately, and whose process is not known to be dead."""
+    """The schedulers that reported lately, and whose process is not known to be dead."""
     me = this_process(machine_name())
     return [one for one in alive(schedulers, now, _ALIVE_MINUTES) if dead_process(one.owner, me) is None]
 
@@ -63,7 +63,7 @@ def _warnings(one: SchedulerSeen) -> list[str]:
 def _joined(
     app: AppContext, known: Mapping[str, NodeStatus], notes: list[str], *, describe: bool
 ) -> dict[str, NodeStatus]:
-    """The machines that joined, and that no scheduler has reported."""
+    """The machines that joined and that no scheduler has reported."""
     engine = engine_of(app)
     try:
         taken = {node.name for node in known.values() if node.state != "silent"}
@@ -86,7 +86,7 @@ def _joined(
 
 
 def _facts(engine: Engine, nodes: Iterable[EngineNode], notes: list[str]) -> dict[str, Mapping[str, Any]]:
-    """What machines report about themselves, by their names."""
+    """The facts that machines report, by their names."""
     found: dict[str, Mapping[str, Any]] = {}
     left, give_up = list(nodes), time.monotonic() + _DESCRIBE_SECONDS
     while left and time.monotonic() < give_up:
@@ -99,7 +99,7 @@ def _facts(engine: Engine, nodes: Iterable[EngineNode], notes: list[str]) -> dic
             else:
                 if found[node.name].get("hardware"):
                     left.remove(node)
-        time.sleep(_AGAIN_SECONDS if left else 0.0)
+        time.sleep(_POLL_SECONDS if left else 0.0)
     return found
 
 

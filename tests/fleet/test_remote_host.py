@@ -194,7 +194,7 @@ def test_an_agent_that_was_started_anew_knows_nothing(head: Head, engine: Loopba
     with under_way(lambda: head.measure("patient")) as future:
         midway(node)
         node.start_anew()
-    with pytest.raises(ChildLost, match="node one is lost: its agent was started anew"):
+    with pytest.raises(ChildLost, match="node one is lost: its agent restarted"):
         future.result()
     assert head.lost == 1
     node.go_on()
@@ -279,12 +279,12 @@ def test_an_order_that_comes_too_late_begins_nothing(head: Head, engine: Loopbac
     agent.answer("submit", orders[2])
     assert agent.answer("done", {"token": second, "seconds": 30})["ended"] == WELL_BODY
     ended = agent.answer("done", {"token": late, "seconds": 1})["ended"]
-    assert ended == {"code": None, "signal": None, "sentence": "another order has begun on this node"}
+    assert ended == {"code": None, "signal": None, "sentence": "another order has started on this node"}
     for number in range(3, 12):
         agent.answer("cancel", {"token": f"{number:032x}"})
     # Long forgotten, and carried out once more.
     for order in orders[:2]:
-        with pytest.raises(NodeRefused, match="another order has begun on this node"):
+        with pytest.raises(NodeRefused, match="another order has started on this node"):
             agent.answer("submit", order)
     assert executions(engine.own_nodes["one"].data_dir) == [*all_of("r0"), *all_of("r2")]
 
@@ -304,7 +304,7 @@ def test_a_journal_that_is_another_one_is_left_as_it_is(head: Head, engine: Loop
     mine.write_bytes(b'{"v": 1}\n')
     ended = head.measure("patient")
     assert ended.code == CANNOT_RESUME
-    assert "is another one there than the one in" in ended.sentence
+    assert "on the node differs from the one in" in ended.sentence
     assert mine.read_bytes() == b'{"v": 1}\n'
     until(lambda: not processes(engine.own_nodes["one"].folder), "it was stopped")
 
@@ -351,6 +351,6 @@ def test_a_mirror_that_another_process_writes_is_completed_later(head: Head, eng
 def test_a_child_without_room_for_its_files_is_lost(head: Head, engine: LoopbackEngine) -> None:
     head.data_dir.mkdir(parents=True)
     (head.data_dir / "tasks").write_text("in the way")
-    with pytest.raises(ChildLost, match=r"nothing of node one can be written here.*tasks"):
+    with pytest.raises(ChildLost, match=r"files of node one cannot be written on the head.*tasks"):
         head.measure("quick")
     assert executions(engine.own_nodes["one"].data_dir) == []

@@ -195,7 +195,10 @@ def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
     assert "--label a is given twice, as 1 and as 2" in twice.one_sentence()
     assert "no head answers at 127.0.0.1:1" in call(tmp_path, "join", "127.0.0.1:1").one_sentence()
     token.chmod(0o644)
-    assert "everybody may read the fleet's token" in call(tmp_path, "join", "127.0.0.1:1").one_sentence()
+    assert (
+        "every user of this machine may read the fleet's token"
+        in call(tmp_path, "join", "127.0.0.1:1").one_sentence()
+    )
     token.unlink()
     assert "the fleet's token cannot be read" in call(tmp_path, "join", "127.0.0.1:1").one_sentence()
 

@@ -71,7 +71,7 @@ def test_a_job_that_is_terminated_from_outside(at_slurm: Site, cluster: SlurmClu
         at_slurm.midway()
         # What Slurm does by itself shortly before the time limit.
         cluster.call("scancel", "--batch", "--signal=TERM", at_slurm.number())
-    assert future.result() == ChildExit(130, None, "its job in Slurm was asked to end from outside")
+    assert future.result() == ChildExit(130, None, "its job in Slurm was terminated from outside")
     assert at_slurm.mirror() == at_slurm.journal()
 
 
@@ -109,7 +109,7 @@ def test_a_controller_that_stays_away_is_not_waited_for_for_ever(
     cluster.start_controller()
     until(lambda: cluster.states() and at_slurm.there(), "it is back")
     # What was given up is not measured beside what comes next.
-    monkeypatch.setattr(slurm_queue, "FORGOTTEN_SECONDS", 0.0)
+    monkeypatch.setattr(slurm_queue, "ABANDONED_SECONDS", 0.0)
     until(lambda: at_slurm.there() and not cluster.jobs(), "its job is cancelled")
     at_slurm.go_on()
     assert at_slurm.resume(name="alpha") == WELL
@@ -176,7 +176,7 @@ def test_a_job_that_is_submitted_twice_is_done_once(at_slurm: Site, cluster: Slu
     until(lambda: not cluster.jobs(), "it is over")
     folder = at_slurm.shared / "jobs" / order.token
     (folder / "number").unlink()
-    at_slurm.engine.sbatch(at_slurm.engine.queue.watch(order.token), order)
+    at_slurm.engine.sbatch(at_slurm.engine.queue.poll(order.token), order)
     until(lambda: not cluster.jobs(), "it is over")
     assert executions(at_slurm.node_data()) == all_of()
     assert handle.result() == WELL
