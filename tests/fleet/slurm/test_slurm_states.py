@@ -1,4 +1,4 @@
-"""What Slurm's words mean: states of nodes and jobs, resources, sentences of its commands."""
+"""The output of Slurm's commands: states of nodes and jobs, resources, error messages."""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from fleet.slurm.engine import SlurmEngine, SlurmHandle
 from scheduled_jobs.jobs.context import ChildExit
 
 TOKEN = "2" * 32
-#: What sbatch says behind the name of any limit.
+#: The text of sbatch after the name of any limit.
 POLICY = (
     "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy "
     "(job submit limit, the size and/or time limits of a user)"
@@ -36,7 +36,7 @@ POLICY = (
         ("completing", True, False),
         ("planned", True, False),
         ("reserved", True, False),
-        # Switched off to save power: a job switches it on.
+        # Powered down to save energy: a job powers it up.
         ("idle~", True, True),
         ("idle#", True, True),
         ("idle*", False, False),
@@ -76,7 +76,7 @@ def test_the_labels_of_a_node(features: str, resources: str, labels: tuple[str, 
 
 
 class Played:
-    """Slurm's commands as scripts with answers set by a test."""
+    """Slurm's commands as scripts with output set by a test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -116,7 +116,7 @@ def submitted(engine: SlurmEngine) -> SlurmHandle:
 
 
 def ended(handle: SlurmHandle) -> ChildExit | None:
-    """How its job ended; None while it may go on."""
+    """The exit of its job; None while it may run."""
     return handle.result() if handle.done() else None
 
 
