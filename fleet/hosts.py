@@ -10,7 +10,7 @@ from typing import Any
 
 from db.connection.engine import Database
 from scheduled_jobs.scheduler.hosts import HostStatus
-from workflows.drained_nodes import drained
+from workflows.drained_nodes import drained_nodes
 
 from .engine import Engine, EngineError, EngineNode
 from .journal_sync import fetch
@@ -150,7 +150,7 @@ class FleetHosts:
 
     def _take(self, nodes: Sequence[EngineNode]) -> list[str]:
         """Take over the engine's list, and return the names of the nodes to be polled now."""
-        off = drained(self._data_dir)
+        off = drained_nodes(self._data_dir)
         now = time.monotonic()
         with self._lock:
             online, self._namesakes = _by_name(

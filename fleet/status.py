@@ -11,7 +11,7 @@ from db.queue import queries as queue_queries
 from records.tasks import SchedulerSeen
 from scheduled_jobs.scheduler.process_identity import dead_process, machine_name, this_process
 from workflows.app_context import AppContext
-from workflows.drained_nodes import drained
+from workflows.drained_nodes import drained_nodes
 from workflows.errors import UsageError
 from workflows.fleet_status import MEASURING, FleetStatus, NodeStatus, fleet_status
 
@@ -35,7 +35,7 @@ def configured_fleet(app: AppContext, *, describe: bool = False) -> FleetStatus:
         running = queue_queries.running(database)
         waiting, newer = queue_queries.waiting(database, oldest=_MOST_TASKS)
     tasks = [*running, *(task for task in waiting if task.job in MEASURING)]
-    status = fleet_status(seen, recently_seen(seen, now), tasks, now, drained(app.places.data_dir))
+    status = fleet_status(seen, recently_seen(seen, now), tasks, now, drained_nodes(app.places.data_dir))
     notes = [f"{newer} tasks more wait, which were due after all that are listed"] if newer else []
     # A scheduler of this head knows the machines; without one the engine is asked, which takes seconds.
     heads = [one for one in status.living if one.machine == machine_name()]

@@ -24,7 +24,7 @@ from reports.text.staleness_text import in_its_turn, in_words
 from runner.telemetry.gpu import probe
 from scheduled_jobs.scheduler.process_identity import machine_name
 from workflows.app_context import AppContext
-from workflows.drained_nodes import drain, drained, undo
+from workflows.drained_nodes import drain, drained_nodes, undrain
 from workflows.errors import UsageError
 from workflows.fleet_status import FleetStatus, NodeStatus
 
@@ -262,12 +262,12 @@ def drain_node(
         app_context = context()
         data_dir = app_context.places.data_dir
         if undone:
-            if not undo(data_dir, node):
-                raise UsageError(unknown("drained machine", node, drained(data_dir)))
+            if not undrain(data_dir, node):
+                raise UsageError(unknown("drained machine", node, drained_nodes(data_dir)))
             typer.echo(f"{node} gets tasks again")
             return
         found = configured_fleet(app_context)
-        if node not in found.nodes and node not in drained(data_dir):
+        if node not in found.nodes and node not in drained_nodes(data_dir):
             raise UsageError(unknown("machine of the fleet", node, found.nodes))
         drain(data_dir, node)
     typer.echo(f"{node} gets no new task; {_left_to_do(found, node)}")

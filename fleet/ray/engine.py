@@ -212,7 +212,7 @@ class _DriverProcess:
             waiting.set_result(answer)
 
     def _with_log(self, sentence: str) -> str:
-        with self._log.open("rb") as file:
+        with suppress(OSError), self._log.open("rb") as file:
             file.seek(self._log_start)
             if WRONG_TOKEN.encode() in file.read():
                 # Ray's own error says only that it cannot connect.

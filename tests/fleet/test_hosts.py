@@ -23,7 +23,7 @@ from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN, Head, processes, under_way
 from support.servers.schedulers import executions, until
-from workflows.drained_nodes import drain, drained, undo
+from workflows.drained_nodes import drain, drained_nodes, undrain
 from workflows.ingest import FORGOTTEN
 
 Fleet = Callable[[], FleetHosts]
@@ -104,9 +104,9 @@ def test_a_drained_node_is_there_and_reported(fleet: Fleet, head: Head) -> None:
     hosts = fleet()
     odd = "../o n e%"
     assert drain(head.data_dir, "two") and not drain(head.data_dir, "two") and drain(head.data_dir, odd)
-    assert drained(head.data_dir) == {"two", odd}
+    assert drained_nodes(head.data_dir) == {"two", odd}
     until(lambda: [seen.drained for seen in hosts.look()] == [False, True], "it is drained")
-    assert undo(head.data_dir, "two") and not undo(head.data_dir, "two") and undo(head.data_dir, odd)
+    assert undrain(head.data_dir, "two") and not undrain(head.data_dir, "two") and undrain(head.data_dir, odd)
     until(lambda: [seen.drained for seen in hosts.look()] == [False, False], "it is not any more")
     assert [each.name for each in (head.data_dir / "fleet").iterdir()] == ["drained"]
 
