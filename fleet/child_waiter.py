@@ -25,10 +25,10 @@ class RunningChild:
         """Have it store its results and end."""
         with self._lock:
             if self._ended is None:
-                self._child.ask()
+                self._child.terminate()
 
     def _wait(self) -> None:
-        self._child.over(None)
+        self._child.has_ended(None)
         with self._lock:
             self._ended = self._child.end()
         if self._finished is not None:

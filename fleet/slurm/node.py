@@ -77,10 +77,10 @@ def _run(folder: JobFolder, job: Job) -> tuple[ChildExit, bool]:
 
         def terminate(number: int, frame: object) -> None:
             asked.append(number)
-            child.ask()
+            child.terminate()
 
         signal.signal(signal.SIGTERM, terminate)
-        child.over(None)
+        child.has_ended(None)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         return child.end(), bool(asked)
 

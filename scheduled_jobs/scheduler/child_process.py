@@ -67,10 +67,10 @@ def run_child(
     child = Child(command, logs)
     requested = False
     try:
-        while not child.over(_LOOK_SECONDS):
+        while not child.has_ended(_LOOK_SECONDS):
             if stop.is_set() and not requested:
                 requested = True
-                child.ask()
+                child.terminate()
             lines.read()
     finally:
         ended = child.end()
@@ -84,7 +84,7 @@ class Child:
     """A command under its supervisor, from its start to the death of its last descendant.
 
     It starts in `folder` with these variables as its whole environment; None is ours. Any thread may wait
-    for it, but `ask` and `end` must not meet. Raises OSError when it cannot be started.
+    for it, but `terminate` and `end` must not run at the same time. Raises OSError when it cannot be started.
     """
 
     def __init__(
@@ -107,12 +107,12 @@ class Child:
             folder=folder,
         )
 
-    def over(self, seconds: float | None) -> bool:
+    def has_ended(self, seconds: float | None) -> bool:
         """Whether it has ended; waits for that so long, None for ever."""
         return self._process.has_ended(seconds)
 
-    def ask(self) -> None:
-        """Ask it to keep what it has and end."""
+    def terminate(self) -> None:
+        """Have it store its results and end."""
         self._process.terminate()
 
     def end(self) -> ChildExit:
