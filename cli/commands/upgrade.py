@@ -23,9 +23,11 @@ from ..options import (
     ColdPairs,
     Confirms,
     Device,
+    Packages,
     Pairs,
     Reports,
     RunId,
+    StepFile,
     Waived,
     finite,
 )
@@ -44,6 +46,7 @@ pyrometer upgrade 2.12.1 2.13.0                     built if need be, suite `smo
 pyrometer upgrade default nightly --suite cpu
 pyrometer upgrade default ~/venv/bin/python --case resnet50 --report verdict.html
 pyrometer upgrade default default                   against itself: what the method makes up
+pyrometer upgrade 2.9.1 2.13.0 --step repro.py --report issue.md
 pyrometer upgrade --resume latest                   go on with what was interrupted
 
 OLD and NEW: a declared name, a version, `nightly`, a wheel, or an interpreter. Each case is measured in pairs
@@ -65,6 +68,8 @@ def upgrade(
     suite: Suite = None,
     case: Cases = None,
     cases: CaseFiles = None,
+    step: StepFile = None,
+    package: Packages = None,
     preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
     policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
     device: Device = None,
@@ -108,6 +113,8 @@ def upgrade(
         waive=tuple(waive or ()),
         because=tuple(because or ()),
         fingerprints=fingerprint,
+        step=step,
+        packages=tuple(package or ()),
     )
     reports = tuple(report or ())
     with in_one_sentence(), interruptible() as interrupts:
@@ -149,6 +156,7 @@ BISECT_HELP = """Find the two neighbours between GOOD and BAD where a case becam
 pyrometer bisect 2.10.0 2.13.0 --case resnet50/infer/batch=1,image=64/eager
 pyrometer bisect 'nightly 2026-11-01' 'nightly 2026-11-20' --case KEY --pairs 20
 pyrometer bisect 2.10.0 2.13.0 --case KEY --metric rss_peak
+pyrometer bisect 2.9.1 2.13.0 --step repro.py
 pyrometer bisect default ~/new/.venv --candidates ~/a/.venv,~/b/.venv --case KEY --cases my_cases.py
 pyrometer bisect --resume latest                go on with what was interrupted
 
@@ -172,6 +180,8 @@ def bisect(
     ] = None,
     suite: Annotated[str | None, typer.Option("--suite", "-s", help="suite whose timing to use")] = None,
     cases: CaseFiles = None,
+    step: StepFile = None,
+    package: Packages = None,
     preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
     policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
     metric: Annotated[str | None, typer.Option(help="what to follow [default: the policy's metric]")] = None,
@@ -200,6 +210,8 @@ def bisect(
         device=device,
         pairs=pairs,
         deadline=deadline,
+        step=step,
+        packages=tuple(package or ()),
     )
     with in_one_sentence(), interruptible() as interrupts:
         raise typer.Exit(_run_bisection(request, resume, interrupts, report, as_json=as_json))
@@ -221,7 +233,7 @@ def _run_bisection(
         app_context = context(as_json=as_json)
         bisection = shelf(app_context).load(resumed)
     else:
-        if not (request.good and request.bad and request.case):
+        if not (request.good and request.bad and (request.case or request.step)):
             raise UsageError("a bisection has two ends and a case: pyrometer bisect GOOD BAD --case KEY")
         app_context = context(as_json=as_json)
         bisection = begin(app_context, request)
