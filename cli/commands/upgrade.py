@@ -60,6 +60,10 @@ Exit code: 0 go (also with warnings), 1 no-go, 3 unclear, 2 the call makes no se
 
 
 Suite = Annotated[str | None, typer.Option("--suite", "-s", help="suite to measure [default: smoke]")]
+Preset = Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")]
+PolicyName = Annotated[str | None, typer.Option(help="policy to judge by [default: default]")]
+Budget = Annotated[float | None, typer.Option(min=1, callback=finite, help="seconds the measuring may take")]
+Deadline = Annotated[float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")]
 
 
 def upgrade(
@@ -70,18 +74,14 @@ def upgrade(
     cases: CaseFiles = None,
     step: StepFile = None,
     package: Packages = None,
-    preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
-    policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
+    preset: Preset = None,
+    policy: PolicyName = None,
     device: Device = None,
     pairs: Pairs = None,
     cold_pairs: ColdPairs = None,
     also: Also = None,
-    budget: Annotated[
-        float | None, typer.Option(min=1, callback=finite, help="seconds the measuring may take")
-    ] = None,
-    deadline: Annotated[
-        float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")
-    ] = None,
+    budget: Budget = None,
+    deadline: Deadline = None,
     waive: Waived = None,
     because: Because = None,
     report: Reports = None,
@@ -182,16 +182,14 @@ def bisect(
     cases: CaseFiles = None,
     step: StepFile = None,
     package: Packages = None,
-    preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
-    policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
+    preset: Preset = None,
+    policy: PolicyName = None,
     metric: Annotated[str | None, typer.Option(help="what to follow [default: the policy's metric]")] = None,
     device: Device = None,
     pairs: Annotated[
         int | None, typer.Option(help="at most so many pairs in each comparison [default: 12]")
     ] = None,
-    deadline: Annotated[
-        float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")
-    ] = None,
+    deadline: Deadline = None,
     report: Annotated[Path | None, typer.Option("--report", help="write it to FILE.json")] = None,
     resume: Annotated[str | None, typer.Option(help="go on with this bisection: its id, or `latest`")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
