@@ -55,6 +55,16 @@ def _run_name(value: str | None) -> str | None:
 RunId = Annotated[str | None, typer.Option("--run-id", hidden=True, callback=_run_name)]
 #: For the scheduler too: it measures a candidate again, and that is no upgrade.
 Confirms = Annotated[bool, typer.Option("--confirms", hidden=True)]
+#: And who left cases out, where the scheduler measures for another user.
+WaivedBy = Annotated[str | None, typer.Option("--waived-by", hidden=True)]
+
+On = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--on", metavar="LABEL", help="on all machines with this label, by their schedulers (repeatable)"
+    ),
+]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="with --on: wait for the verdicts")]
 
 Pairs = Annotated[int | None, typer.Option(help="at most so many pairs of each case [default: 32]")]
 Waived = Annotated[

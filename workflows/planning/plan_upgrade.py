@@ -44,8 +44,9 @@ class UpgradeRequest:
     """The arguments of an upgrade. `old` and `new` are names, versions, wheels or interpreters.
 
     `step` is a script, `FILE.py` or `FILE.py:FUNCTION`, that is measured instead of cases of a suite;
-    `packages` are installed into environments that are built.
-    `fingerprints`: whether what runs differently is found before anything is measured.
+    `packages` are installed into environments that are built. `waived_by` is who left the cases of `waive`
+    out; empty for the user of this process. `fingerprints`: whether what runs differently is found before
+    anything is measured.
     """
 
     old: str = ""
@@ -65,6 +66,7 @@ class UpgradeRequest:
     confirms: bool = False
     waive: tuple[str, ...] = ()
     because: tuple[str, ...] = ()
+    waived_by: str = ""
     fingerprints: bool = True
     step: str | None = None
     packages: tuple[str, ...] = ()
@@ -109,7 +111,7 @@ def prepare_upgrade(
     refuse_too_many(len(cases), 2 * plan.largest)
     sides = (old.fingerprint, new.fingerprint)
     specs, options = (ready[0].asked, ready[1].asked), _options(request, plan, suite)
-    waived = waivers(request.waive, request.because)
+    waived = waivers(request.waive, request.because, request.waived_by)
     comparison = Comparison(*sides, plan, policy, specs, options, request.also, waived)
     planned = pairs_planned(comparison, cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
@@ -192,8 +194,8 @@ def _affordable(
     return plan.within(2 * room if over_suite else room)
 
 
-def waivers(cases: Sequence[str], because: Sequence[str]) -> tuple[Waiver, ...]:
-    """What a team decided not to be held up by, in the name of the user and with today's date.
+def waivers(cases: Sequence[str], because: Sequence[str], user: str = "") -> tuple[Waiver, ...]:
+    """What a team decided not to be held up by: today, in the name of `user`, by default that of the process.
 
     One reason goes for all cases. Raises UsageError for a case without a reason, or a reason without a case.
     """
@@ -202,7 +204,7 @@ def waivers(cases: Sequence[str], because: Sequence[str]) -> tuple[Waiver, ...]:
     if not all(text.strip() for text in (*cases, *because)):
         raise UsageError("--waive and --because take a text that is not empty")
     reasons = because if len(because) == len(cases) else [because[0]] * len(cases)
-    today, user = f"{datetime.now(UTC):%Y-%m-%d}", getpass.getuser()
+    today, user = f"{datetime.now(UTC):%Y-%m-%d}", user or getpass.getuser()
     return tuple(Waiver(case, why, user, today) for case, why in zip(cases, reasons, strict=True))
 
 
