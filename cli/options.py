@@ -108,6 +108,33 @@ CaseFiles = Annotated[
     list[Path] | None, typer.Option("--cases", help="a Python file with cases of your own (repeatable)")
 ]
 
+StepFile = Annotated[
+    str | None,
+    typer.Option(
+        "--step",
+        metavar="FILE.py[:FUNCTION]",
+        help="measure a function of this script instead of cases [default function: step]",
+    ),
+]
+
+
+def _requirements(values: list[str] | None) -> list[str]:
+    """What pip is to install: names, versions, addresses, and files by their absolute paths."""
+    for value in values or ():
+        if not value.strip() or value.startswith("-"):
+            raise typer.BadParameter(f"{value!r} is no package")
+    return [str(Path(one).absolute()) if Path(one).is_file() else one for one in values or ()]
+
+
+Packages = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--package",
+        help="install this with torch into an environment that is built (repeatable)",
+        callback=_requirements,
+    ),
+]
+
 LogForm = Annotated[
     Literal["plain", "json"] | None,
     typer.Option("--log", help="how events are written [default: plain on a terminal, else json]"),

@@ -25,9 +25,11 @@ from ..options import (
     Confirms,
     Device,
     On,
+    Packages,
     Pairs,
     Reports,
     RunId,
+    StepFile,
     Wait,
     Waived,
     WaivedBy,
@@ -48,6 +50,7 @@ pyrometer upgrade 2.12.1 2.13.0                     built if need be, suite `smo
 pyrometer upgrade default nightly --suite cpu
 pyrometer upgrade default ~/venv/bin/python --case resnet50 --report verdict.html
 pyrometer upgrade default default                   against itself: what the method makes up
+pyrometer upgrade 2.9.1 2.13.0 --step repro.py --report issue.md
 pyrometer upgrade 2.12.1 2.13.0 --on h200 --on a10  on every machine with one of these labels
 pyrometer upgrade --resume latest                   go on with what was interrupted
 
@@ -64,6 +67,8 @@ Exit code: 0 go (also with warnings), 1 no-go, 3 unclear, 2 the call makes no se
 
 
 Suite = Annotated[str | None, typer.Option("--suite", "-s", help="suite to measure [default: smoke]")]
+Preset = Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")]
+PolicyName = Annotated[str | None, typer.Option(help="policy to judge by [default: default]")]
 Budget = Annotated[float | None, typer.Option(min=1, callback=finite, help="seconds the measuring may take")]
 Deadline = Annotated[float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")]
 Fingerprint = Annotated[bool, typer.Option(help="first find what runs differently, without timing")]
@@ -75,8 +80,10 @@ def upgrade(
     suite: Suite = None,
     case: Cases = None,
     cases: CaseFiles = None,
-    preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
-    policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
+    step: StepFile = None,
+    package: Packages = None,
+    preset: Preset = None,
+    policy: PolicyName = None,
     device: Device = None,
     pairs: Pairs = None,
     cold_pairs: ColdPairs = None,
@@ -116,6 +123,8 @@ def upgrade(
         because=tuple(because or ()),
         waived_by=waived_by or "",
         fingerprints=fingerprint,
+        step=step,
+        packages=tuple(package or ()),
     )
     reports = tuple(report or ())
     with in_one_sentence(), interruptible() as interrupts:
@@ -215,6 +224,7 @@ BISECT_HELP = """Find the two neighbours between GOOD and BAD where a case becam
 pyrometer bisect 2.10.0 2.13.0 --case resnet50/infer/batch=1,image=64/eager
 pyrometer bisect 'nightly 2026-11-01' 'nightly 2026-11-20' --case KEY --pairs 20
 pyrometer bisect 2.10.0 2.13.0 --case KEY --metric rss_peak
+pyrometer bisect 2.9.1 2.13.0 --step repro.py
 pyrometer bisect default ~/new/.venv --candidates ~/a/.venv,~/b/.venv --case KEY --cases my_cases.py
 pyrometer bisect --resume latest                go on with what was interrupted
 
@@ -238,8 +248,10 @@ def bisect(
     ] = None,
     suite: Annotated[str | None, typer.Option("--suite", "-s", help="suite whose timing to use")] = None,
     cases: CaseFiles = None,
-    preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
-    policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
+    step: StepFile = None,
+    package: Packages = None,
+    preset: Preset = None,
+    policy: PolicyName = None,
     metric: Annotated[str | None, typer.Option(help="what to follow [default: the policy's metric]")] = None,
     device: Device = None,
     pairs: Annotated[
@@ -264,6 +276,8 @@ def bisect(
         device=device,
         pairs=pairs,
         deadline=deadline,
+        step=step,
+        packages=tuple(package or ()),
     )
     with in_one_sentence(), interruptible() as interrupts:
         raise typer.Exit(_run_bisection(request, resume, interrupts, report, as_json=as_json))
@@ -285,7 +299,7 @@ def _run_bisection(
         app_context = context(as_json=as_json)
         bisection = shelf(app_context).load(resumed)
     else:
-        if not (request.good and request.bad and request.case):
+        if not (request.good and request.bad and (request.case or request.step)):
             raise UsageError("a bisection has two ends and a case: pyrometer bisect GOOD BAD --case KEY")
         app_context = context(as_json=as_json)
         bisection = begin(app_context, request)

@@ -25,13 +25,20 @@ _OPTIONS = {
     "deadline": "--deadline",
     "waived_by": "--waived-by",
 }
-_REPEATED = {"case": "--case", "also": "--also", "waive": "--waive", "because": "--because"}
+_REPEATED = {
+    "case": "--case",
+    "also": "--also",
+    "waive": "--waive",
+    "because": "--because",
+    "packages": "--package",
+}
 #: The key of a spec where it is not the name of the request's field.
 _KEYS = {"cases": "case", "budget": "budget_seconds", "fingerprints": "fingerprint"}
 _SHARED = frozenset({"old", "new", "suite", "preset", "device", "budget_seconds", "fingerprint"})
 #: Why an option stays on this machine, where that needs a reason.
 _STAYS = {
     "case_files": "--cases does not go with --on: the file is on this machine only",
+    "step": "--step does not go with --on: the script is on this machine only",
     "run_id": "--run-id does not go with --on: each machine has a run of its own",
 }
 
