@@ -17,10 +17,16 @@ from configuration.errors import ConfigurationError
 from configuration.settings import Settings, load_settings
 from runner import journal
 from scheduled_jobs.jobs.context import ChildExit
-from scheduled_jobs.scheduler.child_process import OURSELVES, PATIENCE_SECONDS, Child, Logs, make_room
+from scheduled_jobs.scheduler.child_process import (
+    OURSELVES,
+    PATIENCE_SECONDS,
+    Child,
+    Logs,
+    RunningChild,
+    make_room,
+)
 from scheduled_jobs.scheduler.process_identity import machine_name
 
-from .child_waiter import RunningChild
 from .engine import NodeRefused, OrderPaths
 from .file_chunks import read_chunk
 from .journal_mirror import is_run

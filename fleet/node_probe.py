@@ -11,9 +11,7 @@ from typing import Any, cast
 
 from runner.errors import MachineBusy
 from runner.execution.machine_lock import exclusive
-from scheduled_jobs.scheduler.child_process import Child, Logs
-
-from .child_waiter import RunningChild
+from scheduled_jobs.scheduler.child_process import Child, Logs, RunningChild
 
 #: An idle node repeats its doctor after so long.
 REPEAT_SECONDS = 6 * 3600.0

@@ -229,7 +229,7 @@ def _waiting(
             busy[task.job in MEASURING].add(machine)
     found: list[tuple[Task, WaitReason]] = []
     for task in tasks:
-        if task.state != TaskState.RUNNING:
+        if task.state == TaskState.WAITING:
             alone = task.job in MEASURING
             found.append((task, waiting(task, able[alone], busy[alone], now)))
     return tuple(sorted(found, key=lambda one: (URGENCY.index(one[1].why), one[0].due_at, one[0].id)))

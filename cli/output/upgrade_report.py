@@ -14,7 +14,7 @@ from common.text import printable
 from reports import sentences, wording
 from reports.body import upgrade_json
 from reports.report_context import Subject
-from reports.rows import Row, Tone, left_out, rows, standings, techniques
+from reports.rows import Row, Tone, left_out, rows, statuses, techniques
 from reports.scorecard import entries
 from reports.text import numbers
 from reports.text.dispatch_text import case_words, summary_words
@@ -30,7 +30,7 @@ from .progress import JsonWatcher
 from .reporter import concluding, say
 
 _STYLES: dict[Tone, str] = {"bad": "red", "odd": "yellow", "good": "green", "quiet": ""}
-_DECISIONS = {"go": "bold green", "no-go": "bold red", "unclear": "bold yellow"}
+DECISION_STYLES = {"go": "bold green", "no-go": "bold red", "unclear": "bold yellow"}
 
 #: Below this many columns old and new, n and the smallest visible change are left to the files.
 _WIDE = 120
@@ -55,7 +55,7 @@ def print_upgrade(
     each = rows(subject, results, upgrade)
     _line(console, f"{sentences.title(subject)} on {sentences.place(subject)}")
     sign = wording.DECISION_SIGNS[upgrade.decision]
-    console.print(Text(f"{sign} {printable(wording.headline(upgrade))}", _DECISIONS[upgrade.decision]))
+    console.print(Text(f"{sign} {printable(wording.headline(upgrade))}", DECISION_STYLES[upgrade.decision]))
     for line in (sentences.risk(upgrade), *sentences.waived(upgrade), sentences.so_far(subject)):
         if line:
             _line(console, line)
@@ -66,7 +66,7 @@ def print_upgrade(
     _settle(console, subject, upgrade)
     console.print()
     console.print(_cases(subject, each, console.width))
-    _line(console, f"{wording.plural(len(each), 'case')}: {', '.join(standings(each))}")
+    _line(console, f"{wording.plural(len(each), 'case')}: {', '.join(statuses(each))}")
     if sentence := sentences.about_same(subject):
         _line(console, sentence)
     _dispatch(console, subject, each)
@@ -99,7 +99,9 @@ def _reasons(upgrade: Upgrade) -> Table:
     for number, reason in enumerate(upgrade.reasons, 1):
         table.add_row(
             f"{number}.",
-            Text(wording.speaks(reason), _STYLES["odd"] if reason.warning else _DECISIONS[reason.speaks]),
+            Text(
+                wording.speaks(reason), _STYLES["odd"] if reason.warning else DECISION_STYLES[reason.speaks]
+            ),
             Text(printable(sentence(reason))),
         )
     return table
@@ -110,7 +112,7 @@ def _dispatch(console: Console, subject: Subject, each: Sequence[Row]) -> None:
     if not subject.dispatch:
         return
     _line(console, f"what runs differently: {summary_words(subject.dispatch)}")
-    moved = {row.case: row.standing for row in each if row.standing in ("slower", "faster", "broken")}
+    moved = {row.case: row.status for row in each if row.status in ("slower", "faster", "broken")}
     for one in subject.dispatch:
         if one.case in moved or (one.difference and one.difference.warnings):
             verdict = f" ({moved[one.case]})" if one.case in moved else ""

@@ -6,7 +6,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +122,35 @@ class Child:
         if code is None and number is None:
             return ChildExit(None, None, str(report.get("failed", "it cannot be killed")))
         return ChildExit(code, number, last_sentence(self._log, self._log_start))
+
+
+class RunningChild:
+    """A child with a thread that waits for its exit, and then calls `finished`. Usable from any thread."""
+
+    def __init__(self, child: Child, finished: Callable[[], None] | None = None) -> None:
+        self._child, self._finished = child, finished
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._ended: ChildExit | None = None
+        threading.Thread(target=self._wait, name="child", daemon=True).start()
+
+    def ended(self, seconds: float | None = 0.0) -> ChildExit | None:
+        """Its exit, waited for at most so long (None: without limit); None while it runs."""
+        return self._ended if self._over.wait(seconds) else None
+
+    def terminate(self) -> None:
+        """Have it store its results and end."""
+        with self._lock:
+            if self._ended is None:
+                self._child.terminate()
+
+    def _wait(self) -> None:
+        self._child.has_ended(None)
+        with self._lock:
+            self._ended = self._child.end()
+        if self._finished is not None:
+            self._finished()
+        self._over.set()
 
 
 def last_sentence(log: Path, start: int = 0) -> str:
