@@ -40,7 +40,7 @@ def upgrade_html(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
 
     page = render(
         "upgrade.html",
-        title=f"{wording.DECISIONS[upgrade.decision]}: {sentences.title(subject)}",
+        title=f"{wording.decision_word(upgrade)}: {sentences.title(subject)}",
         style=_packaged("page.css"),
         script=_packaged("page.js"),
         subject=subject,
@@ -64,6 +64,7 @@ def upgrade_html(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
             "pairs_left_out": tables.pairs_left_out(each),
             "differences": tables.differences(subject),
             "dispatch": tables.dispatch(subject, each),
+            "screening": tables.screening(each),
         },
         metric_tables=[
             {

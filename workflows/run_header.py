@@ -30,7 +30,8 @@ class Header:
 
     `canary` is the canary's environment; None for a run without one. `telemetry` says what could be read of
     GPUs and CPUs when the run began (see `telemetry_body`); None where it was not read. `dispatch` is what
-    runs differently in the environments of an upgrade, case by case (see `CaseDifference.to_body`).
+    runs differently in the environments of an upgrade, case by case (see `CaseDifference.to_body`), where
+    `fingerprints` are wanted.
     """
 
     run: str
@@ -56,6 +57,7 @@ class Header:
     source: RunSource = RunSource.MEASURED
     source_format: str = ""
     dispatch: tuple[Mapping[str, Any], ...] = ()
+    fingerprints: bool = True
 
     @property
     def replicates(self) -> tuple[Planned, ...]:

@@ -44,6 +44,7 @@ pyrometer upgrade 2.12.1 2.13.0                     built if need be, suite `smo
 pyrometer upgrade default nightly --suite cpu
 pyrometer upgrade default ~/venv/bin/python --case resnet50 --report verdict.html
 pyrometer upgrade default default                   against itself: what the method makes up
+pyrometer upgrade default nightly --suite full --screen     two short pairs each, more where it matters
 pyrometer upgrade --resume latest                   go on with what was interrupted
 
 OLD and NEW: a declared name, a version, `nightly`, a wheel, or an interpreter. Each case is measured in pairs
@@ -86,6 +87,10 @@ def upgrade(
     fingerprint: Annotated[
         bool, typer.Option(help="first find what runs differently, without timing")
     ] = True,
+    screen: Annotated[
+        bool,
+        typer.Option("--screen", help="measure in full only cases that run differently or differ by 10 %"),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Judge an upgrade (the help text is above, where its layout survives)."""
@@ -108,6 +113,7 @@ def upgrade(
         waive=tuple(waive or ()),
         because=tuple(because or ()),
         fingerprints=fingerprint,
+        screen=screen,
     )
     reports = tuple(report or ())
     with in_one_sentence(), interruptible() as interrupts:
