@@ -65,15 +65,15 @@ class LostCase:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Of the `usual` cases of a part all gave a number in its newest run but those that `fell`."""
+    """Of the `usual` cases of a part all gave a number in its newest run but those in `lost`."""
 
     usual: int
-    fell: tuple[LostCase, ...]
+    lost: tuple[LostCase, ...]
 
     @property
     def measured(self) -> int:
         """How many of the usual cases gave a number."""
-        return self.usual - len(self.fell)
+        return self.usual - len(self.lost)
 
 
 #: Why a task waits: it must not start yet, no machine is online, no online machine has its label, all
@@ -289,15 +289,15 @@ def coverage(night: MeasuredNight, endings: Mapping[str, Sequence[OutcomeCount]]
         newest[ending.case].append(ending)
     usual = {case for case, count in times.items() if 2 * count >= len(night.before)}
     asked = sorted(usual & newest.keys() if task.state == TaskState.DONE else usual)
-    fell: list[LostCase] = []
+    lost: list[LostCase] = []
     for case in asked:
         ended = newest.get(case)
         if not ended:
-            fell.append(LostCase(task.schedule, task.part, case, "not reached", ""))
+            lost.append(LostCase(task.schedule, task.part, case, "not reached", ""))
         elif all(ending.status != OutcomeStatus.OK for ending in ended):
             most = max(ended, key=lambda ending: ending.count)
-            fell.append(LostCase(task.schedule, task.part, case, most.status, most.reason))
-    return Coverage(len(asked), tuple(fell))
+            lost.append(LostCase(task.schedule, task.part, case, most.status, most.reason))
+    return Coverage(len(asked), tuple(lost))
 
 
 def disturbed(machine: str, counts: Iterable[Mapping[OutcomeStatus, int]]) -> Disturbed:

@@ -115,7 +115,7 @@ def scheduler(folder: Path, url: str) -> None:
         open_database=partial(open_database, url, timeout=30),
         machine="here",
         labels=("here",),
-        jobs={"measure": measure, "detect": lambda task, hands: JobResult()},
+        jobs={"measure": measure, "detect": lambda task, context: JobResult()},
         log=Log("json", lambda: datetime.now(UTC)),
         now=partial(clock, folder),
         version="benchmark",

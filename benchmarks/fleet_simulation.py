@@ -2,7 +2,7 @@
 
     python benchmarks/fleet_simulation.py [--machines 10,100,1000] [--cases 300] [--seconds 300] [--postgres]
 
-Everything of the head is real: the service with its lanes and claims, the places with their looks every two
+Everything of the head is real: the service with its slots and claims, the hosts with their looks every two
 seconds, the mirrored journals with their fsyncs, the ingest of each run, and the database. The nodes are not:
 what stands for the engine answers for all of them from arithmetic, at once, so transport costs nothing here.
 Each machine has one task, a run of so many cases with three replicates, whose outcomes appear evenly over
@@ -34,7 +34,7 @@ from configuration.settings import Settings, load_settings
 from db.connection.engine import Database, open_database
 from db.queue.queries import tasks
 from db.runs.queries import run_ids
-from fleet.engine import Chunk, NodeJournal, NodeSeen, Order, OrderPaths
+from fleet.engine import Chunk, EngineNode, NodeJournal, Order, OrderPaths
 from fleet.file_chunks import CHUNK_BYTES
 from fleet.hosts import FleetHosts
 from records.outcomes import Outcome, Planned
@@ -88,9 +88,9 @@ class Nodes:
     children: dict[str, _Child] = field(default_factory=dict[str, _Child])
     closed: threading.Event = field(default_factory=threading.Event)
 
-    def nodes(self) -> Sequence[NodeSeen]:
+    def nodes(self) -> Sequence[EngineNode]:
         """All of them, always."""
-        return [NodeSeen(name, name, {"kind": f"k{number % 4}"}) for number, name in enumerate(self.names)]
+        return [EngineNode(name, name, {"kind": f"k{number % 4}"}) for number, name in enumerate(self.names)]
 
     def describe(self, node: str) -> Mapping[str, Any]:
         """What a node reports about itself."""
@@ -116,7 +116,7 @@ class Nodes:
         """None from before."""
         return []
 
-    def read(self, node: str, offsets: Mapping[str, int], *, settled: bool) -> Mapping[str, Chunk]:
+    def read(self, node: str, offsets: Mapping[str, int], *, final: bool) -> Mapping[str, Chunk]:
         """What the journal has more; the logs are empty."""
         found: dict[str, Chunk] = {}
         for path, at in offsets.items():
@@ -136,7 +136,7 @@ class _Simulated:
     """A run under way."""
 
     def __init__(self, nodes: Nodes, token: str) -> None:
-        self._nodes, self._child, self.waits = nodes, nodes.children[token], ""
+        self._nodes, self._child, self.wait_reason = nodes, nodes.children[token], ""
         self.paths = OrderPaths(f"{token}/log", f"{token}/events", f"{token}/journal")
 
     def done(self, seconds: float = 0.0) -> bool:
@@ -263,19 +263,19 @@ class Night:
         opened = partial(self._counted.open, self._url)
         with opened() as database:
             trigger_schedule(database, self._settings, "night", datetime.now(UTC))
-        places = FleetHosts(self._nodes, self._folder, opened, lambda sentence: print(sentence, flush=True))
+        hosts = FleetHosts(self._nodes, self._folder, opened, lambda sentence: print(sentence, flush=True))
         around = scheduler.SchedulerConfig(
             settings=lambda: self._settings,
             data_dir=self._folder,
             open_database=opened,
             machine="head",
             labels=("head",),
-            jobs={"measure": measure, "detect": lambda task, hands: JobResult()},
+            jobs={"measure": measure, "detect": lambda task, context: JobResult()},
             log=Log("json", lambda: datetime.now(UTC), (self._folder / "events").open("w")),
             now=lambda: datetime.now(UTC),
             version="benchmark",
         )
-        service = scheduler.Service(around, [WorkerSlot("thinking", CONTROL_JOBS)], places)
+        service = scheduler.Service(around, [WorkerSlot("thinking", CONTROL_JOBS)], hosts)
         over = threading.Event()
         thread = threading.Thread(target=lambda: service.run(over.is_set))
         began = time.monotonic()

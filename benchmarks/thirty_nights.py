@@ -146,8 +146,8 @@ def _be(folder: Path, machine: str) -> None:
         version="simulated",
         command=(sys.executable, str(CHILD)),
     )
-    lanes = [WorkerSlot("measuring", MEASURING)] if machine == BENCH else []
-    Service(around, [*lanes, WorkerSlot("thinking", CONTROL_JOBS)]).run(lambda: False)
+    slots = [WorkerSlot("measuring", MEASURING)] if machine == BENCH else []
+    Service(around, [*slots, WorkerSlot("thinking", CONTROL_JOBS)]).run(lambda: False)
 
 
 class World:

@@ -55,6 +55,7 @@ _PLACES = {
     "suites": _Place("suites:app", "The suites: curated lists of cases with a time budget."),
     "environments": _Place("environments:app", "The environments that can be measured, and building them."),
     "schedule": _Place("schedule:app", "The timetable: what is done when, by itself."),
+    "tasks": _Place("schedule:tasks_app", "What the scheduler does, did and will do, one task a line."),
     "scheduler": _Place(
         "schedule:scheduler",
         "Run the schedules of pyrometer.toml ([schedules.NAME]).",

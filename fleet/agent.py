@@ -24,7 +24,7 @@ from .child_waiter import RunningChild
 from .engine import NodeRefused, OrderPaths
 from .file_chunks import read_chunk
 from .journal_mirror import is_run
-from .node_probe import Examiner
+from .node_probe import NodeProbe
 from .node_steps import GroupNode, StepServer
 
 #: What may be asked of an agent.
@@ -94,7 +94,7 @@ class Agent:
         #: The order that has this node, and those that had it before: a late call brings none of them back.
         self._owner = ""
         self._former: set[str] = set()
-        self._examiner = Examiner(lambda arguments, logs: self._start((*self._command, *arguments), logs))
+        self._probe = NodeProbe(lambda arguments, logs: self._start((*self._command, *arguments), logs))
 
     def answer(
         self, method: str, arguments: Mapping[str, Any], group: Sequence[GroupNode] = ()
@@ -124,7 +124,7 @@ class Agent:
             reserved = self._owner and self._owner not in self._orders
             idle = not reserved and all(order.over for order in self._orders.values())
             if idle:
-                self._examiner.look(data_dir / "fleet")
+                self._probe.look(data_dir / "fleet")
         return {
             "machine": machine_name(),
             "labels": list(settings.machine_labels),
@@ -133,7 +133,7 @@ class Agent:
             "folder": str(self._folder),
             "idle": idle,
             "notes": _notes(),
-            **self._examiner.report(data_dir / "fleet"),
+            **self._probe.report(data_dir / "fleet"),
         }
 
     def submit(
@@ -154,18 +154,22 @@ class Agent:
     def done(self, token: str, seconds: float = 0.0) -> dict[str, Any]:
         """Begin an order if it can, and wait so long at most for its end.
 
-        `waits` is what it waits for, `ended` how it ended, `unknown` whether this agent does not know it.
+        `wait_reason` is what it waits for, `ended` its exit, `unknown` whether this agent does not know it.
         """
         give_up = time.monotonic() + min(seconds, _MOST_WAIT_SECONDS)
         order = self._orders.get(token)
         if order is None:
-            return {"unknown": True, "waits": "", "ended": None}
-        while (waits := self._begin(token, order)) and time.monotonic() < give_up:
+            return {"unknown": True, "wait_reason": "", "ended": None}
+        while (wait_reason := self._begin(token, order)) and time.monotonic() < give_up:
             time.sleep(_LOOK_SECONDS)
         ended = order.ended
         if order.child is not None:
             ended = order.child.ended(max(0.0, give_up - time.monotonic()))
-        return {"unknown": False, "waits": waits, "ended": None if ended is None else _exit_body(ended)}
+        return {
+            "unknown": False,
+            "wait_reason": wait_reason,
+            "ended": None if ended is None else _exit_body(ended),
+        }
 
     def cancel(self, token: str) -> dict[str, Any]:
         """Ask an order to keep what it has and end; one that has not begun never begins."""
@@ -190,12 +194,12 @@ class Agent:
                 found.append({**body, "in_use": journal.in_use(path)})
         return {"runs": found}
 
-    def read(self, offsets: Mapping[str, int], settled: bool) -> dict[str, Any]:
+    def read(self, offsets: Mapping[str, int], final: bool) -> dict[str, Any]:
         """Of each file in turn the bytes from an offset on, as base64, and whether `more` stand behind."""
         _, data_dir = self._configured()
         found: list[dict[str, Any]] = []
         for name, at in offsets.items():
-            chunk = read_chunk(data_dir / _checked(name), at, settled=settled)
+            chunk = read_chunk(data_dir / _checked(name), at, final=final)
             found.append({"data": b64encode(chunk.data).decode(), "more": chunk.more})
         return {"files": found}
 
@@ -226,7 +230,7 @@ class Agent:
     def close(self) -> None:
         """Ask what runs to keep what it has and end, as the end of this process would."""
         with self._lock:
-            self._examiner.stop()
+            self._probe.stop()
             self._end_others("")
 
     # -- beginning ------------------------------------------------------------------------
@@ -257,12 +261,12 @@ class Agent:
         with self._lock:
             if order.child is not None or order.ended is not None:
                 return ""
-            waits = self._claim(token) or self._writer(order)
-            if not waits:
+            wait_reason = self._claim(token) or self._writer(order)
+            if not wait_reason:
                 self._run(order)
             elif time.monotonic() - order.since > _BEGIN_SECONDS:
-                order.ended = ChildExit(None, None, f"it could not begin: {waits}")
-            return waits
+                order.ended = ChildExit(None, None, f"it could not begin: {wait_reason}")
+            return wait_reason
 
     def _claim(self, token: str) -> str:
         """Have an order own this node; answers what of others still runs, which is asked to end."""
@@ -273,7 +277,7 @@ class Agent:
         self._owner = token
         if self._end_others(token):
             return "the order before it is asked to end, and keeps what it has"
-        return "" if self._examiner.stop() else "the machine is examined: its doctor is asked to end"
+        return "" if self._probe.stop() else "the machine is examined: its doctor is asked to end"
 
     def _end_others(self, token: str, *, of: str = "") -> bool:
         """Ask to end all but an order and its steps, or only the steps `of` one; whether any still runs."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from scheduled_jobs.jobs.context import ChildExit
 
 from .agent import Agent, order_paths
-from .engine import Chunk, EngineError, NodeJournal, NodeLost, NodeRefused, NodeSeen, Order, OrderPaths
+from .engine import Chunk, EngineError, EngineNode, NodeJournal, NodeLost, NodeRefused, Order, OrderPaths
 from .node_steps import GroupNode
 
 #: One call may take so long, and what it waits for besides; the first one to a node may start its agent.
@@ -43,9 +43,9 @@ class AgentEngine(ABC):
         """The journals of the runs that orders measured on a node."""
         return [NodeJournal(**each) for each in self.call(node, "runs", {}, CALL_SECONDS)["runs"]]
 
-    def read(self, node: str, offsets: Mapping[str, int], *, settled: bool) -> Mapping[str, Chunk]:
+    def read(self, node: str, offsets: Mapping[str, int], *, final: bool) -> Mapping[str, Chunk]:
         """Of each file on a node the bytes from an offset on."""
-        files = self.call(node, "read", {"offsets": dict(offsets), "settled": settled}, CALL_SECONDS)["files"]
+        files = self.call(node, "read", {"offsets": dict(offsets), "final": final}, CALL_SECONDS)["files"]
         chunks = [Chunk(b64decode(each["data"]), bool(each["more"])) for each in files]
         return dict(zip(offsets, chunks, strict=True))
 
@@ -56,7 +56,7 @@ class AgentHandle:
     def __init__(self, engine: AgentEngine, order: Order) -> None:
         self._engine, self._order = engine, order
         self._ended: ChildExit | None = None
-        self.waits = ""
+        self.wait_reason = ""
 
     @property
     def paths(self) -> OrderPaths:
@@ -69,7 +69,7 @@ class AgentHandle:
             answer = self._call("done", seconds, seconds=seconds)
             if answer["unknown"]:
                 raise NodeLost("its agent was started anew, and ended what it ran")
-            self.waits = str(answer["waits"])
+            self.wait_reason = str(answer["wait_reason"])
             if answer["ended"] is not None:
                 self._ended = ChildExit(**answer["ended"])
         return self._ended is not None
@@ -93,7 +93,7 @@ class AgentHandle:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldNode:
+class AllocatedNode:
     """A node that an order holds: the engine's id, the machine's name, its address for the others."""
 
     id: str
@@ -104,7 +104,7 @@ class HeldNode:
 class Allocation(Protocol):
     """The nodes of one order, from the wish to have them until they are given back."""
 
-    def granted(self, seconds: float) -> Sequence[HeldNode] | None:
+    def granted(self, seconds: float) -> Sequence[AllocatedNode] | None:
         """The nodes, that first which runs the command; None while they are not free, waited for so long.
 
         Raises NodeLost and NodeRefused when they will never be.
@@ -117,7 +117,7 @@ class Allocation(Protocol):
 
 
 #: Calls an agent: node, method, arguments, all nodes of an order over several that is submitted, seconds.
-CallAgent = Callable[[str, str, Mapping[str, Any], Sequence[HeldNode], float], Mapping[str, Any]]
+CallAgent = Callable[[str, str, Mapping[str, Any], Sequence[AllocatedNode], float], Mapping[str, Any]]
 
 
 @dataclass(slots=True)
@@ -125,10 +125,10 @@ class _HeldOrder:
     node: str
     arguments: Mapping[str, Any]
     allocation: Allocation
-    nodes: Sequence[HeldNode] | None = None
+    nodes: Sequence[AllocatedNode] | None = None
     submitted: bool = False
     cancelled: bool = False
-    asked_at: float = field(default_factory=time.monotonic)
+    polled_at: float = field(default_factory=time.monotonic)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -150,7 +150,7 @@ class NodeOrders:
         What is not asked for any more gives its nodes back before.
         """
         now = time.monotonic()
-        self._drop_where(lambda held: now - held.asked_at > _FORGOTTEN_SECONDS)
+        self._drop_where(lambda held: now - held.polled_at > _FORGOTTEN_SECONDS)
         with self._lock:
             return frozenset(node.id for held in self._held.values() for node in (held.nodes or ())[1:])
 
@@ -165,7 +165,7 @@ class NodeOrders:
         if method == "cancel":
             held.cancelled = True
             return self._agent(node, method, arguments, (), timeout) if held.submitted else {}
-        held.asked_at = time.monotonic()
+        held.polled_at = time.monotonic()
         with held.lock:
             return self._done(held, arguments, timeout)
 
@@ -181,10 +181,12 @@ class NodeOrders:
     def _done(self, held: _HeldOrder, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
         token = str(arguments["token"])
         try:
-            waits = "" if held.submitted else self._submitted(held, float(arguments["seconds"]), timeout)
-            if waits:
+            wait_reason = (
+                "" if held.submitted else self._submitted(held, float(arguments["seconds"]), timeout)
+            )
+            if wait_reason:
                 ended = _CANCELLED if held.cancelled else None
-                answer: Mapping[str, Any] = {"unknown": False, "waits": waits, "ended": ended}
+                answer: Mapping[str, Any] = {"unknown": False, "wait_reason": wait_reason, "ended": ended}
             else:
                 answer = self._agent(held.node, "done", arguments, (), timeout)
         except (NodeLost, NodeRefused):
@@ -251,10 +253,10 @@ class LocalEngine(AgentEngine):
         self._taken: set[str] = set()
         self._orders = NodeOrders(self.call_agent, lambda node, many: _LocalAllocation(self, node, many))
 
-    def nodes(self) -> Sequence[NodeSeen]:
+    def nodes(self) -> Sequence[EngineNode]:
         """All of them."""
         reserved = self._orders.reserved()
-        return [NodeSeen(name, name, reserved=name in reserved) for name in self.agents]
+        return [EngineNode(name, name, reserved=name in reserved) for name in self.agents]
 
     def call(self, node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
         """What the agent of a node answers."""
@@ -265,7 +267,7 @@ class LocalEngine(AgentEngine):
         node: str,
         method: str,
         arguments: Mapping[str, Any],
-        nodes: Sequence[HeldNode],
+        nodes: Sequence[AllocatedNode],
         timeout: float,
     ) -> Mapping[str, Any]:
         """One call to an agent."""
@@ -279,7 +281,7 @@ class LocalEngine(AgentEngine):
         for agent in self.agents.values():
             agent.close()
 
-    def take(self, node: str, many: int) -> Sequence[HeldNode] | None:
+    def take(self, node: str, many: int) -> Sequence[AllocatedNode] | None:
         """Have a node and others taken, if so many are free."""
         with self._free:
             if node not in self.agents:
@@ -290,9 +292,9 @@ class LocalEngine(AgentEngine):
             if node in self._taken or len(free) < many - 1:
                 return None
             self._taken.update((node, *free))
-            return [HeldNode(each, each, "127.0.0.1") for each in (node, *free)]
+            return [AllocatedNode(each, each, "127.0.0.1") for each in (node, *free)]
 
-    def give_back(self, nodes: Sequence[HeldNode]) -> None:
+    def give_back(self, nodes: Sequence[AllocatedNode]) -> None:
         """Have nodes free again."""
         with self._free:
             self._taken.difference_update(node.id for node in nodes)
@@ -307,9 +309,9 @@ class LocalEngine(AgentEngine):
 class _LocalAllocation:
     def __init__(self, engine: LocalEngine, node: str, many: int) -> None:
         self._engine, self._node, self._many = engine, node, many
-        self._nodes: Sequence[HeldNode] = ()
+        self._nodes: Sequence[AllocatedNode] = ()
 
-    def granted(self, seconds: float) -> Sequence[HeldNode] | None:
+    def granted(self, seconds: float) -> Sequence[AllocatedNode] | None:
         found = self._engine.take(self._node, self._many)
         if found is None:
             self._engine.wait(seconds)

@@ -36,7 +36,7 @@ class NodeRefused(EngineError):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSeen:
+class EngineNode:
     """A node that lives, as the engine lists it.
 
     `id` is the engine's, another one after the node was started anew; `name` is the machine's, and stays. A
@@ -106,7 +106,7 @@ class Handle(Protocol):
         ...
 
     @property
-    def waits(self) -> str:
+    def wait_reason(self) -> str:
         """What it waited for at the last `done`, in a sentence; empty once it runs."""
         ...
 
@@ -129,7 +129,7 @@ class Handle(Protocol):
 class Engine(Protocol):
     """Carries out orders on nodes. All of it may be called from several threads at once."""
 
-    def nodes(self) -> Sequence[NodeSeen]:
+    def nodes(self) -> Sequence[EngineNode]:
         """The nodes that live; raises EngineAway."""
         ...
 
@@ -148,10 +148,10 @@ class Engine(Protocol):
         """The journals of the runs that orders measured on a node; raises EngineError."""
         ...
 
-    def read(self, node: str, offsets: Mapping[str, int], *, settled: bool) -> Mapping[str, Chunk]:
+    def read(self, node: str, offsets: Mapping[str, int], *, final: bool) -> Mapping[str, Chunk]:
         """Of each file on a node the bytes from an offset on, a bounded number; none of a missing file.
 
-        Unless it is `settled`, what stands in a journal behind its last newline may still be taken back, and
+        Unless it is `final`, what stands in a journal behind its last newline may still be taken back, and
         is not there. Raises EngineError.
         """
         ...

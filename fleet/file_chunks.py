@@ -12,10 +12,10 @@ CHUNK_BYTES = 768 << 10
 _BLOCK_BYTES = 64 << 10
 
 
-def read_chunk(path: Path, at: int, *, settled: bool) -> Chunk:
+def read_chunk(path: Path, at: int, *, final: bool) -> Chunk:
     """What stands in a file from byte `at` on, up to CHUNK_BYTES; nothing of a file that does not exist.
 
-    While a journal is not `settled`, what stands behind its last newline may still be taken back, and is not
+    While a journal is not `final`, what stands behind its last newline may still be taken back, and is not
     read.
     """
     try:
@@ -24,7 +24,7 @@ def read_chunk(path: Path, at: int, *, settled: bool) -> Chunk:
         return Chunk(b"", more=False)
     try:
         end = os.fstat(descriptor).st_size
-        if path.name == journal.FILE and not settled:
+        if path.name == journal.FILE and not final:
             end = _after_last_newline(descriptor, at, end)
         data = os.pread(descriptor, max(0, min(CHUNK_BYTES, end - at)), at)
         return Chunk(data, more=at + len(data) < end)

@@ -12,7 +12,7 @@ from db.connection.engine import Database
 from scheduled_jobs.scheduler.hosts import HostStatus
 from workflows.drained_nodes import drained
 
-from .engine import Engine, EngineError, NodeSeen
+from .engine import Engine, EngineError, EngineNode
 from .journal_sync import fetch
 from .remote_host import RemoteHost
 
@@ -35,7 +35,7 @@ class _KnownNode:
     counts the children that were lost on it.
     """
 
-    node: NodeSeen
+    node: EngineNode
     facts: Mapping[str, Any] | None = None
     problem: str = ""
     fetched: bool = False
@@ -100,7 +100,7 @@ class FleetHosts:
     def settle(self, seconds: float) -> bool:
         """Wait for the engine, and until every node was asked once, so long at most; whether that is so."""
         give_up = time.monotonic() + seconds
-        while not self._settled():
+        while not self._is_settled():
             if time.monotonic() > give_up:
                 return False
             self._closed.wait(0.05)
@@ -139,7 +139,7 @@ class FleetHosts:
                 self._report(f"a defect in Pyrometer: {type(error).__name__}: {error}")
             self._closed.wait(REFRESH_SECONDS)
 
-    def _settled(self) -> bool:
+    def _is_settled(self) -> bool:
         if self.away or not self._looked.is_set():
             return False
         with self._lock:
@@ -147,7 +147,7 @@ class FleetHosts:
                 each.facts is not None or (each.problem and not each.asking) for each in self._known.values()
             )
 
-    def _take(self, nodes: Sequence[NodeSeen]) -> list[str]:
+    def _take(self, nodes: Sequence[EngineNode]) -> list[str]:
         """Take up the nodes that there are, and answer the names of those to be asked now."""
         off = drained(self._data_dir)
         now = time.monotonic()
@@ -202,7 +202,7 @@ class FleetHosts:
         elif before:
             self._reported.discard(before)
 
-    def _fetch(self, node: NodeSeen) -> bool:
+    def _fetch(self, node: EngineNode) -> bool:
         """Bring over what the node has more; whether nothing of it is left for another time."""
         fetched = fetch(self._engine, node.id, self._data_dir, self._open_database)
         for sentence in fetched.notes:
@@ -235,10 +235,10 @@ def _away(why: str) -> str:
 
 
 def _by_name(
-    nodes: Sequence[NodeSeen], before: Mapping[str, str]
-) -> tuple[dict[str, NodeSeen], tuple[str, ...]]:
+    nodes: Sequence[EngineNode], before: Mapping[str, str]
+) -> tuple[dict[str, EngineNode], tuple[str, ...]]:
     """Each name's node, that one first which had it before; sentences on those that cannot be used."""
-    found: dict[str, NodeSeen] = {}
+    found: dict[str, EngineNode] = {}
     odd: list[str] = []
     for node in sorted(nodes, key=lambda each: (before.get(each.name) != each.id, each.id)):
         if not node.name or "/" in node.name:
@@ -264,7 +264,7 @@ def _names(name: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((name, str(facts.get("machine") or name))))
 
 
-def _labels(node: NodeSeen, facts: Mapping[str, Any]) -> list[str]:
+def _labels(node: EngineNode, facts: Mapping[str, Any]) -> list[str]:
     """The labels of a node: its engine's, as `key=value` and as `value`, and its own."""
     engines = [text for key, value in node.labels.items() if value for text in (f"{key}={value}", value)]
     own = [str(label) for label in facts.get("labels", ())]

@@ -68,16 +68,16 @@ def _behind(
         if not is_run(each.run):
             continue
         path = data_dir / "runs" / each.run / journal.FILE
-        here = path.stat().st_size if path.exists() else -1
+        local_size = path.stat().st_size if path.exists() else -1
         if path.with_name(FORGOTTEN).exists():
             continue
         if each.in_use:
             # One that is written to here as well comes along with the child that does so.
-            left = left or here < 0 or not journal.in_use(path)
-        elif here > each.size:
+            left = left or local_size < 0 or not journal.in_use(path)
+        elif local_size > each.size:
             notes.append(f"{path} is longer than the journal on the node; it is left as it is")
-        elif here < each.size:
-            (behind if here >= 0 else unknown).append(each)
+        elif local_size < each.size:
+            (behind if local_size >= 0 else unknown).append(each)
     if unknown:
         with open_database() as database:
             behind += [each for each in unknown if task_of_run(database, each.run) is not None]
@@ -88,7 +88,7 @@ def _copy(engine: Engine, node: str, data_dir: Path, there: NodeJournal) -> None
     with Mirror(data_dir, there.run) as mirror:
         at, more = mirror.begin, True
         while more:
-            chunk = engine.read(node, {there.path: at}, settled=True)[there.path]
+            chunk = engine.read(node, {there.path: at}, final=True)[there.path]
             mirror.append(at, chunk.data)
             at, more = at + len(chunk.data), chunk.more
         mirror.finish()

@@ -34,7 +34,7 @@ _NOTHING: Mapping[str, Any] = {
 Start = Callable[[list[str], Logs], Child]
 
 
-class Examiner:
+class NodeProbe:
     """Has the last report of a doctor, and asks for another one when that is due. From any thread.
 
     `folder` is always the agent's, with the last report of the time before it was started.

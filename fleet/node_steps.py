@@ -112,7 +112,7 @@ class StepServer:
             answer = call("done", {"token": step, "seconds": _LOOK_SECONDS})
             more = True
             while more:
-                files = call("read", {"offsets": at, "settled": True})["files"]
+                files = call("read", {"offsets": at, "final": True})["files"]
                 for path, file, output in zip([*at], files, outputs, strict=True):
                     data = b64decode(file["data"])
                     os.write(output, data)

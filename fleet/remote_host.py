@@ -195,7 +195,7 @@ class _RemoteOrder:
         if self._stop.is_set():
             raise Stopped
         handle = self._handle = self._tried(lambda: self._engine.submit(self._order))
-        cancelled, waits = False, ""
+        cancelled, wait_reason = False, ""
         while True:
             if not cancelled and (self._stop.is_set() or self._files.differs):
                 self._tried(handle.cancel)
@@ -203,10 +203,10 @@ class _RemoteOrder:
             began = time.monotonic()
             # Before the files are read: what is in them then is all that will ever be.
             done = self._tried(lambda: handle.done(POLL_SECONDS))
-            if handle.waits and not waits:
-                self._written(lambda: self._files.note(handle.waits))
-            waits = handle.waits
-            self._copy(handle.paths, settled=done)
+            if handle.wait_reason and not wait_reason:
+                self._written(lambda: self._files.note(handle.wait_reason))
+            wait_reason = handle.wait_reason
+            self._copy(handle.paths, final=done)
             if done:
                 break
             # Of an answer that came early, not a flood of calls.
@@ -223,16 +223,16 @@ class _RemoteOrder:
             with suppress(EngineError):
                 self._handle.cancel()
 
-    def _copy(self, paths: OrderPaths, *, settled: bool) -> None:
+    def _copy(self, paths: OrderPaths, *, final: bool) -> None:
         """Bring over what its files have more."""
         more = True
         while more:
             offsets = self._files.offsets(paths)
-            chunks = self._tried(lambda: self._engine.read(self._order.node, offsets, settled=settled))  # noqa: B023
+            chunks = self._tried(lambda: self._engine.read(self._order.node, offsets, final=final))  # noqa: B023
             more = any(chunk.more for chunk in chunks.values())
             if not self._written(lambda: self._files.take(paths, chunks)):  # noqa: B023
                 more = True
-        while settled and not self._written(self._files.finish):
+        while final and not self._written(self._files.finish):
             pass
 
     def _tried(self, call: Callable[[], Answer]) -> Answer:

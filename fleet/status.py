@@ -14,7 +14,7 @@ from workflows.drained_nodes import drained
 from workflows.errors import UsageError
 from workflows.fleet_status import FleetReport, NodeStatus, fleet_status, known_nodes, waiting_tasks
 
-from .engine import Engine, EngineError, NodeSeen
+from .engine import Engine, EngineError, EngineNode
 
 #: A scheduler shows within half a minute that one of its machines lives.
 _ALIVE_MINUTES = 2
@@ -88,7 +88,7 @@ def _joined(
         engine.close()
 
 
-def _facts(engine: Engine, nodes: Iterable[NodeSeen], notes: list[str]) -> dict[str, Mapping[str, Any]]:
+def _facts(engine: Engine, nodes: Iterable[EngineNode], notes: list[str]) -> dict[str, Mapping[str, Any]]:
     """What machines report about themselves, by their names."""
     found: dict[str, Mapping[str, Any]] = {}
     left, give_up = list(nodes), time.monotonic() + _DESCRIBE_SECONDS

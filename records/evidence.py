@@ -88,7 +88,7 @@ class PairVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class NeighbourVerdict:
+class RelatedVerdict:
     """The verdict about another case of the same session."""
 
     case: str
@@ -146,7 +146,7 @@ class Confirmation:
     rebuilt: bool = False
     reproduce: str = ""
     bisect: str = ""
-    neighbours: tuple[NeighbourVerdict, ...] = ()
+    related: tuple[RelatedVerdict, ...] = ()
     moved_with: tuple[RelatedFinding, ...] = ()
     operators: OperatorDifference | None = None
     dispatch: Facts = field(default_factory=dict[str, Any])
@@ -221,9 +221,10 @@ def _confirmation(body: Facts) -> Confirmation:
         rebuilt=bool(body.get("rebuilt")),
         reproduce=str(body.get("reproduce") or ""),
         bisect=str(body.get("bisect") or ""),
-        neighbours=tuple(
-            NeighbourVerdict(str(row.get("case") or ""), _verdict(row))
-            for row in body.get("neighbours") or ()
+        related=tuple(
+            RelatedVerdict(str(row.get("case") or ""), _verdict(row))
+            # 0.1.0 stored them as `neighbours`.
+            for row in body.get("related", body.get("neighbours")) or ()
         ),
         moved_with=_records(RelatedFinding, body.get("moved_with")),
         dispatch=dict(body.get("dispatch") or {}),
@@ -235,8 +236,8 @@ def _confirmation(body: Facts) -> Confirmation:
 
 def _confirmation_body(confirmation: Confirmation) -> dict[str, Any]:
     body = asdict(confirmation)
-    rows = [{"case": each.case, **_values(each.verdict)} for each in confirmation.neighbours]
-    return _values(body | {"neighbours": rows})
+    rows = [{"case": each.case, **_values(each.verdict)} for each in confirmation.related]
+    return _values(body | {"related": rows})
 
 
 def _verdict(body: Facts) -> PairVerdict:

@@ -132,7 +132,7 @@ def _case(row: Row, subject: Subject) -> dict[str, Any]:
     return {
         "case": row.case,
         "technique": result.technique,
-        "standing": row.standing,
+        "status": row.status,
         "old": asdict(result.old),
         "new": asdict(result.new),
         "weight": subject.policy.weight(row.case),

@@ -92,7 +92,7 @@ class ForestLine:
     """
 
     case: str
-    standing: str
+    status: str
     tone: str
     sign: str
     words: str
@@ -109,7 +109,7 @@ class ForestLine:
 class ForestMark:
     """An entry of the legend."""
 
-    standing: str
+    status: str
     tone: str
     word: str
     path: str
@@ -138,7 +138,7 @@ def forest(metric: str, each: Sequence[Row], overall: Geomean) -> ForestPlot:
         lines.append(_mean_line(overall, axis, threshold))
     worse, better = ("slower", "faster") if METRICS[metric].unit in ("ms", "s") else ("worse", "better")
     left, right = (better, worse) if METRICS[metric].better == "lower" else (worse, better)
-    present = {row.standing for row in each}
+    present = {row.status for row in each}
     words = {"slower": worse, "unclear": "unclear", "same": "same", "faster": better}
     return ForestPlot(
         left,
@@ -146,12 +146,12 @@ def forest(metric: str, each: Sequence[Row], overall: Geomean) -> ForestPlot:
         tuple(ForestTick(axis.place(tick), _tick(tick), abs(tick) < 1e-12) for tick in axis.ticks),
         tuple(lines),
         tuple(
-            ForestMark(standing, tone(standing), word, _MARKS[standing])
-            for standing, word in words.items()
-            if standing in present
+            ForestMark(status, tone(status), word, _MARKS[status])
+            for status, word in words.items()
+            if status in present
         ),
         wording.within(threshold),
-        any(standing.startswith("broken") for standing in present),
+        any(status.startswith("broken") for status in present),
     )
 
 
@@ -163,12 +163,12 @@ def _line(row: Row, axis: ForestAxis) -> ForestLine:
             [wording.quantity(verdict.metric, side) for side in (verdict.old, verdict.new)] if verdict else []
         )
         change = " → ".join(both) if numbered else ""
-        return ForestLine(row.case, row.standing, row.tone, row.sign, row.summary, change)
+        return ForestLine(row.case, row.status, row.tone, row.sign, row.summary, change)
     interval = wording.interval(verdict.low, verdict.high)
     spans = f"{wording.change(verdict)} [{interval}]"
     return ForestLine(
         row.case,
-        row.standing,
+        row.status,
         row.tone,
         row.sign,
         row.word,
@@ -176,7 +176,7 @@ def _line(row: Row, axis: ForestAxis) -> ForestLine:
         "" if verdict.low is None else interval,
         f"{row.case}: {row.summary}, {spans}, n = {verdict.n}",
         axis.place(verdict.change),
-        _MARKS.get(row.standing, _MARKS["unclear"]),
+        _MARKS.get(row.status, _MARKS["unclear"]),
         _band(axis, verdict.threshold),
         _ends(axis, verdict.low, verdict.high),
     )

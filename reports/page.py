@@ -93,7 +93,7 @@ def heatmap(found: Grid, lines: str = "workload") -> Markup:
 def _shade(row: Row) -> float:
     """How strongly a change that was called is shaded: 0 to 1."""
     verdict = row.verdict
-    if verdict is None or verdict.old is None or row.standing not in ("slower", "faster"):
+    if verdict is None or verdict.old is None or row.status not in ("slower", "faster"):
         return 0.0
     return 1.0 if verdict.change is None else min(1.0, abs(verdict.change) / _FULL_SHADE)
 

@@ -60,11 +60,11 @@ _TONES: Mapping[str, Tone] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One case: where it stands (`standing`), and its verdict on the metric that decides, if it has one."""
+    """One case: its `status` in the comparison, and its verdict on the metric that decides, if it has one."""
 
     result: CaseResult
     verdict: Verdict | None
-    standing: str
+    status: str
 
     @property
     def case(self) -> str:
@@ -78,47 +78,47 @@ class Row:
     @property
     def summary(self) -> str:
         """The verdict in words, or how the case ended; the reason is in the exclusions."""
-        if self.standing == "waived":
-            return self.standing
-        if self.result.screen is not None and self.standing == "screened":
+        if self.status == "waived":
+            return self.status
+        if self.result.screen is not None and self.status == "screened":
             return f"screened: {wording.screened(self.result.screen)}"
         if self.result.works:
             said = wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
             return f"{said}; {self.result.turns}" if self.result.turns else said
-        return f"{self.standing}: {_ends(self.result)}"
+        return f"{self.status}: {_ends(self.result)}"
 
     @property
     def word(self) -> str:
-        """Its standing in a word: `faster` for a time, `better` for other metrics."""
-        judged = self.result.works and self.verdict and self.standing != "waived"
-        return numbers.word(self.verdict) if judged and self.verdict else self.standing
+        """Its status in a word: `faster` for a time, `better` for other metrics."""
+        judged = self.result.works and self.verdict and self.status != "waived"
+        return numbers.word(self.verdict) if judged and self.verdict else self.status
 
     @property
     def sign(self) -> str:
-        return _SIGNS.get(self.standing, numbers.NONE)
+        return _SIGNS.get(self.status, numbers.NONE)
 
     @property
     def tone(self) -> Tone:
-        return tone(self.standing)
+        return tone(self.status)
 
 
-def tone(standing: str) -> Tone:
-    """How a standing or a verdict's word is coloured."""
-    return _TONES.get(standing, "quiet")
+def tone(status: str) -> Tone:
+    """How a status or a verdict's word is coloured."""
+    return _TONES.get(status, "quiet")
 
 
-def sign(standing: str) -> str:
-    """The sign of a standing or a verdict's word."""
-    return _SIGNS.get(standing, numbers.NONE)
+def sign(status: str) -> str:
+    """The sign of a status or a verdict's word."""
+    return _SIGNS.get(status, numbers.NONE)
 
 
 def rows(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> list[Row]:
     """Every case once: broken first, then by its impact, the worst first. Equal ones by name."""
-    each = [Row(result, upgrade.verdicts.get(result.case), _standing(result, upgrade)) for result in results]
-    return sorted(each, key=lambda row: (_PLACES.get(row.standing, 1), _impact(row, subject), row.case))
+    each = [Row(result, upgrade.verdicts.get(result.case), _status(result, upgrade)) for result in results]
+    return sorted(each, key=lambda row: (_PLACES.get(row.status, 1), _impact(row, subject), row.case))
 
 
-def _standing(result: CaseResult, upgrade: Upgrade) -> str:
+def _status(result: CaseResult, upgrade: Upgrade) -> str:
     if any(one.matches(result.case) for one in upgrade.waived):
         return "waived"
     if result.only_screened:
@@ -164,7 +164,7 @@ def by_impact(each: Sequence[Row], policy: Policy) -> list[Row]:
     """Broken first, then what moved, then what may have, the largest impact first; equal ones by name."""
 
     def _key(row: Row) -> tuple[int, float, str]:
-        return _IMPACT_PLACES.get(row.standing, _LAST), -abs(impact(row, policy) or 0.0), row.case
+        return _IMPACT_PLACES.get(row.status, _LAST), -abs(impact(row, policy) or 0.0), row.case
 
     return sorted(each, key=_key)
 
@@ -175,11 +175,11 @@ def _ends(result: CaseResult) -> str:
     return ", ".join(f"{name} ended {status}" for name, status in sides if status != OutcomeStatus.OK)
 
 
-def standings(each: Sequence[Row]) -> list[str]:
-    """How many cases have which standing, worst first: `2 broken`, `1 slower`, `7 same`."""
+def statuses(each: Sequence[Row]) -> list[str]:
+    """How many cases have which status, worst first: `2 broken`, `1 slower`, `7 same`."""
     order = ["broken", "slower", "unclear", "same", "faster", "repaired"]
-    found = Counter(row.standing for row in each)
-    words = {row.standing: row.word for row in each}
+    found = Counter(row.status for row in each)
+    words = {row.status: row.word for row in each}
     known = [*order, *(word for word in found if word not in order)]
     return [f"{found[word]} {words[word]}" for word in known if found[word]]
 

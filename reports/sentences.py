@@ -15,7 +15,7 @@ from analysis.robust_mean import ORDER_CAP
 
 from . import wording
 from .report_context import ComparedEnvironment, Subject, alike
-from .rows import Row, standings
+from .rows import Row, statuses
 from .scorecard import limit_rules
 from .text import numbers
 
@@ -100,7 +100,7 @@ def counted(each: Sequence[Row], upgrade: Upgrade) -> str:
         f"{wording.plural(overall.pairs, 'pair')} of processes over {wording.plural(overall.cases, 'case')}"
     )
     return (
-        f"{wording.plural(len(each), 'case')}: {', '.join(standings(each)) or 'none'}. {rests}; "
+        f"{wording.plural(len(each), 'case')}: {', '.join(statuses(each)) or 'none'}. {rests}; "
         f"{wording.plural(out, 'case')} left out."
     )
 

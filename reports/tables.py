@@ -190,9 +190,9 @@ def cases(
     columns: list[Column[Row]] = [
         Column("case", "Case", lambda row: row.case, named),
         Column("technique", value=lambda row: row.result.technique),
-        Column("standing", value=lambda row: row.standing),
+        Column("status", value=lambda row: row.status),
         *_judged_columns(metric, lambda row: row.verdict, sentences.interval_heading(subject, upgrade)),
-        Column("told", "Verdict", lambda row: row.summary, lambda row: _verdict(row.standing, row.summary)),
+        Column("told", "Verdict", lambda row: row.summary, lambda row: _verdict(row.status, row.summary)),
         Column("", "Visible from", lambda row: row.verdict and row.verdict.smallest, visible, number=True),
         Column("weight", value=lambda row: policy.weight(row.case)),
         Column("impact", value=lambda row: impact(row, policy)),
@@ -295,10 +295,10 @@ def dispatch(subject: Subject, each: Sequence[Row], case: CaseFormat = whole_cas
     known = {row.case: row for row in each}
     moved = ("broken", "slower", "faster", "repaired")
     found = [(one, known.get(one.case)) for one in subject.dispatch if one.changed or one.difference is None]
-    found.sort(key=lambda pair: not (pair[1] and pair[1].standing in moved))
+    found.sort(key=lambda pair: not (pair[1] and pair[1].status in moved))
     columns: list[Column[DispatchRow]] = [
         case_column(lambda row: row[0].case, case),
-        Column("verdict", "Verdict", lambda row: row[1].standing if row[1] else ""),
+        Column("verdict", "Verdict", lambda row: row[1].status if row[1] else ""),
         Column("warnings", "Warnings", lambda row: warning_words(row[0])),
         Column(
             "changes",
@@ -385,8 +385,8 @@ def _judged_columns(
     ]
 
 
-def _verdict(standing: str, summary: str) -> Markup:
-    return reason_text(f"{sign(standing)} {summary}", f"py-{tone(standing)}")
+def _verdict(status: str, summary: str) -> Markup:
+    return reason_text(f"{sign(status)} {summary}", f"py-{tone(status)}")
 
 
 def _strong(words: str) -> Markup:

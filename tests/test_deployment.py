@@ -105,7 +105,7 @@ def test_the_image_can_be_built_without_a_registry_for_its_syntax() -> None:
 
 def test_the_documented_commands_are_ours() -> None:
     commands = documented_commands()
-    assert ["schedule", "fire", "nightly"] in commands and ["db", "upgrade"] in commands
+    assert ["schedule", "trigger", "nightly"] in commands and ["db", "upgrade"] in commands
     for words in commands:
         assert_is_a_command(*words)
 

@@ -103,11 +103,11 @@ def _gain_of_proof(decision: SuiteDecision, suite: SuiteArrays, following: NDArr
         limit = math.log1p(suite.limits.case)
         order = np.argsort(-suite.x, kind="stable")
         many = int(np.argmax(np.cumsum(suite.weights[order]) > suite.limits.share + 1e-9)) + 1
-        culprits = order[:many]
-        hopeful = bool((suite.x[culprits] + 2 * suite.error[culprits] > limit).all())
-        if hopeful and float(suite.x[culprits].mean()) > limit:
+        slowest = order[:many]
+        hopeful = bool((suite.x[slowest] + 2 * suite.error[slowest] > limit).all())
+        if hopeful and float(suite.x[slowest].mean()) > limit:
             proved = np.array([each.proves_material for each in decision.cases]) * len(suite.n) <= ERROR
-            wanted[culprits] |= ~proved[culprits]
+            wanted[slowest] |= ~proved[slowest]
     if not mean.within_reach:
         centre, error, _ = mean_of(suite.weights, suite.x, suite.error, suite.degrees)
         limit = math.log1p(suite.limits.mean)

@@ -236,7 +236,7 @@ def _worst(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:
 def _share(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:
     p = np.array([each.refutes_material for each in suite.estimates])
     proves = np.array([each.proves_material for each in suite.estimates])
-    combined, culprits = partial_conjunction(p, suite.weights, suite.limits.share)
+    combined, slowest = partial_conjunction(p, suite.weights, suite.limits.share)
     ascending = np.argsort(proves, kind="stable")
     beyond = np.nonzero(np.cumsum(suite.weights[ascending]) > suite.limits.share + 1e-9)[0]
     if len(beyond):
@@ -249,7 +249,7 @@ def _share(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:
     best, _ = partial_conjunction(
         np.minimum(p, suite.at_best(math.log1p(suite.limits.case))), suite.weights, suite.limits.share
     )
-    return RuleState("share", "open", combined, ERROR, (*_named(suite, culprits), *waiting), best <= ERROR)
+    return RuleState("share", "open", combined, ERROR, (*_named(suite, slowest), *waiting), best <= ERROR)
 
 
 def _mean(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:

@@ -57,7 +57,7 @@ class Head:
     def fire(self, schedule: str) -> list[Task]:
         """Have a schedule done now; its tasks."""
         before = {each.id for each in tasks(self.database, schedule=schedule)}
-        command = [str(COMMAND), "schedule", "fire", schedule]
+        command = [str(COMMAND), "schedule", "trigger", schedule]
         fired = subprocess.run(command, cwd=self.home, env=self.variables, capture_output=True, text=True)
         if fired.returncode:
             raise SystemExit(fired.stderr)

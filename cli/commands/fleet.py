@@ -146,8 +146,8 @@ def head(ports: Ports = 10000) -> None:
             raise UsageError('no fleet is configured: set [fleet] engine = "ray" in pyrometer.toml')
         host, port = host_and_port(fleet.address)
         _check_ports(ports, port)
-        ip = ray.resolved(host)
-        ray.check_mine(ip)
+        ip = ray.resolve(host)
+        ray.check_local_address(ip)
         token = fleet.token(app_context.places.data_dir)
         if ray.make_token(token):
             say(f"made the fleet's token: {token}")
@@ -206,10 +206,10 @@ def join(
         labels = {**_accelerator(), **_labels(label or [])}
         token = app_context.settings.fleet.token(app_context.places.data_dir)
         ray.check_token(token)
-        there = ray.resolved(host)
-        mine = ray.towards(there, port)
+        there = ray.resolve(host)
+        mine = ray.local_address_towards(there, port)
         if ip is not None:
-            ray.check_mine(ip)
+            ray.check_local_address(ip)
         with _alone(app_context, "node") as folder:
             command = ray.RayMember(ip or mine, ports, token, folder).node(
                 f"{there}:{port}", machine_name(), labels
@@ -290,7 +290,7 @@ def _left_to_do(found: FleetReport, node: str) -> str:
     if not doing:
         return "it has none either: it may be stopped"
     named = ", ".join(str(task.id) for task in doing)
-    return f"it finishes task {named}: `pyrometer schedule show {doing[0].id}` follows it"
+    return f"it finishes task {named}: `pyrometer tasks show {doing[0].id}` follows it"
 
 
 def _check_ports(first: int, port: int) -> None:
@@ -341,7 +341,7 @@ def _stand(
 ) -> int:
     """Run until a stop is requested; prints the reason where it cannot run."""
     log = app_context.places.data_dir / "fleet" / f"ray-{role}.log"
-    foreground = Foreground(command, variables, log, ray.RAYS)
+    foreground = Foreground(command, variables, log, ray.PROCESS_NAMES)
     stood: list[bool] = []
 
     def stands() -> None:

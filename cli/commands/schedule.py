@@ -198,6 +198,9 @@ def _file_state(file: Path | None) -> tuple[int, int] | None:
 
 
 app = typer.Typer(help="The timetable: what is done when, by itself.", no_args_is_help=True)
+tasks_app = typer.Typer(
+    help="What the scheduler does, did and will do, one task a line.", no_args_is_help=True
+)
 
 _NEXT = 3
 _OPEN = (TaskState.WAITING, TaskState.RUNNING)
@@ -227,7 +230,7 @@ def list_schedules(as_json: Json = False) -> None:
 
 
 def _rows(app_context: AppContext, now: datetime) -> list[dict[str, Any]]:
-    settings, place = app_context.settings, zone(app_context.settings.timezone)
+    settings, local_zone = app_context.settings, zone(app_context.settings.timezone)
     try:
         with app_context.open_database() as database:
             last = queue_queries.last_of_each(database)
@@ -238,55 +241,58 @@ def _rows(app_context: AppContext, now: datetime) -> list[dict[str, Any]]:
         say(f"note: {error}")
         last, open_tasks, said = {}, [], {}
     return [
-        {**_row(name, settings.schedules.get(name), place, now), **_state(name, last, open_tasks, place)}
+        {
+            **_row(name, settings.schedules.get(name), local_zone, now),
+            **_state(name, last, open_tasks, local_zone),
+        }
         | {"waits_for": [said[task.id] for task in open_tasks if task.schedule == name and task.id in said]}
         | {"built_in": name in settings.built_in_schedules}
         for name in planner.names(settings)
     ]
 
 
-def _row(name: str, schedule: ScheduleSettings | None, place: tzinfo, now: datetime) -> dict[str, Any]:
+def _row(name: str, schedule: ScheduleSettings | None, local_zone: tzinfo, now: datetime) -> dict[str, Any]:
     """When a schedule fires; what follows another schedule is none in pyrometer.toml."""
     if schedule is None:
         job, _, followed = name.partition(":")
         return {"schedule": name, "job": job, "cron": f"after {followed}", "enabled": True, "next": []}
-    moments = timetable.upcoming(schedule.cron, place, now, _NEXT) if schedule.enabled else []
+    moments = timetable.upcoming(schedule.cron, local_zone, now, _NEXT) if schedule.enabled else []
     return {
         "schedule": name,
         "job": schedule.job,
         "cron": schedule.cron,
         "enabled": schedule.enabled,
-        "next": [f"{moment.astimezone(place):%a %Y-%m-%d %H:%M %Z}" for moment in moments],
+        "next": [f"{moment.astimezone(local_zone):%a %Y-%m-%d %H:%M %Z}" for moment in moments],
         "next_utc": [moment.isoformat() for moment in moments],
     }
 
 
 def _state(
-    name: str, last: Mapping[tuple[str, str], Task], open_tasks: Iterable[Task], place: tzinfo
+    name: str, last: Mapping[tuple[str, str], Task], open_tasks: Iterable[Task], local_zone: tzinfo
 ) -> dict[str, Any]:
-    """The result of a schedule's newest fire that is over, and its waiting or running tasks."""
+    """The result of a schedule's newest scheduled run that is over, and its waiting or running tasks."""
     ended = [task for (of, _), task in last.items() if of == name]
     newest = max((task.due_at for task in ended), default=None)
     latest = [task for task in ended if task.due_at == newest]
     own = [task.state for task in open_tasks if task.schedule == name]
     return {
         "last": [_body(task) for task in latest],
-        "last_told": _last_result(latest, place),
+        "last_told": _last_result(latest, local_zone),
         "open": {state: own.count(state) for state in _OPEN if state in own},
     }
 
 
-def _last_result(tasks: Sequence[Task], place: tzinfo) -> str:
+def _last_result(tasks: Sequence[Task], local_zone: tzinfo) -> str:
     if not tasks:
         return "never"
     states = [task.state for task in tasks]
     counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-    when = f"{tasks[0].due_at.astimezone(place):%Y-%m-%d %H:%M}"
+    when = f"{tasks[0].due_at.astimezone(local_zone):%Y-%m-%d %H:%M}"
     return f"{when}  {counted if len(tasks) > 1 else states[0]}"
 
 
-@app.command("fire")
-def fire(
+@app.command("trigger")
+def trigger(
     name: Annotated[str, typer.Argument(help="a schedule, or detect:NAME")],
     as_json: Json = False,
 ) -> None:
@@ -306,9 +312,7 @@ def fire(
     for task in own:
         if not as_json:
             what = f" {task.part}" if task.part else ""
-            typer.echo(
-                f"task {task.id}: {task.job}{what} waits; `pyrometer schedule show {task.id}` follows it"
-            )
+            typer.echo(f"task {task.id}: {task.job}{what} waits; `pyrometer tasks show {task.id}` follows it")
     for sentence in _unserved(own, alive):
         say(f"note: {sentence}")
 
@@ -322,7 +326,7 @@ def _unserved(tasks: Collection[Task], alive: Sequence[SchedulerSeen]) -> list[s
     return [f'no scheduler is there whose machine has the label "{label}"' for label in missing]
 
 
-@app.command("tasks")
+@tasks_app.command("list")
 def list_tasks(
     schedule: Annotated[str | None, typer.Option(help="only those of one schedule")] = None,
     state: Annotated[
@@ -348,12 +352,12 @@ def list_tasks(
                 json.dumps({**_body(task), **_tried(spent.get(task.id)), "waits_for": said.get(task.id)})
             )
         return
-    place = zone(app_context.settings.timezone)
+    local_zone = zone(app_context.settings.timezone)
     listed = table("task", "schedule", "part", "job", "due", "state", "took", "run", "what came of it")
     for task in found:
         # The last output of a child may be any text.
         text = printable(task.error or said.get(task.id) or str(task.result.get("summary", "")))
-        due = f"{task.due_at.astimezone(place):%Y-%m-%d %H:%M}"
+        due = f"{task.due_at.astimezone(local_zone):%Y-%m-%d %H:%M}"
         what = (str(task.id), task.schedule, task.part, task.job, due, task.state)
         listed.add_row(*map(escape, (*what, _took(spent.get(task.id)), task.run_id or "-", text)))
     console = report_console()
@@ -361,7 +365,7 @@ def list_tasks(
     console.print(f"times of {app_context.settings.timezone}", style="dim")
 
 
-@app.command("show")
+@tasks_app.command("show")
 def show(
     task_id: Annotated[int, typer.Argument(metavar="TASK", max=LARGEST, help="a task's number")],
     as_json: Json = False,
@@ -385,10 +389,10 @@ def show(
 
 
 def _described(
-    task: Task, tried: Sequence[TaskAttempt], logs: Sequence[str], place: tzinfo, *, begun: bool
+    task: Task, tried: Sequence[TaskAttempt], logs: Sequence[str], local_zone: tzinfo, *, begun: bool
 ) -> Iterable[str]:
     def moment(when: datetime | None) -> str:
-        return f"{when.astimezone(place):%Y-%m-%d %H:%M:%S %Z}" if when else "-"
+        return f"{when.astimezone(local_zone):%Y-%m-%d %H:%M:%S %Z}" if when else "-"
 
     yield f"task {task.id}: {task.job} of schedule {task.schedule}" + (f", {task.part}" if task.part else "")
     yield f"  state      {task.state}"
@@ -415,7 +419,7 @@ def _described(
         yield f"  log        {path}"
 
 
-@app.command("cancel")
+@tasks_app.command("cancel")
 def cancel(
     task_id: Annotated[int, typer.Argument(metavar="TASK", max=LARGEST, help="a task's number")],
     as_json: Json = False,

@@ -10,10 +10,10 @@ from common.text import printable
 from records.evidence import (
     Confirmation,
     Detection,
-    NeighbourVerdict,
     OperatorDifference,
     PairVerdict,
     RelatedFinding,
+    RelatedVerdict,
 )
 from records.findings import Finding, TriageEntry
 from records.runs import RunChange
@@ -69,7 +69,7 @@ def _evidence(one: Finding) -> Iterator[str]:
     if session.verdict is not None:
         yield from _verdict(session.verdict, session)
     yield from _changes(evidence.changes)
-    yield from _table("neighbours in that session", map(_neighbour, session.neighbours))
+    yield from _table("related cases in that session", map(_related_case, session.related))
     yield from _table("operators alone that moved too", map(_other, session.moved_with))
     if session.dispatch:
         found = case_words(CaseDifference.from_body(session.dispatch), _MOST_CHANGES)
@@ -122,7 +122,7 @@ def _table(title: str, rows: Iterable[str]) -> Iterator[str]:
     yield from ([f"{title}:", *lines] if lines else ())
 
 
-def _neighbour(row: NeighbourVerdict) -> str:
+def _related_case(row: RelatedVerdict) -> str:
     verdict = row.verdict
     change = "" if verdict.change is None else interval(verdict.change, verdict.low, verdict.high)
     return f"{row.case}: {verdict_word(verdict)} {change}".rstrip()

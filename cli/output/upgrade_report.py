@@ -14,7 +14,7 @@ from common.text import printable
 from reports import sentences, tables, wording
 from reports.body import upgrade_json
 from reports.report_context import Subject
-from reports.rows import Row, Tone, left_out, rows, standings, techniques
+from reports.rows import Row, Tone, left_out, rows, statuses, techniques
 from reports.scorecard import entries
 from reports.text import numbers
 from reports.text.dispatch_text import case_words, summary_words
@@ -66,7 +66,7 @@ def print_upgrade(
     _settle(console, subject, upgrade)
     console.print()
     console.print(_cases(subject, each, console.width))
-    _line(console, f"{wording.plural(len(each), 'case')}: {', '.join(standings(each))}")
+    _line(console, f"{wording.plural(len(each), 'case')}: {', '.join(statuses(each))}")
     if sentence := sentences.about_same(subject):
         _line(console, sentence)
     _dispatch(console, subject, each)
@@ -111,7 +111,7 @@ def _dispatch(console: Console, subject: Subject, each: Sequence[Row]) -> None:
     if not subject.dispatch:
         return
     _line(console, f"what runs differently: {summary_words(subject.dispatch)}")
-    moved = {row.case: row.standing for row in each if row.standing in ("slower", "faster", "broken")}
+    moved = {row.case: row.status for row in each if row.status in ("slower", "faster", "broken")}
     for one in subject.dispatch:
         if one.case in moved or (one.difference and one.difference.warnings):
             verdict = f" ({moved[one.case]})" if one.case in moved else ""

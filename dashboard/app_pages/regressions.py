@@ -91,7 +91,7 @@ def show_one(number: str) -> None:
         parts.html(verdict_html)
     for title, name, table in (
         ("What changed between the nights", "changes", findings.changes(evidence.changes)),
-        ("Neighbours in that session", "neighbours", findings.neighbours(session.neighbours)),
+        ("Related cases in that session", "related", findings.related_cases(session.related)),
         ("Operators that moved too", "moved_with", findings.moved_with(session.moved_with)),
         ("Where time went", "operators", session.operators and findings.operators(session.operators)),
     ):

@@ -14,7 +14,7 @@ from records.tasks import TaskState
 from reports.text.staleness_text import counted as counted_outcomes
 from reports.text.staleness_text import in_words, silence
 
-#: Cases that fell are named one by one up to so many.
+#: Lost cases are named one by one up to so many.
 _NAMED = 3
 
 
@@ -123,10 +123,10 @@ def _coverage(one: TrackStatus) -> str:
         return f'<span class="py-quiet">{first}</span>' if one.measured else ""
     older = "" if one.measured == one.newest else "an earlier night: "
     share = f"{older}{cover.measured:,} of {cover.usual:,} usual cases measured"
-    if not cover.fell:
+    if not cover.lost:
         return f'<span class="py-good">✓ {escape(share)}</span>'
-    names = ", ".join(wording.case(each.case).text for each in cover.fell[:_NAMED])
-    more = f" and {len(cover.fell) - _NAMED} more" if len(cover.fell) > _NAMED else ""
+    names = ", ".join(wording.case(each.case).text for each in cover.lost[:_NAMED])
+    more = f" and {len(cover.lost) - _NAMED} more" if len(cover.lost) > _NAMED else ""
     return f'<span class="py-bad">× {escape(share)}</span><small>no longer: {escape(names + more)}</small>'
 
 

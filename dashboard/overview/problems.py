@@ -55,14 +55,14 @@ def problems(
             continue
         task, run = night.task, night.runs[0]
         name = part_label(task.schedule, task.part)
-        fell = {each.case for each in one.coverage.fell} if one.coverage else set[str]()
+        lost = {each.case for each in one.coverage.lost} if one.coverage else set[str]()
         before = endings.get(night.before[0], ()) if night.before else None
         known = None if before is None else {(each.case, each.status) for each in before}
         bad = {each.case for each in before or () if _is_bad(each)}
         for each in endings.get(run, ()):
             if each.status != OutcomeStatus.OK and _needed(each.status, each.reason):
-                since = _since(each, fell, known)
-                newly = each.case not in fell and each.case not in bad
+                since = _since(each, lost, known)
+                newly = each.case not in lost and each.case not in bad
                 found.append(
                     CaseProblem(
                         name, task.machine, run, each.case, each.status, each.reason, each.count, since, newly
@@ -72,7 +72,7 @@ def problems(
 
 
 def newly_failed(items: Iterable[CaseProblem]) -> int:
-    """How many cases failed that did not in the earlier night, or in a first one; without those that fell."""
+    """How many cases failed that did not in the earlier night, or in a first one; without lost cases."""
     return len({(one.part, one.case) for one in items if one.newly and _is_bad(one)})
 
 
@@ -181,8 +181,8 @@ def _rest(title: str, items: Sequence[CaseProblem]) -> str:
     return f'<p class="py-quiet">{escape(title)}: {escape(counts)} in {", ".join(some)}{more}</p>'
 
 
-def _since(ending: OutcomeCount, fell: Collection[str], known: Collection[tuple[str, str]] | None) -> str:
-    if ending.case in fell:
+def _since(ending: OutcomeCount, lost: Collection[str], known: Collection[tuple[str, str]] | None) -> str:
+    if ending.case in lost:
         return _FELL
     if known is None:
         return _FIRST

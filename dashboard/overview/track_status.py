@@ -100,9 +100,9 @@ class TrackStatus:
         return self.scheduled and not self.late and self.waits in ("unscheduled", "no such label")
 
     @property
-    def fell(self) -> int:
+    def lost(self) -> int:
         """How many cases used to be measured and were not in the newest night."""
-        return len(self.coverage.fell) if self.coverage and self.scheduled else 0
+        return len(self.coverage.lost) if self.coverage and self.scheduled else 0
 
     @property
     def blank(self) -> bool:
@@ -113,7 +113,7 @@ class TrackStatus:
     @property
     def tone(self) -> wording.Tone:
         """How good that is: the worst of its task, of how its cases ended, and of what disturbed them."""
-        tone = "bad" if self.fell or self.unschedulable or self.blank else wording.status(self.state).tone
+        tone = "bad" if self.lost or self.unschedulable or self.blank else wording.status(self.state).tone
         spoiled = self.scheduled and (self.failed > 0 or self.disturbed is not None)
         return "odd" if spoiled and tone != "bad" else tone
 
@@ -142,7 +142,7 @@ class TrackStatus:
         """What sorts parts, the worst first."""
         place = _ORDER.index(self.state) if self.state in _ORDER else 0
         # Lost coverage and an unschedulable night weigh as much as a night that failed.
-        return (min(place, 1) if self.tone == "bad" else place, -self.fell, self.name)
+        return (min(place, 1) if self.tone == "bad" else place, -self.lost, self.name)
 
 
 def standings(

@@ -85,11 +85,11 @@ def verdict(
 ) -> OverviewVerdict:
     """The verdict over the nights, the machines and the findings.
 
-    So many cases have `newly_failed`, perhaps with some of their replicates only, and are no case that fell.
+    So many cases have `newly_failed`, perhaps with some of their replicates only; lost cases are not counted.
     """
     tracks = [one for one in parts if one.scheduled]
     states = [one.state for one in tracks]
-    fell = sum(one.fell for one in tracks)
+    lost = sum(one.lost for one in tracks)
     spoiled = sorted({one.measured.machine for one in tracks if one.disturbed and one.measured})
     bad = [
         _many(len(found.regressions), "confirmed regression"),
@@ -98,8 +98,8 @@ def verdict(
         _many(sum(one.unschedulable for one in tracks), "track", "that no scheduler can run"),
         _many(sum(states.count(state) for state in (TaskState.FAILED, TaskState.LOST)), "night", "failed"),
         _many(states.count("missed"), "night", "missed"),
-        _many(fell, "case", "no longer measured"),
-        _many(sum(one.blank and not one.fell for one in tracks), "night", "without a number"),
+        _many(lost, "case", "no longer measured"),
+        _many(sum(one.blank and not one.lost for one in tracks), "night", "without a number"),
     ]
     odd = [
         _many(newly_failed, "case", "newly with failures"),

@@ -12,7 +12,7 @@ import pandas as pd
 from analysis.dispatch_difference import CaseDifference
 from analysis.ratios import as_ratios
 from dashboard.components import filters, links, markup, wording
-from records.evidence import NeighbourVerdict, OperatorDifference, PairVerdict, RelatedFinding
+from records.evidence import OperatorDifference, PairVerdict, RelatedFinding, RelatedVerdict
 from records.findings import Finding, FindingGroup, FindingState, TriageEntry
 from records.json_values import Facts
 from records.runs import RunChange
@@ -226,7 +226,7 @@ def changes(rows: Sequence[RunChange]) -> str:
     return markup.table("What changed", columns, cells, tall=True, folded=True)
 
 
-def neighbours(rows: Sequence[NeighbourVerdict]) -> str:
+def related_cases(rows: Sequence[RelatedVerdict]) -> str:
     """What the same session says of other techniques of the workload."""
     cells = (
         (

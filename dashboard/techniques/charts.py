@@ -8,7 +8,7 @@ from dashboard.components import row_charts
 from dashboard.components.charts import QUIET, TONES, Spec, as_spec, kept, lines_of
 from dashboard.components.row_charts import TIMES
 
-_STANDINGS = ("faster", "slower", "unclear", "one pair", "no interval")
+_STATUSES = ("faster", "slower", "unclear", "one pair", "no interval")
 _SHAPES = ("triangle-up", "triangle-down", "circle", "diamond", "diamond")
 _SERIES_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 _TITLE = "speed-up over eager fp32 (×, higher is better)"
@@ -18,20 +18,20 @@ _TITLE = "speed-up over eager fp32 (×, higher is better)"
 def speed_ups(cases: int, *, dark: bool) -> Spec:
     """Speed-ups of so many cases below each other, each with its interval; a rule at 1.
 
-    Named data `rows`: columns row (from 0), label, text, ratio, low, high, from, to, standing, n, run and
+    Named data `rows`: columns row (from 0), label, text, ratio, low, high, from, to, status, n, run and
     link; see `frames.speed_ups`.
     """
     good, bad = TONES[dark]["good"], TONES[dark]["bad"]
     # A shape and a sign say the same.
-    tones = alt.Scale(domain=_STANDINGS, range=(good, bad, QUIET, QUIET, QUIET))
-    tone = alt.Color("standing:N", scale=tones, legend=None)
-    shape = alt.Shape("standing:N", scale=alt.Scale(domain=_STANDINGS, range=_SHAPES), legend=None)
+    tones = alt.Scale(domain=_STATUSES, range=(good, bad, QUIET, QUIET, QUIET))
+    tone = alt.Color("status:N", scale=tones, legend=None)
+    shape = alt.Shape("status:N", scale=alt.Scale(domain=_STATUSES, range=_SHAPES), legend=None)
     tooltip = [
         alt.Tooltip("label:N", title="case"),
         alt.Tooltip("text:N", title="speed-up"),
         alt.Tooltip("low:Q", format=".4~g", title="95 % low"),
         alt.Tooltip("high:Q", format=".4~g", title="95 % high"),
-        alt.Tooltip("standing:N"),
+        alt.Tooltip("status:N"),
         alt.Tooltip("n:Q", title="pairs (n)"),
         alt.Tooltip("run:N"),
     ]

@@ -117,7 +117,7 @@ def gain(kind: str, title: str) -> ColumnGroup:
             return Markup(wording.NONE)
         if found.ratio is None:
             return Markup("{}<small>{}</small>").format(wording.NONE, refusal(found.reason))
-        sign, _, tone = standing(found)
+        sign, _, tone = status(found)
         return Markup('<strong class="py-{}">{} {}</strong><small>{}</small>').format(
             tone, sign, wording.gain(found), about_gain(found)
         )
@@ -126,7 +126,7 @@ def gain(kind: str, title: str) -> ColumnGroup:
     return _columns(title, cell, [name, *(f"{name}_{each}" for each in about)], values)
 
 
-def standing(found: Gain) -> tuple[str, str, wording.Tone]:
+def status(found: Gain) -> tuple[str, str, wording.Tone]:
     """What a gain's interval proves: a sign, a word and its tone.
 
     Of memory and size less is better, of everything else more.

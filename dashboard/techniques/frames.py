@@ -9,7 +9,7 @@ import pandas as pd
 from analysis.speedups import Gain
 from dashboard.components import charts, links, wording
 from dashboard.techniques import categories
-from dashboard.techniques.columns import standing
+from dashboard.techniques.columns import status
 from dashboard.techniques.results import Metrics, TechniqueResult, TechniqueRun, key_of
 from runner.worker.case_key import CaseKey
 
@@ -59,7 +59,7 @@ def speed_ups(cases: Sequence[TechniqueResult]) -> pd.DataFrame:
         gain = case.speed_up
         if gain is None:
             continue
-        sign, word, _ = standing(gain)
+        sign, word, _ = status(gain)
         star = "*" if gain.disturbed else ""
         rows.append(
             {
@@ -72,7 +72,7 @@ def speed_ups(cases: Sequence[TechniqueResult]) -> pd.DataFrame:
                 "high": math.nan if gain.high is None else gain.high,
                 "from": gain.ratio if gain.low is None else max(gain.low, least),
                 "to": gain.ratio if gain.high is None else min(gain.high, most),
-                "standing": word,
+                "status": word,
                 "n": gain.n,
                 "disturbed": gain.disturbed,
                 "run": case.run,

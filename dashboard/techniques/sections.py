@@ -23,8 +23,8 @@ from runner.worker.case_key import CaseKey
 def row(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
     """What matters most, in a row of numbers."""
     timed = [(case, found) for case in frames.timed(cases) if (found := case.speed_up) is not None]
-    standings = [columns.standing(found)[1] for _, found in timed]
-    faster, slower = standings.count("faster"), standings.count("slower")
+    statuses = [columns.status(found)[1] for _, found in timed]
+    faster, slower = statuses.count("faster"), statuses.count("slower")
     unclear = len(timed) - faster - slower
     noisy = sum(found.disturbed > 0 for _, found in timed)
     shown = [
@@ -34,12 +34,12 @@ def row(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> s
             f"▼ {slower:,} slower, ~ {unclear:,} unclear" + (f", * {noisy:,} disturbed" if noisy else ""),
         )
     ]
-    proven = [each for each in timed if columns.standing(each[1])[1] == "faster" and not each[1].disturbed]
+    proven = [each for each in timed if columns.status(each[1])[1] == "faster" and not each[1].disturbed]
     if proven:
         best, found = max(proven, key=lambda each: each[1].ratio or 0.0)
         shown.append(_card("Fastest", f"▲ {wording.gain(found)}", best))
     small = [(case, found) for case in cases if (found := case.ratio("memory")) is not None]
-    proven = [each for each in small if columns.standing(each[1])[1] == "less"]
+    proven = [each for each in small if columns.status(each[1])[1] == "less"]
     if proven:
         best, found = min(proven, key=lambda each: each[1].ratio or 1.0)
         shown.append(_card("Least memory", f"▼ {wording.gain(found)} of eager's", best))
@@ -302,7 +302,7 @@ def _speed_ups(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun
             "again when the machine is quiet."
         )
     parts.caption(about_chart)
-    said = [f"{row['label']} {row['text']} {row['standing']}" for row in records]
+    said = [f"{row['label']} {row['text']} {row['status']}" for row in records]
     alt = f"Speed-up of {wording.plural(len(drawn), 'case')} over eager fp32: {'; '.join(said)}"
     dark = st.context.theme.type == "dark"
     parts.chart(charts.speed_ups(len(drawn), dark=dark), alt, rows=rows)

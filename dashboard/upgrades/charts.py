@@ -85,7 +85,7 @@ def _whiskers(style: IntervalStyle, colours: alt.Scale) -> alt.Chart:
 
 def _points(style: IntervalStyle, colours: alt.Scale) -> alt.Chart:
     shapes = alt.Scale(domain=list(_SHAPES), range=list(_SHAPES.values()))
-    hollow = alt.when("datum.standing === 'unclear'").then(alt.value("transparent"))
+    hollow = alt.when("datum.status === 'unclear'").then(alt.value("transparent"))
     return (
         row_charts.below()
         .mark_point(size=80, opacity=1, strokeWidth=2)
@@ -94,7 +94,7 @@ def _points(style: IntervalStyle, colours: alt.Scale) -> alt.Chart:
             y=row_charts.height(style.lines),
             stroke=alt.Stroke("tone:N", scale=colours, legend=None),
             fill=hollow.otherwise(alt.Fill("tone:N", scale=colours, legend=None)),
-            shape=alt.Shape("standing:N", scale=shapes, legend=None),
+            shape=alt.Shape("status:N", scale=shapes, legend=None),
             tooltip=[
                 alt.Tooltip("label:N", title="case"),
                 alt.Tooltip("told:N", title="verdict"),

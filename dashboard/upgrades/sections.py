@@ -37,7 +37,7 @@ def drawn_cases(judged: JudgedUpgrade, rows: Sequence[Row], axis: ForestAxis) ->
             row.word,
             (row.verdict.change, row.verdict.low, row.verdict.high),
             n=row.verdict.n,
-            standing=row.standing,
+            status=row.status,
             tone=row.tone,
             summary=row.summary,
         )
@@ -61,7 +61,7 @@ def drawn_means(judged: JudgedUpgrade, names: Sequence[str], axis: ForestAxis) -
 
 def _drawn_mean(axis: ForestAxis, label: str, mean: Geomean) -> dict[str, object]:
     ends = (mean.change, mean.low, mean.high)
-    return _drawn(axis, label, "geomean", ends, n=mean.pairs, standing="mean", tone="quiet", summary=label)
+    return _drawn(axis, label, "geomean", ends, n=mean.pairs, status="mean", tone="quiet", summary=label)
 
 
 def _drawn(
@@ -71,7 +71,7 @@ def _drawn(
     ends: tuple[float | None, float | None, float | None],
     *,
     n: int,
-    standing: str,
+    status: str,
     tone: str,
     summary: str,
 ) -> dict[str, object]:
@@ -82,7 +82,7 @@ def _drawn(
     return {
         "label": label,
         "word": word,
-        "standing": standing,
+        "status": status,
         "tone": tone,
         "change": inside[0],
         "low": inside[1],
@@ -225,17 +225,17 @@ def _at_most(table: DataTable[AnyRow], most: int = MOST_ROWS) -> DataTable[AnyRo
 
 def _order_of_cases(ordered: Sequence[Row]) -> str:
     """Which cases come first, and why."""
-    standings = [row.standing for row in ordered]
-    moved = standings.count("slower") + standings.count("faster")
-    first = "after what broke" if "broken" in standings else "first"
+    statuses = [row.status for row in ordered]
+    moved = statuses.count("slower") + statuses.count("faster")
+    first = "after what broke" if "broken" in statuses else "first"
     if moved:
         return (
             f"{wording.plural(moved, 'case')} moved: those come {first}, the largest impact (weight x "
             "change) before smaller ones."
         )
-    if "unclear" in standings:
+    if "unclear" in statuses:
         return f"No case moved; the largest changes within the noise come {first}."
-    return "No case moved." if "same" in standings else "Of no case is it known whether it moved."
+    return "No case moved." if "same" in statuses else "Of no case is it known whether it moved."
 
 
 def _drawn_cases(judged: JudgedUpgrade, ordered: Sequence[Row]) -> IntervalData | None:

@@ -243,7 +243,7 @@ def queue_check(database: Database) -> Checked:
         Problem(
             f"Task {row.id} of {row.schedule} is {row.state} under {'a' if row.token else 'no'} token, with "
             f"attempts under way: {row.under_way}.",
-            f"`pyrometer schedule cancel {row.id}` ends it." if row.state == TaskState.RUNNING else RESTORE,
+            f"`pyrometer tasks cancel {row.id}` ends it." if row.state == TaskState.RUNNING else RESTORE,
         )
         for row in rows
         if not (_held(row) if row.state == TaskState.RUNNING else _free(row))

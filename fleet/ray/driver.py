@@ -28,7 +28,7 @@ from ray.exceptions import (
 from ray.util import placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from ..agent_engine import HeldNode, NodeOrders
+from ..agent_engine import AllocatedNode, NodeOrders
 from ..engine import EngineAway, EngineError, NodeLost, NodeRefused, NodeSilent
 from .agent import RayAgent
 from .processes import SLOT
@@ -91,7 +91,7 @@ class _PlacementGroup:
             bundle_label_selector=[{_NODE_LABEL: node}, *({} for _ in range(many - 1))],
         )
 
-    def granted(self, seconds: float) -> Sequence[HeldNode] | None:
+    def granted(self, seconds: float) -> Sequence[AllocatedNode] | None:
         """The nodes, once Ray has given them."""
         if not self._group.wait(seconds):
             there = [each["NodeID"] for each in _alive()]
@@ -104,7 +104,7 @@ class _PlacementGroup:
         ids = placement_group_table(self._group)["bundles_to_node_id"]
         nodes = {each["NodeID"]: each for each in ray.nodes()}
         held = [nodes[ids[number]] for number in range(self._many)]
-        return [HeldNode(each["NodeID"], each["NodeName"], each["NodeManagerAddress"]) for each in held]
+        return [AllocatedNode(each["NodeID"], each["NodeName"], each["NodeManagerAddress"]) for each in held]
 
     def release(self) -> None:
         """Give them back; a group that Ray has not created yet is removed as soon as it has."""
@@ -167,7 +167,7 @@ class Driver:
         node: str,
         method: str,
         arguments: Mapping[str, Any],
-        nodes: Sequence[HeldNode],
+        nodes: Sequence[AllocatedNode],
         timeout: float,
     ) -> Mapping[str, Any]:
         actor = self._actor(node)

@@ -19,8 +19,8 @@ from typing import Any, cast
 from configuration.tables.fleet import host_and_port
 
 from ..agent_engine import AgentEngine
-from ..engine import EngineAway, EngineError, NodeLost, NodeRefused, NodeSeen, NodeSilent
-from .processes import WRONG_TOKEN, check_installed, check_token, resolved, variables
+from ..engine import EngineAway, EngineError, EngineNode, NodeLost, NodeRefused, NodeSilent
+from .processes import WRONG_TOKEN, check_installed, check_token, resolve, variables
 
 #: Importing Ray takes seconds, connecting some more.
 _START_SECONDS = 90.0
@@ -54,7 +54,7 @@ class RayEngine(AgentEngine):
         check_installed()
         check_token(token)
         host, port = host_and_port(address)
-        ip = resolved(host)
+        ip = resolve(host)
         self._command = [
             *(sys.executable, "-P", "-m", "fleet.ray.driver"),
             *("--address", f"{ip}:{port}", "--ip", ip),
@@ -75,10 +75,10 @@ class RayEngine(AgentEngine):
         with self._change:
             return self._driver.pid if self._driver is not None else None
 
-    def nodes(self) -> Sequence[NodeSeen]:
+    def nodes(self) -> Sequence[EngineNode]:
         """The nodes that live; the first answer may take as long as Ray takes to start. Raises EngineAway."""
         found = cast("list[dict[str, Any]]", self._ask({"do": "nodes"}, _LIST_SECONDS))
-        return [NodeSeen(**each) for each in found]
+        return [EngineNode(**each) for each in found]
 
     def call(self, node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
         """What the agent of a node answers."""

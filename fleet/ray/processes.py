@@ -26,7 +26,7 @@ PORTS, _OWN_PORTS = 100, 10
 #: What Ray's log has of a token that is not the head's.
 WRONG_TOKEN = "InvalidAuthToken"
 #: What Ray's processes are called. Some outlive the rest by minutes, to tell a head that is gone.
-RAYS = ("ray::", "raylet", "gcs_server")
+PROCESS_NAMES = ("ray::", "raylet", "gcs_server")
 #: Sockets lie below Ray's folder; the kernel takes 107 bytes, and Ray's own part is some 65 of them.
 _LONGEST_FOLDER = 40
 #: Where everybody may make folders with short names.
@@ -155,7 +155,7 @@ def check_token(file: Path) -> None:
         raise RayUnusable(f"everybody may read the fleet's token, and so run anything: chmod 600 {file}")
 
 
-def resolved(host: str) -> str:
+def resolve(host: str) -> str:
     """The IPv4 address of a host; raises RayUnusable."""
     try:
         return socket.gethostbyname(host)
@@ -163,7 +163,7 @@ def resolved(host: str) -> str:
         raise RayUnusable(f"no machine is known by the name {host}: {error.strerror or error}") from None
 
 
-def check_mine(ip: str) -> None:
+def check_local_address(ip: str) -> None:
     """Raise RayUnusable for an address that is not this machine's."""
     try:
         with socket.socket() as tried:
@@ -172,7 +172,7 @@ def check_mine(ip: str) -> None:
         raise RayUnusable(f"{ip} is no address of this machine") from None
 
 
-def towards(ip: str, port: int) -> str:
+def local_address_towards(ip: str, port: int) -> str:
     """Which of this machine's addresses leads to the head; raises RayUnusable where nothing listens there."""
     try:
         with socket.create_connection((ip, port), 10.0) as there:

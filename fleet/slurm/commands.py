@@ -83,9 +83,9 @@ class Slurm:
 
     def nodes(self) -> list[NodeRow]:
         """The nodes of the partition, in order of their names."""
-        here = () if self._partition is None else (f"--partition={self._partition}",)
+        partition = () if self._partition is None else (f"--partition={self._partition}",)
         # The reason comes last: it is the only one that people write.
-        lines = _call("sinfo", "--noheader", "--Node", *here, "--format=%N|%T|%f|%G|%E").splitlines()
+        lines = _call("sinfo", "--noheader", "--Node", *partition, "--format=%N|%T|%f|%G|%E").splitlines()
         rows = [NodeRow(*line.split("|", 4)) for line in lines if line.count("|") >= 4]
         # One that is in several partitions is listed once for each.
         return sorted({row.name: row for row in rows}.values(), key=lambda row: row.name)

@@ -24,10 +24,10 @@ from scheduled_jobs.scheduler.process_identity import machine_name, this_process
 from ..engine import (
     Chunk,
     EngineAway,
+    EngineNode,
     NodeJournal,
     NodeLost,
     NodeRefused,
-    NodeSeen,
     NodeSilent,
     Order,
     OrderPaths,
@@ -73,7 +73,7 @@ class SlurmEngine:
         self._owner = this_process(machine_name())
         self.queue = SlurmQueue(self._slurm, shared, self._owner)
 
-    def nodes(self) -> Sequence[NodeSeen]:
+    def nodes(self) -> Sequence[EngineNode]:
         """The nodes that take jobs; raises EngineAway. What dead heads left in the queue is cancelled.
 
         A node is reserved while others have it and one with the same labels is free: a job is for one node,
@@ -88,7 +88,7 @@ class SlurmEngine:
         reserved = {
             row.name for row in rows if not row.free and row.labels in free
         } - self.queue.nodes_of_ours
-        return [NodeSeen(row.name, row.name, {}, row.name in reserved) for row in rows if row.there]
+        return [EngineNode(row.name, row.name, {}, row.name in reserved) for row in rows if row.there]
 
     def describe(self, node: str) -> Mapping[str, Any]:
         """What Slurm knows of a node: before a job of ours has it, nothing can be tried there."""
@@ -170,13 +170,13 @@ class SlurmEngine:
                     found.append(NodeJournal(run, str(path), size, run in measured))
         return found
 
-    def read(self, node: str, offsets: Mapping[str, int], *, settled: bool) -> Mapping[str, Chunk]:
+    def read(self, node: str, offsets: Mapping[str, int], *, final: bool) -> Mapping[str, Chunk]:
         """Of each file the bytes from an offset on; raises NodeSilent where the file system fails."""
         for path in offsets:
             if not Path(path).is_relative_to(self._shared) or ".." in Path(path).parts:
                 raise NodeRefused(f"{path} is not a file of an order")
         with _engine_errors():
-            return {path: read_chunk(Path(path), at, settled=settled) for path, at in offsets.items()}
+            return {path: read_chunk(Path(path), at, final=final) for path, at in offsets.items()}
 
     def close(self) -> None:
         """Let go of it; jobs go on until a head cancels them."""
@@ -199,7 +199,7 @@ class SlurmHandle:
         self._queue, self._order = queue, order
         self._ended: ChildExit | None = None
         self._sizes = [0, 0, 0]
-        self.waits = ""
+        self.wait_reason = ""
 
     @property
     def paths(self) -> OrderPaths:
@@ -238,7 +238,7 @@ class SlurmHandle:
             return
         sizes = [_size(path) for path in (self.paths.log, self.paths.events, self.paths.journal)]
         grown, self._sizes = sizes != self._sizes, sizes
-        lost, self.waits = self._queue.status(token, job)
+        lost, self.wait_reason = self._queue.status(token, job)
         if grown:
             # Whatever Slurm says, it lived a moment ago; and what it wrote is to be read first.
             self._queue.alive(token)

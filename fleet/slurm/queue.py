@@ -74,7 +74,7 @@ class _Watched:
     stopped_at: float | None = None
 
 
-class Remembered(Generic[T]):
+class CachedAnswer(Generic[T]):
     """An answer that is asked for again when it is old; an error is an answer too.
 
     One thread asks for all: the others do with what was known before, for a controller that is away takes
@@ -84,20 +84,20 @@ class Remembered(Generic[T]):
     def __init__(self, ask: Callable[[], T], seconds: float) -> None:
         self._ask, self._seconds = ask, seconds
         self._lock = threading.Lock()
-        self._asked_at: float | None = None
+        self._fetched_at: float | None = None
         self._answer: T | SlurmAway = SlurmAway("Slurm was not asked yet")
 
     def get(self, *, fresh: bool = False) -> T:
         """The answer; a `fresh` one is asked for now. Raises SlurmAway."""
-        if not self._lock.acquire(blocking=fresh or self._asked_at is None):
+        if not self._lock.acquire(blocking=fresh or self._fetched_at is None):
             return self.last()
         try:
-            if fresh or self._asked_at is None or time.monotonic() - self._asked_at >= self._seconds:
+            if fresh or self._fetched_at is None or time.monotonic() - self._fetched_at >= self._seconds:
                 try:
                     self._answer = self._ask()
                 except SlurmAway as error:
                     self._answer = error
-                self._asked_at = time.monotonic()
+                self._fetched_at = time.monotonic()
             return self.last()
         finally:
             self._lock.release()
@@ -120,8 +120,8 @@ class SlurmQueue:
         self._slurm, self._shared, self._owner = slurm, shared, owner
         # Several heads of one user may have jobs in one queue.
         self._prefix = f"pyrometer-{hashlib.sha256(str(shared).encode()).hexdigest()[:8]}-"
-        self._jobs = Remembered(self._ask, JOBS_SECONDS)
-        self.nodes = Remembered(slurm.nodes, NODES_SECONDS)
+        self._jobs = CachedAnswer(self._ask, JOBS_SECONDS)
+        self.nodes = CachedAnswer(slurm.nodes, NODES_SECONDS)
         self._lock = threading.Lock()
         self._watched: dict[str, _Watched] = {}
         self._jobs_by_token: dict[str, Job] = {}

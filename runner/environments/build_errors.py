@@ -36,8 +36,8 @@ _WHY = (
 
 def of_index(printed: str, python: str) -> str:
     """Why `pip -vv index versions torch` found nothing."""
-    if trouble := unreachable(printed):
-        return trouble
+    if problem := unreachable(printed):
+        return problem
     if "No matching distribution" in printed:
         return f"the package index offers no torch for Python {python}"
     return f"the package index cannot be asked: {last_error(printed)}"
@@ -78,8 +78,8 @@ def of_command(what: str, ending: Ending, wanted: str, python: str, query_index:
 
 def not_offered(requirement: str, offered: list[str], printed: str, wanted: str, python: str) -> str:
     """No version fits: because an index gave no answer, or offers others, or has it for other Pythons."""
-    if not offered and (trouble := unreachable(printed)):
-        return trouble
+    if not offered and (problem := unreachable(printed)):
+        return problem
     if not requirement.startswith("torch=="):
         return f"the package index offers no {requirement} for Python {python}"
     sentence = f"the package index offers no torch {wanted} for Python {python}"

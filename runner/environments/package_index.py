@@ -73,9 +73,9 @@ def offered(recipe: Recipe, base: BasePython, *, pre: bool = False) -> list[str]
     if not base.pip:
         raise IndexFailed(f"{base.path} has no pip to ask the package index with")
     printed = query(pip_for(recipe, base), base, "torch", pre=pre)
-    if pre and (trouble := build_errors.unreachable(printed)):
+    if pre and (problem := build_errors.unreachable(printed)):
         # What the others offer would pass for all there is, and an old nightly for the newest.
-        raise IndexFailed(trouble)
+        raise IndexFailed(problem)
     if found := re.search(r"^Available versions: (.+)$", printed, re.MULTILINE):
         return ordered(found[1].split(", "))
     raise IndexFailed(build_errors.of_index(printed, base.version))

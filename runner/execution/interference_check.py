@@ -78,8 +78,8 @@ class InterferenceCheck:
         if self._telemetry is None or self._empty_readings >= _MAX_EMPTY_READINGS:
             return None
         reading = self._telemetry.read(self._root)
-        if reading.trouble:
-            self._problems[reading.trouble] = None
+        if reading.problem:
+            self._problems[reading.problem] = None
         self._empty_readings = 0 if reading.host or reading.gpus else self._empty_readings + 1
         return reading
 

@@ -42,10 +42,10 @@ class GpuCounters:
 class Reading:
     """All counters at one moment: `at_ns` is the middle of the reading, CLOCK_MONOTONIC.
 
-    `host` is None and `gpus` empty for a source that did not answer; `trouble` then says why.
+    `host` is None and `gpus` empty for a source that did not answer; `problem` then says why.
     """
 
     at_ns: int
     host: HostCounters | None = None
     gpus: tuple[GpuCounters, ...] = ()
-    trouble: str = ""
+    problem: str = ""

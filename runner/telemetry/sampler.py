@@ -58,12 +58,12 @@ class SamplerServer:
             case "read":
                 return {"reading": asdict(self._read(int(order["root"])))}
             case "start":
-                return {"trouble": self._collect_problems(self._start(order), cancel=False)}
+                return {"problem": self._collect_problems(self._start(order), cancel=False)}
             case "stop":
                 stopped = {thread: thread.stop() for thread in self._responsive()}
-                return {"trouble": self._collect_problems(stopped, cancel=False)}
+                return {"problem": self._collect_problems(stopped, cancel=False)}
             case unknown:
-                return {"trouble": f"unknown sampler order {unknown}"}
+                return {"problem": f"unknown sampler order {unknown}"}
 
     def _threads(self) -> list[SourceThread]:
         return [thread for thread in (self._host, self._gpus) if thread is not None]

@@ -71,11 +71,11 @@ class Sampler:
         """Read all counters now. `root` is the process id of the measured tree's supervisor."""
         with self._lock:
             try:
-                trouble = self._restart_if_dead()
+                problem = self._restart_if_dead()
                 reading = _reading(self._request({"order": "read", "root": root})["reading"])
             except _NoReply as missing:
-                return Reading(time.monotonic_ns(), trouble=str(missing))
-            return replace(reading, trouble="; ".join(part for part in (trouble, reading.trouble) if part))
+                return Reading(time.monotonic_ns(), problem=str(missing))
+            return replace(reading, problem="; ".join(part for part in (problem, reading.problem) if part))
 
     def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None:
         """Write rows from now on, at most 10 a second; the host's cover `cpus` (none: the measured ones)."""
@@ -98,8 +98,8 @@ class Sampler:
             self._sampling = None
             try:
                 self._note_death()
-                if self._process is not None and (trouble := self._request({"order": "stop"})["trouble"]):
-                    self._notes.append(trouble)
+                if self._process is not None and (problem := self._request({"order": "stop"})["problem"]):
+                    self._notes.append(problem)
             except _NoReply as missing:
                 self._notes.append(str(missing))
             notes = tuple(dict.fromkeys(self._notes))
@@ -159,8 +159,8 @@ class Sampler:
         prefix = self._folder / f"{os.getpid()}-{process.pid}-{self._number}"
         # One file for each kind of device.
         self._files += [Path(f"{prefix}-{kind}.jsonl") for kind in range(2)]
-        if trouble := self._request({"order": "start", "log": str(prefix), **self._sampling})["trouble"]:
-            self._notes.append(trouble)
+        if problem := self._request({"order": "start", "log": str(prefix), **self._sampling})["problem"]:
+            self._notes.append(problem)
 
     def _note_death(self) -> None:
         if self._process is None or (code := self._process.poll()) is None:
@@ -242,7 +242,7 @@ def _reading(body: Mapping[str, Any]) -> Reading:
         counted = dict[str, Any](body["host"])
         counted |= {name: _by_cpu(counted[name]) for name in ("busy_ns", "steal_ns")}
         host = HostCounters(**counted)
-    return Reading(body["at_ns"], host, tuple(_gpu(gpu) for gpu in body["gpus"]), body["trouble"])
+    return Reading(body["at_ns"], host, tuple(_gpu(gpu) for gpu in body["gpus"]), body["problem"])
 
 
 def _gpu(body: Mapping[str, Any]) -> GpuCounters:

@@ -18,7 +18,7 @@ class Telemetry(Protocol):
     """
 
     def read(self, root: int) -> Reading:
-        """All counters now; with `trouble` where a source does not answer."""
+        """All counters now; with `problem` where a source does not answer."""
         ...
 
     def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None:

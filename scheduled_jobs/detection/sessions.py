@@ -26,17 +26,17 @@ _FINGERPRINT = 12
 MOST_TRIES = 3
 
 CONFIRM = "confirm"
-#: In the spec of a session's task: its findings are confirmed, and only their neighbours are measured.
-NEIGHBOURS_ONLY = "neighbours_only"
+#: In the spec of a session's task: its findings are confirmed, and only their related cases are measured.
+RELATED_ONLY = "related_only"
 
 
 @dataclass(frozen=True, slots=True)
 class NightSession:
     """One comparison that is to come: `findings` (ids) are judged by it, `left` have to wait for another.
 
-    `old` and `new` are fingerprints; `cases` are those of the findings, `neighbours` those that are measured
+    `old` and `new` are fingerprints; `cases` are those of the findings, `related` those that are measured
     once a finding is confirmed. In a `cold` one every pair finds its compile cache empty, so what is measured
-    with a filled one needs another; it has no neighbours.
+    with a filled one needs another; it has no related cases.
     """
 
     old: str
@@ -45,7 +45,7 @@ class NightSession:
     preset: str
     findings: tuple[int, ...]
     cases: tuple[str, ...]
-    neighbours: tuple[str, ...] = ()
+    related: tuple[str, ...] = ()
     left: tuple[int, ...] = ()
     cold: bool = False
 
@@ -58,7 +58,7 @@ class NightSession:
             "findings": list(self.findings),
             "cases": list(self.cases),
             "left": len(self.left),
-            "neighbours": list(self.neighbours),
+            "related": list(self.related),
         }
         pair = f"{self.old[:_FINGERPRINT]}-{self.new[:_FINGERPRINT]}-{self.preset}"
         pair += "-cold" if self.cold else ""
@@ -71,21 +71,21 @@ def detect_again(spec: Mapping[str, Any]) -> FollowUp:
     return FollowUp(f"{DETECT}:{track[0]}", (detect_task(*track),))
 
 
-def neighbours_after(task: Task, confirmed: Sequence[Finding]) -> tuple[FollowUp, ...]:
-    """The session that measures the neighbours of what a task confirmed; none where there are none."""
+def related_after(task: Task, confirmed: Sequence[Finding]) -> tuple[FollowUp, ...]:
+    """The session that measures the cases related to what a task confirmed; None without any."""
     cases = [one.key.case for one in confirmed]
-    near = neighbours(cases, [str(case) for case in task.spec.get("neighbours", ())])[:MOST_CASES]
+    near = related_cases(cases, [str(case) for case in task.spec.get("related", ())])[:MOST_CASES]
     if not near:
         return ()
     spec = {**task.spec, "findings": [one.id for one in confirmed], "cases": near, "left": 0}
-    again = NewTask(f"neighbours of {task.part}", CONFIRM, {**spec, NEIGHBOURS_ONLY: True}, label=task.label)
+    again = NewTask(f"related to {task.part}", CONFIRM, {**spec, RELATED_ONLY: True}, label=task.label)
     return (FollowUp(f"{CONFIRM}:{task.spec['schedule']}", (again,)),)
 
 
 def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence[str]]) -> list[NightSession]:
     """The sessions that would judge the candidates, the one with the largest change first.
 
-    `measured` are the cases that a machine's nights hold, among which neighbours are looked for.
+    `measured` are the cases that a machine's nights hold, among which related cases are looked for.
     """
     pairs: dict[tuple[str, str, str, str, bool], list[Finding]] = defaultdict(list)
     for one in candidates:
@@ -118,11 +118,11 @@ def _session(
     cases = list(dict.fromkeys(one.key.case for one in found))[: MOST_COLD if cold else MOST_CASES]
     judged = tuple(one.id for one in found if one.key.case in cases)
     left = tuple(one.id for one in found if one.key.case not in cases)
-    near = () if cold else tuple(neighbours(cases, measured))
-    return NightSession(*sides, findings=judged, cases=tuple(cases), neighbours=near, left=left, cold=cold)
+    near = () if cold else tuple(related_cases(cases, measured))
+    return NightSession(*sides, findings=judged, cases=tuple(cases), related=near, left=left, cold=cold)
 
 
-def neighbours(cases: Sequence[str], measured: Sequence[str]) -> list[str]:
+def related_cases(cases: Sequence[str], measured: Sequence[str]) -> list[str]:
     """The other techniques of the cases' workloads that are measured too, the eager ones first."""
     near = [one for case in cases for one in measured if one not in cases and _alike(one, case)]
     return sorted(dict.fromkeys(near), key=lambda one: not is_eager(one))

@@ -13,7 +13,7 @@ from analysis.comparison.comparison import Comparison
 from analysis.detection.confirmation import FindingVerdict, judge_finding
 from db.connection.engine import Database
 from db.findings import store as stored
-from records.evidence import Confirmation, Evidence, NeighbourVerdict, SessionEnvironment
+from records.evidence import Confirmation, Evidence, RelatedVerdict, SessionEnvironment
 from records.findings import Finding, FindingState
 from records.tasks import Task, TaskState
 from reports.text.finding_text import confirmation_reason
@@ -27,7 +27,7 @@ from ..detection.confirmation_command import ConfirmationPlan, plan_confirmation
 from ..detection.evidence import bisect_offer, moved_with, operator_difference, pair_verdict
 from ..detection.findings import OPEN, compared_runs
 from ..detection.rebuild_environment import EnvironmentGone, environment_mismatch
-from ..detection.sessions import NEIGHBOURS_ONLY, detect_again, neighbours_after
+from ..detection.sessions import RELATED_ONLY, detect_again, related_after
 
 #: Cases that are traced on both sides once they are confirmed: those that became worse by most.
 _TRACED = 2
@@ -42,11 +42,11 @@ class _Unjudged(Exception):
 def confirm(task: Task, context: JobContext) -> JobResult:
     """Measure the candidates of a task again in pairs, and store the decision about each.
 
-    A follow-up task of the same job measures the neighbours of confirmed findings. Findings that cannot be
+    A follow-up task of the same job measures the cases related to confirmed findings. Findings that cannot be
     measured stay candidates, with the reason. Raises Stopped, and DatabaseUnavailable.
     """
-    if task.spec.get(NEIGHBOURS_ONLY):
-        return _measure_neighbours(task, context)
+    if task.spec.get(RELATED_ONLY):
+        return _measure_related(task, context)
     with context.open_database() as database:
         found = _in_states(database, task.spec, OPEN)
         if not found:
@@ -80,12 +80,12 @@ def confirm(task: Task, context: JobContext) -> JobResult:
     return _done(task, done.run, rulings, left=bool(task.spec.get("left") or others))
 
 
-def _measure_neighbours(task: Task, context: JobContext) -> JobResult:
-    """Measure how the neighbours of confirmed findings did between the same two environments, and note it."""
+def _measure_related(task: Task, context: JobContext) -> JobResult:
+    """Measure how cases related to confirmed findings did between the same two environments, and note it."""
     with context.open_database() as database:
         found = _in_states(database, task.spec, (FindingState.CONFIRMED,))
         if not found:
-            return JobResult(result={"summary": "no finding is left whose neighbours were to be measured"})
+            return JobResult(result={"summary": "no finding is left whose related cases were to be measured"})
         try:
             session = plan_confirmation(database, context, found, [str(case) for case in task.spec["cases"]])
         except EnvironmentGone as gone:
@@ -96,22 +96,22 @@ def _measure_neighbours(task: Task, context: JobContext) -> JobResult:
     except _Unjudged as problem:
         return JobResult(TaskState.FAILED, {"run": done.run}, str(problem))
     results = comparison.results(result.outcomes)
-    noted = {one.id: partial(_with_neighbours, found=_neighbours(one, results)) for one in found}
+    noted = {one.id: partial(_with_related, found=_related(one, results)) for one in found}
     with context.open_database() as database:
         stored.revise_evidence(database, noted)
-    count = f"{len(results)} {'neighbour' if len(results) == 1 else 'neighbours'}"
+    count = f"{len(results)} related {'case' if len(results) == 1 else 'cases'}"
     return JobResult(result={"run": done.run, "summary": f"{count} measured"})
 
 
-def _with_neighbours(known: Evidence, found: tuple[NeighbourVerdict, ...]) -> Evidence:
+def _with_related(known: Evidence, found: tuple[RelatedVerdict, ...]) -> Evidence:
     confirmation = known.confirmation
-    return replace(known, confirmation=replace(confirmation, neighbours=(*confirmation.neighbours, *found)))
+    return replace(known, confirmation=replace(confirmation, related=(*confirmation.related, *found)))
 
 
-def _neighbours(one: Finding, results: Sequence[CaseResult]) -> tuple[NeighbourVerdict, ...]:
+def _related(one: Finding, results: Sequence[CaseResult]) -> tuple[RelatedVerdict, ...]:
     """What a session says of the metric of a finding in its other cases."""
     others = [(each.case, each.verdicts.get(one.key.metric)) for each in results if each.case != one.key.case]
-    return tuple(NeighbourVerdict(case, pair_verdict(verdict)) for case, verdict in others if verdict)
+    return tuple(RelatedVerdict(case, pair_verdict(verdict)) for case, verdict in others if verdict)
 
 
 def _in_states(
@@ -178,7 +178,7 @@ def _evidence(
     evidence = Confirmation(
         reason=confirmation_reason(found),
         verdict=pair_verdict(found.verdict) if found.verdict else None,
-        neighbours=_neighbours(one, results),
+        related=_related(one, results),
     )
     if found.state != FindingState.CONFIRMED:
         return evidence
@@ -251,5 +251,5 @@ def _done(task: Task, run: str, rulings: Sequence[FindingVerdict], *, left: bool
     result = {"run": run, **counts, "findings": {str(one.finding.id): one.state for one in rulings}}
     # Room for those that had to wait for this session to end.
     more = (detect_again(task.spec),) if left else ()
-    near = neighbours_after(task, [one.finding for one in rulings if one.state == FindingState.CONFIRMED])
+    near = related_after(task, [one.finding for one in rulings if one.state == FindingState.CONFIRMED])
     return JobResult(result={**result, "summary": f"{summary} of {len(rulings)}"}, follow_ups=(*more, *near))

@@ -273,7 +273,7 @@ def _lost_cases(
     tonight = sorted(
         (one for one in nights if one.task.id in own), key=lambda one: (one.task.schedule, one.task.part)
     )
-    return [lost for night in tonight for lost in coverage(night, by_run).fell]
+    return [lost for night in tonight for lost in coverage(night, by_run).lost]
 
 
 def _disturbed(

@@ -18,7 +18,7 @@ def advertised(settings: Settings, now: datetime, *, measures: bool) -> dict[str
 
     `measures` says whether this scheduler measures, or only plans and thinks. Nothing of it is a secret.
     """
-    place = zone(settings.timezone)
+    local_zone = zone(settings.timezone)
     return {
         "measures": measures,
         "timezone": settings.timezone,
@@ -33,7 +33,7 @@ def advertised(settings: Settings, now: datetime, *, measures: bool) -> dict[str
                 "enabled": schedule.enabled,
                 "built_in": name in settings.built_in_schedules,
                 "labels": [label for label in labels_of(schedule) if label],
-                "next": [moment.isoformat() for moment in _upcoming(schedule, place, now)],
+                "next": [moment.isoformat() for moment in _upcoming(schedule, local_zone, now)],
                 **_about(schedule),
             }
             for name, schedule in settings.schedules.items()
@@ -41,8 +41,8 @@ def advertised(settings: Settings, now: datetime, *, measures: bool) -> dict[str
     }
 
 
-def _upcoming(schedule: ScheduleSettings, place: tzinfo, now: datetime) -> list[datetime]:
-    return timetable.upcoming(schedule.cron, place, now, _NEXT) if schedule.enabled else []
+def _upcoming(schedule: ScheduleSettings, local_zone: tzinfo, now: datetime) -> list[datetime]:
+    return timetable.upcoming(schedule.cron, local_zone, now, _NEXT) if schedule.enabled else []
 
 
 def _about(schedule: ScheduleSettings) -> dict[str, Any]:

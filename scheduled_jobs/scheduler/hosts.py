@@ -69,7 +69,7 @@ class HostStatus:
     `only_labels` it takes only tasks with one of these labels for now.
     """
 
-    place: Host
+    host: Host
     facts: Mapping[str, Any]
     drained: bool = False
     only_labels: tuple[str, ...] = ()

@@ -213,13 +213,13 @@ class Service:
         for job in self._timer.get_jobs():
             if job.id.startswith(_SCHEDULE):
                 job.remove()
-        place = zone(settings.timezone)
+        local_zone = zone(settings.timezone)
         for name, schedule in settings.schedules.items():
-            moment = next(iter(upcoming(schedule.cron, place, now)), None) if schedule.enabled else None
+            moment = next(iter(upcoming(schedule.cron, local_zone, now)), None) if schedule.enabled else None
             if moment is not None:
                 self._timer.add_job(
                     self._do,
-                    CronTrigger(schedule.cron, place),
+                    CronTrigger(schedule.cron, local_zone),
                     ("timetable", self._plan_due),
                     id=_SCHEDULE + name,
                     # Counted from when it was planned: a moment that has come since is not left out.
@@ -247,7 +247,7 @@ class Service:
         self._settle(database)
         if self._stopping:
             return
-        # Every time before anything is claimed: a place that is lost must not take up what it has just lost.
+        # Before anything is claimed: a lost host must not claim the task that it has just lost.
         self._pool.look()
         if self._pool.unreported:
             self._beat()
@@ -299,7 +299,7 @@ class Service:
         homes = machines_with_partial_runs(database)
         # Restricted hosts claim last, so that tasks without a label go to the others first.
         in_order = sorted(
-            idle, key=lambda each: (bool(each[0].only_labels), each[0].place.machine not in homes)
+            idle, key=lambda each: (bool(each[0].only_labels), each[0].host.machine not in homes)
         )
         for worker, slot in in_order:
             wanted = self._wanted(worker, slot)
@@ -319,7 +319,7 @@ class Service:
                 # Nor is there any of it for others who are asked by the same.
                 waiting -= wanted
             else:
-                self._begin(slot, RunningTask(task, token, worker.place))
+                self._begin(slot, RunningTask(task, token, worker.host))
 
     def _wanted(self, worker: PoolWorker, slot: WorkerSlot) -> set[tuple[str, str]]:
         """The jobs and labels of the tasks that a slot takes."""
@@ -328,12 +328,12 @@ class Service:
 
     def _begin(self, slot: WorkerSlot, work: RunningTask) -> None:
         task = work.task
-        machine = work.place.machine if self._is_away(work) else None
+        machine = work.host.machine if self._is_away(work) else None
         self._log("claimed", about=task_details(task) | {"attempt": task.attempts, "machine": machine})
         slot.begin(work, self._around.jobs[task.job], self._job_context(work), self.wake)
 
     def _job_context(self, work: RunningTask) -> JobContext:
-        around, task, place = self._around, work.task, work.place
+        around, task, host = self._around, work.task, work.host
         logs = logs_of(around.data_dir, task.id, task.attempts)
 
         def set_our_run(run: str) -> None:
@@ -350,12 +350,12 @@ class Service:
         def child(
             arguments: Sequence[str], on_event: OnEvent = ignore_event, run: str = "", nodes: int = 1
         ) -> ChildExit:
-            return place.run(arguments, logs, work.stop, on_event, run, nodes)
+            return host.run(arguments, logs, work.stop, on_event, run, nodes)
 
         return JobContext(
             settings=around.settings(),
             data_dir=around.data_dir,
-            machine=place.machine,
+            machine=host.machine,
             open_database=around.open_database,
             now=around.now,
             stop=work.stop,
@@ -367,7 +367,7 @@ class Service:
         )
 
     def _is_away(self, work: RunningTask) -> bool:
-        return work.place.machine != self._around.machine
+        return work.host.machine != self._around.machine
 
     def _wait(self, seconds: float) -> bool:
         """Wait for a wake-up, at most for so long; returns whether there was one."""

@@ -76,7 +76,7 @@ def run_measurement(
     ended = None
     for _ in range(_TRIES):
         _wait_for_the_last_writer(context, run)
-        before = _standing(context, run)
+        before = _status(context, run)
         if before.complete:
             break
         goes_on = ("--resume", run) if before.began else (*command[1:], "--run-id", run)
@@ -89,7 +89,7 @@ def run_measurement(
         if ended.code is None or ended.code == _INTERRUPTED:
             how = f"killed by signal {ended.signal}" if ended.signal else "interrupted"
             raise ChildLost(f"the run was {how}: {ended.sentence}")
-        after = _standing(context, run)
+        after = _status(context, run)
         refused = ended.code in (_REFUSED, CANNOT_RESUME)
         if refused and context.away and not after.began:
             # One machine that is not set up for it must not fail what others can measure.
@@ -106,10 +106,10 @@ def run_measurement(
         elif before.began:
             # A node that still boots, a full disk, settings half written: what is measured is kept.
             raise ChildLost(f"the run cannot be gone on with just now: {ended.sentence}")
-    standing = _standing(context, run)
-    if standing.complete:
+    status = _status(context, run)
+    if status.complete:
         store_runs(context, run)
-    return MeasuredRun(run, ended, standing.began, standing.complete, standing.counts)
+    return MeasuredRun(run, ended, status.began, status.complete, status.counts)
 
 
 def _hearing(context: JobContext, on_event: OnEvent) -> OnEvent:
@@ -153,7 +153,7 @@ def _journal(context: JobContext, run: str) -> Path:
     return context.data_dir / "runs" / run / journal.FILE
 
 
-def _standing(context: JobContext, run: str) -> _Standing:
+def _status(context: JobContext, run: str) -> _Standing:
     path = _journal(context, run)
     # An empty journal is a run that was killed before it began.
     if not path.exists() or not path.stat().st_size:

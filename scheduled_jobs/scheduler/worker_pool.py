@@ -21,8 +21,8 @@ from .worker_slot import Lost, RunningTask, WorkerSlot
 
 #: A host without changes is reported at one heartbeat in so many: there may be a thousand hosts.
 _REPORT_EVERY = 6
-#: A place that lost a task takes no other for so long, after the next one twice that, and so on, but never
-#: longer than that: one that loses everything would else use up all attempts at all that waits.
+#: A host that lost a task claims no other for so long. The pause doubles with each further loss, up to the
+#: longest: a host that loses every task must not use up the attempts at all waiting tasks.
 REST_SECONDS, _LONGEST_REST_SECONDS = 10.0, 600.0
 #: A scheduler of this machine that was not seen for so long is none any more.
 _FORGOTTEN = timedelta(days=1)
@@ -41,7 +41,7 @@ class PoolWorker:
     in seconds of the monotonic clock.
     """
 
-    place: Host
+    host: Host
     owner: Owner
     slots: tuple[WorkerSlot, ...]
     started_at: datetime
@@ -71,7 +71,7 @@ class PoolWorker:
         return self.losses > 0 and time.monotonic() < self.rests_until + _LONGEST_REST_SECONDS
 
     def note_result(self, work: RunningTask) -> None:
-        """Know what became of a work, and rest where the place lost it."""
+        """Note how an attempt ended; the host rests after a loss."""
         if isinstance(work.ending, Lost):
             rest = min(REST_SECONDS * 2 ** min(self.losses, 30), _LONGEST_REST_SECONDS)
             self.losses, self.rests_until = self.losses + 1, time.monotonic() + rest
@@ -85,7 +85,7 @@ class PoolWorker:
 
 
 class WorkerPool:
-    """The posts of a service: this machine's own, which stays, and those of places, which come and go.
+    """The workers of a service: this machine's, which stays, and those of hosts, which come and go.
 
     A host has one slot, for jobs that measure. It is known by its machine's name; one with the name of this
     machine is not used.
@@ -98,7 +98,7 @@ class WorkerPool:
         self._log, self._now = log, now
         self._workers: dict[str, PoolWorker] = {}
         self._beats = 0
-        #: Owners of posts that left in order, to be forgotten.
+        #: Owners of workers that left in order, to be unregistered.
         self._left: set[str] = set()
         self._missing: set[str] = set()
         #: By machine the owners of what earlier services of this machine had there.
@@ -148,8 +148,8 @@ class WorkerPool:
             return
         there: dict[str, HostStatus] = {}
         for each in self._hosts.look():
-            there.setdefault(each.place.machine, each)
-        self._namesake = there.pop(self._local.place.machine, None) is not None
+            there.setdefault(each.host.machine, each)
+        self._namesake = there.pop(self._local.host.machine, None) is not None
         if self._namesake:
             self._report_namesake()
         for machine, each in there.items():
@@ -168,7 +168,7 @@ class WorkerPool:
         for worker in reported:
             worker.changed, worker.beats = False, worker.beats + 1
         # A host that is back is reported by this process; what an earlier one reported is outdated.
-        back = [worker.place.machine for worker in reported if worker.place.machine in self._former]
+        back = [worker.host.machine for worker in reported if worker.host.machine in self._former]
         if over := self._left.union(*(self._former[machine] for machine in back)):
             gone_all(database, over)
             self._left.clear()
@@ -187,22 +187,22 @@ class WorkerPool:
     def _take(self, machine: str, each: HostStatus) -> None:
         worker = self._workers.get(machine)
         self._missing.discard(machine)
-        about = {"machine": machine, "labels": ",".join(each.place.labels)}
+        about = {"machine": machine, "labels": ",".join(each.host.labels)}
         if worker is None:
             owner = replace(self._local.owner, machine=machine)
             slot = WorkerSlot(f"measuring on {machine}", MEASURING)
-            worker = PoolWorker(each.place, owner, (slot,), self._now(), each.place.labels)
+            worker = PoolWorker(each.host, owner, (slot,), self._now(), each.host.labels)
             self._workers[machine] = worker
             self._left.discard(str(owner))
-            self._log("place came", about=about)
+            self._log("host came", about=about)
         elif not worker.there:
-            self._log("place came back", about=about)
+            self._log("host came back", about=about)
         if each.drained and not worker.drained:
             worker.stop_claiming()
-            self._log("place drained", "it takes nothing new", {"machine": machine})
+            self._log("host drained", "it takes nothing new", {"machine": machine})
         known = (worker.there, worker.labels, worker.drained, worker.facts)
-        worker.changed |= known != (True, each.place.labels, each.drained, each.facts)
-        worker.place, worker.labels, worker.facts = each.place, each.place.labels, each.facts
+        worker.changed |= known != (True, each.host.labels, each.drained, each.facts)
+        worker.host, worker.labels, worker.facts = each.host, each.host.labels, each.facts
         worker.drained, worker.only_labels, worker.there = each.drained, each.only_labels, True
 
     def _miss(self, machine: str, worker: PoolWorker) -> None:
@@ -210,10 +210,10 @@ class WorkerPool:
             worker.there = False
             worker.stop_claiming()
             if worker.drained:
-                self._log("place left", about={"machine": machine})
+                self._log("host left", about={"machine": machine})
             else:
                 self._missing.add(machine)
-                self._log("place vanished", "it was not drained before", {"machine": machine}, "warning")
+                self._log("host vanished", "it was not drained before", {"machine": machine}, "warning")
         if worker.drained and not worker.busy:
             self._left.add(str(worker.owner))
         if not worker.busy and (worker.drained or not worker.is_remembered):
@@ -222,7 +222,7 @@ class WorkerPool:
     def _report_namesake(self) -> None:
         if not self._namesake_reported:
             self._namesake_reported = True
-            self._log("place refused", _NAMESAKE, {"machine": self._local.place.machine}, "warning")
+            self._log("host refused", _NAMESAKE, {"machine": self._local.host.machine}, "warning")
 
     def _is_due(self, worker: PoolWorker) -> bool:
         return worker is self._local or worker.changed or self._beats % _REPORT_EVERY == 0
@@ -234,7 +234,7 @@ class WorkerPool:
             version = str(worker.facts.get("version") or version)
         return SchedulerSeen(
             owner=str(worker.owner),
-            machine=worker.place.machine,
+            machine=worker.host.machine,
             labels=worker.labels,
             started_at=worker.started_at,
             seen_at=now,
@@ -254,15 +254,15 @@ class WorkerPool:
     def _facts(self, worker: PoolWorker, served: Mapping[str, Any]) -> dict[str, Any]:
         """The facts of a host: it plans nothing, so the timetable is left out."""
         usual = {name: value for name, value in served.items() if name != "schedules"}
-        mine = {"measures": not worker.drained, "head": self._local.place.machine, "node": dict(worker.facts)}
+        mine = {"measures": not worker.drained, "head": self._local.host.machine, "node": dict(worker.facts)}
         return usual | mine
 
     def _forget_the_dead(self, database: Database, now: datetime) -> None:
-        """Take back what services said that were killed on this machine and can say nothing any more.
+        """Unregister what killed services of this machine had registered.
 
-        What they said of a place stays for as long as that is not seen here: it may have vanished meanwhile.
+        A host that one of them registered stays until this service sees it: it may have vanished meanwhile.
         """
-        mine, over = self._local.place.machine, list[str]()
+        mine, over = self._local.host.machine, list[str]()
         former: dict[str, list[str]] = defaultdict(list)
         for other in schedulers(database):
             ours = mine in (other.machine, other.facts.get("head"))

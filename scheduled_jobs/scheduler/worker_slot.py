@@ -44,7 +44,7 @@ class RunningTask:
 
     task: Task
     token: str
-    place: Host
+    host: Host
     stop: threading.Event = field(default_factory=threading.Event)
     ending: Ending | None = None
     fenced: bool = False

@@ -130,7 +130,7 @@ def test_coverage_fell_where_a_case_was_measured_in_half_of_the_nights_and_is_no
     before = ["run-8", "run-7", "run-6"]
 
     def lost_cases(before: list[str]) -> list[LostCase]:
-        return list(coverage(MeasuredNight(a_task(), tuple(before)), by_run).fell)
+        return list(coverage(MeasuredNight(a_task(), tuple(before)), by_run).lost)
 
     # c worked once in three nights; e was not asked for any more.
     assert [(one.case, one.status, one.reason) for one in lost_cases(before)] == [("a", "oom", "why oom")]
@@ -141,7 +141,7 @@ def test_coverage_fell_where_a_case_was_measured_in_half_of_the_nights_and_is_no
 def test_a_case_of_which_one_replicate_is_left_is_still_measured() -> None:
     by_run = dict([endings("run-9", a="oom"), endings("run-8", a="ok")])
     by_run["run-9"].append(OutcomeCount("run-9", "a", "ok", 1, ""))
-    assert coverage(MeasuredNight(a_task(), ("run-8",)), by_run).fell == ()
+    assert coverage(MeasuredNight(a_task(), ("run-8",)), by_run).lost == ()
 
 
 def test_disturbed_is_the_share_of_what_the_machine_spoiled() -> None:
@@ -170,10 +170,10 @@ def test_coverage_counts_the_usual_cases_and_of_a_run_that_broke_off_those_it_di
     )
     before = ("run-8", "run-7")
     whole = coverage(MeasuredNight(a_task(), before), by_run)
-    assert (whole.usual, whole.measured, [one.case for one in whole.fell]) == (2, 1, ["b"])
+    assert (whole.usual, whole.measured, [one.case for one in whole.lost]) == (2, 1, ["b"])
     torn = coverage(MeasuredNight(a_task(state="failed"), before), by_run)
     assert (torn.usual, torn.measured) == (3, 1)
-    assert [(one.case, one.status) for one in torn.fell] == [("b", "crashed"), ("c", "not reached")]
+    assert [(one.case, one.status) for one in torn.lost] == [("b", "crashed"), ("c", "not reached")]
     assert coverage(MeasuredNight(a_task(), ()), by_run).usual == 0
 
 

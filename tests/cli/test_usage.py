@@ -255,7 +255,7 @@ def test_a_command_waits_for_no_import_of_another(
         ("import", "none.csv"),
         ("regressions", "mute", "1", "--until", "2999-01-01"),
         ("report",),
-        ("schedule", "fire", "nightly"),
+        ("schedule", "trigger", "nightly"),
         ("submit", "none.json"),
     ],
 )

@@ -60,7 +60,7 @@ def test_the_digest_and_the_page_name_the_same_lost_cases(
     settings = load_settings(cwd=tmp_path, environ={})
     now = mornings.now
     reported = collect_digest_data(database, settings, now.date(), now - timedelta(days=1), now).lost_cases
-    assert shown is not None and tuple(reported) == shown.fell
+    assert shown is not None and tuple(reported) == shown.lost
     assert {(one.case, one.status) for one in reported} == {(BERT, "crashed"), (MLP, "oom")}
 
 

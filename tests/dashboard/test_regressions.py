@@ -20,7 +20,7 @@ from dashboard.regressions import findings as page
 from dashboard.regressions import triage
 from db.connection.engine import Database
 from db.findings import store as findings
-from records.evidence import Confirmation, Continuation, Evidence, NeighbourVerdict, RelatedFinding
+from records.evidence import Confirmation, Continuation, Evidence, RelatedFinding, RelatedVerdict
 from records.findings import FindingGroup
 from scheduled_jobs.detection.evidence import pair_verdict
 from support.builders.detection_nights import Nights, a_finding, a_regression
@@ -168,7 +168,7 @@ def test_a_verdict_is_called_slower_only_where_it_is_about_a_time(
     (one,) = findings.findings(database, states=["confirmed"])
     for shown in (
         page.verdict(replace(one, evidence=Evidence(confirmation=Confirmation(verdict=verdict)))),
-        page.neighbours([NeighbourVerdict(RESNET, verdict)]),
+        page.related_cases([RelatedVerdict(RESNET, verdict)]),
     ):
         assert right in shown and wrong not in shown
     assert verdict.word == "slower"

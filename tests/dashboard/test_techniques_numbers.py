@@ -46,12 +46,12 @@ def test_whatever_a_gain_proves_has_a_colour_and_a_shape(dark: bool) -> None:
         gain(2.0),
         replace(gain(2.0), n=1),
     ]
-    words = [columns.standing(each)[1] for each in found]
+    words = [columns.status(each)[1] for each in found]
     assert len(set(words)) == len(words)
     drawn = [
         each["encoding"]
         for each in charts.speed_ups(5, dark=dark)["layer"]
-        if each["encoding"].get("color", {}).get("field") == "standing"
+        if each["encoding"].get("color", {}).get("field") == "status"
     ]
     assert len(drawn) == 2
     for scale in [each[name]["scale"] for each in drawn for name in ("color", "shape") if name in each]:
@@ -179,7 +179,7 @@ def test_the_chart_of_speed_ups_has_the_fastest_first_and_every_interval() -> No
     rows = frames.speed_ups(drawn)
     assert list(rows["ratio"]) == sorted(rows["ratio"], reverse=True)
     assert all(row["low"] <= row["ratio"] <= row["high"] for row in rows.to_dict("records"))
-    named = dict(zip(rows["label"], rows["standing"], strict=True))
+    named = dict(zip(rows["label"], rows["status"], strict=True))
     assert named["compile=aot_eager · resnet50 infer batch=8 image=64"] == "slower"
     assert named["allocator=jemalloc · resnet50 infer batch=8 image=64"] == "unclear"
     assert list(rows["row"]) == list(range(len(rows)))
@@ -284,8 +284,8 @@ def test_only_one_reads_as_one(ratio: float, text: str) -> None:
 
 
 def test_without_an_interval_nothing_else_than_one_pair_is_called_one() -> None:
-    assert columns.standing(gain(2.0))[:2] == ("?", "no interval")
-    assert columns.standing(replace(gain(2.0), n=1))[:2] == ("?", "one pair")
+    assert columns.status(gain(2.0))[:2] == ("?", "no interval")
+    assert columns.status(replace(gain(2.0), n=1))[:2] == ("?", "one pair")
 
 
 def test_launch_bound_shares_of_all_machines_are_in_one_table() -> None:

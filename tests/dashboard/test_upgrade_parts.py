@@ -34,7 +34,7 @@ def test_what_moved_most_by_its_weight_comes_first(tmp_path: Path) -> None:
         assert section.chart is not None
         frame = frame_of(section.tables)
         assert frame["case"].iloc[0] == first and set(frame["case"]) == set(KINDS)
-        assert list(frame["standing"])[:2] in (["faster", "slower"], ["slower", "faster"])
+        assert list(frame["status"])[:2] in (["faster", "slower"], ["slower", "faster"])
         # Worse is above 0, and the weight counts.
         impact = frame.set_index("case")["impact"]
         assert impact[RESNET] == pytest.approx(0.0677 * (30 if weights else 1), rel=0.05)

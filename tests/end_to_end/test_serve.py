@@ -130,7 +130,7 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
 def test_it_serves_does_what_is_due_and_leaves_nothing(serving: Serving) -> None:
     assert ready(serving.url) == "ready"
     (scheduler,) = until(lambda: serving.events("started"), "the scheduler has started")
-    fired = json.loads(serving.call("schedule", "fire", "tidy", "--json").stdout)
+    fired = json.loads(serving.call("schedule", "trigger", "tidy", "--json").stdout)
     number = fired["tasks"][0]["task"]
     (ended,) = until(lambda: serving.events("ended", task=number), "what was fired is done")
     assert (ended["state"], ended["schedule"]) == ("done", "tidy")

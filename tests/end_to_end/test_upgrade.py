@@ -176,8 +176,8 @@ def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(pl
     because = {case: one["full_pairs_because"] for case, one in screen.items()}
     assert because == {SPINS: "dispatch", WAITS: "change", BREAKS: None}
     assert all(1.9 < ratio < 2.1 for ratio in screen[WAITS]["short_pairs"])
-    standings = {one["case"]: one["standing"] for one in body["cases"]}
-    assert standings == {SPINS: "slower", WAITS: "slower", BREAKS: "screened"}
+    statuses = {one["case"]: one["status"] for one in body["cases"]}
+    assert statuses == {SPINS: "slower", WAITS: "slower", BREAKS: "screened"}
     numbers: dict[str, set[int]] = {}
     for outcome in journal.read(place.journal(run)).outcomes:
         if outcome.status == "ok":

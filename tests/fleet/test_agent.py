@@ -77,7 +77,7 @@ def test_a_child_ends_the_doctor_and_a_run_by_hand_is_not_disturbed(
     agent = examined.agent
     with exclusive(lambda: None):
         agent.describe()
-        until(lambda: agent._examiner.stop(), "it sees that the machine is taken")
+        until(lambda: agent._probe.stop(), "it sees that the machine is taken")
         assert looks(examined) == 0
     examined.start_anew()
     agent = examined.agent
@@ -86,14 +86,14 @@ def test_a_child_ends_the_doctor_and_a_run_by_hand_is_not_disturbed(
         soon.setattr(node_probe, "_RETRY_SECONDS", 0.0)
         until(lambda: agent.describe() and looks(examined) == 1, "the doctor is there")
     agent.submit(TOKEN, ["run"], "")
-    assert agent.done(TOKEN)["waits"].startswith("the machine is examined")
+    assert agent.done(TOKEN)["wait_reason"].startswith("the machine is examined")
     assert agent.describe()["idle"] is False
-    until(lambda: not agent.done(TOKEN)["waits"], "the doctor has gone")
+    until(lambda: not agent.done(TOKEN)["wait_reason"], "the doctor has gone")
     assert agent.done(TOKEN, 30)["ended"] == {"code": 0, "signal": None, "sentence": ""}
     assert looks(examined) == 1
 
 
-def test_a_doctor_that_fails_is_asked_again(examined: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_doctor_that_fails_is_started_again(examined: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_probe, "_RETRY_SECONDS", 0.0)
     (examined.data_dir / "well").mkdir()
     examined.agent = Agent(examined.folder, [sys.executable, "-c", "print('{}')"])
@@ -107,7 +107,7 @@ def test_a_doctor_that_fails_is_asked_again(examined: Node, monkeypatch: pytest.
 def test_a_refusal_is_one_sentence(engine: LoopbackEngine) -> None:
     agent = engine.own_nodes["one"].agent
     wish = {"token": TOKEN, "arguments": [], "run": RUN}
-    read = {"settled": True}
+    read = {"final": True}
     wrong = [
         ("close", {}, "does not know 'close'"),
         ("_child", {}, "does not know '_child'"),
@@ -140,7 +140,7 @@ def test_runs_of_orders_are_listed_and_read(engine: LoopbackEngine, monkeypatch:
     assert agent.runs() == {"runs": [{"run": RUN, "path": path, "size": size, "in_use": False}]}
     whole = node.journal(RUN).read_bytes()
     monkeypatch.setattr(file_chunks, "CHUNK_BYTES", 100)
-    chunk = engine.read("one", {path: 7}, settled=True)[path]
+    chunk = engine.read("one", {path: 7}, final=True)[path]
     assert (chunk.data, chunk.more) == (whole[7:107], True)
     monkeypatch.undo()
     with Journal(node.journal(RUN).parent) as writing, writing.path.open("ab") as file:
@@ -148,8 +148,8 @@ def test_runs_of_orders_are_listed_and_read(engine: LoopbackEngine, monkeypatch:
         file.flush()
         # What is not a line yet may be taken back.
         assert agent.runs()["runs"][0]["in_use"]
-        assert engine.read("one", {path: 0}, settled=False)[path].data == whole
-    assert engine.read("one", {path: 0}, settled=True)[path].data == whole + b"half"
+        assert engine.read("one", {path: 0}, final=False)[path].data == whole
+    assert engine.read("one", {path: 0}, final=True)[path].data == whole + b"half"
 
 
 def test_a_niceness_that_children_would_inherit_is_said(

@@ -74,8 +74,8 @@ class Cluster:
     def go_on(self, order: Order) -> None:
         (self.folder / f"go-{order.run}").touch()
 
-    def read(self, order: Order, path: str, at: int = 0, *, settled: bool = True) -> bytes:
-        return tried(lambda: self.engine.read(order.node, {path: at}, settled=settled))[path].data
+    def read(self, order: Order, path: str, at: int = 0, *, final: bool = True) -> bytes:
+        return tried(lambda: self.engine.read(order.node, {path: at}, final=final))[path].data
 
     def events(self, order: Order, handle: Handle) -> list[Mapping[str, object]]:
         return [json.loads(line) for line in self.read(order, handle.paths.events).splitlines()]
@@ -233,13 +233,13 @@ def test_a_journal_is_read_as_it_grows_in_whole_lines(cluster: Cluster) -> None:
     handle = cluster.begun(order)
     journal = handle.paths.journal
     assert not tried(handle.done)
-    until(lambda: cluster.read(order, journal, settled=False), "a line is written")
-    assert cluster.read(order, journal, settled=False) == b"first\n"
-    assert cluster.read(order, journal, settled=True) == b"first\nhalf of"
+    until(lambda: cluster.read(order, journal, final=False), "a line is written")
+    assert cluster.read(order, journal, final=False) == b"first\n"
+    assert cluster.read(order, journal, final=True) == b"first\nhalf of"
     cluster.go_on(order)
-    until(lambda: cluster.read(order, journal, 6, settled=False), "the second line is written")
+    until(lambda: cluster.read(order, journal, 6, final=False), "the second line is written")
     assert tried(handle.result).code == 0
-    assert cluster.read(order, journal, 6, settled=False) == b"half of the second\n"
+    assert cluster.read(order, journal, 6, final=False) == b"half of the second\n"
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_a_step_ends_with_the_process_that_wants_it(cluster: Cluster) -> None:
     until(lambda: not processes(mark), "the step has ended")
 
 
-def test_an_order_that_is_not_asked_for_any_more_gives_its_nodes_back(
+def test_an_order_that_is_no_longer_polled_releases_its_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Its head has died, or has given it up: only what agents carry out is held by a head.
@@ -333,8 +333,8 @@ def test_an_order_that_is_not_asked_for_any_more_gives_its_nodes_back(
         order = cluster.order("nodes", "a", *STEP, nodes=2)
         handle = cluster.begun(order)
         assert [node.name for node in cluster.engine.nodes() if node.reserved] == [cluster.second]
-        waits = cluster.engine.submit(cluster.order("quick", "b", node=cluster.second))
-        assert not waits.done() and waits.waits == "its nodes have other orders"
+        other = cluster.engine.submit(cluster.order("quick", "b", node=cluster.second))
+        assert not other.done() and other.wait_reason == "its nodes have other orders"
         monkeypatch.setattr(agent_engine, "_FORGOTTEN_SECONDS", 0.0)
         until(lambda: not any(node.reserved for node in cluster.engine.nodes()), "it is forgotten")
         monkeypatch.undo()

@@ -12,7 +12,7 @@ import pytest
 
 from db.connection.engine import Database, open_database
 from db.queue.queries import schedulers
-from fleet.engine import NodeSeen
+from fleet.engine import EngineNode
 from fleet.hosts import FleetHosts
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
@@ -61,8 +61,8 @@ def test_a_node_that_cannot_be_used_is_reported_for_as_long_as_that_is_so(
     engine.own_nodes["again"] = Node(tmp_path / "more", "again")
     real = engine.nodes
 
-    def nodes() -> list[NodeSeen]:
-        return [NodeSeen(one.id, "two" if one.name == "again" else one.name, one.labels) for one in real()]
+    def nodes() -> list[EngineNode]:
+        return [EngineNode(one.id, "two" if one.name == "again" else one.name, one.labels) for one in real()]
 
     monkeypatch.setattr(engine, "nodes", nodes)
     (tmp_path / "pyrometer.toml").write_text('[fleet]\nengine = "ray"\naddress = "127.0.0.1:26379"\n')

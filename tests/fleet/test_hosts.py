@@ -58,15 +58,15 @@ def fleet(head: Head, database: Database, said: list[str], tmp_path: Path) -> It
 
 
 def names(hosts: HostProvider) -> list[str]:
-    return [seen.place.machine for seen in hosts.look()]
+    return [seen.host.machine for seen in hosts.look()]
 
 
 def test_nodes_are_hosts_with_all_their_labels(fleet: Fleet, engine: LoopbackEngine) -> None:
     engine.labels = {"one": {"accel": "H200", "rack": ""}}
     hosts = fleet()
     one, two = hosts.look()
-    assert one.place.labels == ("one", "accel=H200", "H200", "h200")
-    assert two.place.labels == ("two", "a10")
+    assert one.host.labels == ("one", "accel=H200", "H200", "h200")
+    assert two.host.labels == ("two", "a10")
     assert one.facts["folder"] == str(engine.own_nodes["one"].folder)
     assert {"machine", "version", "python", "capabilities", "environments", "examined"} <= one.facts.keys()
     assert not one.drained and hosts.problems() == ()
@@ -76,13 +76,13 @@ def test_nodes_come_and_go_and_stay_the_same_host(
     fleet: Fleet, engine: LoopbackEngine, tmp_path: Path
 ) -> None:
     hosts = fleet()
-    before = {seen.place.machine: seen.place for seen in hosts.look()}
+    before = {seen.host.machine: seen.host for seen in hosts.look()}
     engine.gone.add("two")
     engine.own_nodes["three"] = Node(tmp_path, "three")
     until(lambda: names(hosts) == ["one", "three"], "one went, another came")
     engine.gone.clear()
     until(lambda: names(hosts) == ["one", "three", "two"], "it came back")
-    assert {seen.place.machine: seen.place for seen in hosts.look()}.items() >= before.items()
+    assert {seen.host.machine: seen.host for seen in hosts.look()}.items() >= before.items()
 
 
 def test_an_engine_that_is_away_has_no_hosts_and_a_reason(
@@ -141,7 +141,7 @@ def test_a_node_that_lost_a_child_has_to_describe_itself_again(
     # While it measures it is not asked for any other reason.
     monkeypatch.setattr(modules, "BUSY_SECONDS", 1000.0)
     hosts = fleet()
-    one = hosts.look()[0].place
+    one = hosts.look()[0].host
     arguments = ["run", "--environment", "patient", "--run-id", RUN, "--json"]
 
     def measure() -> object:
@@ -166,7 +166,7 @@ def test_a_child_that_is_lost_while_its_node_describes_itself_is_not_forgotten(
 ) -> None:
     monkeypatch.setattr(modules, "DESCRIBED_SECONDS", 0.1)
     hosts, carry = fleet(), engine.call
-    one, used = hosts.look()[0].place, list[list[str]]()
+    one, used = hosts.look()[0].host, list[list[str]]()
 
     def call(node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
         answer = carry(node, method, arguments, timeout)
@@ -187,7 +187,7 @@ def test_a_child_that_is_lost_while_its_node_describes_itself_is_not_forgotten(
 
 
 @pytest.mark.parametrize("defect", ["_labels", "fetch"])
-def test_a_defect_leaves_a_node_unused_until_it_is_asked_again(
+def test_a_defect_leaves_a_node_unused_until_its_next_poll(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, defect: str
 ) -> None:
     def broken(*_: object) -> object:
@@ -246,7 +246,7 @@ def test_runs_measured_while_the_head_was_away_are_fetched(
     ]
 
 
-def test_a_journal_that_is_longer_here_or_forgotten_is_left_alone(
+def test_a_journal_that_is_longer_on_the_head_or_forgotten_is_kept(
     fleet: Fleet, head: Head, engine: LoopbackEngine, said: list[str]
 ) -> None:
     node, other = engine.own_nodes["one"], f"{RUN[:-1]}1"

@@ -38,9 +38,9 @@ def test_a_mirror_is_whole_lines_of_the_journal(
             else:
                 mirror.append(at, WHOLE[at : at + many])
                 assert mirror.at == max(before, min(at + many, len(WHOLE)))
-            here = written(data_dir)
-            assert WHOLE.startswith(here)
-            assert here == WHOLE[: mirror.at][: WHOLE[: mirror.at].rfind(b"\n") + 1]
+            mirrored = written(data_dir)
+            assert WHOLE.startswith(mirrored)
+            assert mirrored == WHOLE[: mirror.at][: WHOLE[: mirror.at].rfind(b"\n") + 1]
 
 
 def test_a_difference_is_refused_wherever_it_stands(tmp_path: Path) -> None:
@@ -133,21 +133,21 @@ def test_a_chunk_of_a_journal_that_grows_ends_with_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "journal.jsonl"
-    assert read_chunk(path, 0, settled=True) == read_chunk(path, 0, settled=False)
+    assert read_chunk(path, 0, final=True) == read_chunk(path, 0, final=False)
     path.write_bytes(WHOLE + b"half")
     for at in range(len(WHOLE) + 6):
         for most in (1, 7, CHUNK_BYTES):
             monkeypatch.setattr(file_chunks, "CHUNK_BYTES", most)
-            now, then = read_chunk(path, at, settled=False), read_chunk(path, at, settled=True)
+            now, then = read_chunk(path, at, final=False), read_chunk(path, at, final=True)
             assert now.data == WHOLE[at : at + most]
             assert now.more == (at + most < len(WHOLE))
             assert then.data == (WHOLE + b"half")[at : at + most]
     # A line that is longer than what is looked through at once.
     path.write_bytes(WHOLE + b"x" * 200_000)
-    assert read_chunk(path, 3, settled=False).data == WHOLE[3:]
+    assert read_chunk(path, 3, final=False).data == WHOLE[3:]
     path.write_bytes(b"x" * (CHUNK_BYTES + 5))
-    assert len(read_chunk(path, 0, settled=True).data) == CHUNK_BYTES
+    assert len(read_chunk(path, 0, final=True).data) == CHUNK_BYTES
     # A log is read to its end.
     log = path.with_suffix(".log")
     log.write_bytes(WHOLE + b"half")
-    assert read_chunk(log, 0, settled=False).data == WHOLE + b"half"
+    assert read_chunk(log, 0, final=False).data == WHOLE + b"half"

@@ -95,7 +95,7 @@ def engine(engines: Engines) -> RayEngine:
 
 def test_two_machines_measure_tasks_for_their_labels(fleet: Fleet, engines: Engines) -> None:
     engines.release()
-    fired = fleet.call("schedule", "fire", "night")
+    fired = fleet.call("schedule", "trigger", "night")
     assert fired.returncode == 0, fired.stderr
     done = fleet.call("scheduler", "--once", "--no-measuring", "--log", "json")
     assert done.returncode == 0, done.stderr
@@ -119,7 +119,7 @@ def test_two_machines_measure_tasks_for_their_labels(fleet: Fleet, engines: Engi
 
 def test_a_case_over_two_nodes_is_measured_on_both(fleet: Fleet, engines: Engines) -> None:
     engines.release()
-    assert fleet.call("schedule", "fire", "wide").returncode == 0
+    assert fleet.call("schedule", "trigger", "wide").returncode == 0
     done = fleet.call("scheduler", "--once", "--no-measuring", "--log", "json")
     assert done.returncode == 0, done.stderr
     with open_database(f"sqlite:///{fleet.home}/pyrometer.db") as database:

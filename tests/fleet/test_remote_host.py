@@ -113,7 +113,7 @@ def test_half_lines_and_half_signs_at_the_border_of_pieces(
     assert len([method for _, method in engine.calls if method == "read"]) > len(head.mirror()) / 13
 
 
-def test_half_a_line_that_is_taken_back_was_never_here(
+def test_half_a_line_that_is_taken_back_is_never_mirrored(
     head: Head, engine: LoopbackEngine, tmp_path: Path
 ) -> None:
     node = Node(tmp_path, "reluctant", command=[sys.executable, "-c", RELUCTANT])

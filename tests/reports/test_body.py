@@ -105,7 +105,7 @@ def test_ratios_and_shares_are_those_that_were_judged() -> None:
     assert verdict_json["ratio_high"] == pytest.approx(math.exp(verdict.high))
     assert verdict_json["threshold"] == pytest.approx(0.01)
     assert body["overall"]["ratio"] == pytest.approx(verdict_json["ratio"])
-    assert body["cases"][0]["standing"] == verdict_json["word"] == "slower"
+    assert body["cases"][0]["status"] == verdict_json["word"] == "slower"
 
 
 def test_every_case_is_in_it_once_and_every_exclusion_has_its_reason() -> None:
@@ -126,7 +126,7 @@ def test_calls_withdrawn_over_the_suite_are_not_reported_as_calls() -> None:
     subject, results, upgrade = reported([a_result("weak", verdicts={FLOOR: weak})])
     taken = replace(upgrade.verdicts["weak"], word="unclear", reason="p = 0.04 is too little among 60 cases")
     body = upgrade_json(subject, results, replace(upgrade, verdicts={"weak": taken}))
-    assert body["cases"][0]["standing"] == body["cases"][0]["verdict"]["word"] == "unclear"
+    assert body["cases"][0]["status"] == body["cases"][0]["verdict"]["word"] == "unclear"
 
 
 def test_what_runs_differently_is_in_it_and_comes_back() -> None:

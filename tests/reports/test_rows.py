@@ -2,7 +2,7 @@
 
 from analysis.comparison.case_results import CaseSide
 from analysis.comparison.policy import Policy
-from reports.rows import grid, left_out, rows, standings, table_rows, techniques, without_ratio
+from reports.rows import grid, left_out, rows, statuses, table_rows, techniques, without_ratio
 from support.builders.upgrade_reports import (
     FLOOR,
     a_large_upgrade,
@@ -16,11 +16,11 @@ from support.builders.upgrade_reports import (
 
 def test_what_is_broken_comes_first_and_what_has_no_number_last() -> None:
     each = rows(*a_mixed_upgrade())
-    assert [row.standing for row in each] == [
+    assert [row.status for row in each] == [
         "broken", "slower", "slower", "unclear", "unclear", "same", "same", "faster", "faster",
         "broken in both", "repaired", "no data", "not measured",
     ]  # fmt: skip
-    assert standings(each)[:4] == ["1 broken", "2 slower", "2 unclear", "2 same"]
+    assert statuses(each)[:4] == ["1 broken", "2 slower", "2 unclear", "2 same"]
 
 
 def test_more_is_better_for_a_throughput() -> None:
@@ -30,7 +30,7 @@ def test_more_is_better_for_a_throughput() -> None:
         for word, percent in (("up", 5.0), ("down", -5.0))
     ]
     each = rows(*reported(cases, Policy(metric=name)))
-    assert [(row.case.split("/")[0], row.standing) for row in each] == [("down", "slower"), ("up", "faster")]
+    assert [(row.case.split("/")[0], row.status) for row in each] == [("down", "slower"), ("up", "faster")]
 
 
 def test_the_weight_of_a_case_is_part_of_its_impact() -> None:
@@ -94,7 +94,7 @@ def test_a_grid_shows_every_case_or_is_not_shown() -> None:
 
 def test_a_metric_that_is_missing_is_no_data() -> None:
     (row,) = rows(*reported([a_result("a", verdicts={"first_call": a_verdict(0.0, "first_call")})]))
-    assert (row.standing, row.summary, FLOOR in row.result.verdicts) == (
+    assert (row.status, row.summary, FLOOR in row.result.verdicts) == (
         "no data",
         "no data: it has no such number",
         False,

@@ -94,7 +94,7 @@ class DriverBuffer:
         """(stamp, value) of every sample after a stamp, the oldest first."""
         answer = ask(N.nvmlDeviceGetSamples, self._handle, self._kind, since_us)
         if isinstance(answer, Absent):
-            # Nothing new is no trouble.
+            # Nothing new is no problem.
             return [] if answer.code == N.NVML_ERROR_NOT_FOUND else answer
         kind, samples = answer
         member = _MEMBERS[kind] if 0 <= kind < len(_MEMBERS) else _MEMBERS[1]

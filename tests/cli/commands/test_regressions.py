@@ -22,7 +22,7 @@ from records.evidence import (
     Confirmation,
     Continuation,
     Evidence,
-    NeighbourVerdict,
+    RelatedVerdict,
     evidence_body,
     evidence_of,
 )
@@ -97,7 +97,7 @@ def test_a_verdict_is_called_slower_only_where_it_is_about_a_time(
 ) -> None:
     verdict = pair_verdict(Verdict(metric, "slower", n=8, old=512.0, new=640.0, change=0.22))
     evidence = Evidence(
-        confirmation=Confirmation(verdict=verdict, neighbours=(NeighbourVerdict(RESNET, verdict),))
+        confirmation=Confirmation(verdict=verdict, related=(RelatedVerdict(RESNET, verdict),))
     )
     lines = list(finding_lines(replace(a_finding(database), evidence=evidence), (), UTC, a_night(4)))
     assert f"    {word}, from 8 pairs of processes" in lines and f"    {RESNET}: {word} +24.6 %" in lines

@@ -18,7 +18,8 @@ from configuration.settings import load_settings
 from db.connection.engine import Database, open_database
 from db.queue import commands
 from db.queue.commands import claim, finish, lose, plan_run, seen_all, set_run
-from db.queue.queries import task, tasks
+from db.queue.queries import task
+from db.queue.queries import tasks as stored_tasks
 from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import machine_name, this_process
@@ -45,6 +46,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def schedule(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["schedule", *arguments])
+
+
+def tasks(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["tasks", *arguments])
 
 
 def as_json(*arguments: str) -> Any:
@@ -83,23 +88,23 @@ def test_every_schedule_is_listed_with_its_next_moments(place: Path) -> None:
 
 
 def test_triggered_manually_its_tasks_wait_and_missing_machines_are_named(place: Path) -> None:
-    done = schedule("fire", "nightly")
+    done = schedule("trigger", "nightly")
     assert done.exit_code == 0
     assert "task 1: measure 2.13.0@h200 waits" in done.output
     assert "no scheduler is there to do it" in done.output
     a_scheduler(place)
-    assert 'no scheduler is there whose machine has the label "h200"' in schedule("fire", "nightly").output
+    assert 'no scheduler is there whose machine has the label "h200"' in schedule("trigger", "nightly").output
     a_scheduler(place, "h200")
-    assert "no scheduler" not in schedule("fire", "nightly").output
+    assert "no scheduler" not in schedule("trigger", "nightly").output
     assert next(row["open"] for row in as_json("list")) == {"waiting": 6}
 
 
 def test_fired_by_hand_a_machine_that_its_head_misses_is_not_there_to_do_it(place: Path) -> None:
     a_scheduler(place, facts={"missing": ["gpu-1"]})
     a_scheduler(place, "h200", machine="gpu-1", facts={"head": "another"})
-    assert "no scheduler" not in schedule("fire", "nightly").output
+    assert "no scheduler" not in schedule("trigger", "nightly").output
     a_scheduler(place, "h200", machine="gpu-1", facts={"head": machine_name()})
-    assert 'no scheduler is there whose machine has the label "h200"' in schedule("fire", "nightly").output
+    assert 'no scheduler is there whose machine has the label "h200"' in schedule("trigger", "nightly").output
 
 
 def test_everything_that_waits_is_counted(place: Path) -> None:
@@ -117,7 +122,7 @@ def test_everything_that_waits_is_counted(place: Path) -> None:
 
 
 def test_a_schedule_that_is_not_there_is_one_sentence(place: Path) -> None:
-    done = schedule("fire", "nihgtly")
+    done = schedule("trigger", "nihgtly")
     assert done.exit_code == 2
     assert 'unknown schedule "nihgtly": did you mean "nightly"?' in done.output
 
@@ -152,7 +157,7 @@ def test_an_environment_that_means_nothing_is_named(place: Path) -> None:
 
 
 def test_a_task_is_shown_with_its_attempts_and_its_error(place: Path) -> None:
-    schedule("fire", "nightly")
+    schedule("trigger", "nightly")
     now = datetime.now(UTC)
     with stored(place) as database:
         claim(database, owner="box/boot/1/2", labels=["h200"], jobs=["measure"], token="t", now=now)
@@ -161,18 +166,18 @@ def test_a_task_is_shown_with_its_attempts_and_its_error(place: Path) -> None:
     log = place / ".pyrometer/tasks/1/attempt-1.log"
     log.parent.mkdir(parents=True)
     log.touch()
-    shown = schedule("show", "1").output
+    shown = tasks("show", "1").output
     for text in ("2.13.0@h200", "failed", "no [such] wheel", "20260601-003000-abcdef01", "by box", str(log)):
         assert text in shown
-    (attempt,) = as_json("show", "1")["attempted"]
+    (attempt,) = json.loads(tasks("show", "1", "--json").stdout)["attempted"]
     assert (attempt["ended"], attempt["detail"]) == ("failed", "no [such] wheel")
-    assert "no [such] wheel" in schedule("tasks", "--state", "failed").output
+    assert "no [such] wheel" in tasks("list", "--state", "failed").output
     assert "1 failed" in schedule("list").output or "failed" in schedule("list").output
-    assert 'unknown task "9"' in schedule("show", "9").output
+    assert 'unknown task "9"' in tasks("show", "9").output
 
 
 def test_a_task_took_as_long_as_all_attempts_at_it(place: Path) -> None:
-    schedule("fire", "nightly")
+    schedule("trigger", "nightly")
     began = datetime(2026, 6, 1, tzinfo=UTC)
     with stored(place) as database:
         claim(database, owner="box/boot/1/2", labels=["h200"], jobs=["measure"], token="t", now=began)
@@ -180,18 +185,18 @@ def test_a_task_took_as_long_as_all_attempts_at_it(place: Path) -> None:
         again = began + timedelta(hours=3)
         claim(database, owner="box/boot/1/2", labels=["h200"], jobs=["measure"], token="u", now=again)
         finish(database, "u", "done", {}, "", again + timedelta(minutes=40))
-    assert "1:00:00 in 2 attempts" in schedule("tasks").output
-    over, waits = (json.loads(line) for line in reversed(schedule("tasks", "--json").stdout.splitlines()))
+    assert "1:00:00 in 2 attempts" in tasks("list").output
+    over, waits = (json.loads(line) for line in reversed(tasks("list", "--json").stdout.splitlines()))
     assert (over["took_seconds"], over["attempts_over"]) == (3600.0, 2)
     assert (waits["took_seconds"], waits["attempts_over"]) == (None, 0)
 
 
 def test_what_a_task_waits_for_is_listed_until_it_goes_on(place: Path) -> None:
-    schedule("fire", "nightly")
+    schedule("trigger", "nightly")
     with stored(place) as database:
         claim(database, owner="b/o/1/2", labels=["h200"], jobs=["measure"], token="t", now=datetime.now(UTC))
         assert commands.set_wait_reason(database, "t", "another run measures this machine")
-        for listed in (schedule("list"), schedule("tasks"), schedule("show", "1")):
+        for listed in (schedule("list"), tasks("list"), tasks("show", "1")):
             assert "another run measures" in " ".join(listed.output.split())
         assert as_json("list")[0]["waits_for"] == ["another run measures this machine"]
         assert commands.set_wait_reason(database, "t", "")
@@ -202,26 +207,26 @@ def test_what_a_task_waits_for_is_listed_until_it_goes_on(place: Path) -> None:
 
 
 def test_what_a_child_said_last_steers_no_terminal(place: Path) -> None:
-    schedule("fire", "nightly")
+    schedule("trigger", "nightly")
     now = datetime.now(UTC)
     with stored(place) as database:
         claim(database, owner="box/boot/1/2", labels=["h200"], jobs=["measure"], token="t", now=now)
         finish(database, "t", "failed", {}, "no\x1b[2J wheel", now)
-    for listed in (schedule("show", "1"), schedule("tasks")):
+    for listed in (tasks("show", "1"), tasks("list")):
         assert "no [2J wheel" in listed.output and "\x1b" not in listed.output
 
 
 def test_what_no_database_can_hold_is_refused_in_a_sentence(place: Path) -> None:
     huge = "99999999999999999999"
-    calls = (("show", huge), ("cancel", huge), ("tasks", "--newest", huge), ("tasks", "--state", "over"))
-    for done in (schedule(*call) for call in calls):
+    calls = (("show", huge), ("cancel", huge), ("list", "--newest", huge), ("list", "--state", "over"))
+    for done in (tasks(*call) for call in calls):
         assert done.exit_code == 2 and "Traceback" not in done.output
 
 
 def test_a_task_is_cancelled_once(place: Path) -> None:
-    schedule("fire", "nightly")
-    assert "task 2 is cancelled" in schedule("cancel", "2").output
-    again = schedule("cancel", "2")
+    schedule("trigger", "nightly")
+    assert "task 2 is cancelled" in tasks("cancel", "2").output
+    again = tasks("cancel", "2")
     assert (again.exit_code, "over already: cancelled" in again.output) == (1, True)
     with stored(place) as database:
         cancelled = task(database, 2)
@@ -230,14 +235,14 @@ def test_a_task_is_cancelled_once(place: Path) -> None:
 
 
 def test_once_does_what_thinks_and_leaves_what_measures(place: Path) -> None:
-    schedule("fire", "prune")
-    schedule("fire", "nightly")
+    schedule("trigger", "prune")
+    schedule("trigger", "nightly")
     done = CliRunner().invoke(app, ["scheduler", "--once", "--no-measuring", "--log", "json"])
     assert done.exit_code == 0, done.output
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [each["event"] for each in events if each.get("schedule") == "prune"] == ["claimed", "ended"]
     with stored(place) as database:
-        assert {each.state for each in tasks(database, job="measure")} == {"waiting"}
+        assert {each.state for each in stored_tasks(database, job="measure")} == {"waiting"}
 
 
 def test_settings_are_read_again_and_a_mistake_leaves_the_old_ones(

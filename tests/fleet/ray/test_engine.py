@@ -190,7 +190,7 @@ def test_descriptors_beyond_a_thousand_are_written_to(engine: RayEngine, tmp_pat
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_why_it_is_away_is_said_until_it_is_there(engine: RayEngine, tmp_path: Path) -> None:
+def test_the_reason_is_reported_while_the_engine_is_away(engine: RayEngine, tmp_path: Path) -> None:
     assert dance(engine) == 1
     (tmp_path / "failing").write_text("nothing special\n")
     os.kill(engine.process or 0, signal.SIGKILL)

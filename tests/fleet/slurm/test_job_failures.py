@@ -66,7 +66,7 @@ def test_a_job_that_is_cancelled_from_outside(at_slurm: Site, cluster: SlurmClus
     assert at_slurm.mirror() == at_slurm.journal()
 
 
-def test_a_job_that_is_asked_to_end_from_outside(at_slurm: Site, cluster: SlurmCluster) -> None:
+def test_a_job_that_is_terminated_from_outside(at_slurm: Site, cluster: SlurmCluster) -> None:
     with under_way(lambda: at_slurm.measure("patient", name="alpha")) as future:
         at_slurm.midway()
         # What Slurm does by itself shortly before the time limit.
@@ -188,4 +188,4 @@ def test_names_that_lead_elsewhere_are_refused(at_slurm: Site) -> None:
         at_slurm.engine.submit(Order("alpha", ("run",), token="../../etc"))
     for path in ("/etc/passwd", f"{at_slurm.shared}/../head/journal.jsonl"):
         with pytest.raises(NodeRefused, match="is not a file of an order"):
-            at_slurm.engine.read("alpha", {path: 0}, settled=True)
+            at_slurm.engine.read("alpha", {path: 0}, final=True)

@@ -175,7 +175,7 @@ def test_a_node_of_other_users_gets_tasks_for_its_name_alone(tmp_path: Path, pla
     hosts = FleetHosts(engine, tmp_path, partial(open_database, f"sqlite:///{tmp_path}/pyrometer.db"))
     try:
         assert hosts.settle(30)
-        seen = {each.place.machine: each for each in hosts.look()}
+        seen = {each.host.machine: each for each in hosts.look()}
     finally:
         hosts.close()
     assert {name: each.only_labels for name, each in seen.items()} == {
@@ -184,7 +184,7 @@ def test_a_node_of_other_users_gets_tasks_for_its_name_alone(tmp_path: Path, pla
         "gamma": (),
     }
     assert not any(each.drained for each in seen.values())
-    assert seen["alpha"].place.labels == ("alpha", "lab", "host7")
+    assert seen["alpha"].host.labels == ("alpha", "lab", "host7")
 
 
 def test_a_node_with_a_job_of_ours_is_not_reserved(

@@ -168,7 +168,7 @@ class Scripted:
 
     def read(self, root: int) -> Reading:
         self.asked.append(root)
-        return self._readings.pop(0) if self._readings else Reading(0, trouble="the sampler is dead")
+        return self._readings.pop(0) if self._readings else Reading(0, problem="the sampler is dead")
 
     def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
 

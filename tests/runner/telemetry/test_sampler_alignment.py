@@ -49,7 +49,7 @@ def played(shim: Shim, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pla
         samplers = Samplers(folder / "log", patch)
         started = {name: samplers.start(GPU, variables=variables[name]) for name in scripts}
         for sampler in started.values():
-            assert not sampler.read(tree.root).trouble
+            assert not sampler.read(tree.root).problem
             sampler.start(tree.root, 10)
         for sampler in started.values():
             samplers.rows(sampler, 2)

@@ -109,7 +109,7 @@ def test_two_gpus_are_distinguished_also_without_the_prefix(
     )
     reading = sampler.read(tree.root)
     assert [gpu.uuid for gpu in reading.gpus] == [SECOND]
-    assert reading.trouble == "NVML lists no device GPU-none"
+    assert reading.problem == "NVML lists no device GPU-none"
 
 
 def test_without_a_driver_the_host_is_recorded_and_the_reason(
@@ -119,7 +119,7 @@ def test_without_a_driver_the_host_is_recorded_and_the_reason(
     sampler = samplers.start(GPU, variables={"LD_LIBRARY_PATH": str(tmp_path)})
     reading = sampler.read(tree.root)
     assert reading.host is not None
-    assert (reading.gpus, reading.trouble) == ((), "no NVIDIA driver is installed")
+    assert (reading.gpus, reading.problem) == ((), "no NVIDIA driver is installed")
     sampler.start(tree.root, 10)
     samplers.rows(sampler, 1, "host")
     host, gpu = sampler.stop()
@@ -138,7 +138,7 @@ def test_counters_of_a_mark(samplers: Samplers, shim: Shim, tree: Tree) -> None:
     assert {*after.throttled_ns} >= {"power", "thermal", "hw_thermal"}
     assert (before.energy_mj or 0) < (after.energy_mj or 0)
     assert (after.ecc_uncorrected, after.pcie_replays, after.processes) == (2, 0, (tree.child,))
-    assert (before.xids, after.xids, first.trouble) == ((79,), (), "")
+    assert (before.xids, after.xids, first.problem) == ((79,), (), "")
 
 
 def test_deltas_and_memory_of_a_row(samplers: Samplers, shim: Shim, tree: Tree) -> None:
@@ -186,7 +186,7 @@ def test_a_gpu_that_falls_off_the_bus_leaves_rows_without_values(
     assert gpu.values["power"][0] == 400 and gpu.values["power"][-1] is None
     assert gpu.values["sm_utilisation"][-1] is None and gpu.ended_ns[-1] > lost * 1e9
     assert [note for note in gpu.notes if "bus" in note] == ["the GPU has fallen off the bus"]
-    assert reading.trouble == f"{GPU}: the GPU has fallen off the bus"
+    assert reading.problem == f"{GPU}: the GPU has fallen off the bus"
     assert reading.host is not None and reading.gpus[0].energy_mj is None
 
 
@@ -201,7 +201,7 @@ def test_a_call_that_hangs_holds_nothing_up_and_is_never_made_again(
     first, second = sampler.read(tree.root), sampler.read(tree.root)
     host, gpu = sampler.stop()
     reason = "NVML does not answer: nothing within 1.5 s"
-    assert (first.trouble, second.trouble, first.gpus, second.gpus) == (reason, reason, (), ())
+    assert (first.problem, second.problem, first.gpus, second.gpus) == (reason, reason, (), ())
     assert first.host and second.host and second.host.tree_ns >= first.host.tree_ns
     assert host.ended_ns[-1] > second.at_ns - 500_000_000
     assert reason in gpu.notes and {*gpu.values["power"]} == {400} and gpu.ended_ns[-1] < first.at_ns
@@ -214,7 +214,7 @@ def test_a_driver_that_takes_seconds_to_load_is_waited_for(
     sampler = samplers.start(GPU, variables=variables)
     reading = sampler.read(tree.root)
     assert reading.host is not None
-    assert (reading.gpus, reading.trouble) == ((), "NVML is still being started")
+    assert (reading.gpus, reading.problem) == ((), "NVML is still being started")
     sampler.start(tree.root, 10)
     samplers.rows(sampler, 2)
     assert [gpu.uuid for gpu in sampler.read(tree.root).gpus] == [GPU]

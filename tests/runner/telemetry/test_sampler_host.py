@@ -20,8 +20,8 @@ WORK_NS = 300_000_000
 
 
 def host(reading: Reading) -> HostCounters:
-    """The counters of a reading without trouble."""
-    assert reading.host is not None and not reading.trouble
+    """The counters of a reading without problem."""
+    assert reading.host is not None and not reading.problem
     return reading.host
 
 

@@ -36,12 +36,12 @@ def test_killed_before_a_request_it_is_started_again_three_times(samplers: Sampl
         os.kill(samplers.pid(sampler), signal.SIGKILL)
         until(lambda: not dead_is_unseen(sampler))
         reading = sampler.read(tree.root)
-        assert reading.host is not None and reading.trouble == again
-        assert sampler.read(tree.root).trouble == ""
+        assert reading.host is not None and reading.problem == again
+        assert sampler.read(tree.root).problem == ""
     os.kill(samplers.pid(sampler), signal.SIGKILL)
     reading = sampler.read(tree.root)
-    assert reading.host is None and reading.trouble.startswith("the sampler was killed by signal 9")
-    assert "is not started again" in sampler.read(tree.root).trouble
+    assert reading.host is None and reading.problem.startswith("the sampler was killed by signal 9")
+    assert "is not started again" in sampler.read(tree.root).problem
     sampler.start(tree.root, 5)
     (recording,) = sampler.stop()
     assert recording.device == HOST and not recording.started_ns and recording.notes
@@ -63,7 +63,7 @@ def test_killed_within_a_watch_its_rows_are_kept_and_others_follow(samplers: Sam
     with file.open("a") as log:
         log.write('{"row":"ho')
     until(lambda: sampler.read(tree.root).host)
-    assert sampler.read(tree.root).trouble == ""
+    assert sampler.read(tree.root).problem == ""
     samplers.rows(sampler, 6, HOST)
     (recording,) = sampler.stop()
     gaps = [start - end for start, end in zip(recording.started_ns[1:], recording.ended_ns[:-1], strict=True)]
@@ -81,7 +81,7 @@ def test_a_silent_one_is_given_up_and_replaced(
     stopped = samplers.pid(sampler)
     os.kill(stopped, signal.SIGSTOP)
     reading = sampler.read(tree.root)
-    assert (reading.host, reading.trouble) == (None, "the sampler does not answer: nothing within 0.3 s")
+    assert (reading.host, reading.problem) == (None, "the sampler does not answer: nothing within 0.3 s")
     assert not psutil.pid_exists(stopped)
     assert sampler.read(tree.root).host
 
@@ -91,7 +91,7 @@ def test_ctrl_c_is_not_for_it_and_a_sweep_is(samplers: Samplers, tree: Tree) -> 
     assert sampler.read(tree.root).host
     pid = samplers.pid(sampler)
     os.kill(pid, signal.SIGINT)
-    assert sampler.read(tree.root).trouble == ""
+    assert sampler.read(tree.root).problem == ""
     assert sweep(samplers.tokens[0]) == [pid]
 
 
@@ -131,7 +131,7 @@ def test_closed_it_is_gone_and_says_so(samplers: Samplers, tree: Tree) -> None:
     pid = samplers.pid(sampler)
     sampler.close()
     assert not psutil.pid_exists(pid) and not list(samplers.folder.glob("0/*"))
-    assert sampler.read(tree.root).trouble == "the sampler is closed"
+    assert sampler.read(tree.root).problem == "the sampler is closed"
     sampler.close()
 
 
@@ -151,6 +151,6 @@ def test_one_that_cannot_be_started_is_a_sentence(
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     sampler = samplers.start()
-    assert "could not be started: No such file" in sampler.read(tree.root).trouble
+    assert "could not be started: No such file" in sampler.read(tree.root).problem
     sampler.start(tree.root, 5)
     assert sampler.stop()[0].device == HOST

@@ -18,7 +18,7 @@ from records.tasks import Task
 from reports.text.finding_text import because
 from scheduled_jobs.detection.confirmation_command import plan_confirmation
 from scheduled_jobs.detection.findings import compared_runs
-from scheduled_jobs.detection.sessions import MOST_TRIES, neighbours, plan_sessions
+from scheduled_jobs.detection.sessions import MOST_TRIES, plan_sessions, related_cases
 from scheduled_jobs.jobs.confirm import confirm
 from scheduled_jobs.jobs.context import JobResult
 from scheduled_jobs.jobs.detect import detect
@@ -111,7 +111,7 @@ def test_what_the_pairs_show_too_is_a_regression(watched: Watched) -> None:
     assert session.dispatch["case"] == RESNET_COMPILED
     assert session.dispatch["not_compared"] == {"mkl": "not built in"}
     # Nothing but the candidate is measured until it is confirmed.
-    assert command.count("--case") == 1 and session.neighbours == ()
+    assert command.count("--case") == 1 and session.related == ()
     assert [each.torch for each in session.compared] == [OLD.torch_version, NEW.torch_version]
     assert session.bisect.startswith(
         "pyrometer bisect 'nightly 2026-09-10' 'nightly 2026-09-19' --case resnet50"
@@ -203,7 +203,7 @@ def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
     assert (watched.look().result["repeated"], waiting(sqlite, "confirm")) == (0, [])
 
 
-def test_neighbours_are_measured_once_a_candidate_is_confirmed(watched: Watched, sqlite: Database) -> None:
+def test_related_cases_are_measured_once_a_candidate_is_confirmed(watched: Watched, sqlite: Database) -> None:
     (task,) = waiting(sqlite, "confirm")
     running = claimed_again(sqlite, task)
     child = watched.child()
@@ -212,19 +212,19 @@ def test_neighbours_are_measured_once_a_candidate_is_confirmed(watched: Watched,
     done = confirm(after, job_context(watched.folder, MORNING, child))
     command = child.commands[-1]
     assert command[:3] == child.commands[0][:3] and command[command.index("--case") + 1] == RESNET
-    assert (done.state, done.result["summary"], done.follow_ups) == ("done", "1 neighbour measured", ())
+    assert (done.state, done.result["summary"], done.follow_ups) == ("done", "1 related case measured", ())
     found = watched.finding
-    (neighbour,) = found.evidence.confirmation.neighbours
-    assert (neighbour.case, neighbour.verdict.word) == (RESNET, "same")
+    (related,) = found.evidence.confirmation.related
+    assert (related.case, related.verdict.word) == (RESNET, "same")
     # What was decided stays as it was, with the run that decided it.
     assert found.state == "confirmed" and found.evidence.confirmation.run != done.result["run"]
 
 
-def test_what_is_refuted_has_no_neighbours_measured(watched: Watched) -> None:
+def test_what_is_refuted_has_no_related_cases_measured(watched: Watched) -> None:
     assert watched.confirm(watched.child(1.0)).follow_ups == ()
 
 
-def test_neighbours_that_cannot_be_measured_change_nothing(watched: Watched, sqlite: Database) -> None:
+def test_related_cases_that_cannot_be_measured_change_nothing(watched: Watched, sqlite: Database) -> None:
     (task,) = waiting(sqlite, "confirm")
     running = claimed_again(sqlite, task)
     finish(sqlite, running, confirm(running, job_context(watched.folder, MORNING, watched.child())), MORNING)
@@ -364,7 +364,7 @@ def test_what_only_an_empty_cache_tells_is_measured_with_one_in_each_pair(watche
         False: (RESNET_COMPILED,),
         True: (RESNET_COMPILED,),
     }
-    assert {each.cold: each.neighbours for each in both} == {False: (RESNET,), True: ()}
+    assert {each.cold: each.related for each in both} == {False: (RESNET,), True: ()}
     assert sorted(each.findings for each in both) == [(watched.id, 78), (77,)]
     assert len({each.task(again).part for each in both}) == 2
     with open_database(f"sqlite:///{watched.folder}/database/pyrometer.db") as database:
@@ -453,9 +453,9 @@ def test_what_a_name_stood_for_is_known_however_much_others_measured_since(
     assert (session.old.text, session.new.text) == ("ours-1", "ours-2")
 
 
-def test_the_others_of_the_workload_are_neighbours() -> None:
+def test_the_others_of_the_workload_are_related() -> None:
     gelu = "resnet50/infer/batch=8,image=224/precision=bf16"
-    assert neighbours([RESNET_COMPILED], [MLP, gelu, RESNET, RESNET_COMPILED]) == [RESNET, gelu]
+    assert related_cases([RESNET_COMPILED], [MLP, gelu, RESNET, RESNET_COMPILED]) == [RESNET, gelu]
 
 
 def test_where_a_night_was_pruned_it_waits_with_a_sentence(watched: Watched, sqlite: Database) -> None:

@@ -78,8 +78,8 @@ def test_a_step_becomes_a_candidate_and_a_session(sqlite: Database, look: Look) 
     (session,) = sessions(done)
     assert (session.job, session.label) == ("confirm", "bench-1")
     assert session.spec["findings"] == [found.id]
-    # The same workload's other technique is a neighbour, for once it is confirmed; other workloads are none.
-    assert (session.spec["cases"], session.spec["neighbours"]) == ([RESNET_COMPILED], [RESNET])
+    # The same workload's other technique is measured once it is confirmed, other workloads are not.
+    assert (session.spec["cases"], session.spec["related"]) == ([RESNET_COMPILED], [RESNET])
 
 
 def test_a_candidate_is_enqueued_once(sqlite: Database, look: Look) -> None:

@@ -1,4 +1,4 @@
-"""A service with places: they come, are drained, vanish in mid-task and come back; its head is killed."""
+"""A service with hosts: they come, are drained, vanish in mid-task and come back; its head is killed."""
 
 import json
 import shutil
@@ -33,7 +33,7 @@ AN_ENVIRONMENT = {
 
 
 class Fleet:
-    """A head's folder with its places, and a database."""
+    """A head's folder with its hosts, and a database."""
 
     def __init__(self, folder: Path, url: str, database: Database) -> None:
         self.data_dir, self.url, self.database = folder / "data", url, database
@@ -75,11 +75,11 @@ class Fleet:
         return [(machine_of(each.owner), each.ended) for each in self.tried(enqueued)]
 
     def measured(self, name: str) -> list[str]:
-        """What was carried out at a place, run and case."""
+        """What was measured on a host: run and case."""
         return executions(self.nodes / name)
 
     def midway(self, *names: str) -> None:
-        """Wait until a patient run has measured two of its cases at each of these places."""
+        """Wait until a patient run has measured two of its cases on each of these hosts."""
         until(lambda: all(len(self.measured(name)) == 2 for name in names), f"two cases on {names}")
 
     def go_on(self) -> None:
@@ -105,7 +105,7 @@ class Fleet:
         return own.facts.get("missing", [])
 
     def head(self) -> AbstractContextManager[Process]:
-        """A scheduler that these places belong to."""
+        """A scheduler with these hosts."""
         return scheduler(self.url, self.data_dir)
 
 
@@ -181,7 +181,7 @@ def test_a_place_that_vanishes_in_mid_task_loses_it_to_another(fleet: Fleet) -> 
         first = fleet.now(enqueued).run_id
         fleet.go("a")
         assert head.wait_for("lost", task=enqueued.id)["text"] == "a is gone"
-        head.wait_for("place vanished", machine="a")
+        head.wait_for("host vanished", machine="a")
         until(lambda: fleet.missing() == ["a"], "readers see it")
         fleet.go_on()
         fleet.come("b", "gpu")
@@ -220,7 +220,7 @@ def test_a_drained_place_finishes_what_it_has_takes_nothing_new_and_leaves(fleet
     with fleet.head() as head:
         fleet.midway("a")
         fleet.come("a", "gpu", drained=True)
-        head.wait_for("place drained", machine="a")
+        head.wait_for("host drained", machine="a")
         (second,) = fleet.fire("quick", "gpu")
         fleet.go_on()
         fleet.over(first)
@@ -229,7 +229,7 @@ def test_a_drained_place_finishes_what_it_has_takes_nothing_new_and_leaves(fleet
         )
         assert fleet.now(second).state == "waiting"
         fleet.go("a")
-        head.wait_for("place left", machine="a")
+        head.wait_for("host left", machine="a")
         until(lambda: fleet.there() == ["here"], "it is not missed")
         fleet.come("b", "gpu")
         fleet.over(second)
@@ -251,9 +251,9 @@ def test_what_a_killed_head_had_done_is_gone_on_with_on_the_same_places_by_the_n
         before = {machine_of(fleet.now(each).owner): each for each in enqueued}
         killed.end(signal.SIGKILL)
     assert sorted(before) == ["a", "b", "here"]
-    # Now the head's own lane has nothing of its own, is asked first, and leaves theirs to the places.
+    # The head's own slot is idle and claims first, and leaves the tasks of the hosts to them.
     assert cancel(fleet.database, before.pop("here").id, datetime.now(UTC))
-    # Of one run nothing was brought before: the place knows best.
+    # Of one run nothing was copied before: the journal on the host counts.
     shutil.rmtree(fleet.data_dir / "runs" / str(fleet.now(before["a"]).run_id), ignore_errors=True)
     fleet.go_on()
     with fleet.head() as alive:
@@ -283,13 +283,13 @@ def test_a_place_that_vanished_with_the_head_is_missed_by_the_next(fleet: Fleet)
         until(lambda: any(one.beats > 2 for one in schedulers(fleet.database)[1:]), "it has looked")
         assert schedulers(fleet.database)[0] == silent
         fleet.come("a", "gpu")
-        until(lambda: silent not in schedulers(fleet.database), "the place is there again")
+        until(lambda: silent not in schedulers(fleet.database), "the host is online again")
         assert fleet.there() == ["a", "here"]
         assert head.end() == 0
     shutil.rmtree(fleet.nodes)
     with fleet.head() as without:
         without.wait_for("started")
-        until(lambda: fleet.there() == ["here"], "a service without places misses none")
+        until(lambda: fleet.there() == ["here"], "a service without hosts misses none")
 
 
 def test_a_head_that_is_stopped_gives_back_what_its_places_do(fleet: Fleet) -> None:
@@ -311,10 +311,10 @@ def test_a_place_of_this_machines_own_name_is_left_out(fleet: Fleet) -> None:
     fleet.come("here", "gpu")
     (enqueued,) = fleet.fire("quick", "gpu")
     with fleet.head() as head:
-        head.wait_for("place refused", machine="here")
+        head.wait_for("host refused", machine="here")
         until(lambda: fleet.beats("here") > 2, "it has looked")
         assert fleet.there() == ["here"] and fleet.now(enqueued).state == "waiting"
         assert "has the name of this machine" in fleet.problems()
         fleet.go("here")
         until(lambda: not fleet.problems(), "it went, and is reported no more")
-    assert len(head.events("place refused")) == 1
+    assert len(head.events("host refused")) == 1

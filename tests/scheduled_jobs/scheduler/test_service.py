@@ -48,7 +48,7 @@ job = "prune"
 """
 
 
-class Place:
+class Installation:
     """A folder with settings and a database in which schedulers run."""
 
     def __init__(self, folder: Path, url: str, database: Database) -> None:
@@ -99,7 +99,7 @@ class Place:
         assert stored.state == "complete"
 
     def children(self) -> list[psutil.Process]:
-        """The living stand-ins for `pyrometer` of this place, and their guards."""
+        """The running stand-ins for `pyrometer` of this installation, and their supervisors."""
         found: list[psutil.Process] = []
         for process in psutil.process_iter(["cmdline"]):
             line: list[str] = process.info["cmdline"] or []
@@ -109,246 +109,270 @@ class Place:
 
 
 @pytest.fixture
-def sqlite_place(tmp_path: Path) -> Iterator[Place]:
+def sqlite_installation(tmp_path: Path) -> Iterator[Installation]:
     """Where it does not depend on the database."""
     url = sqlite_with_tables(tmp_path / "pyrometer.db")
     with open_database(url, timeout=30) as database:
-        yield Place(tmp_path, url, database)
+        yield Installation(tmp_path, url, database)
 
 
 @pytest.fixture
-def place(tmp_path: Path, url: str, database: Database) -> Place:
-    return Place(tmp_path, url, database)
+def installation(tmp_path: Path, url: str, database: Database) -> Installation:
+    return Installation(tmp_path, url, database)
 
 
-def test_a_task_is_measured_and_its_history_looked_at(sqlite_place: Place) -> None:
-    enqueued = sqlite_place.fire()
-    with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
-        sqlite_place.whole(enqueued)
+def test_a_task_is_measured_and_its_history_looked_at(sqlite_installation: Installation) -> None:
+    enqueued = sqlite_installation.fire()
+    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
+        sqlite_installation.whole(enqueued)
         (look,) = until(
-            lambda: scheduled_runs(sqlite_place.database, "detect:night"), "a look at the history"
+            lambda: scheduled_runs(sqlite_installation.database, "detect:night"), "a look at the history"
         )
         assert look.how == "follow-up"
-        sqlite_place.over(look.tasks[0])
-        assert sqlite_place.now(look.tasks[0]).spec == {"schedule": "night", "track": "quick", "label": ""}
-        (worker,) = schedulers(sqlite_place.database)
+        sqlite_installation.over(look.tasks[0])
+        assert sqlite_installation.now(look.tasks[0]).spec == {
+            "schedule": "night",
+            "track": "quick",
+            "label": "",
+        }
+        (worker,) = schedulers(sqlite_installation.database)
         assert worker.machine == "here" and worker.facts["measures"] is True
         assert {"night", "tidy"} <= {each["schedule"] for each in worker.facts["schedules"]}
         assert alive.end() == 0
-    assert schedulers(sqlite_place.database) == []
+    assert schedulers(sqlite_installation.database) == []
     assert [e["event"] for e in alive.said if e.get("task") == enqueued.id] == ["claimed", "began", "ended"]
-    assert sqlite_place.ends(enqueued) == ["done"]
+    assert sqlite_installation.ends(enqueued) == ["done"]
 
 
-def test_once_does_what_is_due_and_ends(sqlite_place: Place) -> None:
-    first, tidied = sqlite_place.fire(), sqlite_place.fire(schedule="tidy")
-    with scheduler(sqlite_place.url, sqlite_place.data_dir, "once") as alive:
+def test_once_does_what_is_due_and_ends(sqlite_installation: Installation) -> None:
+    first, tidied = sqlite_installation.fire(), sqlite_installation.fire(schedule="tidy")
+    with scheduler(sqlite_installation.url, sqlite_installation.data_dir, "once") as alive:
         assert alive.wait() == 0
-    sqlite_place.whole(first)
-    assert sqlite_place.now(tidied).result["summary"] == "nothing is old enough"
-    assert {each.state for each in tasks(sqlite_place.database)} == {"done"}
+    sqlite_installation.whole(first)
+    assert sqlite_installation.now(tidied).result["summary"] == "nothing is old enough"
+    assert {each.state for each in tasks(sqlite_installation.database)} == {"done"}
 
 
-def test_a_run_that_cannot_begin_fails_with_its_last_sentence(sqlite_place: Place) -> None:
+def test_a_run_that_cannot_begin_fails_with_its_last_sentence(sqlite_installation: Installation) -> None:
     errors = {"unknown": "there is no such environment", "raises": "RuntimeError: a defect"}
-    enqueued = {kind: sqlite_place.fire(kind) for kind in errors}
-    with scheduler(sqlite_place.url, sqlite_place.data_dir):
+    enqueued = {kind: sqlite_installation.fire(kind) for kind in errors}
+    with scheduler(sqlite_installation.url, sqlite_installation.data_dir):
         for kind, error in errors.items():
-            failed = sqlite_place.over(enqueued[kind])
+            failed = sqlite_installation.over(enqueued[kind])
             assert (failed.state, failed.error, failed.attempts) == ("failed", error, 1)
-            assert error in logs_of(sqlite_place.data_dir, failed.id, 1).log.read_text()
-    assert scheduled_runs(sqlite_place.database, "detect:night") == []
+            assert error in logs_of(sqlite_installation.data_dir, failed.id, 1).log.read_text()
+    assert scheduled_runs(sqlite_installation.database, "detect:night") == []
 
 
-def test_a_task_that_waits_for_another_run_says_so_until_it_goes_on(sqlite_place: Place) -> None:
-    enqueued, database = sqlite_place.fire("waiting"), sqlite_place.database
-    with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
+def test_a_task_that_waits_for_another_run_says_so_until_it_goes_on(
+    sqlite_installation: Installation,
+) -> None:
+    enqueued, database = sqlite_installation.fire("waiting"), sqlite_installation.database
+    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
         said = until(lambda: queue_queries.wait_reasons(database, [enqueued.id]), "it says what it waits for")
         assert said == {enqueued.id: "another run measures this machine"}
         assert alive.wait_for("note")["text"] == "another run measures this machine"
-        sqlite_place.go_on()
-        sqlite_place.whole(enqueued)
+        sqlite_installation.go_on()
+        sqlite_installation.whole(enqueued)
     (over,) = attempts(database, enqueued.id)
     assert (over.ended, over.detail) == ("done", "")
 
 
 @on_both
-def test_a_scheduler_that_is_killed_takes_its_child_along_and_the_next_one_goes_on(place: Place) -> None:
-    enqueued = place.fire("patient")
-    with scheduler(place.url, place.data_dir) as killed:
-        place.midway()
+def test_a_scheduler_that_is_killed_takes_its_child_along_and_the_next_one_goes_on(
+    installation: Installation,
+) -> None:
+    enqueued = installation.fire("patient")
+    with scheduler(installation.url, installation.data_dir) as killed:
+        installation.midway()
         killed.end(signal.SIGKILL)
-        until(lambda: not place.children(), "the child is gone")
-        assert place.now(enqueued).state == "running"
-    place.go_on()
-    with scheduler(place.url, place.data_dir) as alive:
-        place.whole(enqueued)
+        until(lambda: not installation.children(), "the child is gone")
+        assert installation.now(enqueued).state == "running"
+    installation.go_on()
+    with scheduler(installation.url, installation.data_dir) as alive:
+        installation.whole(enqueued)
         assert "its scheduler died" in alive.wait_for("lost")["text"]
-    assert place.ends(enqueued) == ["lost", "done"]
-    assert len({each.run_id for each in attempts(place.database, enqueued.id)}) == 1
-    assert [each.owner for each in schedulers(place.database)] == [alive.events("started")[0]["owner"]]
+    assert installation.ends(enqueued) == ["lost", "done"]
+    assert len({each.run_id for each in attempts(installation.database, enqueued.id)}) == 1
+    assert [each.owner for each in schedulers(installation.database)] == [alive.events("started")[0]["owner"]]
 
 
-def test_on_another_machine_the_run_begins_anew(sqlite_place: Place) -> None:
-    enqueued = sqlite_place.fire("patient")
-    with scheduler(sqlite_place.url, sqlite_place.data_dir) as first:
-        sqlite_place.midway()
+def test_on_another_machine_the_run_begins_anew(sqlite_installation: Installation) -> None:
+    enqueued = sqlite_installation.fire("patient")
+    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as first:
+        sqlite_installation.midway()
         assert first.end() == 0
-    sqlite_place.go_on()
-    with scheduler(sqlite_place.url, sqlite_place.data_dir, machine="elsewhere"):
-        done = sqlite_place.over(enqueued)
-    before, after = attempts(sqlite_place.database, enqueued.id)
+    sqlite_installation.go_on()
+    with scheduler(sqlite_installation.url, sqlite_installation.data_dir, machine="elsewhere"):
+        done = sqlite_installation.over(enqueued)
+    before, after = attempts(sqlite_installation.database, enqueued.id)
     assert (before.ended, after.ended, done.attempts) == ("released", "done", 1)
     assert before.run_id != after.run_id == done.run_id == done.result["run"]
     assert done.result["statuses"] == {"ok": len(CASES)}
 
 
-def test_stopped_in_the_midst_it_keeps_what_it_has_and_gives_the_task_back(sqlite_place: Place) -> None:
-    enqueued = sqlite_place.fire("patient")
-    with scheduler(sqlite_place.url, sqlite_place.data_dir) as stopped:
-        sqlite_place.midway()
+def test_stopped_in_the_midst_it_keeps_what_it_has_and_gives_the_task_back(
+    sqlite_installation: Installation,
+) -> None:
+    enqueued = sqlite_installation.fire("patient")
+    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as stopped:
+        sqlite_installation.midway()
         assert stopped.end() == 0
-    assert sqlite_place.children() == []
-    assert sqlite_place.now(enqueued).state == "waiting"
-    assert sqlite_place.now(enqueued).attempts == 0
-    sqlite_place.go_on()
-    with scheduler(sqlite_place.url, sqlite_place.data_dir):
-        sqlite_place.whole(enqueued)
-    assert sqlite_place.ends(enqueued) == ["released", "done"]
+    assert sqlite_installation.children() == []
+    assert sqlite_installation.now(enqueued).state == "waiting"
+    assert sqlite_installation.now(enqueued).attempts == 0
+    sqlite_installation.go_on()
+    with scheduler(sqlite_installation.url, sqlite_installation.data_dir):
+        sqlite_installation.whole(enqueued)
+    assert sqlite_installation.ends(enqueued) == ["released", "done"]
 
 
-def test_a_child_that_is_killed_is_tried_again_with_its_run(sqlite_place: Place) -> None:
-    enqueued = sqlite_place.fire("suicidal")
-    with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
-        sqlite_place.whole(enqueued)
+def test_a_child_that_is_killed_is_tried_again_with_its_run(sqlite_installation: Installation) -> None:
+    enqueued = sqlite_installation.fire("suicidal")
+    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
+        sqlite_installation.whole(enqueued)
         assert "killed by signal 9" in alive.wait_for("lost")["text"]
-    assert sqlite_place.ends(enqueued) == ["lost", "done"]
+    assert sqlite_installation.ends(enqueued) == ["lost", "done"]
 
 
-def test_a_child_dies_with_its_guard(sqlite_place: Place) -> None:
-    enqueued = sqlite_place.fire("patient")
-    with scheduler(sqlite_place.url, sqlite_place.data_dir):
-        sqlite_place.midway()
-        found = sqlite_place.children()
+def test_a_child_dies_with_its_guard(sqlite_installation: Installation) -> None:
+    enqueued = sqlite_installation.fire("patient")
+    with scheduler(sqlite_installation.url, sqlite_installation.data_dir):
+        sqlite_installation.midway()
+        found = sqlite_installation.children()
         (guard,) = [each for each in found if any(other.ppid() == each.pid for other in found)]
         guard.kill()
         # On a busy machine a child that is not gone yet would carry the case out once more.
         assert not psutil.wait_procs(found, timeout=60)[1]
-        sqlite_place.go_on()
-        sqlite_place.whole(enqueued)
-    assert sqlite_place.ends(enqueued) == ["lost", "done"]
+        sqlite_installation.go_on()
+        sqlite_installation.whole(enqueued)
+    assert sqlite_installation.ends(enqueued) == ["lost", "done"]
 
 
-def test_a_task_that_is_cancelled_is_let_go(sqlite_place: Place) -> None:
-    enqueued = sqlite_place.fire("patient")
-    with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
-        sqlite_place.midway()
-        assert cancel(sqlite_place.database, enqueued.id, datetime.now(UTC))
+def test_a_task_that_is_cancelled_is_let_go(sqlite_installation: Installation) -> None:
+    enqueued = sqlite_installation.fire("patient")
+    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
+        sqlite_installation.midway()
+        assert cancel(sqlite_installation.database, enqueued.id, datetime.now(UTC))
         alive.wait_for("taken away", task=enqueued.id)
-        until(lambda: not sqlite_place.children(), "the child is gone")
-        sqlite_place.go_on()
-        after = sqlite_place.fire("quick")
-        assert sqlite_place.over(after).state == "done"
-    assert sqlite_place.now(enqueued).state == "cancelled"
-    assert sqlite_place.ends(enqueued) == ["cancelled"]
+        until(lambda: not sqlite_installation.children(), "the child is gone")
+        sqlite_installation.go_on()
+        after = sqlite_installation.fire("quick")
+        assert sqlite_installation.over(after).state == "done"
+    assert sqlite_installation.now(enqueued).state == "cancelled"
+    assert sqlite_installation.ends(enqueued) == ["cancelled"]
 
 
-def test_a_zombie_that_comes_back_changes_nothing(sqlite_place: Place) -> None:
-    enqueued = sqlite_place.fire("patient")
-    with scheduler(sqlite_place.url, sqlite_place.data_dir) as frozen:
-        sqlite_place.midway()
+def test_a_zombie_that_comes_back_changes_nothing(sqlite_installation: Installation) -> None:
+    enqueued = sqlite_installation.fire("patient")
+    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as frozen:
+        sqlite_installation.midway()
         frozen.send(signal.SIGSTOP)
         # What another machine's reaper does after a minute of silence.
-        current = sqlite_place.now(enqueued)
+        current = sqlite_installation.now(enqueued)
         assert current.token is not None
-        assert lose(sqlite_place.database, current.token, "silent", datetime.now(UTC), 5) == "waiting"
-        sqlite_place.go_on()
-        with scheduler(sqlite_place.url, sqlite_place.data_dir, machine="elsewhere"):
-            done = sqlite_place.over(enqueued)
+        assert lose(sqlite_installation.database, current.token, "silent", datetime.now(UTC), 5) == "waiting"
+        sqlite_installation.go_on()
+        with scheduler(sqlite_installation.url, sqlite_installation.data_dir, machine="elsewhere"):
+            done = sqlite_installation.over(enqueued)
         frozen.send(signal.SIGCONT)
         frozen.wait_for("stale", task=enqueued.id)
-    assert sqlite_place.now(enqueued) == done
-    assert sqlite_place.ends(enqueued) == ["stale", "done"]
+    assert sqlite_installation.now(enqueued) == done
+    assert sqlite_installation.ends(enqueued) == ["stale", "done"]
 
 
 @on_both
-def test_two_schedulers_share_what_is_to_be_done(place: Place) -> None:
-    enqueued = [place.fire() for _ in range(4)]
-    with scheduler(place.url, place.data_dir) as one, scheduler(place.url, place.data_dir) as other:
-        ended = [place.over(each) for each in enqueued]
+def test_two_schedulers_share_what_is_to_be_done(installation: Installation) -> None:
+    enqueued = [installation.fire() for _ in range(4)]
+    with (
+        scheduler(installation.url, installation.data_dir) as one,
+        scheduler(installation.url, installation.data_dir) as other,
+    ):
+        ended = [installation.over(each) for each in enqueued]
         names = {each.wait_for("started")["owner"] for each in (one, other)}
     assert [each.state for each in ended] == ["done"] * 4
     assert {each.owner for each in ended} <= names
-    assert len(executions(place.data_dir)) == 4 * len(CASES) == len(set(executions(place.data_dir)))
+    assert (
+        len(executions(installation.data_dir))
+        == 4 * len(CASES)
+        == len(set(executions(installation.data_dir)))
+    )
 
 
 def test_what_follows_and_is_refused_fails_its_task_and_not_the_service(
-    sqlite_place: Place, tmp_path: Path
+    sqlite_installation: Installation, tmp_path: Path
 ) -> None:
     def twice(task: Task, context: JobContext) -> JobResult:
         return JobResult(
             follow_ups=(FollowUp("after", (NewTask("same", "prune", {}), NewTask("same", "prune", {}))),)
         )
 
-    enqueued = sqlite_place.fire(schedule="tidy")
-    settings = settled(TOML.format(kind="quick"), sqlite_place.data_dir)
+    enqueued = sqlite_installation.fire(schedule="tidy")
+    settings = settled(TOML.format(kind="quick"), sqlite_installation.data_dir)
     log = Log("json", lambda: datetime.now(UTC))
-    a_service(sqlite_place.url, sqlite_place.data_dir, settings, log, jobs={"prune": twice}).run(
-        lambda: False, once=True
-    )
-    failed = sqlite_place.now(enqueued)
+    a_service(
+        sqlite_installation.url, sqlite_installation.data_dir, settings, log, jobs={"prune": twice}
+    ).run(lambda: False, once=True)
+    failed = sqlite_installation.now(enqueued)
     assert failed.state == "failed" and failed.error.startswith("its follow-up tasks cannot be enqueued: ")
-    assert tasks(sqlite_place.database, schedule="after") == []
+    assert tasks(sqlite_installation.database, schedule="after") == []
 
 
-def test_a_database_that_is_away_is_waited_for(sqlite_place: Place) -> None:
-    enqueued = sqlite_place.fire("patient")
-    with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
-        sqlite_place.midway()
-        path = Path(sqlite_place.url.removeprefix("sqlite:///"))
+def test_a_database_that_is_away_is_waited_for(sqlite_installation: Installation) -> None:
+    enqueued = sqlite_installation.fire("patient")
+    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
+        sqlite_installation.midway()
+        path = Path(sqlite_installation.url.removeprefix("sqlite:///"))
         with closing(sqlite3.connect(path, isolation_level=None)) as greedy:
             greedy.execute("BEGIN EXCLUSIVE")
             away = alive.wait_for("database away")
             assert "locked" in away["text"]
             # It ends while the database is away.
-            sqlite_place.go_on()
-            until(lambda: not sqlite_place.children(), "the child has ended")
+            sqlite_installation.go_on()
+            until(lambda: not sqlite_installation.children(), "the child has ended")
             greedy.execute("ROLLBACK")
         alive.wait_for("database back")
-        sqlite_place.whole(enqueued)
+        sqlite_installation.whole(enqueued)
         assert len(alive.events("database away")) == len(alive.events("database back"))
-    assert sqlite_place.ends(enqueued) == ["done"]
+    assert sqlite_installation.ends(enqueued) == ["done"]
 
 
-def test_what_a_newer_program_has_upgraded_is_left_to_newer_schedulers(sqlite_place: Place) -> None:
-    first = sqlite_place.fire()
-    with closing(sqlite3.connect(sqlite_place.url.removeprefix("sqlite:///"))) as other:
+def test_what_a_newer_program_has_upgraded_is_left_to_newer_schedulers(
+    sqlite_installation: Installation,
+) -> None:
+    first = sqlite_installation.fire()
+    with closing(sqlite3.connect(sqlite_installation.url.removeprefix("sqlite:///"))) as other:
         ((ours,),) = other.execute("SELECT version_num FROM pyrometer_schema")
-        with scheduler(sqlite_place.url, sqlite_place.data_dir) as process:
-            sqlite_place.over(first)
+        with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as process:
+            sqlite_installation.over(first)
             with other:
                 other.execute("UPDATE pyrometer_schema SET version_num = '9999'")
-            enqueued = sqlite_place.fire()
+            enqueued = sqlite_installation.fire()
             event = process.wait_for("database away")
             assert "written by a newer Pyrometer" in str(event["text"])
-            assert (sqlite_place.now(enqueued).state, sqlite_place.ends(enqueued)) == ("waiting", [])
+            assert (sqlite_installation.now(enqueued).state, sqlite_installation.ends(enqueued)) == (
+                "waiting",
+                [],
+            )
             with other:
                 other.execute("UPDATE pyrometer_schema SET version_num = ?", (ours,))
-            assert sqlite_place.over(enqueued).state == "done"
+            assert sqlite_installation.over(enqueued).state == "done"
 
 
-def test_a_database_that_is_away_at_first_is_waited_for(sqlite_place: Place, tmp_path: Path) -> None:
-    enqueued = sqlite_place.fire()
-    sqlite_place.database.close()
+def test_a_database_that_is_away_at_first_is_waited_for(
+    sqlite_installation: Installation, tmp_path: Path
+) -> None:
+    enqueued = sqlite_installation.fire()
+    sqlite_installation.database.close()
     path, away = tmp_path / "pyrometer.db", tmp_path / "away"
     path.rename(away)
     path.mkdir()
-    with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
+    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
         alive.wait_for("database away")
         path.rmdir()
         away.rename(path)
         alive.wait_for("database back")
-        sqlite_place.whole(enqueued)
+        sqlite_installation.whole(enqueued)
 
 
 #: Starts another in a session of its own, says that it is up, and hears no wish to end.
@@ -362,11 +386,11 @@ time.sleep(600)
 
 
 def test_nothing_is_left_of_a_child_that_does_not_end(
-    sqlite_place: Place, monkeypatch: pytest.MonkeyPatch
+    sqlite_installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(children, "PATIENCE_SECONDS", 0.2)
-    stop, mark = threading.Event(), str(sqlite_place.data_dir)
-    logs = Logs(sqlite_place.data_dir / "tasks" / "1", 1)
+    stop, mark = threading.Event(), str(sqlite_installation.data_dir)
+    logs = Logs(sqlite_installation.data_dir / "tasks" / "1", 1)
     with pytest.raises(Stopped):
         run_child([sys.executable, "-c", _DEAF, mark], logs, stop, lambda event: stop.set())
     left = [each for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])]

@@ -109,51 +109,47 @@ def locked(file: Path) -> Generator[None]:
 
 
 def test_what_ends_first_is_given_back_at_once_and_the_rest_is_seen_to_live(stopping: Stopping) -> None:
-    place = stopping
-    place.may_go["quick"].set()
-    until(lambda: place.now(place.quick).state == "waiting", "it is given back")
-    beats = place.now(place.slow).beats
-    until(lambda: place.now(place.slow).beats > beats + 2, "the other one is shown to live")
-    assert place.now(place.slow).state == "running" and len(schedulers(place.database)) == 1
-    # Its lane is free, and takes nothing any more.
-    assert place.now(place.quick).state == "waiting" and len(place.events("claimed")) == 2
-    place.end()
-    done = place.now(place.slow)
+    stopping.may_go["quick"].set()
+    until(lambda: stopping.now(stopping.quick).state == "waiting", "it is given back")
+    beats = stopping.now(stopping.slow).beats
+    until(lambda: stopping.now(stopping.slow).beats > beats + 2, "the other one is shown to live")
+    assert stopping.now(stopping.slow).state == "running" and len(schedulers(stopping.database)) == 1
+    # Its slot is free, and claims nothing more.
+    assert stopping.now(stopping.quick).state == "waiting" and len(stopping.events("claimed")) == 2
+    stopping.end()
+    done = stopping.now(stopping.slow)
     assert (done.state, done.result) == ("done", {"summary": "all done"})
-    assert schedulers(place.database) == [], "who has said goodbye is not there again"
-    assert [each["part"] for each in place.events("released")] == ["quick"]
-    assert [each.ended for each in attempts(place.database, place.quick.id)] == ["released"]
-    assert place.events("lost") == [] and place.now(place.quick).attempts == 0
+    assert schedulers(stopping.database) == [], "who has said goodbye is not there again"
+    assert [each["part"] for each in stopping.events("released")] == ["quick"]
+    assert [each.ended for each in attempts(stopping.database, stopping.quick.id)] == ["released"]
+    assert stopping.events("lost") == [] and stopping.now(stopping.quick).attempts == 0
 
 
 def test_what_was_cancelled_meanwhile_is_not_said_to_be_given_back(stopping: Stopping) -> None:
-    place = stopping
-    assert cancel(place.database, place.quick.id, NOW)
-    until(lambda: place.events("taken away"), "it hears of it")
-    place.end()
-    assert place.events("released") == []
-    assert place.now(place.quick).state == "cancelled"
+    assert cancel(stopping.database, stopping.quick.id, NOW)
+    until(lambda: stopping.events("taken away"), "it hears of it")
+    stopping.end()
+    assert stopping.events("released") == []
+    assert stopping.now(stopping.quick).state == "cancelled"
 
 
 def test_a_database_that_is_away_meanwhile_is_put_up_with(stopping: Stopping) -> None:
-    place = stopping
-    with locked(place.file):
-        place.may_go["quick"].set()
-        until(lambda: place.events("database away"), "it was missed")
-    until(lambda: place.now(place.quick).state == "waiting", "it is given back")
-    until(lambda: place.events("database back"), "it is back")
-    place.end()
-    assert place.now(place.slow).state == "done"
-    assert len(place.events("database away")) == len(place.events("database back")) == 1
+    with locked(stopping.file):
+        stopping.may_go["quick"].set()
+        until(lambda: stopping.events("database away"), "it was missed")
+    until(lambda: stopping.now(stopping.quick).state == "waiting", "it is given back")
+    until(lambda: stopping.events("database back"), "it is back")
+    stopping.end()
+    assert stopping.now(stopping.slow).state == "done"
+    assert len(stopping.events("database away")) == len(stopping.events("database back")) == 1
 
 
 def test_what_was_given_up_in_the_moment_it_let_go_is_not_said_to_be_given_back(
     stopping: Stopping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = stopping
     # No heartbeat reported it.
     monkeypatch.setattr(scheduler, "BEAT_SECONDS", 600.0)
-    assert cancel(place.database, place.quick.id, NOW)
-    place.end()
-    assert place.events("released") == []
-    assert place.now(place.quick).state == "cancelled"
+    assert cancel(stopping.database, stopping.quick.id, NOW)
+    stopping.end()
+    assert stopping.events("released") == []
+    assert stopping.now(stopping.quick).state == "cancelled"

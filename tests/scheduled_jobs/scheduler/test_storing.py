@@ -1,4 +1,4 @@
-"""Runs that end together: each lane stores its own and goes on, and none stores what the others wait for."""
+"""Runs that end at once: each worker slot stores its own run, and none stores what the others wait for."""
 
 import threading
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from support.measuring import wait_until
 from support.sqlite_files import sqlite_with_tables
 from workflows import ingest
 
-LANES = ("20260601-000000-aaaaaaaa", "20260601-000000-bbbbbbbb", "20260601-000000-cccccccc")
+RUNS = ("20260601-000000-aaaaaaaa", "20260601-000000-bbbbbbbb", "20260601-000000-cccccccc")
 ORPHAN = "20260531-000000-00000000"
 
 
@@ -62,16 +62,16 @@ def known(database: Database, *wanted: str) -> list[str]:
 def test_a_lane_that_ends_alone_stores_runs_that_no_other_lane_stores(
     context: JobContext, database: Database
 ) -> None:
-    for run in (LANES[0], ORPHAN):
+    for run in (RUNS[0], ORPHAN):
         write_journal(context.data_dir, run)
-    task_runs.store_runs(context, LANES[0])
-    assert known(database, ORPHAN, LANES[0]) == [ORPHAN, LANES[0]]
+    task_runs.store_runs(context, RUNS[0])
+    assert known(database, ORPHAN, RUNS[0]) == [ORPHAN, RUNS[0]]
 
 
 def test_lanes_that_end_at_once_store_their_own_and_the_last_one_the_rest(
     context: JobContext, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for run in (*LANES, ORPHAN):
+    for run in (*RUNS, ORPHAN):
         write_journal(context.data_dir, run)
     stored: list[tuple[str, str]] = []
     really = ingest.ingest
@@ -81,23 +81,23 @@ def test_lanes_that_end_at_once_store_their_own_and_the_last_one_the_rest(
         return really(path, into)
 
     monkeypatch.setattr(ingest, "ingest", noted)
-    slots = [threading.Thread(target=task_runs.store_runs, args=(context, run), name=run) for run in LANES]
+    slots = [threading.Thread(target=task_runs.store_runs, args=(context, run), name=run) for run in RUNS]
     with task_runs.STORE_LOCK:
         for slot in slots:
             slot.start()
-        wait_until(lambda: len(task_runs.STORE_QUEUE) == len(LANES), "all lanes wait")
+        wait_until(lambda: len(task_runs.STORE_QUEUE) == len(RUNS), "all slots wait")
     for slot in slots:
         slot.join()
-    assert sorted(stored[:3]) == [(run, run) for run in LANES]
+    assert sorted(stored[:3]) == [(run, run) for run in RUNS]
     last = stored[2][0]
     assert stored[3:] == [(last, ORPHAN)]
-    assert known(database, ORPHAN, *LANES) == [ORPHAN, *LANES]
+    assert known(database, ORPHAN, *RUNS) == [ORPHAN, *RUNS]
 
 
 def test_what_is_stored_is_not_stored_again(context: JobContext, database: Database) -> None:
-    write_journal(context.data_dir, LANES[0])
+    write_journal(context.data_dir, RUNS[0])
     assert (
-        len(list(ingest.ingest_pending(context.data_dir, database, [LANES[0], "20260601-000000-nowhere"])))
+        len(list(ingest.ingest_pending(context.data_dir, database, [RUNS[0], "20260601-000000-nowhere"])))
         == 1
     )
-    assert list(ingest.ingest_pending(context.data_dir, database, [LANES[0]])) == []
+    assert list(ingest.ingest_pending(context.data_dir, database, [RUNS[0]])) == []

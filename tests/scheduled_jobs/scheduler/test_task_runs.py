@@ -44,7 +44,7 @@ def write_half(data_dir: Path, run: str) -> None:
         journal.outcome(an_outcome(plan[0], NOW))
 
 
-class Place:
+class TaskSetup:
     """A task in a database, and a machine that measures it by children that are functions."""
 
     def __init__(self, folder: Path, url: str, database: Database) -> None:
@@ -110,17 +110,17 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def setup(tmp_path: Path) -> Iterator[TaskSetup]:
     url = sqlite_with_tables(tmp_path / "pyrometer.db")
     with open_database(url) as database:
-        yield Place(tmp_path, url, database)
+        yield TaskSetup(tmp_path, url, database)
 
 
-def completes(place: Place, then: ChildExit = WELL) -> Child:
+def completes(setup: TaskSetup, then: ChildExit = WELL) -> Child:
     """A child that goes on with the half run."""
 
     def child(arguments: Sequence[str]) -> ChildExit:
-        with Journal(place.data_dir / "runs" / OLD_RUN) as journal:
+        with Journal(setup.data_dir / "runs" / OLD_RUN) as journal:
             for one in a_plan()[1:]:
                 journal.outcome(an_outcome(one, NOW))
         return then
@@ -128,41 +128,43 @@ def completes(place: Place, then: ChildExit = WELL) -> Child:
     return child
 
 
-def begins(place: Place, then: ChildExit = WELL, write: Callable[[Path, str], Any] = write_journal) -> Child:
+def begins(
+    setup: TaskSetup, then: ChildExit = WELL, write: Callable[[Path, str], Any] = write_journal
+) -> Child:
     """A child that begins the given run."""
 
     def child(arguments: Sequence[str]) -> ChildExit:
-        write(place.data_dir, arguments[list(arguments).index("--run-id") + 1])
+        write(setup.data_dir, arguments[list(arguments).index("--run-id") + 1])
         return then
 
     return child
 
 
-def test_a_run_has_its_name_before_it_begins(place: Place) -> None:
-    done = place.measured(place.attempt(LOCAL_OWNER), begins(place))
-    assert (place.typed, place.nodes) == ([[*COMMAND, "--run-id", done.run, "--json"]], [1])
+def test_a_run_has_its_name_before_it_begins(setup: TaskSetup) -> None:
+    done = setup.measured(setup.attempt(LOCAL_OWNER), begins(setup))
+    assert (setup.typed, setup.nodes) == ([[*COMMAND, "--run-id", done.run, "--json"]], [1])
     assert (done.began, done.complete, done.counts) == (True, True, {"ok": 8, "crashed": 4})
-    assert place.stored(done.run)
+    assert setup.stored(done.run)
 
 
-def test_a_run_is_given_the_nodes_of_its_schedule(place: Place) -> None:
-    task = place.attempt(LOCAL_OWNER)
-    done = place.measured(replace(task, spec={**task.spec, "nodes": 2}), begins(place))
-    assert (done.complete, place.nodes) == (True, [2])
+def test_a_run_is_given_the_nodes_of_its_schedule(setup: TaskSetup) -> None:
+    task = setup.attempt(LOCAL_OWNER)
+    done = setup.measured(replace(task, spec={**task.spec, "nodes": 2}), begins(setup))
+    assert (done.complete, setup.nodes) == (True, [2])
 
 
-def test_what_this_machine_began_is_gone_on_with(place: Place) -> None:
-    write_half(place.data_dir, OLD_RUN)
+def test_what_this_machine_began_is_gone_on_with(setup: TaskSetup) -> None:
+    write_half(setup.data_dir, OLD_RUN)
 
-    done = place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), completes(place, ChildExit(1, None, "")))
-    assert place.typed == [["run", "--resume", OLD_RUN, "--json"]]
+    done = setup.measured(setup.attempt(LOCAL_OWNER, OLD_RUN), completes(setup, ChildExit(1, None, "")))
+    assert setup.typed == [["run", "--resume", OLD_RUN, "--json"]]
     assert (done.run, done.complete) == (OLD_RUN, True)
-    assert place.stored(OLD_RUN)
+    assert setup.stored(OLD_RUN)
 
 
-def test_a_child_that_still_writes_is_waited_for(place: Place) -> None:
-    write_half(place.data_dir, OLD_RUN)
-    orphan, ended = Journal(place.data_dir / "runs" / OLD_RUN), threading.Event()
+def test_a_child_that_still_writes_is_waited_for(setup: TaskSetup) -> None:
+    write_half(setup.data_dir, OLD_RUN)
+    orphan, ended = Journal(setup.data_dir / "runs" / OLD_RUN), threading.Event()
 
     def end() -> None:
         ended.set()
@@ -170,106 +172,106 @@ def test_a_child_that_still_writes_is_waited_for(place: Place) -> None:
 
     def child(arguments: Sequence[str]) -> ChildExit:
         assert ended.is_set()
-        return completes(place)(arguments)
+        return completes(setup)(arguments)
 
     threading.Timer(0.5, end).start()
-    assert place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), child).run == OLD_RUN
-    assert place.typed == [["run", "--resume", OLD_RUN, "--json"]]
+    assert setup.measured(setup.attempt(LOCAL_OWNER, OLD_RUN), child).run == OLD_RUN
+    assert setup.typed == [["run", "--resume", OLD_RUN, "--json"]]
 
 
-def test_what_was_never_begun_keeps_its_name(place: Place) -> None:
-    done = place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), begins(place))
-    assert done.run == OLD_RUN == place.named(0, "--run-id")
+def test_what_was_never_begun_keeps_its_name(setup: TaskSetup) -> None:
+    done = setup.measured(setup.attempt(LOCAL_OWNER, OLD_RUN), begins(setup))
+    assert done.run == OLD_RUN == setup.named(0, "--run-id")
 
 
-def test_what_another_machine_began_is_begun_anew(place: Place) -> None:
-    done = place.measured(place.attempt(REMOTE_OWNER, OLD_RUN), begins(place))
+def test_what_another_machine_began_is_begun_anew(setup: TaskSetup) -> None:
+    done = setup.measured(setup.attempt(REMOTE_OWNER, OLD_RUN), begins(setup))
     assert done.run != OLD_RUN
     assert done.complete
 
 
-def test_what_is_complete_needs_no_child_and_is_stored(place: Place) -> None:
-    write_journal(place.data_dir, OLD_RUN)
-    done = place.measured(place.attempt(LOCAL_OWNER, OLD_RUN))
+def test_what_is_complete_needs_no_child_and_is_stored(setup: TaskSetup) -> None:
+    write_journal(setup.data_dir, OLD_RUN)
+    done = setup.measured(setup.attempt(LOCAL_OWNER, OLD_RUN))
     assert (done.run, done.ended, done.complete) == (OLD_RUN, None, True)
-    assert place.stored(OLD_RUN)
+    assert setup.stored(OLD_RUN)
 
 
-def test_what_cannot_be_gone_on_with_is_left_and_begun_anew(place: Place) -> None:
-    write_half(place.data_dir, OLD_RUN)
-    done = place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), lambda _: CHANGED, begins(place))
-    assert (place.named(0, "--resume"), place.named(1, "--run-id")) == (OLD_RUN, done.run)
+def test_what_cannot_be_gone_on_with_is_left_and_begun_anew(setup: TaskSetup) -> None:
+    write_half(setup.data_dir, OLD_RUN)
+    done = setup.measured(setup.attempt(LOCAL_OWNER, OLD_RUN), lambda _: CHANGED, begins(setup))
+    assert (setup.named(0, "--resume"), setup.named(1, "--run-id")) == (OLD_RUN, done.run)
     assert done.run != OLD_RUN
     assert done.complete
-    assert place.said == [f"run {OLD_RUN} is left as it is: {CHANGED.sentence}"]
+    assert setup.said == [f"run {OLD_RUN} is left as it is: {CHANGED.sentence}"]
 
 
 @pytest.mark.parametrize("away", [False, True])
-def test_what_cannot_be_gone_on_with_just_now_keeps_its_run(place: Place, away: bool) -> None:
-    write_half(place.data_dir, OLD_RUN)
+def test_what_cannot_be_gone_on_with_just_now_keeps_its_run(setup: TaskSetup, away: bool) -> None:
+    write_half(setup.data_dir, OLD_RUN)
     passing = ChildExit(2, None, "neighbour gpu-b:7391 does not answer")
     with pytest.raises(ChildLost, match="cannot be gone on with just now: neighbour gpu-b:7391 does not"):
-        place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), lambda _: passing, away=away)
-    assert place.typed == [["run", "--resume", OLD_RUN, "--json"]] and place.said == []
-    assert [each.run_id for each in attempts(place.database, 1)] == [OLD_RUN, OLD_RUN]
+        setup.measured(setup.attempt(LOCAL_OWNER, OLD_RUN), lambda _: passing, away=away)
+    assert setup.typed == [["run", "--resume", OLD_RUN, "--json"]] and setup.said == []
+    assert [each.run_id for each in attempts(setup.database, 1)] == [OLD_RUN, OLD_RUN]
 
 
-def test_what_had_trouble_after_it_began_is_gone_on_with_at_once_and_else_later(place: Place) -> None:
+def test_what_had_trouble_after_it_began_is_gone_on_with_at_once_and_else_later(setup: TaskSetup) -> None:
     full = ChildExit(2, None, "No space left on device")
     with pytest.raises(ChildLost, match="just now: No space left"):
-        place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), begins(place, full, write_half), lambda _: full)
-    assert (place.named(0, "--run-id"), place.named(1, "--resume")) == (OLD_RUN, OLD_RUN)
+        setup.measured(setup.attempt(LOCAL_OWNER, OLD_RUN), begins(setup, full, write_half), lambda _: full)
+    assert (setup.named(0, "--run-id"), setup.named(1, "--resume")) == (OLD_RUN, OLD_RUN)
 
 
 @pytest.mark.parametrize("refused", [REFUSED, CHANGED])
-def test_what_was_completed_while_it_was_waited_for_is_complete(place: Place, refused: ChildExit) -> None:
-    write_half(place.data_dir, OLD_RUN)
+def test_what_was_completed_while_it_was_waited_for_is_complete(setup: TaskSetup, refused: ChildExit) -> None:
+    write_half(setup.data_dir, OLD_RUN)
 
     # The child of an attempt that was thought dead ended in its own time.
-    done = place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), completes(place, refused))
+    done = setup.measured(setup.attempt(LOCAL_OWNER, OLD_RUN), completes(setup, refused))
     assert (done.run, done.complete) == (OLD_RUN, True)
 
 
-def test_what_another_child_has_begun_meanwhile_is_gone_on_with(place: Place) -> None:
-    task = place.attempt(LOCAL_OWNER, OLD_RUN)
-    done = place.measured(task, begins(place, REFUSED, write_half), completes(place))
-    assert (place.named(0, "--run-id"), place.named(1, "--resume")) == (OLD_RUN, OLD_RUN)
+def test_what_another_child_has_begun_meanwhile_is_gone_on_with(setup: TaskSetup) -> None:
+    task = setup.attempt(LOCAL_OWNER, OLD_RUN)
+    done = setup.measured(task, begins(setup, REFUSED, write_half), completes(setup))
+    assert (setup.named(0, "--run-id"), setup.named(1, "--resume")) == (OLD_RUN, OLD_RUN)
     assert done.complete
 
 
-def test_what_cannot_begin_is_not_tried_again(place: Place) -> None:
-    done = place.measured(place.attempt(LOCAL_OWNER), lambda _: REFUSED)
+def test_what_cannot_begin_is_not_tried_again(setup: TaskSetup) -> None:
+    done = setup.measured(setup.attempt(LOCAL_OWNER), lambda _: REFUSED)
     assert (done.began, done.complete, done.ended) == (False, False, REFUSED)
 
 
-def test_a_node_that_cannot_begin_leaves_the_task_to_others(place: Place) -> None:
+def test_a_node_that_cannot_begin_leaves_the_task_to_others(setup: TaskSetup) -> None:
     with pytest.raises(ChildLost, match="here cannot begin it: environment nightly has changed"):
-        place.measured(place.attempt(LOCAL_OWNER), lambda _: REFUSED, away=True)
+        setup.measured(setup.attempt(LOCAL_OWNER), lambda _: REFUSED, away=True)
 
 
-def test_what_a_node_cannot_go_on_with_is_begun_anew_there(place: Place) -> None:
-    write_half(place.data_dir, OLD_RUN)
-    done = place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), lambda _: CHANGED, begins(place), away=True)
+def test_what_a_node_cannot_go_on_with_is_begun_anew_there(setup: TaskSetup) -> None:
+    write_half(setup.data_dir, OLD_RUN)
+    done = setup.measured(setup.attempt(LOCAL_OWNER, OLD_RUN), lambda _: CHANGED, begins(setup), away=True)
     assert done.run != OLD_RUN and done.complete
 
 
 @pytest.mark.parametrize("ended", [ChildExit(None, 9, ""), ChildExit(130, None, "go on with: ...")])
-def test_a_run_that_was_killed_from_outside_is_lost(place: Place, ended: ChildExit) -> None:
+def test_a_run_that_was_killed_from_outside_is_lost(setup: TaskSetup, ended: ChildExit) -> None:
     with pytest.raises(ChildLost):
-        place.measured(place.attempt(LOCAL_OWNER), begins(place, ended, write_half))
+        setup.measured(setup.attempt(LOCAL_OWNER), begins(setup, ended, write_half))
 
 
-def test_an_empty_journal_is_a_run_that_never_began(place: Place) -> None:
-    folder = place.data_dir / "runs" / OLD_RUN
+def test_an_empty_journal_is_a_run_that_never_began(setup: TaskSetup) -> None:
+    folder = setup.data_dir / "runs" / OLD_RUN
     folder.mkdir(parents=True)
     (folder / "journal.jsonl").touch()
-    done = place.measured(place.attempt(LOCAL_OWNER, OLD_RUN), begins(place))
-    assert done.run == OLD_RUN == place.named(0, "--run-id")
+    done = setup.measured(setup.attempt(LOCAL_OWNER, OLD_RUN), begins(setup))
+    assert done.run == OLD_RUN == setup.named(0, "--run-id")
 
 
-def test_every_attempt_says_which_run_it_measured(place: Place) -> None:
-    write_half(place.data_dir, OLD_RUN)
-    task = place.attempt(LOCAL_OWNER, OLD_RUN)
+def test_every_attempt_says_which_run_it_measured(setup: TaskSetup) -> None:
+    write_half(setup.data_dir, OLD_RUN)
+    task = setup.attempt(LOCAL_OWNER, OLD_RUN)
     with pytest.raises(ChildLost):
-        place.measured(task, lambda _: ChildExit(None, 9, ""))
-    assert [each.run_id for each in attempts(place.database, task.id)] == [OLD_RUN, OLD_RUN]
+        setup.measured(task, lambda _: ChildExit(None, 9, ""))
+    assert [each.run_id for each in attempts(setup.database, task.id)] == [OLD_RUN, OLD_RUN]

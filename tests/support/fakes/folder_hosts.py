@@ -1,7 +1,6 @@
-"""Places that are folders of this machine: each has files of its own, and is there while it says so.
+"""Hosts that are folders of this machine, each with files of its own.
 
-A folder NODES/NAME is a place for as long as `place.json` lies in it, with its labels and whether it is
-drained.
+A folder NODES/NAME is a host while `host.json` lies in it, with its labels and whether it is drained.
 """
 
 import json
@@ -19,26 +18,26 @@ from scheduled_jobs.scheduler.child_process import Logs, run_child
 from scheduled_jobs.scheduler.hosts import HostStatus
 from support.fakes.pyrometer_run import HEADER
 
-_SAID = "place.json"
+_STATUS = "host.json"
 
 
 def come(nodes: Path, name: str, *labels: str, drained: bool = False) -> None:
-    """Have a place be there, or be there otherwise."""
+    """Add a host, or change its labels or whether it is drained."""
     folder = nodes / name
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(nodes.parent / HEADER, folder / HEADER)
     # A reader sees it whole.
     (folder / "new").write_text(json.dumps({"labels": [name, *labels], "drained": drained}))
-    (folder / "new").replace(folder / _SAID)
+    (folder / "new").replace(folder / _STATUS)
 
 
 def go(nodes: Path, name: str) -> None:
-    """Have a place vanish, with what runs there."""
-    (nodes / name / _SAID).unlink()
+    """Have a host vanish, with what runs there."""
+    (nodes / name / _STATUS).unlink()
 
 
 class _Ending(threading.Event):
-    """Set when a stop is requested, or the place is gone."""
+    """Set when a stop is requested, or the host is gone."""
 
     def __init__(self, stop: threading.Event, said: Path) -> None:
         super().__init__()
@@ -49,7 +48,7 @@ class _Ending(threading.Event):
 
 
 @dataclass(frozen=True)
-class FolderPlace:
+class FolderHost:
     """One of them. `command` stands for `pyrometer`, `data_dir` is the service's."""
 
     folder: Path
@@ -70,7 +69,7 @@ class FolderPlace:
         run: str,
         nodes: int = 1,
     ) -> ChildExit:
-        ending = _Ending(stop, self.folder / _SAID)
+        ending = _Ending(stop, self.folder / _STATUS)
         try:
             return run_child([*self.command, str(self.folder), *arguments], logs, ending, on_event)
         except Stopped:
@@ -89,7 +88,7 @@ class FolderPlace:
             shutil.copy(measured, there)
 
 
-class FolderPlaces:
+class FolderHosts:
     """All that are there now."""
 
     def __init__(self, nodes: Path, data_dir: Path, command: Sequence[str]) -> None:
@@ -98,11 +97,11 @@ class FolderPlaces:
 
     def look(self) -> list[HostStatus]:
         found: list[HostStatus] = []
-        for said in sorted(self._nodes.glob(f"*/{_SAID}")):
+        for said in sorted(self._nodes.glob(f"*/{_STATUS}")):
             with suppress(FileNotFoundError):
                 body: Mapping[str, Any] = json.loads(said.read_text())
-                place = FolderPlace(said.parent, tuple(body["labels"]), self._data_dir, self._command)
-                found.append(HostStatus(place, {"folder": str(said.parent)}, body["drained"]))
+                host = FolderHost(said.parent, tuple(body["labels"]), self._data_dir, self._command)
+                found.append(HostStatus(host, {"folder": str(said.parent)}, body["drained"]))
         return found
 
     def problems(self) -> Sequence[str]:

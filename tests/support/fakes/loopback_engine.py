@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fleet.agent import Agent
-from fleet.agent_engine import HeldNode, LocalEngine
-from fleet.engine import EngineAway, NodeLost, NodeRefused, NodeSeen, NodeSilent
+from fleet.agent_engine import AllocatedNode, LocalEngine
+from fleet.engine import EngineAway, EngineNode, NodeLost, NodeRefused, NodeSilent
 from runner import journal
 from support.builders.journals import a_header
 from support.fakes.pyrometer_run import ENVIRONMENT, HEADER, plan
@@ -78,10 +78,10 @@ class LoopbackEngine(LocalEngine):
         self._late: list[tuple[int, Callable[[], object]]] = []
         self._calls_lock = threading.Lock()
 
-    def nodes(self) -> Sequence[NodeSeen]:
+    def nodes(self) -> Sequence[EngineNode]:
         self._check()
         alive = [name for name in self.own_nodes if name not in self.gone]
-        return [NodeSeen(f"id-{name}", name, self.labels.get(name, {})) for name in alive]
+        return [EngineNode(f"id-{name}", name, self.labels.get(name, {})) for name in alive]
 
     def call(self, node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
         name = node.removeprefix("id-")
@@ -97,7 +97,7 @@ class LoopbackEngine(LocalEngine):
         node: str,
         method: str,
         arguments: Mapping[str, Any],
-        nodes: Sequence[HeldNode],
+        nodes: Sequence[AllocatedNode],
         timeout: float,
     ) -> Mapping[str, Any]:
         if node in self.silent:

@@ -35,7 +35,7 @@ DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
 OLD, NEW = an_environment("2.13.0+cpu"), an_environment("2.14.0+cpu")
 
 
-class Place:
+class NotifiedSite:
     """A database with a machine h200 that measures every night, and a team that is notified by a webhook."""
 
     def __init__(self, url: str, database: Database, folder: Path, web: WebSink, more: str = "") -> None:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import psutil
 
 from common.processes import die_with
-from fleet.engine import EngineAway, EngineError, NodeSeen, NodeSilent
+from fleet.engine import EngineAway, EngineError, EngineNode, NodeSilent
 from fleet.ray.engine import RayEngine
 from fleet.ray.processes import PORTS, ray_folder
 from support.site import COMMAND, LOCK_FOLDER, PATIENCE_SECONDS, unavailable
@@ -260,10 +260,10 @@ def answer(engine: RayEngine, node: str, method: str, **arguments: Any) -> Mappi
         raise AssertionError(f"{error}: {errors[-3:]}") from None
 
 
-def named(engine: RayEngine, name: str) -> NodeSeen:
+def named(engine: RayEngine, name: str) -> EngineNode:
     """The node of that name, once it is there."""
 
-    def tried() -> NodeSeen | None:
+    def tried() -> EngineNode | None:
         try:
             return next((node for node in engine.nodes() if node.name == name), None)
         except EngineError:

@@ -31,7 +31,7 @@ from scheduled_jobs.scheduler.hosts import HostProvider
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.scheduler import SchedulerConfig, Service
 from scheduled_jobs.scheduler.worker_slot import Registry, WorkerSlot
-from support.fakes.folder_hosts import FolderPlaces
+from support.fakes.folder_hosts import FolderHosts
 from workflows.fleet_status import MEASURING
 
 _SUPPORT = Path(__file__).resolve().parents[1]
@@ -66,7 +66,7 @@ def a_service(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     hosts: HostProvider | None = None,
 ) -> Service:
-    """A service on a machine of that name that does these jobs, there and at these places."""
+    """A service on a machine of that name that does these jobs, there and on these hosts."""
     around = SchedulerConfig(
         settings=settings if callable(settings) else lambda: settings,
         data_dir=data_dir,
@@ -179,7 +179,7 @@ def executions(data_dir: Path) -> list[str]:
 
 
 def main(url: str, folder: str, machine: str, *arguments: Sequence[str]) -> None:
-    """Be a scheduler until SIGTERM; with a folder `nodes` in DATA_DIR the head of those places."""
+    """Be a scheduler until SIGTERM; with a folder `nodes` in DATA_DIR the head of those hosts."""
     stop_requested = threading.Event()
     data_dir = Path(folder)
     nodes = data_dir / "nodes"
@@ -191,7 +191,7 @@ def main(url: str, folder: str, machine: str, *arguments: Sequence[str]) -> None
         settled((data_dir / "pyrometer.toml").read_text(), data_dir),
         Log("json", lambda: datetime.now(UTC)),
         machine=machine,
-        hosts=FolderPlaces(nodes, data_dir, NO_COMMAND) if nodes.is_dir() else None,
+        hosts=FolderHosts(nodes, data_dir, NO_COMMAND) if nodes.is_dir() else None,
     )
 
     def ask(*_: object) -> None:

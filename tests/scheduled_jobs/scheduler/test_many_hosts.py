@@ -1,4 +1,4 @@
-"""Hundreds of places in one service: what they cost the database, and who takes up what waits for many."""
+"""Hundreds of hosts in one service: what they cost the database, and which of them claims a task."""
 
 import threading
 import time
@@ -32,7 +32,7 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Idle:
-    """A place at which nothing is started."""
+    """A host on which nothing is started."""
 
     machine: str
     labels: tuple[str, ...]
@@ -51,7 +51,7 @@ class Idle:
 
 @dataclass
 class Always:
-    """So many places that are there, each look the same, but for the first one: hidden for so many."""
+    """Hosts that are online at every look; the first one is hidden for the first `hidden` looks."""
 
     seen: Sequence[HostStatus]
     hidden: int = 0
@@ -71,14 +71,14 @@ class Always:
 
 
 def many(count: int) -> Always:
-    """Places that all are asked by `gpu`, and each by its name."""
+    """Hosts with the label `gpu`, and their own name as another."""
     names = [f"node-{each:03d}" for each in range(count)]
     return Always([HostStatus(Idle(name, (name, "gpu")), {"machine": name}) for name in names])
 
 
 @dataclass
 class Head:
-    """A service with so many places whose jobs wait for `over`; it beats whenever it looks."""
+    """A service with these hosts whose jobs wait for `over`; it reports at each look."""
 
     folder: Path
     hosts: Always
@@ -227,15 +227,15 @@ def test_what_asks_for_no_machine_is_taken_by_places_that_take_it_all(
 
 
 def test_a_place_rests_longer_after_each_loss_and_no_more_after_it_has_done_something() -> None:
-    place = Idle("a", ("a",))
-    post = PoolWorker(place, this_process("here"), (), NOW, ("a",))
-    work = RunningTask(Task(1, "", NOW, "", "measure", {}, "", "running", 1), "token", place)
+    host = Idle("a", ("a",))
+    worker = PoolWorker(host, this_process("here"), (), NOW, ("a",))
+    work = RunningTask(Task(1, "", NOW, "", "measure", {}, "", "running", 1), "token", host)
     rests: list[float] = []
     for ending in [*[Lost("gone")] * 8, Released(), Lost("gone"), JobResult(), Lost("gone")]:
         work.ending, began = ending, time.monotonic()
-        post.rests_until = began
-        post.note_result(work)
-        rests.append(round(post.rests_until - began))
+        worker.rests_until = began
+        worker.note_result(work)
+        rests.append(round(worker.rests_until - began))
     assert rests == [10, 20, 40, 80, 160, 320, 600, 600, 0, 600, 0, 10]
 
 
