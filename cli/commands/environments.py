@@ -29,7 +29,7 @@ from workflows.planning.resolve_environment import (
 )
 
 from ..context import INTERRUPTED, context, in_one_sentence, say
-from ..options import Json
+from ..options import Json, Packages
 from ..output.console import report_console, table
 
 app = typer.Typer(help="The environments that can be measured, and building them.", no_args_is_help=True)
@@ -38,7 +38,6 @@ Index = Annotated[str | None, typer.Option(help="package index to use instead of
 FindLinks = Annotated[
     list[str] | None, typer.Option("--find-links", help="a folder or page of wheels (repeatable)")
 ]
-Packages = Annotated[list[str] | None, typer.Option("--package", help="install this with torch (repeatable)")]
 Bare = Annotated[bool, typer.Option("--bare", help="without numpy, setuptools and ONNX's packages")]
 BasePython = Annotated[Path | None, typer.Option(help="the interpreter that makes the virtual environment")]
 WantedDevice = Annotated[Device, typer.Option(help="cuda: refuse a PyTorch that sees no GPU")]
@@ -53,9 +52,8 @@ def _recipe(
     device: Device = "auto",
 ) -> Recipe:
     links = [link if "://" in link else str(Path(link).expanduser().absolute()) for link in find_links or ()]
-    extra = [str(Path(p).expanduser().absolute()) if Path(p).is_file() else p for p in packages or ()]
     base = str(base_python.expanduser().absolute()) if base_python else ""
-    return Recipe("", "", index or "", tuple(links), tuple(extra), not bare, base, device)
+    return Recipe("", "", index or "", tuple(links), tuple(packages or ()), not bare, base, device)
 
 
 @app.command("list")

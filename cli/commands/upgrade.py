@@ -1,6 +1,7 @@
 """`pyrometer upgrade OLD NEW`: both measured together, pair by pair, and a verdict with its evidence."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -23,10 +24,15 @@ from ..options import (
     ColdPairs,
     Confirms,
     Device,
+    On,
+    Packages,
     Pairs,
     Reports,
     RunId,
+    StepFile,
+    Wait,
     Waived,
+    WaivedBy,
     finite,
 )
 from ..output.bisect_report import JsonBisection, TerminalBisection, write_bisection
@@ -44,7 +50,9 @@ pyrometer upgrade 2.12.1 2.13.0                     built if need be, suite `smo
 pyrometer upgrade default nightly --suite cpu
 pyrometer upgrade default ~/venv/bin/python --case resnet50 --report verdict.html
 pyrometer upgrade default default                   against itself: what the method makes up
-pyrometer upgrade default nightly --suite full --screen     two short pairs each, more where it matters
+pyrometer upgrade default nightly --suite full --screen  two short pairs each, more where it matters
+pyrometer upgrade 2.9.1 2.13.0 --step repro.py --report issue.md
+pyrometer upgrade 2.12.1 2.13.0 --on h200 --on a10  on every machine with one of these labels
 pyrometer upgrade --resume latest                   go on with what was interrupted
 
 OLD and NEW: a declared name, a version, `nightly`, a wheel, or an interpreter. Each case is measured in pairs
@@ -52,12 +60,22 @@ of fresh processes that take turns, until the decision stands. `go`: nothing bro
 at most one case in ten by 5 %, and the mean by at most 1 %; other limits stand in the policy in
 pyrometer.toml ([policies.NAME]). A case that blocks and is accepted is left out with --waive CASE --because
 TEXT, here or afterwards in `pyrometer report`.
+With --on the schedulers of those machines measure, each in its turn; the verdict is the worst of them, and a
+machine that failed leaves it unclear.
 Exit code: 0 go (also with warnings), 1 no-go, 3 unclear, 2 the call makes no sense, 130 interrupted; with
 --resume also 4, where that run can never be gone on with.
 """
 
 
 Suite = Annotated[str | None, typer.Option("--suite", "-s", help="suite to measure [default: smoke]")]
+Preset = Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")]
+PolicyName = Annotated[str | None, typer.Option(help="policy to judge by [default: default]")]
+Budget = Annotated[float | None, typer.Option(min=1, callback=finite, help="seconds the measuring may take")]
+Deadline = Annotated[float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")]
+Fingerprint = Annotated[bool, typer.Option(help="first find what runs differently, without timing")]
+Screened = Annotated[
+    bool, typer.Option("--screen", help="measure in full only cases that run differently or differ by 10 %")
+]
 
 
 def upgrade(
@@ -66,31 +84,27 @@ def upgrade(
     suite: Suite = None,
     case: Cases = None,
     cases: CaseFiles = None,
-    preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
-    policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
+    step: StepFile = None,
+    package: Packages = None,
+    preset: Preset = None,
+    policy: PolicyName = None,
     device: Device = None,
     pairs: Pairs = None,
     cold_pairs: ColdPairs = None,
     also: Also = None,
-    budget: Annotated[
-        float | None, typer.Option(min=1, callback=finite, help="seconds the measuring may take")
-    ] = None,
-    deadline: Annotated[
-        float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")
-    ] = None,
+    budget: Budget = None,
+    deadline: Deadline = None,
     waive: Waived = None,
     because: Because = None,
+    waived_by: WaivedBy = None,
+    on: On = None,
+    wait: Wait = True,
     report: Reports = None,
     resume: Annotated[str | None, typer.Option(help="go on with this upgrade: its run, or `latest`")] = None,
     run_id: RunId = None,
     confirms: Confirms = False,
-    fingerprint: Annotated[
-        bool, typer.Option(help="first find what runs differently, without timing")
-    ] = True,
-    screen: Annotated[
-        bool,
-        typer.Option("--screen", help="measure in full only cases that run differently or differ by 10 %"),
-    ] = False,
+    fingerprint: Fingerprint = True,
+    screen: Screened = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Judge an upgrade (the help text is above, where its layout survives)."""
@@ -112,19 +126,80 @@ def upgrade(
         confirms=confirms,
         waive=tuple(waive or ()),
         because=tuple(because or ()),
+        waived_by=waived_by or "",
         fingerprints=fingerprint,
         screen=screen,
+        step=step,
+        packages=tuple(package or ()),
     )
     reports = tuple(report or ())
     with in_one_sentence(), interruptible() as interrupts:
-        if resume is not None and request != UpgradeRequest():
-            raise UsageError("--resume goes on with what was planned; it takes no other selection")
-        if resume is None and not (request.old and request.new):
-            raise UsageError("an upgrade has two ends: pyrometer upgrade OLD NEW")
-        app = context(noting=False, as_json=as_json)
-        check_reports(reports)
-        conclusion = UpgradeConclusion(reports, as_json=as_json)
-        raise typer.Exit(_run_upgrade(app, request, resume, interrupts, conclusion))
+        if on or not wait:
+            raise typer.Exit(
+                _upgrade_machines(request, on or (), resume, reports, wait=wait, as_json=as_json)
+            )
+        raise typer.Exit(_upgrade_this_machine(request, resume, interrupts, reports, as_json=as_json))
+
+
+def _upgrade_this_machine(
+    request: UpgradeRequest,
+    resumed: str | None,
+    interrupts: Interrupts,
+    reports: tuple[Path, ...],
+    *,
+    as_json: bool,
+) -> int:
+    """Measure on this machine; answers the exit code. Raises UsageError, RunnerError or JobError."""
+    if resumed is not None and request != UpgradeRequest():
+        raise UsageError("--resume goes on with what was planned; it takes no other selection")
+    if resumed is None:
+        _check_ends(request)
+    app = context(noting=False, as_json=as_json)
+    check_reports(reports)
+    return _run_upgrade(app, request, resumed, interrupts, UpgradeConclusion(reports, as_json=as_json))
+
+
+def _check_ends(request: UpgradeRequest) -> None:
+    if not (request.old and request.new):
+        raise UsageError("an upgrade has two ends: pyrometer upgrade OLD NEW")
+
+
+def _upgrade_machines(
+    request: UpgradeRequest,
+    labels: Sequence[str],
+    resumed: str | None,
+    reports: tuple[Path, ...],
+    *,
+    wait: bool,
+    as_json: bool,
+) -> int:
+    """Have all machines with a label measure; answers the exit code. Raises UsageError or DatabaseError."""
+    # The queue needs a database and the scheduler, which take a second to import.
+    from fleet.upgrade_tasks import queue_upgrade
+
+    from ..output.fleet_upgrade_report import print_queued, watch
+
+    if not labels:
+        raise UsageError("--no-wait goes with --on: what is measured here is waited for")
+    if resumed is not None:
+        raise UsageError("--resume does not go with --on: each machine goes on with its own run by itself")
+    if reports and not wait:
+        raise UsageError("--no-wait does not go with --report: there is no verdict yet to write")
+    _check_ends(request)
+    app = context(as_json=as_json)
+    check_reports(reports)
+    tasks = queue_upgrade(app, request, labels)
+    print_queued(tasks, as_json=as_json)
+    if not wait:
+        return 0
+    try:
+        found = watch(app, request, tasks, reports, as_json=as_json)
+    except KeyboardInterrupt:
+        say(
+            "the tasks stay queued: `pyrometer tasks list` lists them, `pyrometer tasks cancel TASK` ends one"
+        )
+        return INTERRUPTED
+    return UPGRADE_CODES[found.decision]
 
 
 def _run_upgrade(
@@ -155,6 +230,7 @@ BISECT_HELP = """Find the two neighbours between GOOD and BAD where a case becam
 pyrometer bisect 2.10.0 2.13.0 --case resnet50/infer/batch=1,image=64/eager
 pyrometer bisect 'nightly 2026-11-01' 'nightly 2026-11-20' --case KEY --pairs 20
 pyrometer bisect 2.10.0 2.13.0 --case KEY --metric rss_peak
+pyrometer bisect 2.9.1 2.13.0 --step repro.py
 pyrometer bisect default ~/new/.venv --candidates ~/a/.venv,~/b/.venv --case KEY --cases my_cases.py
 pyrometer bisect --resume latest                go on with what was interrupted
 
@@ -178,16 +254,16 @@ def bisect(
     ] = None,
     suite: Annotated[str | None, typer.Option("--suite", "-s", help="suite whose timing to use")] = None,
     cases: CaseFiles = None,
-    preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
-    policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
+    step: StepFile = None,
+    package: Packages = None,
+    preset: Preset = None,
+    policy: PolicyName = None,
     metric: Annotated[str | None, typer.Option(help="what to follow [default: the policy's metric]")] = None,
     device: Device = None,
     pairs: Annotated[
         int | None, typer.Option(help="at most so many pairs in each comparison [default: 12]")
     ] = None,
-    deadline: Annotated[
-        float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")
-    ] = None,
+    deadline: Deadline = None,
     report: Annotated[Path | None, typer.Option("--report", help="write it to FILE.json")] = None,
     resume: Annotated[str | None, typer.Option(help="go on with this bisection: its id, or `latest`")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
@@ -206,6 +282,8 @@ def bisect(
         device=device,
         pairs=pairs,
         deadline=deadline,
+        step=step,
+        packages=tuple(package or ()),
     )
     with in_one_sentence(), interruptible() as interrupts:
         raise typer.Exit(_run_bisection(request, resume, interrupts, report, as_json=as_json))
@@ -227,7 +305,7 @@ def _run_bisection(
         app_context = context(as_json=as_json)
         bisection = shelf(app_context).load(resumed)
     else:
-        if not (request.good and request.bad and request.case):
+        if not (request.good and request.bad and (request.case or request.step)):
             raise UsageError("a bisection has two ends and a case: pyrometer bisect GOOD BAD --case KEY")
         app_context = context(as_json=as_json)
         bisection = begin(app_context, request)
