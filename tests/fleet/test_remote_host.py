@@ -250,7 +250,7 @@ def test_a_node_that_is_lost_goes_on_and_nothing_is_measured_twice(
     engine.silent.clear()
     engine.gone.clear()
     engine.away = ""
-    # The zombie holds the journal: it is ended first, keeps what it has, and its run is gone on with.
+    # The zombie holds the journal: it is ended first, keeps what it has, and its run is resumed.
     with under_way(head.resume) as future:
         until(
             lambda: future.done() or not processes(node.folder, RUN) or _resumes(node), "the zombie is ended"

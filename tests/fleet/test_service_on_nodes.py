@@ -1,4 +1,4 @@
-"""A whole service with nodes: each task is done where it belongs, and gone on with when its node was lost."""
+"""A whole service with nodes: each task is done where it belongs, and resumed when its node was lost."""
 
 import threading
 from datetime import UTC, datetime
