@@ -55,6 +55,16 @@ def _run_name(value: str | None) -> str | None:
 RunId = Annotated[str | None, typer.Option("--run-id", hidden=True, callback=_run_name)]
 #: For the scheduler too: it measures a candidate again, and that is no upgrade.
 Confirms = Annotated[bool, typer.Option("--confirms", hidden=True)]
+#: And who left cases out, where the scheduler measures for another user.
+WaivedBy = Annotated[str | None, typer.Option("--waived-by", hidden=True)]
+
+On = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--on", metavar="LABEL", help="on all machines with this label, by their schedulers (repeatable)"
+    ),
+]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="with --on: wait for the verdicts")]
 
 Pairs = Annotated[int | None, typer.Option(help="largest number of pairs of each case [default: 32]")]
 Waived = Annotated[
@@ -101,6 +111,33 @@ Cases = Annotated[
 ]
 CaseFiles = Annotated[
     list[Path] | None, typer.Option("--cases", help="a Python file with your own cases (repeatable)")
+]
+
+StepFile = Annotated[
+    str | None,
+    typer.Option(
+        "--step",
+        metavar="FILE.py[:FUNCTION]",
+        help="measure a function of this script instead of cases [default function: step]",
+    ),
+]
+
+
+def _requirements(values: list[str] | None) -> list[str]:
+    """What pip is to install: names, versions, addresses, and files by their absolute paths."""
+    for value in values or ():
+        if not value.strip() or value.startswith("-"):
+            raise typer.BadParameter(f"{value!r} is no package")
+    return [str(Path(one).absolute()) if Path(one).is_file() else one for one in values or ()]
+
+
+Packages = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--package",
+        help="install this with torch into an environment that is built (repeatable)",
+        callback=_requirements,
+    ),
 ]
 
 LogForm = Annotated[

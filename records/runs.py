@@ -1,7 +1,8 @@
 """Runs: one execution of a suite on one machine, and what lists of them show."""
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +19,48 @@ class RunPreset:
     fingerprint: str
     name: str
     settings: Facts = field(default_factory=dict[str, Any])
+
+
+#: The fact of a run that holds its step script (see `StepScript.to_body`).
+STEP = "step"
+
+
+@dataclass(frozen=True, slots=True)
+class StepScript:
+    """A team's own script, a function of which is measured as the only case of a comparison.
+
+    `file` is the name of the file without its folder, `function` the one that does a step, `text` the whole
+    script.
+    """
+
+    file: str
+    function: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """How it is spelled for `--step`, next to the file: `repro.py:lookup`."""
+        return f"{self.file}:{self.function}"
+
+    @property
+    def digest(self) -> str:
+        """The first 12 hexadecimal digits of the SHA-256 of the script."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:12]
+
+    def to_body(self) -> dict[str, str]:
+        """As plain JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_body(body: Mapping[str, Any]) -> "StepScript":
+        """The inverse of `to_body`; raises KeyError for anything else."""
+        return StepScript(str(body["file"]), str(body["function"]), str(body["text"]))
+
+
+def step_in(facts: Facts) -> StepScript | None:
+    """The step script of a run, by its facts; None for a run without one."""
+    body = facts.get(STEP)
+    return StepScript.from_body(body) if body else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,17 +32,39 @@ def upgrade_html(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
 
     Everything that comes from a case, an environment or a command is escaped.
     """
+    title = f"{wording.DECISIONS[upgrade.decision]}: {sentences.title(subject)}"
+    content = upgrade_content(subject, results, upgrade)
+    return whole_page(title, subject.old.name, subject.new.name, sentences.place(subject), content)
+
+
+def whole_page(title: str, old: str, new: str, place: str, content: Markup) -> str:
+    """A self-contained page about an upgrade between two environments; `place` is on what, and when."""
+    page = render(
+        "report_page.html",
+        title=title,
+        style=_packaged("page.css"),
+        script=_packaged("page.js"),
+        old=old,
+        new=new,
+        place=place,
+        content=content,
+    )
+    return str(page)
+
+
+def upgrade_content(
+    subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade, prefix: str = ""
+) -> Markup:
+    """What a page says below its heading; `prefix` makes the sections' anchors unique among several."""
     each = rows(subject, results, upgrade)
     found = grid(each, _WIDEST_GRID)
 
     def reproduce_all(cases: Iterable[str]) -> list[str]:
         return [subject.reproduce(case) for case in cases]
 
-    page = render(
+    return render(
         "upgrade.html",
-        title=f"{wording.DECISIONS[upgrade.decision]}: {sentences.title(subject)}",
-        style=_packaged("page.css"),
-        script=_packaged("page.js"),
+        prefix=prefix,
         subject=subject,
         upgrade=upgrade,
         rows=each,
@@ -78,7 +100,6 @@ def upgrade_html(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
         every_command=reproduce_all(row.case for row in each),
         LONG=_LONG,
     )
-    return str(page)
 
 
 def heatmap(found: Grid, lines: str = "workload") -> Markup:

@@ -4,7 +4,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,10 +13,14 @@ from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.comparison.what_would_decide import Settling
 from analysis.dispatch_difference import CaseDifference
+from records.runs import StepScript
 
 #: Of this many the two sides start first in half each: it is an even number.
 _PAIRS = "--pairs"
 _COLD_PAIRS = "--cold-pairs"
+#: The script of a step; and the options of `upgrade` that `bisect` takes as well, each of which has a value.
+_STEP = "--step"
+_OF_BISECT = (_STEP, "--package", "--preset", "--policy", "--device", "--deadline")
 
 #: Facts of a build besides the versions, each with its title.
 _BUILD: Mapping[str, str] = {
@@ -53,7 +57,8 @@ class Subject:
 
     `settings` are those of the preset. `ended_at` is None for a run that has not ended. `options` are what a
     command needs to measure the same, without the two environments and the case, such as `--preset NAME`.
-    `dispatch` is what runs differently in each case; empty where that was not looked at.
+    `dispatch` is what runs differently in each case; empty where that was not looked at. `step` is the script
+    that was measured instead of cases, `tracebacks` what it raised, old and new, empty for nothing.
     """
 
     old: ComparedEnvironment
@@ -76,6 +81,8 @@ class Subject:
     plan: Plan = field(default_factory=Plan)
     policy: Policy = field(default_factory=Policy)
     dispatch: tuple[CaseDifference, ...] = ()
+    step: StepScript | None = None
+    tracebacks: tuple[str, str] = ("", "")
 
     @property
     def resume(self) -> str:
@@ -97,9 +104,28 @@ class Subject:
             given = (*_without(_COLD_PAIRS, given), _COLD_PAIRS, str(2 * pairs))
         return self._command(one.case, (*_without(_PAIRS, given), _PAIRS, str(pairs)))
 
+    def bisect(self) -> str:
+        """What to type to find where the step changed; empty where no step was measured."""
+        if self.step is None:
+            return ""
+        both = zip(self.options[::2], self.options[1::2], strict=False)
+        kept = [part for option, value in both if option in _OF_BISECT for part in (option, value)]
+        return shlex.join(["pyrometer", "bisect", *self._sides, *kept])
+
+    def with_script_alone(self) -> "Subject":
+        """The same whose commands name the script without its folder, for a reader who saved it."""
+        if self.step is None:
+            return self
+        return replace(self, options=(_STEP, self.step.name, *_without(_STEP, self.options)))
+
+    @property
+    def _sides(self) -> list[str]:
+        return [side.asked or side.name for side in (self.old, self.new)]
+
     def _command(self, case: str, options: Iterable[str]) -> str:
-        sides = [side.asked or side.name for side in (self.old, self.new)]
-        return shlex.join(["pyrometer", "upgrade", *sides, "--case", case, *options])
+        # A step is the only case of its run, and among the options.
+        chosen = ["--case", case] if self.step is None else []
+        return shlex.join(["pyrometer", "upgrade", *self._sides, *chosen, *options])
 
 
 def _without(option: str, given: Sequence[str]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis.comparison.case_results import CaseResult
@@ -11,7 +11,7 @@ from analysis.comparison.upgrade import Upgrade
 from analysis.dispatch_difference import differences_in
 from records.environments import Environment
 from records.outcomes import Outcome
-from records.runs import Run
+from records.runs import Run, step_in
 
 from .body import upgrade_json
 from .markdown import upgrade_markdown
@@ -33,8 +33,21 @@ def judged(run: Run, comparison: Comparison, outcomes: Iterable[Outcome]) -> Jud
 
     Raises ValueError for a comparison of environments that the run does not have.
     """
+    outcomes = list(outcomes)
     results = comparison.results(outcomes)
-    return JudgedUpgrade(subject_of(run, comparison), results, comparison.verdict(results))
+    subject = subject_of(run, comparison)
+    if subject.step is not None:
+        subject = replace(subject, tracebacks=_tracebacks(comparison, outcomes))
+    return JudgedUpgrade(subject, results, comparison.verdict(results))
+
+
+def _tracebacks(comparison: Comparison, outcomes: Sequence[Outcome]) -> tuple[str, str]:
+    """The first traceback of the old side and of the new one, empty where nothing was raised."""
+    old, new = (
+        next((text for one in side if (text := str(one.facts.get("traceback") or ""))), "")
+        for side in comparison.sides(outcomes)
+    )
+    return old, new
 
 
 def subject_of(run: Run, comparison: Comparison) -> Subject:
@@ -65,6 +78,7 @@ def subject_of(run: Run, comparison: Comparison) -> Subject:
         plan=comparison.plan,
         policy=comparison.policy,
         dispatch=differences_in(run.facts),
+        step=step_in(run.facts),
     )
 
 

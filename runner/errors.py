@@ -3,6 +3,7 @@
 * RunnerError
   * BadCaseFile          a user's file of cases cannot join the harness
   * BadSpec              what was written for an environment means none
+  * BadStep              a script has no function that could be measured as a step
   * BadSuite             a suite names what does not exist
   * BrokenEnvironment    an interpreter is missing, or cannot import torch
   * BuildFailed          an environment could not be built; what there was of it is gone
@@ -68,6 +69,10 @@ class BadSpec(RunnerError):
     def __init__(self, sentence: str, *, word: str = "") -> None:
         super().__init__(sentence)
         self.word = word
+
+
+class BadStep(RunnerError):
+    """A script has no function that could be measured as a step."""
 
 
 class BuildFailed(RunnerError):

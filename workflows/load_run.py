@@ -1,6 +1,6 @@
 """Load a run as it was left: from its journal, or from the database where the journal is gone."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from db.errors import DatabaseError
 from db.runs import metric_definitions, queries
 from db.runs.queries import stored_outcomes
 from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
-from records.outcomes import MetricDefinition
+from records.outcomes import MetricDefinition, Outcome
 from records.runs import Run
 from reports.upgrade_report import JudgedUpgrade, judged
 from runner import journal
@@ -152,13 +152,18 @@ def judge_loaded(loaded: LoadedRun, waived: tuple[Waiver, ...] = ()) -> JudgedUp
         return (
             judge_run(loaded.header, loaded.result, waived) if loaded.header.comparison is not None else None
         )
-    if loaded.stored is None:
-        return None
+    return judge_stored(loaded.stored, loaded.result.outcomes, waived) if loaded.stored is not None else None
+
+
+def judge_stored(
+    run: Run, outcomes: Iterable[Outcome], waived: tuple[Waiver, ...] = ()
+) -> JudgedUpgrade | None:
+    """The verdict of a run of pairs as the database has it, None for any other; raises UsageError."""
     try:
-        comparison = compared(loaded.stored.facts)
+        comparison = compared(run.facts)
         if comparison is None:
             return None
         comparison = replace(comparison, waived=(*comparison.waived, *waived))
-        return judged(loaded.stored, comparison, loaded.result.outcomes)
+        return judged(run, comparison, outcomes)
     except ValueError as error:
-        raise UsageError(f"run {loaded.stored.id} holds {error}") from error
+        raise UsageError(f"run {run.id} holds {error}") from error

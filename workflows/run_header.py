@@ -12,7 +12,7 @@ from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_run, source_of_old_run
 from records.outcomes import Planned
-from records.runs import Run, RunPreset
+from records.runs import STEP, Run, RunPreset
 from runner.environment import MeasuredEnvironment
 from runner.errors import JournalError
 from runner.machine import MachineFacts
@@ -30,7 +30,8 @@ class Header:
 
     `canary` is the canary's environment; None for a run without one. `telemetry` says what could be read of
     GPUs and CPUs when the run began (see `telemetry_body`); None where it was not read. `dispatch` is what
-    runs differently in the environments of an upgrade, case by case (see `CaseDifference.to_body`).
+    runs differently in the environments of an upgrade, case by case (see `CaseDifference.to_body`). `step` is
+    the script whose step is compared (see `StepScript.to_body`); None where cases are.
     """
 
     run: str
@@ -56,6 +57,7 @@ class Header:
     source: RunSource = RunSource.MEASURED
     source_format: str = ""
     dispatch: tuple[Mapping[str, Any], ...] = ()
+    step: Mapping[str, Any] | None = None
 
     @property
     def replicates(self) -> tuple[Planned, ...]:
@@ -172,6 +174,7 @@ class Header:
                 **({"telemetry": self.telemetry} if self.telemetry else {}),
                 **({COMPARED: self.comparison} if self.comparison else {}),
                 **({DISPATCH: self.dispatch} if self.dispatch else {}),
+                **({STEP: self.step} if self.step else {}),
                 **({"nodes": self.nodes} if self.nodes else {}),
             },
             kind=self.kind,

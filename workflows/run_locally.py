@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from analysis.comparison.plan import Plan
@@ -16,6 +16,7 @@ from runner.execution.machine_lock import exclusive, holder
 from runner.multi_node.nodes import Node
 from runner.multi_node.nodes import read as read_nodes
 from runner.preset import MachinePreset
+from runner.step_file import step_case
 from runner.suites import plan
 from runner.suites.suite import with_baselines
 
@@ -40,11 +41,18 @@ from .planning.plan_upgrade import (
     UpgradeRequest,
     check_judged,
     choose_policy,
+    choose_step,
     pairs_plan,
     prepare_upgrade,
     waivers,
 )
-from .planning.resolve_environment import ReadyEnvironment, choose_environment, store_of, wanted
+from .planning.resolve_environment import (
+    ReadyEnvironment,
+    choose_environment,
+    store_of,
+    wanted,
+    with_packages,
+)
 from .planning.select_cases import (
     CHOSEN,
     choose_cases,
@@ -179,14 +187,17 @@ def start_upgrade(
     )
     pairs = pairs_plan(request.pairs, usual=usual)
     waivers(request.waive, request.because)
+    step = choose_step(request.step, request.suite, [*request.cases, *map(str, request.case_files)])
+    if step is not None:
+        request = replace(request, cases=(step_case(step),))
     preset = choose_preset(settings, request.preset)
     suite = choose_suite(settings, request.suite, list(request.cases), bool(request.case_files))
     if not request.budget:
         # How many cases the patterns leave, or pairs a budget, is known only when the environment was asked.
         refuse_too_many(1 if request.cases else max(1, len(suite.cases)), 2 * pairs.largest)
     for text in (request.old, request.new):
-        wanted(settings, text)
-    harness = harnesses.build(app.places.data_dir / "harness", request.case_files)
+        with_packages(wanted(settings, text), request.packages)
+    harness = harnesses.build(app.places.data_dir / "harness", request.case_files, step)
     chosen = Chosen(preset, suite, harness)
     store_pending(app)
     with alone(app.reporter):

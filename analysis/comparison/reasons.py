@@ -29,7 +29,8 @@ Kind = Literal[
     "gained",
 ]
 
-_SPEAKS: tuple[Decision, ...] = ("no-go", "unclear", "go")
+#: The decisions, the worst first.
+WORST_FIRST: tuple[Decision, ...] = ("no-go", "unclear", "go")
 #: For which decision a rule over the suite speaks.
 _SPEAKS_OF: Mapping[RuleWord, Decision] = {"broken": "no-go", "open": "unclear", "kept": "go"}
 #: In order of weight: correctness first.
@@ -247,13 +248,22 @@ class Reason:
     warning: bool = False
 
 
+def worst_decision(decisions: Iterable[Decision | None]) -> Decision:
+    """What several machines come to together: the worst of their decisions.
+
+    None stands for a machine without a decision, which leaves the upgrade unclear. Raises ValueError for no
+    machine at all.
+    """
+    return min((one or "unclear" for one in decisions), key=WORST_FIRST.index)
+
+
 def ordered(found: Iterable[Reason]) -> list[Reason]:
     """Reasons by weight: no-go, unclear, warnings, go; in each correctness first, much before little."""
 
     def _key(one: Reason) -> tuple[int, bool, int, float, str, str]:
         title = METRICS[one.metric].title if one.metric else ""
         case = one.cases[0] if one.cases else ""
-        weight = (_SPEAKS.index(one.speaks), not one.warning, _KINDS.index(one.kind), -one.weight)
+        weight = (WORST_FIRST.index(one.speaks), not one.warning, _KINDS.index(one.kind), -one.weight)
         return *weight, case, title
 
     return sorted(found, key=_key)

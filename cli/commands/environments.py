@@ -29,7 +29,7 @@ from workflows.planning.resolve_environment import (
 )
 
 from ..context import INTERRUPTED, context, in_one_sentence, say
-from ..options import Json
+from ..options import Json, Packages
 from ..output.console import report_console, table
 
 app = typer.Typer(help="List and build the environments that can be measured.", no_args_is_help=True)
@@ -37,9 +37,6 @@ app = typer.Typer(help="List and build the environments that can be measured.", 
 Index = Annotated[str | None, typer.Option(help="package index to use instead of the configured one")]
 FindLinks = Annotated[
     list[str] | None, typer.Option("--find-links", help="a folder or page of wheels (repeatable)")
-]
-Packages = Annotated[
-    list[str] | None, typer.Option("--package", help="also install this package (repeatable)")
 ]
 Bare = Annotated[bool, typer.Option("--bare", help="without numpy, setuptools and ONNX's packages")]
 BasePython = Annotated[Path | None, typer.Option(help="the Python that creates the virtual environment")]
@@ -55,9 +52,8 @@ def _recipe(
     device: Device = "auto",
 ) -> Recipe:
     links = [link if "://" in link else str(Path(link).expanduser().absolute()) for link in find_links or ()]
-    extra = [str(Path(p).expanduser().absolute()) if Path(p).is_file() else p for p in packages or ()]
     base = str(base_python.expanduser().absolute()) if base_python else ""
-    return Recipe("", "", index or "", tuple(links), tuple(extra), not bare, base, device)
+    return Recipe("", "", index or "", tuple(links), tuple(packages or ()), not bare, base, device)
 
 
 @app.command("list")

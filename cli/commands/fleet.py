@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.staleness import WaitReason, part_label
+from analysis.staleness import part_label
 from common.file_lock import lock_file
 from common.text import printable
 from configuration.suggestions import unknown
@@ -19,8 +19,7 @@ from configuration.tables.fleet import PORT, host_and_port
 from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray
 from fleet.status import fleet_report
-from records.tasks import Task
-from reports.text.staleness_text import in_its_turn, in_words
+from reports.text.staleness_text import in_words, why_it_waits
 from runner.telemetry.gpu import probe
 from scheduled_jobs.scheduler.process_identity import machine_name
 from workflows.app_context import AppContext
@@ -55,17 +54,8 @@ def waiting_table(found: FleetReport) -> Table:
     listed = table("task", "waits", "asks for", "why")
     for task, why in found.waiting:
         cells = (str(task.id), part_label(task.schedule, task.part), task.label or "any machine")
-        listed.add_row(*(escape(printable(cell)) for cell in (*cells, because(task, why))))
+        listed.add_row(*(escape(printable(cell)) for cell in (*cells, why_it_waits(task, why))))
     return listed
-
-
-def because(task: Task, why: WaitReason) -> str:
-    """Why a task waits, in a sentence."""
-    if why.why == "no such label":
-        return f'unschedulable: no machine that is online has the label "{task.label}"'
-    if why.why == "unscheduled":
-        return "unschedulable: no machine that measures is online"
-    return in_its_turn(why, task.attempts, task.not_before)
 
 
 def examined_table(found: FleetReport) -> Table:

@@ -1,6 +1,7 @@
 """`pyrometer upgrade OLD NEW`: both measured together, pair by pair, and a verdict with its evidence."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -23,10 +24,15 @@ from ..options import (
     ColdPairs,
     Confirms,
     Device,
+    On,
+    Packages,
     Pairs,
     Reports,
     RunId,
+    StepFile,
+    Wait,
     Waived,
+    WaivedBy,
     finite,
 )
 from ..output.bisect_report import JsonBisection, TerminalBisection, write_bisection
@@ -44,6 +50,8 @@ pyrometer upgrade 2.12.1 2.13.0                     builds both if missing, suit
 pyrometer upgrade default nightly --suite cpu
 pyrometer upgrade default ~/venv/bin/python --case resnet50 --report verdict.html
 pyrometer upgrade default default                   compare an environment with itself (A/A test)
+pyrometer upgrade 2.9.1 2.13.0 --step repro.py --report issue.md
+pyrometer upgrade 2.12.1 2.13.0 --on h200 --on a10  on every machine with one of these labels
 pyrometer upgrade --resume latest                   resume an interrupted upgrade
 
 OLD and NEW: a declared name, a version, `nightly`, a wheel, or an interpreter. Each case is measured in pairs
@@ -51,12 +59,23 @@ of fresh processes that take turns, until the suite is decided. `go`: nothing br
 10 %, at most one case in ten by 5 %, and the mean by at most 1 %; a policy in pyrometer.toml
 ([policies.NAME]) sets other limits. Exclude a case whose slowdown you accept with --waive CASE --because
 TEXT, here or later in `pyrometer report`.
+With --on the schedulers of those machines measure when it is their turn. The verdict is the worst of all
+machines; it is unclear if a machine failed.
 Exit code: 0 go (also with warnings), 1 no-go, 3 unclear, 2 wrong usage, or it cannot start, 130 interrupted;
 with --resume also 4: this run can never be resumed.
 """
 
 
 Suite = Annotated[str | None, typer.Option("--suite", "-s", help="suite to measure [default: smoke]")]
+Preset = Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")]
+PolicyName = Annotated[str | None, typer.Option(help="policy to judge by [default: default]")]
+Budget = Annotated[
+    float | None, typer.Option(min=1, callback=finite, help="time limit of all measurements, in seconds")
+]
+Deadline = Annotated[
+    float | None, typer.Option(min=1, callback=finite, help="time limit of one process, in seconds")
+]
+Fingerprint = Annotated[bool, typer.Option(help="first record what runs differently, without timing")]
 
 
 def upgrade(
@@ -65,29 +84,28 @@ def upgrade(
     suite: Suite = None,
     case: Cases = None,
     cases: CaseFiles = None,
-    preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
-    policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
+    step: StepFile = None,
+    package: Packages = None,
+    preset: Preset = None,
+    policy: PolicyName = None,
     device: Device = None,
     pairs: Pairs = None,
     cold_pairs: ColdPairs = None,
     also: Also = None,
-    budget: Annotated[
-        float | None, typer.Option(min=1, callback=finite, help="time limit of all measurements, in seconds")
-    ] = None,
-    deadline: Annotated[
-        float | None, typer.Option(min=1, callback=finite, help="time limit of one process, in seconds")
-    ] = None,
+    budget: Budget = None,
+    deadline: Deadline = None,
     waive: Waived = None,
     because: Because = None,
+    waived_by: WaivedBy = None,
+    on: On = None,
+    wait: Wait = True,
     report: Reports = None,
     resume: Annotated[
         str | None, typer.Option(help="resume this upgrade: the id of its run, or `latest`")
     ] = None,
     run_id: RunId = None,
     confirms: Confirms = False,
-    fingerprint: Annotated[
-        bool, typer.Option(help="first record what runs differently, without timing")
-    ] = True,
+    fingerprint: Fingerprint = True,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Judge an upgrade (the help text is above, where its layout survives)."""
@@ -109,18 +127,79 @@ def upgrade(
         confirms=confirms,
         waive=tuple(waive or ()),
         because=tuple(because or ()),
+        waived_by=waived_by or "",
         fingerprints=fingerprint,
+        step=step,
+        packages=tuple(package or ()),
     )
     reports = tuple(report or ())
     with in_one_sentence(), interruptible() as interrupts:
-        if resume is not None and request != UpgradeRequest():
-            raise UsageError("--resume continues the stored plan; it cannot be combined with a selection")
-        if resume is None and not (request.old and request.new):
-            raise UsageError("give both environments: pyrometer upgrade OLD NEW")
-        app = context(noting=False, as_json=as_json)
-        check_reports(reports)
-        conclusion = UpgradeConclusion(reports, as_json=as_json)
-        raise typer.Exit(_run_upgrade(app, request, resume, interrupts, conclusion))
+        if on or not wait:
+            raise typer.Exit(
+                _upgrade_machines(request, on or (), resume, reports, wait=wait, as_json=as_json)
+            )
+        raise typer.Exit(_upgrade_this_machine(request, resume, interrupts, reports, as_json=as_json))
+
+
+def _upgrade_this_machine(
+    request: UpgradeRequest,
+    resumed: str | None,
+    interrupts: Interrupts,
+    reports: tuple[Path, ...],
+    *,
+    as_json: bool,
+) -> int:
+    """Measure on this machine; answers the exit code. Raises UsageError, RunnerError or JobError."""
+    if resumed is not None and request != UpgradeRequest():
+        raise UsageError("--resume continues the stored plan; it cannot be combined with a selection")
+    if resumed is None:
+        _check_ends(request)
+    app = context(noting=False, as_json=as_json)
+    check_reports(reports)
+    return _run_upgrade(app, request, resumed, interrupts, UpgradeConclusion(reports, as_json=as_json))
+
+
+def _check_ends(request: UpgradeRequest) -> None:
+    if not (request.old and request.new):
+        raise UsageError("give both environments: pyrometer upgrade OLD NEW")
+
+
+def _upgrade_machines(
+    request: UpgradeRequest,
+    labels: Sequence[str],
+    resumed: str | None,
+    reports: tuple[Path, ...],
+    *,
+    wait: bool,
+    as_json: bool,
+) -> int:
+    """Have all machines with a label measure; answers the exit code. Raises UsageError or DatabaseError."""
+    # The queue needs a database and the scheduler, which take a second to import.
+    from fleet.upgrade_tasks import queue_upgrade
+
+    from ..output.fleet_upgrade_report import print_queued, watch
+
+    if not labels:
+        raise UsageError("--no-wait goes with --on: what is measured here is waited for")
+    if resumed is not None:
+        raise UsageError("--resume does not go with --on: each machine goes on with its own run by itself")
+    if reports and not wait:
+        raise UsageError("--no-wait does not go with --report: there is no verdict yet to write")
+    _check_ends(request)
+    app = context(as_json=as_json)
+    check_reports(reports)
+    tasks = queue_upgrade(app, request, labels)
+    print_queued(tasks, as_json=as_json)
+    if not wait:
+        return 0
+    try:
+        found = watch(app, request, tasks, reports, as_json=as_json)
+    except KeyboardInterrupt:
+        say(
+            "the tasks stay queued: `pyrometer tasks list` lists them, `pyrometer tasks cancel TASK` ends one"
+        )
+        return INTERRUPTED
+    return UPGRADE_CODES[found.decision]
 
 
 def _run_upgrade(
@@ -151,6 +230,7 @@ BISECT_HELP = """Find the first version between GOOD and BAD in which a case is 
 pyrometer bisect 2.10.0 2.13.0 --case resnet50/infer/batch=1,image=64/eager
 pyrometer bisect 'nightly 2026-11-01' 'nightly 2026-11-20' --case KEY --pairs 20
 pyrometer bisect 2.10.0 2.13.0 --case KEY --metric rss_peak
+pyrometer bisect 2.9.1 2.13.0 --step repro.py
 pyrometer bisect default ~/new/.venv --candidates ~/a/.venv,~/b/.venv --case KEY --cases my_cases.py
 pyrometer bisect --resume latest                resume an interrupted bisection
 
@@ -177,18 +257,18 @@ def bisect(
     ] = None,
     suite: Annotated[str | None, typer.Option("--suite", "-s", help="suite whose timing to use")] = None,
     cases: CaseFiles = None,
-    preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
-    policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
+    step: StepFile = None,
+    package: Packages = None,
+    preset: Preset = None,
+    policy: PolicyName = None,
     metric: Annotated[str | None, typer.Option(help="what to follow [default: the policy's metric]")] = None,
     device: Device = None,
     pairs: Annotated[
         int | None, typer.Option(help="largest number of pairs in each comparison [default: 12]")
     ] = None,
-    deadline: Annotated[
-        float | None, typer.Option(min=1, callback=finite, help="time limit of one process, in seconds")
-    ] = None,
-    report: Annotated[Path | None, typer.Option("--report", help="write the report to FILE.json")] = None,
-    resume: Annotated[str | None, typer.Option(help="resume this bisection: its id, or `latest`")] = None,
+    deadline: Deadline = None,
+    report: Annotated[Path | None, typer.Option("--report", help="write it to FILE.json")] = None,
+    resume: Annotated[str | None, typer.Option(help="go on with this bisection: its id, or `latest`")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Find where a case changed (the help text is above, where its layout survives)."""
@@ -205,6 +285,8 @@ def bisect(
         device=device,
         pairs=pairs,
         deadline=deadline,
+        step=step,
+        packages=tuple(package or ()),
     )
     with in_one_sentence(), interruptible() as interrupts:
         raise typer.Exit(_run_bisection(request, resume, interrupts, report, as_json=as_json))
@@ -226,8 +308,8 @@ def _run_bisection(
         app_context = context(as_json=as_json)
         bisection = shelf(app_context).load(resumed)
     else:
-        if not (request.good and request.bad and request.case):
-            raise UsageError("give both ends and a case: pyrometer bisect GOOD BAD --case KEY")
+        if not (request.good and request.bad and (request.case or request.step)):
+            raise UsageError("a bisection has two ends and a case: pyrometer bisect GOOD BAD --case KEY")
         app_context = context(as_json=as_json)
         bisection = begin(app_context, request)
     store_pending(app_context)

@@ -30,7 +30,7 @@ from .progress import JsonWatcher
 from .reporter import concluding, say
 
 _STYLES: dict[Tone, str] = {"bad": "red", "odd": "yellow", "good": "green", "quiet": ""}
-_DECISIONS = {"go": "bold green", "no-go": "bold red", "unclear": "bold yellow"}
+DECISION_STYLES = {"go": "bold green", "no-go": "bold red", "unclear": "bold yellow"}
 
 #: Below this many columns old and new, n and the smallest visible change are left to the files.
 _WIDE = 120
@@ -55,7 +55,7 @@ def print_upgrade(
     each = rows(subject, results, upgrade)
     _line(console, f"{sentences.title(subject)} on {sentences.place(subject)}")
     sign = wording.DECISION_SIGNS[upgrade.decision]
-    console.print(Text(f"{sign} {printable(wording.headline(upgrade))}", _DECISIONS[upgrade.decision]))
+    console.print(Text(f"{sign} {printable(wording.headline(upgrade))}", DECISION_STYLES[upgrade.decision]))
     for line in (sentences.risk(upgrade), *sentences.waived(upgrade), sentences.so_far(subject)):
         if line:
             _line(console, line)
@@ -99,7 +99,9 @@ def _reasons(upgrade: Upgrade) -> Table:
     for number, reason in enumerate(upgrade.reasons, 1):
         table.add_row(
             f"{number}.",
-            Text(wording.speaks(reason), _STYLES["odd"] if reason.warning else _DECISIONS[reason.speaks]),
+            Text(
+                wording.speaks(reason), _STYLES["odd"] if reason.warning else DECISION_STYLES[reason.speaks]
+            ),
             Text(printable(sentence(reason))),
         )
     return table

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.comparison.reasons import Decision
+from analysis.comparison.reasons import WORST_FIRST, Decision
 from dashboard.components.query_params import released
 from dashboard.upgrades.view import Listed, answers
 from reports.scorecard import Entry
 
-_WORST: tuple[Decision | None, ...] = ("no-go", "unclear", "go", None)
+_WORST: tuple[Decision | None, ...] = (*WORST_FIRST, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from analysis.staleness import Disturbed, Outage, WaitReason
+from records.tasks import Task
 
 #: Machines are named one by one up to so many.
 _NAMED = 3
@@ -26,6 +27,15 @@ def counted(one: Disturbed) -> str:
     counts = ((one.throttled, "throttled"), (one.contended, "contended"))
     parts = " and ".join(f"{count} {word}" for count, word in counts if count)
     return f"{parts or 'none disturbed'} of {one.outcomes} outcomes ({100 * one.share:.0f} %)"
+
+
+def why_it_waits(task: Task, why: WaitReason) -> str:
+    """Why a task waits, in a sentence."""
+    if why.why == "no such label":
+        return f'unschedulable: no machine that is online has the label "{task.label}"'
+    if why.why == "unscheduled":
+        return "unschedulable: no machine that measures is online"
+    return in_its_turn(why, task.attempts, task.not_before)
 
 
 def in_its_turn(because: WaitReason, attempts: int, not_before: datetime | None) -> str:

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.atomic_file import write_whole
+from records.runs import StepScript
 
 from ..errors import BadCaseFile
+from ..step_file import step_case
+from ..worker.case_key import CaseKey
 
 _ROOT = Path(__file__).resolve().parents[1]
 #: Zip entries need a date; a fixed one makes the same content the same file.
@@ -22,23 +25,27 @@ class Harness:
     """A harness on disk. `version` covers our worker and cases; `user_cases` the files that joined them.
 
     User files are hashed apart (`user_version`), so that editing one's own case does not set the built-in
-    ones apart from their history.
+    ones apart from their history. `step` is the script that joined as a case, if one did.
     """
 
     path: Path
     version: str
     user_version: str
     user_cases: tuple[str, ...]
+    step: StepScript | None = None
 
 
-def build(folder: Path, case_files: Iterable[Path] = ()) -> Harness:
-    """Write the zip into `folder` unless it is there, whole; raises BadCaseFile for an unusable user file."""
+def build(folder: Path, case_files: Iterable[Path] = (), step: StepScript | None = None) -> Harness:
+    """Write the zip into `folder` unless it is there, whole; raises BadCaseFile for an unusable user file.
+
+    Of a `step` script no case file is called `step.py`: its own is.
+    """
     ours = {
         f"runner/{path.relative_to(_ROOT).as_posix()}": path.read_bytes()
         for part in ("__init__.py", "worker/**/*.py", "cases/*.py")
         for path in sorted(_ROOT.glob(part))
     }
-    users = _user_files(case_files)
+    users = _user_files(case_files) | _step_file(step)
     version, user_version = _digest(ours), _digest(users) if users else ""
     names = tuple(sorted(Path(name).stem for name in users))
     start = (
@@ -54,7 +61,7 @@ def build(folder: Path, case_files: Iterable[Path] = ()) -> Harness:
         folder.mkdir(parents=True, exist_ok=True)
         # Atomically: two runs that start together must never read half a zip.
         write_whole(target, wanted)
-    return Harness(target, version, user_version, names)
+    return Harness(target, version, user_version, names, step)
 
 
 def _user_files(case_files: Iterable[Path]) -> dict[str, bytes]:
@@ -71,6 +78,23 @@ def _user_files(case_files: Iterable[Path]) -> dict[str, bytes]:
             raise BadCaseFile(f"two files of cases are named {path.name}")
         files[name] = content
     return files
+
+
+def _step_file(step: StepScript | None) -> dict[str, bytes]:
+    """A file of cases that registers a step script; the script itself does not run before it is measured."""
+    if step is None:
+        return {}
+    key = CaseKey.parse(step_case(step))
+    (script,) = (value for _, value in key.parameters)
+    text = (
+        "from runner.worker.case import case\n"
+        "from runner.worker.step import load_step\n\n\n"
+        "def build(script):\n"
+        f"    return load_step({step.file!r}, {step.function!r}, {step.text!r})\n\n\n"
+        f"build.__name__ = {key.name!r}\n"
+        f"case(script=[{script!r}])(build)\n"
+    )
+    return {"user_cases/step.py": text.encode()}
 
 
 def _digest(files: dict[str, bytes]) -> str:

@@ -1,6 +1,8 @@
 """Job `upgrade`: an upgrade judged by `pyrometer upgrade`, its decision and its report kept."""
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,34 @@ from scheduled_jobs.jobs.context import JobContext, JobResult
 from scheduled_jobs.jobs.environment_aliases import resolve_alias
 from scheduled_jobs.jobs.measure import failure_reason, run_options
 from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement
+from workflows.errors import UsageError
+from workflows.planning.plan_upgrade import UpgradeRequest
+
+#: What only a task of `pyrometer upgrade --on` may say, and the option that takes it. Its `case` are cases as
+#: they were typed; `cases`, of a schedule, are whole workloads.
+_OPTIONS = {
+    "policy": "--policy",
+    "pairs": "--pairs",
+    "cold_pairs": "--cold-pairs",
+    "deadline": "--deadline",
+    "waived_by": "--waived-by",
+}
+_REPEATED = {
+    "case": "--case",
+    "also": "--also",
+    "waive": "--waive",
+    "because": "--because",
+    "packages": "--package",
+}
+#: The key of a spec where it is not the name of the request's field.
+_KEYS = {"cases": "case", "budget": "budget_seconds", "fingerprints": "fingerprint"}
+_SHARED = frozenset({"old", "new", "suite", "preset", "device", "budget_seconds", "fingerprint"})
+#: Why an option stays on this machine, where that needs a reason.
+_STAYS = {
+    "case_files": "--cases does not go with --on: the file is on this machine only",
+    "step": "--step does not go with --on: the script is on this machine only",
+    "run_id": "--run-id does not go with --on: each machine has a run of its own",
+}
 
 
 def upgrade(task: Task, context: JobContext) -> JobResult:
@@ -20,15 +50,40 @@ def upgrade(task: Task, context: JobContext) -> JobResult:
     report.parent.mkdir(parents=True, exist_ok=True)
     # Another machine would write it into a folder of its own.
     report_option = [] if context.away else ["--report", str(report)]
-    run = run_measurement(
-        task, context, ["upgrade", old, new, *run_options(task.spec, context), *report_option]
-    )
+    options = (*run_options(task.spec, context), *_own_options(task.spec))
+    run = run_measurement(task, context, ["upgrade", old, new, *options, *report_option])
     if not run.complete:
         return JobResult(TaskState.FAILED, {"run": run.run} if run.began else {}, error=failure_reason(run))
     decided = _decided(context, run, old, new, report)
     if decided is None:
         return JobResult(TaskState.FAILED, {"run": run.run}, error=f"run {run.run} has no verdict")
     return JobResult(result=decided)
+
+
+def task_spec(request: UpgradeRequest) -> dict[str, Any]:
+    """The spec of a task that carries out a request on another machine.
+
+    Raises UsageError for an option that cannot be carried out there.
+    """
+    usual, spec = UpgradeRequest(), dict[str, Any]()
+    for one in fields(request):
+        value, key = getattr(request, one.name), _KEYS.get(one.name, one.name)
+        if value == getattr(usual, one.name):
+            continue
+        if key not in (*_SHARED, *_OPTIONS, *_REPEATED):
+            option = one.name.replace("_", "-")
+            raise UsageError(_STAYS.get(one.name, f"--{option} does not go with --on"))
+        spec[key] = list(value) if isinstance(value, tuple) else value
+    return spec
+
+
+def _own_options(spec: Mapping[str, Any]) -> list[str]:
+    """The options of `pyrometer upgrade` that `run` does not have."""
+    options = [part for key, option in _OPTIONS.items() if spec.get(key) for part in (option, str(spec[key]))]
+    for key, option in _REPEATED.items():
+        values: Sequence[object] = spec.get(key) or ()
+        options += [part for value in values for part in (option, str(value))]
+    return options if spec.get("fingerprint", True) else [*options, "--no-fingerprint"]
 
 
 def report_file(data_dir: Path, old: str, new: str, task: Task) -> Path:

@@ -27,6 +27,7 @@ from runner.environments.recipe import NIGHTLY, Recipe
 from runner.environments.versions import date_of, parse
 from runner.errors import BrokenEnvironment, BuildFailed
 from runner.execution import harness as harnesses
+from runner.step_file import step_case
 
 from ..app_context import AppContext
 from ..errors import CannotResume, NothingToMeasure, UsageError
@@ -46,12 +47,14 @@ from ..planning.plan_run import (
 from ..planning.plan_upgrade import (
     NO_BUDGET_SECONDS,
     choose_policy,
+    choose_step,
     distinguished,
     following,
     paired,
     pairs_plan,
+    step_options,
 )
-from ..planning.resolve_environment import ReadyEnvironment, declared, make_ready, wanted
+from ..planning.resolve_environment import ReadyEnvironment, declared, make_ready, wanted, with_packages
 from ..planning.select_cases import CHOSEN, choose_cases, choose_preset, choose_suite, spelled
 from ..run_header import Header
 from ..run_locally import alone, measured
@@ -163,7 +166,10 @@ _AT_MOST = 3
 
 @dataclass(frozen=True, slots=True)
 class BisectRequest:
-    """The arguments of a bisection: `good` and `bad` are specs, `candidates` are specs with commas."""
+    """The arguments of a bisection: `good` and `bad` are specs, `candidates` are specs with commas.
+
+    `step` and `packages` are those of `UpgradeRequest`.
+    """
 
     good: str = ""
     bad: str = ""
@@ -177,6 +183,8 @@ class BisectRequest:
     device: str | None = None
     pairs: int | None = None
     deadline: float | None = None
+    step: str | None = None
+    packages: tuple[str, ...] = ()
 
 
 def begin(app: AppContext, request: BisectRequest) -> Bisection:
@@ -185,16 +193,22 @@ def begin(app: AppContext, request: BisectRequest) -> Bisection:
     policy = following(choose_policy(settings, request.policy), request.metric)
     plan = pairs_plan(request.pairs, MOST_PAIRS // LARGER)
     preset = choose_preset(settings, request.preset)
-    suite = choose_suite(settings, request.suite, [request.case], bool(request.case_files))
-    harness = harnesses.build(app.places.data_dir / "harness", request.case_files)
+    given = [request.case, *map(str, request.case_files)]
+    step = choose_step(request.step, request.suite, list(filter(None, given)))
+    case = request.case if step is None else step_case(step)
+    suite = choose_suite(settings, request.suite, [case], bool(request.case_files))
+    candidates = choose_candidates(settings, request.good, request.bad, request.candidates)
+    for text in candidates:
+        with_packages(wanted(settings, text), request.packages)
+    harness = harnesses.build(app.places.data_dir / "harness", request.case_files, step)
     timing = paired(timing_of(suite, request.deadline, settings), policy)
     cold = _cold_pairs(policy, plan)
     return Bisection(
         id=new_run_id(),
         started_at=datetime.now(UTC).isoformat(),
         command=app.command,
-        candidates=choose_candidates(settings, request.good, request.bad, request.candidates),
-        case=spelled(request.case),
+        candidates=candidates,
+        case=spelled(case),
         suite=suite.name,
         preset=preset.name,
         preset_fingerprint=preset.fingerprint,
@@ -203,6 +217,7 @@ def begin(app: AppContext, request: BisectRequest) -> Bisection:
         rule=Comparison("", "", plan, policy),
         harness=harness,
         options=_options(request, cold),
+        packages=request.packages,
     )
 
 
@@ -223,7 +238,8 @@ def _options(request: BisectRequest, cold: int | None) -> tuple[str, ...]:
         "--also": request.metric,
     }
     files = [part for file in request.case_files for part in ("--cases", str(file.expanduser().absolute()))]
-    return (*(part for name, value in named.items() if value for part in (name, value)), *files)
+    own = step_options(request.step, request.packages)
+    return (*(part for name, value in named.items() if value for part in (name, value)), *files, *own)
 
 
 def shelf(app: AppContext) -> Shelf:
@@ -354,9 +370,10 @@ class Bisector:
         """
         old, new = (self.bisection.candidates[at] for at in (question.old, question.new))
         may_skip = question.old == 0 and question.new < len(self.bisection.candidates) - 1
-        make_ready(self._app, [old])
+        packages = self.bisection.packages
+        make_ready(self._app, [old], packages=packages)
         try:
-            ready = make_ready(self._app, [old, new])
+            ready = make_ready(self._app, [old, new], packages=packages)
             other = self._described(ready[1])
         except (BuildFailed, BrokenEnvironment) as error:
             if may_skip:

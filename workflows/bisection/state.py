@@ -12,6 +12,7 @@ from analysis.comparison.comparison import Comparison
 from common.atomic_file import write_whole
 from common.file_lock import lock_file
 from configuration.suggestions import unknown
+from records.runs import StepScript
 from runner.execution.harness import Harness
 from runner.session_plan import Timing
 
@@ -55,7 +56,8 @@ class Bisection:
     """A bisection: its question, which does not change, and the steps so far.
 
     `candidates` are specs in their order, the good end first and the bad one last. `rule` is the comparison
-    that each step makes, without its two sides. `options` are what a command needs to measure the same.
+    that each step makes, without its two sides. `options` are what a command needs to measure the same,
+    `packages` what is installed into environments that are built.
     `fingerprints` are those of the environments met so far, by position.
     """
 
@@ -72,6 +74,7 @@ class Bisection:
     rule: Comparison
     harness: Harness
     options: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
     fingerprints: Mapping[str, str] | None = None
     steps: tuple[Step, ...] = ()
     current: Current | None = None
@@ -118,12 +121,14 @@ class Bisection:
                 str(harness["version"]),
                 str(harness["user_version"]),
                 tuple(harness["user_cases"]),
+                StepScript.from_body(harness["step"]) if harness.get("step") else None,
             )
             values["timing"] = Timing(**body["timing"])
             values["rule"] = Comparison.from_body(body["rule"])
             values["current"] = (
                 Current(Question(**current["question"]), str(current["run"])) if current else None
             )
+            values["packages"] = tuple(map(str, body.get("packages", ())))
             for name in ("candidates", "options"):
                 values[name] = tuple(_OLD_OPTIONS.get(word, word) for word in map(str, body[name]))
             values["steps"] = tuple(_step(one) for one in body["steps"])

@@ -164,6 +164,7 @@ def prepare(
         telemetry=probed.telemetry,
         comparison=plan.comparison.to_body() if plan.comparison else None,
         kind=RunKind.TRACE if traced else plan.kind,
+        step=harness.step.to_body() if harness.step else None,
     )
     if gpus and not header.gpus:
         header = replace(header, notes=(*header.notes, _UNKNOWN_GPUS))

@@ -17,9 +17,11 @@ from common.text import plural
 from configuration.settings import Settings
 from configuration.suggestions import unknown
 from records.kinds import RunKind
+from records.runs import StepScript
 from runner.environment import MeasuredEnvironment
 from runner.execution.launch.compile_cache import compiles
 from runner.session_plan import Timing
+from runner.step_file import read_step, spelled_step
 from runner.suites import plan as sessions
 from runner.suites.suite import Suite
 from runner.worker.case_key import CaseKey
@@ -31,6 +33,8 @@ from .plan_run import Chosen, Prepared, ProbedMachine, RunPlan, ask, prepare, ti
 from .resolve_environment import make_ready
 from .select_cases import CHOSEN, choose_cases, refuse_too_many, spelled
 
+#: The option of a step script.
+STEP_OPTION = "--step"
 #: Without a budget the plan of pairs alone says when it is over.
 NO_BUDGET_SECONDS = 7 * 24 * 3600.0
 
@@ -39,7 +43,10 @@ NO_BUDGET_SECONDS = 7 * 24 * 3600.0
 class UpgradeRequest:
     """The arguments of an upgrade. `old` and `new` are names, versions, wheels or interpreters.
 
-    `fingerprints`: whether what runs differently is found before anything is measured.
+    `step` is a script, `FILE.py` or `FILE.py:FUNCTION`, that is measured instead of cases of a suite;
+    `packages` are installed into environments that are built. `waived_by` is who left the cases of `waive`
+    out; empty for the user of this process. `fingerprints`: whether what runs differently is found before
+    anything is measured.
     """
 
     old: str = ""
@@ -59,7 +66,10 @@ class UpgradeRequest:
     confirms: bool = False
     waive: tuple[str, ...] = ()
     because: tuple[str, ...] = ()
+    waived_by: str = ""
     fingerprints: bool = True
+    step: str | None = None
+    packages: tuple[str, ...] = ()
 
 
 def pairs_plan(pairs: int | None, most: int = MOST_PAIRS, usual: int = Plan().largest) -> Plan:
@@ -83,7 +93,7 @@ def prepare_upgrade(
 
     Hold the machine meanwhile. Raises UsageError, RunnerError or JobError.
     """
-    ready = make_ready(app, [request.old, request.new])
+    ready = make_ready(app, [request.old, request.new], packages=request.packages)
     probed = distinguished(app, ask(chosen, ready))
     old, new = probed.environments
     suite = chosen.suite
@@ -101,7 +111,7 @@ def prepare_upgrade(
     refuse_too_many(len(cases), 2 * plan.largest)
     sides = (old.fingerprint, new.fingerprint)
     specs, options = (ready[0].asked, ready[1].asked), _options(request, plan, suite)
-    waived = waivers(request.waive, request.because)
+    waived = waivers(request.waive, request.because, request.waived_by)
     comparison = Comparison(*sides, plan, policy, specs, options, request.also, waived)
     planned = pairs_planned(comparison, cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
@@ -119,7 +129,27 @@ def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ..
     named = [part for option, value in given.items() if value for part in (option, value)]
     named += [part for metric in request.also for part in ("--also", metric)]
     files = [part for file in request.case_files for part in ("--cases", str(file.expanduser().absolute()))]
-    return (*named, *files, "--pairs", str(plan.largest))
+    own = step_options(request.step, request.packages)
+    return (*named, *files, *own, "--pairs", str(plan.largest))
+
+
+def step_options(step: str | None, packages: Iterable[str]) -> tuple[str, ...]:
+    """The options that name a step script and the packages that it needs, for any folder."""
+    script = (STEP_OPTION, spelled_step(step)) if step else ()
+    return (*script, *(part for package in packages for part in ("--package", package)))
+
+
+def choose_step(step: str | None, suite: str | None, cases: Sequence[str]) -> StepScript | None:
+    """The step script that is to be measured, None for none.
+
+    `cases` are patterns and files of cases. Raises BadStep for a script that cannot be one, and UsageError
+    where cases are named as well.
+    """
+    if step is None:
+        return None
+    if suite is not None or cases:
+        raise UsageError("--step measures one script: leave out --suite, --case and --cases")
+    return read_step(step)
 
 
 def distinguished(app: AppContext, probed: ProbedMachine) -> ProbedMachine:
@@ -164,8 +194,8 @@ def _affordable(
     return plan.within(2 * room if over_suite else room)
 
 
-def waivers(cases: Sequence[str], because: Sequence[str]) -> tuple[Waiver, ...]:
-    """What a team decided not to be held up by, in the name of the user and with today's date.
+def waivers(cases: Sequence[str], because: Sequence[str], user: str = "") -> tuple[Waiver, ...]:
+    """What a team decided not to be held up by: today, in the name of `user`, by default that of the process.
 
     One reason goes for all cases. Raises UsageError for a case without a reason, or a reason without a case.
     """
@@ -174,7 +204,7 @@ def waivers(cases: Sequence[str], because: Sequence[str]) -> tuple[Waiver, ...]:
     if not all(text.strip() for text in (*cases, *because)):
         raise UsageError("--waive and --because take a text that is not empty")
     reasons = because if len(because) == len(cases) else [because[0]] * len(cases)
-    today, user = f"{datetime.now(UTC):%Y-%m-%d}", getpass.getuser()
+    today, user = f"{datetime.now(UTC):%Y-%m-%d}", user or getpass.getuser()
     return tuple(Waiver(case, why, user, today) for case, why in zip(cases, reasons, strict=True))
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shlex
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -81,6 +82,18 @@ def wanted(settings: Settings, text: str, defaults: Recipe | None = None) -> Wan
         raise UsageError(f"{unknown('environment', text, known)}, {others}") from None
 
 
+def with_packages(one: Wanted, packages: Sequence[str]) -> Wanted:
+    """The same with more packages; raises UsageError for an interpreter, which is not built."""
+    if not packages:
+        return one
+    if one.recipe is None:
+        raise UsageError(
+            f"--package is installed into an environment that is built, and {one.name} is an interpreter: "
+            f"install it there, with {one.python} -m pip install {shlex.join(packages)}"
+        )
+    return replace(one, recipe=replace(one.recipe, packages=(*one.recipe.packages, *packages)))
+
+
 def choose_environment(
     app: AppContext, name: str | None, python: Path | None = None, *, may_build: bool = True
 ) -> tuple[str, Path]:
@@ -129,14 +142,15 @@ def built_of(store: Store, recipe: Recipe) -> Built | None:
 
 
 def make_ready(
-    app: AppContext, texts: Sequence[str], defaults: Recipe | None = None
+    app: AppContext, texts: Sequence[str], defaults: Recipe | None = None, packages: Sequence[str] = ()
 ) -> list[ReadyEnvironment]:
     """The environments that `texts` mean, in their order; those that are not built are built together.
 
-    The machine must not be measured meanwhile: hold it, or use `built_alone`. Progress goes to the reporter.
-    Raises UsageError, or BuildFailed with one sentence for the first that cannot be built.
+    `packages` are installed into each besides its own. The machine must not be measured meanwhile: hold it,
+    or use `built_alone`. Progress goes to the reporter. Raises UsageError, or BuildFailed with one sentence
+    for the first that cannot be built.
     """
-    meant = _distinct([wanted(app.settings, text, defaults) for text in texts])
+    meant = _distinct([with_packages(wanted(app.settings, text, defaults), packages) for text in texts])
     recipes = {one.name: one.recipe for one in meant if one.recipe}
     _check_offered(app, recipes)
     built = _build(app, recipes) if recipes else {}

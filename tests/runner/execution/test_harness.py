@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from records.runs import StepScript
 from runner.execution import harness
 from support.site import measured_python
 
@@ -54,6 +55,15 @@ def test_a_users_cases_leave_our_version_as_it_is(tmp_path: Path) -> None:
 def test_the_order_of_files_does_not_matter(tmp_path: Path) -> None:
     a, b = cases_file(tmp_path / "cases", name="a.py"), cases_file(tmp_path / "cases", name="b.py")
     assert harness.build(tmp_path, [a, b]) == harness.build(tmp_path, [b, a])
+
+
+def test_a_step_script_joins_as_a_case_and_is_hashed_as_one(tmp_path: Path) -> None:
+    plain = harness.build(tmp_path)
+    steps = [StepScript("repro.py", "step", f"def step(): return {n}") for n in (1, 2)]
+    one, other = (harness.build(tmp_path, step=step) for step in steps)
+    assert (one.version, one.user_cases, one.step) == (plain.version, ("step",), steps[0])
+    assert len({plain.user_version, one.user_version, other.user_version}) == 3
+    assert len({each.path for each in (plain, one, other)}) == 3
 
 
 def test_only_the_worker_and_the_cases_travel(tmp_path: Path) -> None:

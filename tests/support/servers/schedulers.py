@@ -65,6 +65,8 @@ def a_service(
     jobs: Registry = JOBS,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     hosts: HostProvider | None = None,
+    command: Sequence[str] = NO_COMMAND,
+    labels: Sequence[str] = ("lab",),
 ) -> Service:
     """A service on a machine of that name that does these jobs, there and on these hosts."""
     around = SchedulerConfig(
@@ -72,12 +74,12 @@ def a_service(
         data_dir=data_dir,
         open_database=partial(open_database, url, timeout=1.0),
         machine=machine,
-        labels=(machine, "lab"),
+        labels=(machine, *labels),
         jobs=jobs,
         log=log,
         now=now,
         version="test",
-        command=(*NO_COMMAND, str(data_dir)),
+        command=(*command, str(data_dir)),
     )
     return Service(around, [WorkerSlot("measuring", MEASURING), WorkerSlot("thinking", CONTROL_JOBS)], hosts)
 

@@ -1,0 +1,134 @@
+"""One upgrade on every machine that has a label: a task for each, followed until all have ended."""
+
+import getpass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from analysis.staleness import EligibleMachines, WaitReason, eligible_machines, present
+from configuration.settings import Settings
+from db.connection.engine import Database
+from db.errors import DatabaseUnavailable
+from db.queue import queries as queue_queries
+from db.queue.commands import plan_run
+from records.tasks import NewTask, Task, TaskState
+from scheduled_jobs.jobs.environment_aliases import LATEST
+from scheduled_jobs.jobs.upgrade import task_spec
+from scheduled_jobs.scheduler.planner import MANUAL
+from workflows.app_context import AppContext
+from workflows.errors import UsageError
+from workflows.fleet_status import fleet_status, measures
+from workflows.planning.plan_upgrade import UpgradeRequest, check_judged, choose_policy, pairs_plan, waivers
+from workflows.planning.resolve_environment import wanted
+from workflows.planning.select_cases import choose_preset, choose_suite
+
+from .status import recently_seen
+
+#: What stands for a schedule in the queue; none in pyrometer.toml can have that name.
+SCHEDULE = "upgrade:on"
+#: How often the queue is read while tasks are followed.
+_LOOK_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskProgress:
+    """A task as it stands: `why` it waits before it began; what it `waits_for` once it runs, if anything."""
+
+    task: Task
+    why: WaitReason | None = None
+    waits_for: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self.task.state not in (TaskState.WAITING, TaskState.RUNNING)
+
+
+def queue_upgrade(app: AppContext, request: UpgradeRequest, labels: Sequence[str]) -> list[Task]:
+    """Queue the upgrade for every machine that has one of the labels, and answer the tasks, by machine.
+
+    Raises UsageError for a label that no machine has which is there and measures, and for a request that no
+    machine could carry out; then nothing is queued. Raises DatabaseError.
+    """
+    spec = task_spec(replace(request, waived_by=getpass.getuser()) if request.waive else request)
+    _check(app.settings, request)
+    with app.open_database() as database:
+        now = datetime.now(UTC)
+        machines = _matching(_living(database, now), labels)
+        new = [NewTask(machine, "upgrade", spec, label=machine) for machine in machines]
+        due_at = now
+        while not plan_run(database, SCHEDULE, due_at, MANUAL, new, now):
+            # Another command had the same microsecond.
+            due_at += timedelta(microseconds=1)
+        queued = (each for each in queue_queries.scheduled_runs(database, SCHEDULE) if each.due_at == due_at)
+        return sorted(next(queued).tasks, key=lambda task: task.part)
+
+
+def _check(settings: Settings, request: UpgradeRequest) -> None:
+    """Raise UsageError for what each machine would refuse."""
+    check_judged(request.also)
+    choose_policy(settings, request.policy)
+    pairs_plan(request.pairs)
+    waivers(request.waive, request.because)
+    choose_preset(settings, request.preset)
+    choose_suite(settings, request.suite, list(request.cases), own_cases=False)
+    for text in (request.old, request.new):
+        if text != LATEST:
+            wanted(settings, text)
+
+
+def _living(database: Database, now: datetime) -> EligibleMachines:
+    """The machines that are there and measure."""
+    living = present(recently_seen(queue_queries.schedulers(database), now))
+    return eligible_machines(filter(measures, living))
+
+
+def _matching(living: EligibleMachines, labels: Sequence[str]) -> list[str]:
+    """The machines that have one of the labels, by name; raises UsageError for a label that none has."""
+    if not living.every:
+        raise UsageError("no scheduler is there that measures: start one with `pyrometer scheduler`")
+    for label in labels:
+        if not label or not living.of(label):
+            known = ", ".join(sorted(living.by_label))
+            raise UsageError(
+                f'no machine that is there and measures has the label "{label}": they have {known}'
+            )
+    return sorted({machine for label in labels for machine in living.of(label)})
+
+
+def follow(app: AppContext, tasks: Sequence[Task], report: Callable[[TaskProgress], None]) -> list[Task]:
+    """Wait until all tasks have ended, and answer them as they ended; `report` receives each at each look.
+
+    A database that is away is waited for.
+    """
+    away = False
+    with app.open_database() as database:
+        while True:
+            try:
+                found = progress(database, tasks, datetime.now(UTC))
+            except DatabaseUnavailable as error:
+                if not away:
+                    app.reporter.note(f"{error}; it is waited for")
+                away = True
+            else:
+                away = False
+                for one in found:
+                    report(one)
+                if all(one.over for one in found):
+                    return [one.task for one in found]
+            time.sleep(_LOOK_SECONDS)
+
+
+def progress(database: Database, tasks: Sequence[Task], now: datetime) -> list[TaskProgress]:
+    """How far these tasks are, in their order; raises DatabaseError."""
+    current = [queue_queries.task(database, task.id) or task for task in tasks]
+    seen = queue_queries.schedulers(database)
+    status = fleet_status(seen, recently_seen(seen, now), queue_queries.running(database), now)
+    said = queue_queries.wait_reasons(database, [task.id for task in current])
+    return [
+        TaskProgress(
+            task, status.why(task) if task.state == TaskState.WAITING else None, said.get(task.id, "")
+        )
+        for task in current
+    ]
