@@ -50,6 +50,7 @@ pyrometer upgrade 2.12.1 2.13.0                     builds both if missing, suit
 pyrometer upgrade default nightly --suite cpu
 pyrometer upgrade default ~/venv/bin/python --case resnet50 --report verdict.html
 pyrometer upgrade default default                   compare an environment with itself (A/A test)
+pyrometer upgrade default nightly --suite full --screen  two short pairs of each case first
 pyrometer upgrade 2.9.1 2.13.0 --step repro.py --report issue.md
 pyrometer upgrade 2.12.1 2.13.0 --on h200 --on a10  on every machine with one of these labels
 pyrometer upgrade --resume latest                   resume an interrupted upgrade
@@ -76,6 +77,10 @@ Deadline = Annotated[
     float | None, typer.Option(min=1, callback=finite, help="time limit of one process, in seconds")
 ]
 Fingerprint = Annotated[bool, typer.Option(help="first record what runs differently, without timing")]
+Screened = Annotated[
+    bool,
+    typer.Option("--screen", help="measure fully only the cases that run differently or differ by 10 %"),
+]
 
 
 def upgrade(
@@ -106,6 +111,7 @@ def upgrade(
     run_id: RunId = None,
     confirms: Confirms = False,
     fingerprint: Fingerprint = True,
+    screen: Screened = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Judge an upgrade (the help text is above, where its layout survives)."""
@@ -129,15 +135,15 @@ def upgrade(
         because=tuple(because or ()),
         waived_by=waived_by or "",
         fingerprints=fingerprint,
+        screen=screen,
         step=step,
         packages=tuple(package or ()),
     )
     reports = tuple(report or ())
     with in_one_sentence(), interruptible() as interrupts:
         if on or not wait:
-            raise typer.Exit(
-                _upgrade_machines(request, on or (), resume, reports, wait=wait, as_json=as_json)
-            )
+            code = _upgrade_machines(request, on or (), resume, reports, wait=wait, as_json=as_json)
+            raise typer.Exit(code)
         raise typer.Exit(_upgrade_this_machine(request, resume, interrupts, reports, as_json=as_json))
 
 
@@ -267,8 +273,8 @@ def bisect(
         int | None, typer.Option(help="largest number of pairs in each comparison [default: 12]")
     ] = None,
     deadline: Deadline = None,
-    report: Annotated[Path | None, typer.Option("--report", help="write it to FILE.json")] = None,
-    resume: Annotated[str | None, typer.Option(help="go on with this bisection: its id, or `latest`")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="write the report to FILE.json")] = None,
+    resume: Annotated[str | None, typer.Option(help="resume this bisection: its id, or `latest`")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Find where a case changed (the help text is above, where its layout survives)."""
@@ -309,7 +315,7 @@ def _run_bisection(
         bisection = shelf(app_context).load(resumed)
     else:
         if not (request.good and request.bad and (request.case or request.step)):
-            raise UsageError("a bisection has two ends and a case: pyrometer bisect GOOD BAD --case KEY")
+            raise UsageError("give both ends and a case: pyrometer bisect GOOD BAD --case KEY")
         app_context = context(as_json=as_json)
         bisection = begin(app_context, request)
     store_pending(app_context)
