@@ -105,9 +105,7 @@ def upgrade(
     on: On = None,
     wait: Wait = True,
     report: Reports = None,
-    resume: Annotated[
-        str | None, typer.Option(help="resume this upgrade: the id of its run, or `latest`")
-    ] = None,
+    resume: Annotated[str | None, typer.Option(help="resume this upgrade: its run, or `latest`")] = None,
     run_id: RunId = None,
     confirms: Confirms = False,
     fingerprint: Fingerprint = True,
