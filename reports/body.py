@@ -18,6 +18,7 @@ from .report_context import ComparedEnvironment, Subject, changes
 from .rows import Row, rows, table_rows, techniques, without_ratio
 from .scorecard import scorecard_json
 from .text.reason_text import exclusion, sentence
+from .text.verdict_text import open_because
 
 SCHEMA = "pyrometer.upgrade/1"
 
@@ -127,7 +128,7 @@ def _verdict(judged: Verdict) -> dict[str, Any]:
         "unit": known.unit,
         "better": known.better,
         "word": judged.word,
-        "reason": judged.reason,
+        "reason": open_because(judged),
         "n": judged.n,
         "left_out": list(judged.left_out),
         "old": judged.old,

@@ -254,7 +254,8 @@ def worst_decision(decisions: Iterable[Decision | None]) -> Decision:
     None stands for a machine without a decision, which leaves the upgrade unclear. Raises ValueError for no
     machine at all.
     """
-    return min((one or "unclear" for one in decisions), key=WORST_FIRST.index)
+    ranks = (WORST_FIRST.index("unclear" if one is None else one) for one in decisions)
+    return WORST_FIRST[min(ranks)]
 
 
 def ordered(found: Iterable[Reason]) -> list[Reason]:
