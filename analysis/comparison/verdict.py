@@ -34,11 +34,11 @@ MOST = 200
 class Doubt(StrEnum):
     """Why a verdict is open, where no number belongs to that."""
 
-    NO_PAIR = "no pair counts"
-    MAY_NOT_MATTER = "real, but not proved to matter"
-    MAY_BE_NOTHING = "it may be nothing, and it may matter"
-    PAIRS_DISAGREE = "the pairs disagree"
-    OTHER_WORK = "the two sides did not do the same work"
+    NO_PAIR = "no_pair"
+    MAY_NOT_MATTER = "may_not_matter"
+    MAY_BE_NOTHING = "may_be_nothing"
+    PAIRS_DISAGREE = "pairs_disagree"
+    OTHER_WORK = "other_work"
 
 
 @dataclass(frozen=True, slots=True)
