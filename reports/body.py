@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 from analysis.comparison.case_results import CaseResult
-from analysis.comparison.upgrade import Table, Upgrade
+from analysis.comparison.screening import MISSED_LIMIT, MISSED_SHARE, SCREEN_LIMIT
 from analysis.comparison.verdict import Verdict
-from analysis.decision.screening import MISSED_LIMIT, MISSED_SHARE, SCREEN_LIMIT
 from analysis.decision.suite_decision import SuiteDecision
+from analysis.decision.upgrade import Table, Upgrade
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from analysis.ratios import ratio, share

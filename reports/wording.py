@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from analysis.comparison.case_results import BROKEN, CaseResult, CaseSide
-from analysis.comparison.reasons import Decision, Reason
+from analysis.comparison.screening import SCREEN_LIMIT, ScreenedCase, Selection
 from analysis.comparison.thresholds import threshold_of
-from analysis.comparison.upgrade import Upgrade
 from analysis.comparison.verdict import Verdict
-from analysis.comparison.what_would_decide import Settling
-from analysis.decision.screening import SCREEN_LIMIT, ScreenedCase, Selection
+from analysis.decision.reasons import Decision, Reason
+from analysis.decision.upgrade import Upgrade
+from analysis.decision.what_would_decide import Settling
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from common.text import plural, printable

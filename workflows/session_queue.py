@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from analysis.comparison.comparison import AGAIN, Comparison
 from analysis.comparison.pairs import pairs_of
-from analysis.comparison.reasons import leaves_open
+from analysis.comparison.screening import FIRST_FULL
 from analysis.comparison.sequential_test import Advice, advise
 from analysis.comparison.thresholds import threshold_of
-from analysis.comparison.upgrade import TABLES
 from analysis.comparison.verdict import Verdict, judge
-from analysis.decision.screening import FIRST_FULL
+from analysis.decision.comparison import AGAIN, Comparison
+from analysis.decision.reasons import leaves_open
+from analysis.decision.upgrade import TABLES
 from records.outcomes import Outcome, OutcomeStatus, Planned
 from reports.text.verdict_text import advised
 from runner.session_plan import SessionPlan, Timing

@@ -4,7 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from analysis.comparison.reasons import (
+from analysis.comparison.verdict import Verdict
+from analysis.decision.process_modes import Modes
+from analysis.decision.reasons import (
     Alike,
     CaseBeyondLimit,
     CaseBroke,
@@ -24,9 +26,7 @@ from analysis.comparison.reasons import (
     Unmeasured,
     Worse,
 )
-from analysis.comparison.upgrade import Exclusion, Upgrade
-from analysis.comparison.verdict import Verdict
-from analysis.decision.process_modes import Modes
+from analysis.decision.upgrade import Exclusion, Upgrade
 from analysis.metrics import METRICS
 from common.text import plural
 from records.outcomes import OutcomeStatus

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from analysis.comparison.pairs import Pair
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.verdict import Doubt, Verdict, judge, not_comparable
-from analysis.comparison.what_would_decide import Settling
+from analysis.decision.what_would_decide import Settling
 from reports import sentences, wording
 from support.builders.upgrade_reports import (
     FLOOR,

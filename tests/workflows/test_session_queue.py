@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.comparison.comparison import Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy, Waiver
-from analysis.comparison.upgrade import Upgrade
+from analysis.decision.comparison import Comparison
+from analysis.decision.upgrade import Upgrade
 from records.outcomes import Outcome, Planned
 from runner.session_plan import SessionPlan, Timing
 from workflows.planning.pair_allocation import SuiteAllocation

@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 
 from analysis.comparison.case_results import side
-from analysis.comparison.comparison import Comparison
 from analysis.comparison.pairs import Pair, pairs_of
 from analysis.decision.case_estimates import CasePairs
+from analysis.decision.comparison import Comparison
 from analysis.decision.next_pairs import NextPairs, next_pairs
 from analysis.decision.suite_decision import SuiteDecision, judge_suite
 from analysis.decision.suite_pairs import case_pairs, suite_limits

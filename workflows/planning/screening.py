@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from analysis.comparison.comparison import Comparison
-from analysis.decision.screening import FIRST_FULL, SHORT_PAIRS, Selection
+from analysis.comparison.screening import FIRST_FULL, SHORT_PAIRS, Selection
+from analysis.decision.comparison import Comparison
 from records.outcomes import Outcome, Planned
 from runner.session_plan import SessionPlan, Timing
 
