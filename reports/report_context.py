@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from analysis.comparison.comparison import AGAIN
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
-from analysis.comparison.what_would_decide import Settling
+from analysis.decision.comparison import AGAIN
+from analysis.decision.what_would_decide import Settling
 from analysis.dispatch_difference import CaseDifference
 from records.runs import StepScript
 

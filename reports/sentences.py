@@ -7,9 +7,9 @@ from typing import Any
 
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
+from analysis.comparison.screening import SHORT_PAIRS
 from analysis.comparison.thresholds import Threshold, threshold_of
-from analysis.comparison.upgrade import Table, Upgrade
-from analysis.decision.screening import SHORT_PAIRS
+from analysis.decision.upgrade import Table, Upgrade
 from analysis.metrics import METRICS
 from analysis.robust_mean import ORDER_CAP
 

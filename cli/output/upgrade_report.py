@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.comparison.case_results import CaseResult
-from analysis.comparison.upgrade import Upgrade
+from analysis.decision.upgrade import Upgrade
 from common.atomic_file import write_whole
 from common.text import printable
 from reports import sentences, tables, wording

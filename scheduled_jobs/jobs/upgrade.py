@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from analysis.comparison.comparison import DECIDED
+from analysis.decision.comparison import DECIDED
 from db.runs.queries import run_record
 from records.tasks import Task, TaskState
 from scheduled_jobs.jobs.context import JobContext, JobResult

@@ -9,9 +9,9 @@ from typing import Protocol
 from packaging.version import Version
 
 from analysis.bisection import BisectionEnd, Question, answer, walk
-from analysis.comparison.comparison import MOST_PAIRS, Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
+from analysis.decision.comparison import MOST_PAIRS, Comparison
 from analysis.metrics import COLD
 from common.interrupts import Interrupts
 from configuration.settings import Settings

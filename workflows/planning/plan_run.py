@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from analysis.comparison.comparison import Comparison
+from analysis.decision.comparison import Comparison
 from configuration.settings import Settings
 from configuration.suggestions import unknown
 from records.kinds import RunKind
