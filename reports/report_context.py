@@ -86,7 +86,7 @@ class Subject:
 
     @property
     def resume(self) -> str:
-        """What to type, where it was measured, to go on with it; empty for one that was not interrupted."""
+        """The command that resumes it where it was measured; empty for one that was not interrupted."""
         command = ["pyrometer", "upgrade", "--resume", self.run]
         return shlex.join(command) if self.state == "interrupted" else ""
 

@@ -26,8 +26,8 @@ SETTLE = (
 )
 
 
-#: Before the command that goes on with one that was interrupted.
-GOES_ON = "Where it was measured, this goes on:"
+#: Before the command that resumes an interrupted one.
+GOES_ON = "On the machine that measured it, resume with:"
 
 
 #: What the second mean is: see `analysis.geomean.random_effects`.

@@ -110,7 +110,7 @@ def _decided(
         "decision": decided["decision"],
         "reasons": reasons,
         "broken": decided.get("broken", []),
-        # One that was gone on with after an interruption writes none, nor does another machine:
+        # One that was resumed after an interruption writes none, nor does another machine:
         # `pyrometer report RUN` shows it.
         "report": str(report) if report.exists() else "",
         "summary": f"{old} -> {new}: {decided['decision']}, {reasons[0]}",
