@@ -273,7 +273,7 @@ class Fires:
         hows = Counter(fire.how for fire in planted if fire.tasks)
         carried_out = Counter((self.folder / "executions").read_text().splitlines())
         expected = {f"{task.run_id} {number}" for task in tasks for number in range(REPLICATES)}
-        states = Counter(task.state for task in tasks)
+        states = Counter(str(task.state) for task in tasks)
         stored = [queries.run_record(self.database, str(task.run_id)) for task in tasks]
         ends = Counter(each.ended for task in tasks for each in attempts(self.database, task.id))
         twice = sum(count - 1 for count in carried_out.values())
