@@ -26,6 +26,8 @@ SETTLE = (
 )
 
 
+#: How it is known what runs differently.
+DISPATCH = "One untimed step of each case was recorded before anything was measured."
 #: Before the command that goes on with one that was interrupted.
 GOES_ON = "Where it was measured, this goes on:"
 

@@ -76,6 +76,9 @@ def run(
         bool, typer.Option("--yes", "-y", help="measure chosen cases however long they take")
     ] = False,
     run_id: RunId = None,
+    fingerprint: Annotated[
+        bool, typer.Option("--fingerprint", help="then take the fingerprints that are missing, as nights do")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Measure this machine (the help text is above, where its layout survives)."""
@@ -93,6 +96,7 @@ def run(
         run_id=run_id,
         nodes=nodes,
         yes=yes,
+        fingerprints=fingerprint,
     )
     with in_one_sentence(), interruptible() as interrupts:
         raise typer.Exit(_run(request, resume, interrupts, as_json=as_json))
