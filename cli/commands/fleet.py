@@ -18,14 +18,14 @@ from configuration.suggestions import unknown
 from configuration.tables.fleet import PORT, host_and_port
 from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray
-from fleet.status import fleet_report
+from fleet.status import configured_fleet
 from reports.text.staleness_text import in_words, why_it_waits
 from runner.telemetry.gpu import probe
 from scheduled_jobs.scheduler.process_identity import machine_name
 from workflows.app_context import AppContext
-from workflows.drained_nodes import drain, drained, undo
+from workflows.drained_nodes import drain, drained_nodes, undrain
 from workflows.errors import UsageError
-from workflows.fleet_status import FleetReport
+from workflows.fleet_status import FleetStatus, NodeStatus
 
 from ..context import USAGE, context, in_one_sentence, say
 from ..options import Json
@@ -34,10 +34,14 @@ from ..output.console import report_console, table
 _NOTHING = "-"
 
 
-def nodes_table(found: FleetReport) -> Table:
+def _by_name(found: FleetStatus) -> list[NodeStatus]:
+    return [found.nodes[name] for name in sorted(found.nodes)]
+
+
+def nodes_table(found: FleetStatus) -> Table:
     """Each machine: its task, its labels, its hardware."""
     listed = table("machine", "state", "does", "asked by", "hardware", "version")
-    for node in found.nodes:
+    for node in _by_name(found):
         doing = [f"task {task.id}: {part_label(task.schedule, task.part)}" for task in node.doing]
         state = node.state
         if state == "silent" and node.seen_at is not None:
@@ -49,7 +53,7 @@ def nodes_table(found: FleetReport) -> Table:
     return listed
 
 
-def waiting_table(found: FleetReport) -> Table:
+def waiting_table(found: FleetStatus) -> Table:
     """What waits for a machine, and why."""
     listed = table("task", "waits", "asks for", "why")
     for task, why in found.waiting:
@@ -58,13 +62,13 @@ def waiting_table(found: FleetReport) -> Table:
     return listed
 
 
-def examined_table(found: FleetReport) -> Table:
+def examined_table(found: FleetStatus) -> Table:
     """What each machine's doctor said."""
     listed = table("machine", "hardware", "GPUs", "environments", "telemetry", "missing")
-    for node in found.nodes:
+    for node in _by_name(found):
         facts = node.facts
         if not facts.get("hardware"):
-            listed.add_row(escape(node.name), "its doctor has not said anything yet", *[_NOTHING] * 4)
+            listed.add_row(escape(node.name), "not reported yet", *[_NOTHING] * 4)
             continue
         capabilities = _dicts(facts.get("capabilities"))
         can = sorted({str(one.get("name")) for one in capabilities if one.get("present")})
@@ -89,11 +93,11 @@ def _dicts(value: object) -> Sequence[Mapping[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-app = typer.Typer(help="Several machines that measure for one head.", no_args_is_help=True)
+app = typer.Typer(help="Measure on several machines for one head.", no_args_is_help=True)
 
 _NO_FLEET = (
     'no fleet is configured: this machine measures alone; [fleet] engine = "ray" or "slurm" in '
-    "pyrometer.toml makes one"
+    "pyrometer.toml configures one"
 )
 #: What Ray says once it stands.
 _STANDS = "Ray runtime started."
@@ -109,15 +113,15 @@ Ports = Annotated[
     ),
 ]
 
-_HEAD_HELP = f"""Run the head of a fleet, which machines join, until Ctrl-C or SIGTERM. It measures nothing.
+_HEAD_HELP = f"""Run the head of a fleet, until Ctrl-C or SIGTERM. The head does not measure.
 
 \b
 [fleet]                        in pyrometer.toml
 engine = "ray"
 address = "10.0.0.5:{PORT}"       an address of this machine that all others reach
 
-The first time it makes the fleet's token. A process with that token may run anything on every machine of the
-fleet. `pyrometer scheduler` runs on the same machine and gives the machines their tasks. See docs/fleet.md.
+The first start creates the token of the fleet. A process that has it can run any program on every
+machine of the fleet. Run `pyrometer scheduler` on the same machine; it assigns the tasks. See docs/fleet.md.
 """
 
 
@@ -128,10 +132,12 @@ def head(ports: Ports = 10000) -> None:
         app_context = context()
         fleet = app_context.settings.fleet
         if fleet.engine == "slurm":
-            raise UsageError("Slurm knows its nodes, and needs no head: start `pyrometer scheduler`")
+            raise UsageError("Slurm needs no head: start `pyrometer scheduler`")
         ray.check_installed()
         if fleet.address is None:
-            raise UsageError(f'where is the head? Say [fleet] address = "ADDRESS:{PORT}" in pyrometer.toml')
+            raise UsageError(
+                f'no address of the head: set [fleet] address = "ADDRESS:{PORT}" in pyrometer.toml'
+            )
         if fleet.engine == "none":
             raise UsageError('no fleet is configured: set [fleet] engine = "ray" in pyrometer.toml')
         host, port = host_and_port(fleet.address)
@@ -140,27 +146,27 @@ def head(ports: Ports = 10000) -> None:
         ray.check_local_address(ip)
         token = fleet.token(app_context.places.data_dir)
         if ray.make_token(token):
-            say(f"made the fleet's token: {token}")
+            say(f"created the token of the fleet: {token}")
         ray.check_token(token)
         with _alone(app_context, "head") as folder:
             at = ray.RayMember(ip, ports, token, folder)
             say(f"on each other machine: copy {token} to fleet/token in its data folder, then")
             say(f"  pyrometer fleet join {fleet.address}")
             code = _stand(
-                app_context, "head", at.head(port), ray.variables(token), f"the head stands at {ip}:{port}"
+                app_context, "head", at.head(port), ray.variables(token), f"the head listens at {ip}:{port}"
             )
     raise typer.Exit(code)
 
 
-_JOIN_HELP = f"""Measure for the head at ADDRESS, HOST:PORT, until Ctrl-C or SIGTERM.
+_JOIN_HELP = f"""Join the fleet whose head listens at ADDRESS, and measure for it until Ctrl-C or SIGTERM.
 
 \b
 pyrometer fleet join 10.0.0.5:{PORT}
 pyrometer fleet join 10.0.0.5:{PORT} --label rack=7 --label owner=vision
 
-Needs a copy of the head's token: the file fleet/token in the data folder. Tasks reach this machine by its
-name, by machine_labels in its pyrometer.toml, by labels, and by what its GPUs are called. Asked to end, it
-has what is measured here keep what it has.
+Needs a copy of the head's token: the file fleet/token in the data folder. A schedule selects this machine by
+its name, by machine_labels in its pyrometer.toml, by --label, or by the name of its GPU. When it is stopped,
+a run that is measuring here keeps its finished results.
 """
 
 
@@ -168,15 +174,16 @@ has what is measured here keep what it has.
 def join(
     address: Annotated[
         str | None,
-        typer.Argument(
-            help="where the head listens, HOST:PORT [default: [fleet] address]", show_default=False
-        ),
+        typer.Argument(help="address of the head, HOST:PORT [default: [fleet] address]", show_default=False),
     ] = None,
     label: Annotated[
-        list[str] | None, typer.Option("--label", help="KEY=VALUE that the machine has (repeatable)")
+        list[str] | None, typer.Option("--label", help="a label of this machine, KEY=VALUE (repeatable)")
     ] = None,
     ip: Annotated[
-        str | None, typer.Option("--ip", help="this machine's address [default: the one towards the head]")
+        str | None,
+        typer.Option(
+            "--ip", help="address of this machine [default: that of the interface towards the head]"
+        ),
     ] = None,
     ports: Ports = 10000,
 ) -> None:
@@ -187,7 +194,7 @@ def join(
         address = address or app_context.settings.fleet.address
         if address is None:
             raise UsageError(
-                f"where is the head? Say its HOST:PORT, such as 10.0.0.5:{PORT}, or [fleet] address"
+                f"give the address of the head: HOST:PORT, such as 10.0.0.5:{PORT}, or [fleet] address"
             )
         try:
             host, port = host_and_port(address)
@@ -211,9 +218,9 @@ def join(
 
 @app.command("status")
 def status(as_json: Json = False) -> None:
-    """The machines of the fleet, what runs where, and what waits and why; unschedulable tasks first.
+    """List the machines of the fleet with their tasks, then waiting tasks and why they wait.
 
-    Exit code 0 also where no fleet is configured, which it says: this machine then measures alone.
+    The exit code is 0 also if no fleet is configured.
     """
     with in_one_sentence():
         app_context = context(reading=True)
@@ -222,7 +229,7 @@ def status(as_json: Json = False) -> None:
                 json.dumps({"nodes": [], "waiting": [], "notes": [_NO_FLEET]}) if as_json else _NO_FLEET
             )
             return
-        found = fleet_report(app_context)
+        found = configured_fleet(app_context)
     if as_json:
         typer.echo(json.dumps(found.body(), indent=2))
         return
@@ -241,31 +248,31 @@ def status(as_json: Json = False) -> None:
 @app.command("drain")
 def drain_node(
     node: Annotated[str, typer.Argument(help="a machine of the fleet, by its name")],
-    undone: Annotated[bool, typer.Option("--undo", help="let it have tasks again")] = False,
+    undone: Annotated[bool, typer.Option("--undo", help="assign tasks to it again")] = False,
 ) -> None:
-    """Give a machine no new tasks: it finishes those it has, then it may be stopped or upgraded."""
+    """Assign no new tasks to a machine. It finishes its tasks; then it can be stopped or upgraded."""
     with in_one_sentence():
         app_context = context()
         data_dir = app_context.places.data_dir
         if undone:
-            if not undo(data_dir, node):
-                raise UsageError(unknown("drained machine", node, drained(data_dir)))
+            if not undrain(data_dir, node):
+                raise UsageError(unknown("drained machine", node, drained_nodes(data_dir)))
             typer.echo(f"{node} gets tasks again")
             return
-        found = fleet_report(app_context)
-        if node not in found.names and node not in drained(data_dir):
-            raise UsageError(unknown("machine of the fleet", node, found.names))
+        found = configured_fleet(app_context)
+        if node not in found.nodes and node not in drained_nodes(data_dir):
+            raise UsageError(unknown("machine of the fleet", node, found.nodes))
         drain(data_dir, node)
-    typer.echo(f"{node} gets no new task; {_left_to_do(found, node)}")
+    typer.echo(f"{node} gets no new tasks; {_left_to_do(found, node)}")
 
 
 @app.command("doctor")
 def doctor(as_json: Json = False) -> None:
-    """What each machine of the fleet can measure, what it cannot, and why: what its own doctor says."""
+    """Report what each machine of the fleet can measure, what it cannot measure, and why."""
     with in_one_sentence():
-        found = fleet_report(context(reading=True), describe=True)
+        found = configured_fleet(context(reading=True), describe=True)
     if as_json:
-        typer.echo(json.dumps({node.name: dict(node.facts) for node in found.nodes}, indent=2))
+        typer.echo(json.dumps({node.name: dict(node.facts) for node in _by_name(found)}, indent=2))
         return
     for note in found.notes:
         say(f"note: {note}")
@@ -275,10 +282,10 @@ def doctor(as_json: Json = False) -> None:
         say("no machine has joined: `pyrometer fleet join` on each")
 
 
-def _left_to_do(found: FleetReport, node: str) -> str:
-    doing = [task for one in found.nodes if one.name == node for task in one.doing]
+def _left_to_do(found: FleetStatus, node: str) -> str:
+    doing = found.nodes[node].doing if node in found.nodes else ()
     if not doing:
-        return "it has none either: it may be stopped"
+        return "it has no task: it can be stopped"
     named = ", ".join(str(task.id) for task in doing)
     return f"it finishes task {named}: `pyrometer tasks show {doing[0].id}` follows it"
 
@@ -286,7 +293,7 @@ def _left_to_do(found: FleetReport, node: str) -> str:
 def _check_ports(first: int, port: int) -> None:
     if first <= port < first + ray.PORTS:
         raise UsageError(
-            f"port {port} of the head lies among those from {first} on: choose others by --ports"
+            f"port {port} of the head is one of those from {first} on: choose other ports with --ports"
         )
 
 
@@ -322,7 +329,7 @@ def _alone(app_context: AppContext, role: str) -> Generator[Path]:
     data_dir = app_context.places.data_dir
     with lock_file(data_dir / "fleet" / f"{role}.lock") as locked:
         if not locked:
-            raise UsageError(f"a {role} of {data_dir} is there already")
+            raise UsageError(f"a {role} with the data folder {data_dir} is running already")
         yield ray.ray_folder(data_dir, role)
 
 
@@ -340,11 +347,11 @@ def _stand(
 
     code = foreground.run(stands, _STANDS, ray.WRONG_TOKEN)
     if code and stood:
-        say(f"pyrometer: Ray ended by itself, and what was measured keeps what it has; its log is {log}")
+        say(f"pyrometer: Ray ended unexpectedly; finished results are kept; its log is {log}")
     elif code:
-        say(f"pyrometer: Ray does not start: {why_not(foreground.output())}; its log is {log}")
+        say(f"pyrometer: Ray did not start: {why_not(foreground.output())}; its log is {log}")
     elif stood:
-        say(f"the {role} has ended in order, and what was measured keeps what it has")
+        say(f"the {role} has stopped; finished results are kept")
     return USAGE if code else 0
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.comparison.reasons import WORST_FIRST, Decision
+from analysis.decision.reasons import WORST_FIRST, Decision
 from dashboard.components.query_params import released
 from dashboard.upgrades.view import Listed, answers
 from reports.scorecard import Entry

@@ -5,7 +5,7 @@ from html import escape as _escape
 
 from markupsafe import Markup
 
-from analysis.comparison.reasons import Decision
+from analysis.decision.reasons import Decision
 from common.text import printable
 from dashboard.components import markup
 from dashboard.components.wording import utc

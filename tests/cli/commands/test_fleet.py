@@ -28,7 +28,7 @@ from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.process_identity import machine_name, this_process
 from support.command_line import called
 from support.site import COMMAND, Done
-from workflows.drained_nodes import drained
+from workflows.drained_nodes import drained_nodes
 
 FLEET = '[fleet]\nengine = "ray"\naddress = "127.0.0.1:26379"\n'
 MEASURED: Mapping[str, Any] = {
@@ -164,26 +164,26 @@ def test_doctor_is_one_table_of_what_each_said(head: Path) -> None:
 
 def test_drained_is_who_is_to_get_nothing_new(head: Path) -> None:
     done = call(head, "drain", "gpu-1")
-    assert "gpu-1 gets no new task; it finishes task 1" in done.out, done.err
-    assert drained(head / ".pyrometer") == {"gpu-1"}
+    assert "gpu-1 gets no new tasks; it finishes task 1" in done.out, done.err
+    assert drained_nodes(head / ".pyrometer") == {"gpu-1"}
     assert json.loads(call(head, "status", "--json").out)["nodes"][0]["state"] == "drained"
     assert 'did you mean "gpu-1"?' in call(head, "drain", "gpu1").one_sentence()
     assert call(head, "drain", "gpu-1", "--undo").out == "gpu-1 gets tasks again\n"
-    assert drained(head / ".pyrometer") == frozenset()
+    assert drained_nodes(head / ".pyrometer") == frozenset()
     assert 'unknown drained machine "gpu-1"' in call(head, "drain", "gpu-1", "--undo").one_sentence()
 
 
 def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
-    assert "where is the head?" in call_process(tmp_path, "head").one_sentence()
+    assert "no address of the head" in call_process(tmp_path, "head").one_sentence()
     alone = call(tmp_path, "status")
     assert (alone.code, alone.err) == (0, "") and "no fleet is configured" in alone.out
     assert json.loads(call(tmp_path, "status", "--json").out)["nodes"] == []
     assert '"gpu" is not HOST:PORT' in call(tmp_path, "join", "gpu").one_sentence()
-    assert "where is the head? Say its HOST:PORT" in call(tmp_path, "join").one_sentence()
+    assert "give the address of the head: HOST:PORT" in call(tmp_path, "join").one_sentence()
     (tmp_path / "pyrometer.toml").write_text(FLEET.replace('engine = "ray"', ""))
     assert 'set [fleet] engine = "ray"' in call(tmp_path, "head").one_sentence()
     (tmp_path / "pyrometer.toml").write_text(FLEET.replace("26379", "10050"))
-    assert "port 10050 of the head lies among those from 10000 on" in call(tmp_path, "head").one_sentence()
+    assert "port 10050 of the head is one of those from 10000 on" in call(tmp_path, "head").one_sentence()
     (tmp_path / "pyrometer.toml").write_text(FLEET.replace("127.0.0.1", "192.0.2.1"))
     assert "192.0.2.1 is no address of this machine" in call(tmp_path, "head").one_sentence()
     token = tmp_path / ".pyrometer" / "fleet" / "token"
@@ -195,7 +195,10 @@ def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
     assert "--label a is given twice, as 1 and as 2" in twice.one_sentence()
     assert "no head answers at 127.0.0.1:1" in call(tmp_path, "join", "127.0.0.1:1").one_sentence()
     token.chmod(0o644)
-    assert "everybody may read the fleet's token" in call(tmp_path, "join", "127.0.0.1:1").one_sentence()
+    assert (
+        "every user of this machine may read the fleet's token"
+        in call(tmp_path, "join", "127.0.0.1:1").one_sentence()
+    )
     token.unlink()
     assert "the fleet's token cannot be read" in call(tmp_path, "join", "127.0.0.1:1").one_sentence()
 
@@ -206,7 +209,9 @@ def test_a_place_is_one_node(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as head, (folder / "node.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         second = call(tmp_path, "join", f"127.0.0.1:{head.getsockname()[1]}")
-    assert f"a node of {tmp_path / '.pyrometer'} is there already" in second.one_sentence()
+    assert (
+        f"a node with the data folder {tmp_path / '.pyrometer'} is running already" in second.one_sentence()
+    )
 
 
 def test_a_token_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from analysis.comparison.comparison import Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
+from analysis.decision.comparison import Comparison
 from records.environments import Environment
 from records.kinds import RunKind
 from records.outcomes import Outcome, Planned
