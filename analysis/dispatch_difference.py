@@ -62,6 +62,14 @@ class DispatchDifference:
         present = {change.warning for change in self.changes}
         return tuple(warning for warning in DispatchWarning if warning in present)
 
+    @property
+    def only_in_code(self) -> bool:
+        """Whether nothing but guards and generated code differ, of the same kernels."""
+        return bool(self.changes) and all(
+            change.part == DispatchPart.CODE or "guards" in (change.before, change.after)
+            for change in self.changes
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class CaseDifference:

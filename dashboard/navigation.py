@@ -24,7 +24,7 @@ PAGES = (
         "Upgrade",
         ":material/balance:",
         "upgrade",
-        ("run", "from", "to", "hardware", "metric", "threshold", "weight", "must"),
+        ("run", "from", "to", "hardware", "metric", "threshold", "case", "worst", "weight", "must"),
     ),
     Page(
         "app_pages/trends.py",

@@ -1,4 +1,4 @@
-"""The agent of a node: carries out orders one at a time, and reads their files."""
+"""The agent of a node: runs orders one at a time, and reads their files."""
 
 import os
 import platform
@@ -17,29 +17,35 @@ from configuration.errors import ConfigurationError
 from configuration.settings import Settings, load_settings
 from runner import journal
 from scheduled_jobs.jobs.context import ChildExit
-from scheduled_jobs.scheduler.child_process import OURSELVES, PATIENCE_SECONDS, Child, Logs, make_room
+from scheduled_jobs.scheduler.child_process import (
+    OURSELVES,
+    PATIENCE_SECONDS,
+    Child,
+    Logs,
+    RunningChild,
+    make_room,
+)
 from scheduled_jobs.scheduler.process_identity import machine_name
 
-from .child_waiter import RunningChild
 from .engine import NodeRefused, OrderPaths
 from .file_chunks import read_chunk
 from .journal_mirror import is_run
 from .node_probe import NodeProbe
 from .node_steps import GroupNode, StepServer
 
-#: What may be asked of an agent.
+#: The methods that a head may call.
 METHODS = frozenset({"describe", "submit", "done", "cancel", "runs", "read", "reserve", "release", "step"})
-#: `done` waits no longer than this, and looks so often whether an order can begin.
-_MOST_WAIT_SECONDS, _LOOK_SECONDS = 30.0, 0.1
-#: A journal that another process does not let go is left to the child to complain of.
+#: The longest wait of one `done`, and how often it checks whether an order can start.
+_MOST_WAIT_SECONDS, _CHECK_SECONDS = 30.0, 0.1
+#: A journal that is in use for longer than this is left to the child, which reports it.
 _JOURNAL_PATIENCE_SECONDS = PATIENCE_SECONDS + 20.0
-#: An order that cannot begin for so long has ended.
+#: An order that cannot start for so long has ended.
 _BEGIN_SECONDS = 2 * PATIENCE_SECONDS
-#: So many orders are remembered, the last one included.
-_REMEMBERED = 8
-_REPLACED = "another order has begun on this node"
+#: How many orders are kept, the last one included.
+_MOST_ORDERS = 8
+_REPLACED = "another order has started on this node"
 _TOKEN = re.compile(r"[0-9a-f]{32}")
-#: In the data folder: a folder for each order, and in that the run that it was for.
+#: In the data folder: a folder for each order, and in it a file with the id of its run.
 _CHILDREN, _RUN_FILE = PurePosixPath("fleet/children"), "run"
 
 
@@ -55,7 +61,7 @@ def _journal_path(run: str) -> str:
 
 @dataclass(slots=True)
 class _AgentOrder:
-    """An order: not begun yet, running, or ended. A step is an order `of` another one."""
+    """An order: not started, running, or ended. A step is an order `of` another one."""
 
     command: Sequence[str]
     logs: Logs
@@ -73,13 +79,13 @@ class _AgentOrder:
 
 
 class Agent:
-    """Runs commands of `pyrometer` in `folder`, where the node's pyrometer.toml lies.
+    """Runs commands of `pyrometer` in `folder`, which holds the node's pyrometer.toml.
 
-    `command` is how this program is started, `variables` the whole environment of what it starts; None is
-    ours. Methods take and return JSON values, may be called from any thread, and again: a call that was
-    carried out and whose answer was lost is made once more. Raises NodeRefused with one sentence.
+    `command` starts this program, `variables` are the whole environment of its children (None: that of this
+    process). Methods take and return JSON values, may be called from any thread, and are idempotent: a head
+    repeats a call whose answer was lost. Raises NodeRefused with one sentence.
 
-    An order begins when it is asked for, and ends what runs then; one that another has replaced never begins.
+    An order starts at a call of `done`, and ends the order before it; one that was replaced never starts.
     """
 
     def __init__(
@@ -91,7 +97,7 @@ class Agent:
         self._folder, self._command, self._variables = folder.absolute(), tuple(command), variables
         self._lock = threading.RLock()
         self._orders: dict[str, _AgentOrder] = {}
-        #: The order that has this node, and those that had it before: a late call brings none of them back.
+        #: The order that owns this node, and its former owners: a late call restores none of them.
         self._owner = ""
         self._former: set[str] = set()
         self._probe = NodeProbe(lambda arguments, logs: self._start((*self._command, *arguments), logs))
@@ -99,9 +105,9 @@ class Agent:
     def answer(
         self, method: str, arguments: Mapping[str, Any], group: Sequence[GroupNode] = ()
     ) -> Mapping[str, Any]:
-        """Do what is asked by name; `group` are the nodes of an order over several that is submitted.
+        """Call a method by name; `group` are the nodes of an order over several that is submitted.
 
-        Raises NodeRefused, for what goes wrong on the node as well.
+        Raises NodeRefused, also for an error on the node.
         """
         if method not in METHODS:
             raise NodeRefused(f"an agent of version {version('pyrometer')} does not know {method!r}")
@@ -118,13 +124,13 @@ class Agent:
             raise NodeRefused(f"{method} does not take these arguments: {error}") from error
 
     def describe(self) -> dict[str, Any]:
-        """Who this node is, and what its doctor reported last. An idle node has itself examined meanwhile."""
+        """The facts of this node, with the last report of its doctor, which an idle node starts when due."""
         settings, data_dir = self._configured()
         with self._lock:
             reserved = self._owner and self._owner not in self._orders
             idle = not reserved and all(order.over for order in self._orders.values())
             if idle:
-                self._probe.look(data_dir / "fleet")
+                self._probe.start_if_due(data_dir / "fleet")
         return {
             "machine": machine_name(),
             "labels": list(settings.machine_labels),
@@ -139,9 +145,9 @@ class Agent:
     def submit(
         self, token: str, arguments: Sequence[str], run: str, group: Sequence[GroupNode] = ()
     ) -> dict[str, Any]:
-        """Take an order, once for each token; it begins when it is asked for.
+        """Accept an order, once for each token; it starts at a call of `done`.
 
-        With a `group` its command learns of these nodes, this one first.
+        With a `group`, PYROMETER_NODES_FILE lists these nodes to its command, this one first.
         """
         with self._lock:
             if token in self._former:
@@ -152,16 +158,16 @@ class Agent:
         return {}
 
     def done(self, token: str, seconds: float = 0.0) -> dict[str, Any]:
-        """Begin an order if it can, and wait so long at most for its end.
+        """Start an order if it can start, and wait at most `seconds` for its end.
 
-        `wait_reason` is what it waits for, `ended` its exit, `unknown` whether this agent does not know it.
+        `wait_reason` is why it has not started, `ended` its exit, `unknown` that the agent does not know it.
         """
         give_up = time.monotonic() + min(seconds, _MOST_WAIT_SECONDS)
         order = self._orders.get(token)
         if order is None:
             return {"unknown": True, "wait_reason": "", "ended": None}
         while (wait_reason := self._begin(token, order)) and time.monotonic() < give_up:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_CHECK_SECONDS)
         ended = order.ended
         if order.child is not None:
             ended = order.child.ended(max(0.0, give_up - time.monotonic()))
@@ -172,19 +178,19 @@ class Agent:
         }
 
     def cancel(self, token: str) -> dict[str, Any]:
-        """Ask an order to keep what it has and end; one that has not begun never begins."""
+        """Have an order store its results and end; one that has not started never does."""
         with self._lock:
             order = self._orders.get(token)
             if order is None:
                 order = self._orders[token] = self._order(token, (), "")
             if order.child is not None:
-                order.child.ask()
+                order.child.terminate()
             elif order.ended is None:
                 order.ended = ChildExit(None, None, "cancelled before it began")
         return {}
 
     def runs(self) -> dict[str, Any]:
-        """The journals of the runs that orders measured here, as far back as logs are kept."""
+        """The journals of the runs that orders measured on this node, as far back as logs are kept."""
         _, data_dir = self._configured()
         found: list[dict[str, Any]] = []
         for run in sorted({_text(each) for each in (data_dir / _CHILDREN).glob(f"*/{_RUN_FILE}")}):
@@ -195,7 +201,7 @@ class Agent:
         return {"runs": found}
 
     def read(self, offsets: Mapping[str, int], final: bool) -> dict[str, Any]:
-        """Of each file in turn the bytes from an offset on, as base64, and whether `more` stand behind."""
+        """The bytes of each file from its offset on, as base64, and whether `more` follow."""
         _, data_dir = self._configured()
         found: list[dict[str, Any]] = []
         for name, at in offsets.items():
@@ -204,12 +210,12 @@ class Agent:
         return {"files": found}
 
     def reserve(self, token: str) -> dict[str, Any]:
-        """Have an order own this node, where only its steps run; what is still in the `way` is ended."""
+        """Reserve this node for the steps of an order; `wait_reason` is why it is not free yet."""
         with self._lock:
-            return {"way": self._claim(token)}
+            return {"wait_reason": self._claim(token)}
 
     def release(self, token: str) -> dict[str, Any]:
-        """Give a reserved node back; steps that still run are killed."""
+        """End a reservation; steps that still run are killed."""
         with self._lock:
             self._end_others("", of=token)
             if self._owner == token:
@@ -218,7 +224,7 @@ class Agent:
         return {}
 
     def step(self, token: str, step: str, command: Sequence[str]) -> dict[str, Any]:
-        """Run a command for the order that reserved this node; `step` is its own token."""
+        """Start a command for the order that reserved this node; `step` is the token of the command."""
         with self._lock:
             if self._owner != token:
                 raise NodeRefused("this node is not reserved for that order")
@@ -228,12 +234,12 @@ class Agent:
         return {}
 
     def close(self) -> None:
-        """Ask what runs to keep what it has and end, as the end of this process would."""
+        """Have what runs store its results and end, as the end of this process would."""
         with self._lock:
             self._probe.stop()
             self._end_others("")
 
-    # -- beginning ------------------------------------------------------------------------
+    # -- starting -------------------------------------------------------------------------
 
     def _order(
         self,
@@ -249,7 +255,7 @@ class Agent:
         if run and not is_run(run):
             raise NodeRefused(f"{run!r} is not the id of a run")
         _, data_dir = self._configured()
-        for each in [each for each, other in self._orders.items() if other.over][: -_REMEMBERED + 1]:
+        for each in [each for each, other in self._orders.items() if other.over][: -_MOST_ORDERS + 1]:
             del self._orders[each]
             self._former.add(each)
             self._owner = "" if self._owner == each else self._owner
@@ -257,7 +263,7 @@ class Agent:
         return _AgentOrder(command, Logs(data_dir / _CHILDREN / token, 1), run, path, group, of)
 
     def _begin(self, token: str, order: _AgentOrder) -> str:
-        """Begin an order that has not begun; answers what it waits for."""
+        """Start an order that has not started; returns why it cannot yet."""
         with self._lock:
             if order.child is not None or order.ended is not None:
                 return ""
@@ -265,22 +271,22 @@ class Agent:
             if not wait_reason:
                 self._run(order)
             elif time.monotonic() - order.since > _BEGIN_SECONDS:
-                order.ended = ChildExit(None, None, f"it could not begin: {wait_reason}")
+                order.ended = ChildExit(None, None, f"it could not start: {wait_reason}")
             return wait_reason
 
     def _claim(self, token: str) -> str:
-        """Have an order own this node; answers what of others still runs, which is asked to end."""
+        """Make an order the owner of this node; returns what has to end first, which is terminated."""
         if token in self._former:
             raise NodeRefused(_REPLACED)
         if self._owner and self._owner != token:
             self._former.add(self._owner)
         self._owner = token
         if self._end_others(token):
-            return "the order before it is asked to end, and keeps what it has"
-        return "" if self._probe.stop() else "the machine is examined: its doctor is asked to end"
+            return "the order before it stores its results and ends"
+        return "" if self._probe.stop() else "the machine is examined: its doctor is terminated"
 
     def _end_others(self, token: str, *, of: str = "") -> bool:
-        """Ask to end all but an order and its steps, or only the steps `of` one; whether any still runs."""
+        """Terminate all but an order and its steps, or only the steps `of` one; whether any still runs."""
         alive = False
         for name, other in self._orders.items():
             if other.over or (token and token in (name, other.of)) or (of and other.of != of):
@@ -289,13 +295,13 @@ class Agent:
                 other.ended = ChildExit(None, None, _REPLACED)
                 self._former.add(name)
             else:
-                other.child.ask()
+                other.child.terminate()
                 alive = True
         return alive
 
     @staticmethod
     def _writer(order: _AgentOrder) -> str:
-        """Whether a child that an earlier agent left still writes: it ends by itself, but not at once."""
+        """Whether a child of an earlier agent still writes: it ends by itself, but not at once."""
         waited = time.monotonic() - order.since
         path = order.journal if waited < _JOURNAL_PATIENCE_SECONDS else None
         if path is not None and path.exists() and journal.in_use(path):
@@ -333,14 +339,14 @@ class Agent:
         return Child(command, logs, self._folder, variables, patience_seconds=patience)
 
     def _configured(self) -> tuple[Settings, Path]:
-        """The node's settings as they are now, and its data folder."""
+        """The node's current settings, and its data folder."""
         environ = os.environ if self._variables is None else self._variables
         settings = load_settings(cwd=self._folder, environ=environ)
         return settings, resolve_places(settings, environ=environ).data_dir
 
 
 def _checked(name: str) -> PurePosixPath:
-    """The path of a file that heads may read: a log of an order, or a journal. Raises NodeRefused."""
+    """The path of a file that heads may read, a log of an order or a journal; raises NodeRefused."""
     path = PurePosixPath(name)
     is_log = path.parts[:2] == _CHILDREN.parts and len(path.parts) == 4
     is_journal = path.parts[:1] == ("runs",) and path.name == journal.FILE and len(path.parts) == 3
@@ -350,11 +356,11 @@ def _checked(name: str) -> PurePosixPath:
 
 
 def _notes() -> list[str]:
-    """What of this process would disturb what it starts."""
+    """What about this process would disturb a measurement, in sentences."""
     niceness = os.getpriority(os.PRIO_PROCESS, 0)
     if niceness <= 0:
         return []
-    return [f"what is measured here would have niceness {niceness}, as its agent has: start that with 0"]
+    return [f"measurements on this node would have niceness {niceness}, like its agent: start that with 0"]
 
 
 def _exit_body(ended: ChildExit) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""The seam of a fleet: an engine takes orders for its nodes, and has their files read.
+"""The interface of a fleet's engine: it runs orders on its nodes, and reads their files.
 
 * EngineError
   * EngineAway    the engine itself cannot be reached
-  * NodeLost      the node is dead, or the engine does not know it or the order any more
+  * NodeLost      the node is dead, or the engine no longer knows it or the order
   * NodeSilent    the node did not answer in time; the call may have been carried out
-  * NodeRefused   the node, or the engine for it, answered that it will not
+  * NodeRefused   the node, or the engine for it, refused
 """
 
 import uuid
@@ -16,31 +16,31 @@ from scheduled_jobs.jobs.context import ChildExit
 
 
 class EngineError(Exception):
-    """Base of what an engine raises; its text is one sentence for people."""
+    """Base of the errors of an engine; the text is one sentence for users."""
 
 
 class EngineAway(EngineError):
-    """The engine cannot be reached; nothing is known of the nodes."""
+    """The engine cannot be reached; nothing is known about the nodes."""
 
 
 class NodeLost(EngineError):
-    """The node is dead or unknown to the engine, or does not know the order: what ran there is given up."""
+    """The node is dead or unknown to the engine, or does not know the order: its work is lost."""
 
 
 class NodeSilent(EngineError):
-    """No answer in time. Whether the call was carried out is not known: it is made again."""
+    """No answer in time. It is unknown whether the call was carried out: repeat it."""
 
 
 class NodeRefused(EngineError):
-    """The node was reached, and the text is why it does not do this."""
+    """The node was reached and refused; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineNode:
-    """A node that lives, as the engine lists it.
+    """A node that is alive, as the engine lists it.
 
-    `id` is the engine's, another one after the node was started anew; `name` is the machine's, and stays. A
-    node that is `reserved` for another order, or another user, is to get only what asks for it by name.
+    `id` is the engine's, and changes when the node restarts; `name` is the machine's, and does not. A node
+    that is `reserved` for another order or another user gets only tasks that name it.
     """
 
     id: str
@@ -50,17 +50,17 @@ class EngineNode:
 
 
 def new_token() -> str:
-    """A name for an order that no other order has: 32 hexadecimal digits."""
+    """A unique name for an order: 32 hexadecimal digits."""
     return uuid.uuid4().hex
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A command of `pyrometer` for a node.
+    """A command of `pyrometer` to run on a node.
 
-    `node` is the engine's id of the node that it runs on, `arguments` follow `pyrometer` on the command line,
-    `run` is the id of the run that it measures, empty for none. The engine gives it `nodes` nodes, `node`
-    among them: PYROMETER_NODES_FILE names them to the command.
+    `node` is the engine's id of the node, `arguments` follow `pyrometer` on the command line, `run` is the id
+    of the run that it measures (empty: none). The engine allocates `nodes` nodes, `node` among them, and
+    lists them to the command in PYROMETER_NODES_FILE.
     """
 
     node: str
@@ -72,7 +72,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class OrderPaths:
-    """The files of an order on its node, as `Engine.read` takes them; `journal` is empty without a run."""
+    """The files of an order on its node, for `Engine.read`; `journal` is empty without a run."""
 
     log: str
     events: str
@@ -81,7 +81,7 @@ class OrderPaths:
 
 @dataclass(frozen=True, slots=True)
 class NodeJournal:
-    """The journal of a run on a node: its path for `Engine.read`, its size in bytes, if it is written to."""
+    """The journal of a run on a node: path for `Engine.read`, size in bytes, whether it is being written."""
 
     run: str
     path: str
@@ -91,57 +91,57 @@ class NodeJournal:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some bytes of a file, and whether there are `more` behind them."""
+    """Some bytes of a file, and whether `more` follow."""
 
     data: bytes
     more: bool
 
 
 class Handle(Protocol):
-    """An order that was submitted. Every method may be called again, also after an error."""
+    """A submitted order. Every method may be called again, also after an error."""
 
     @property
     def paths(self) -> OrderPaths:
-        """Its files. They are complete once it is done."""
+        """Its files; complete once it is done."""
         ...
 
     @property
     def wait_reason(self) -> str:
-        """What it waited for at the last `done`, in a sentence; empty once it runs."""
+        """Why it had not started at the last `done`, in a sentence; empty once it runs."""
         ...
 
     def done(self, seconds: float = 0.0) -> bool:
-        """Whether it has ended; waits for that so long at most. An order may begin only when this is called.
+        """Whether it has ended; waits at most `seconds` for that. An order may start only during this call.
 
-        Raises EngineAway, NodeSilent and NodeRefused, and NodeLost when nothing more will come of it.
+        Raises EngineAway, NodeSilent and NodeRefused, and NodeLost when it will never end by itself.
         """
         ...
 
     def result(self) -> ChildExit:
-        """How it ended; waits until it has. Raises as `done` does."""
+        """Its exit; waits for it. Raises what `done` raises."""
         ...
 
     def cancel(self) -> None:
-        """Ask it to keep what it has and end; what has not begun never begins. Raises as `done` does."""
+        """Have it store its results and end; if not started, it never starts. Raises what `done` raises."""
         ...
 
 
 class Engine(Protocol):
-    """Carries out orders on nodes. All of it may be called from several threads at once."""
+    """Runs orders on nodes. Its methods may be called from several threads at once."""
 
     def nodes(self) -> Sequence[EngineNode]:
-        """The nodes that live; raises EngineAway."""
+        """The nodes that are alive; raises EngineAway."""
         ...
 
     def describe(self, node: str) -> Mapping[str, Any]:
-        """What the node with this id reports about itself, as JSON values; raises EngineError.
+        """The facts that the node with this id reports, as JSON values; raises EngineError.
 
         Among them are `labels`, `idle`, and `examined`: whether its doctor has reported.
         """
         ...
 
     def submit(self, order: Order) -> Handle:
-        """Hand an order over. Submitted twice it is carried out once. Raises EngineError."""
+        """Submit an order; submitted again, it still runs once. Raises EngineError."""
         ...
 
     def runs(self, node: str) -> Sequence[NodeJournal]:
@@ -149,13 +149,13 @@ class Engine(Protocol):
         ...
 
     def read(self, node: str, offsets: Mapping[str, int], *, final: bool) -> Mapping[str, Chunk]:
-        """Of each file on a node the bytes from an offset on, a bounded number; none of a missing file.
+        """The bytes of each file on a node from its offset on, a bounded number; none of a missing file.
 
-        Unless it is `final`, what stands in a journal behind its last newline may still be taken back, and
-        is not there. Raises EngineError.
+        The last line of a journal, if it has no newline, may still be taken back: it is read only when
+        `final`. Raises EngineError.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the engine: calls under way raise EngineAway."""
+        """Release the engine: calls in progress raise EngineAway."""
         ...

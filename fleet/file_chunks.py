@@ -1,4 +1,4 @@
-"""Chunks of files that grow, bounded."""
+"""Chunks of growing files, of bounded size."""
 
 import os
 from pathlib import Path
@@ -7,16 +7,15 @@ from runner import journal
 
 from .engine import Chunk
 
-#: So many bytes of a file are read at once: as text in JSON they are one MiB.
+#: The most bytes of a chunk: one MiB as base64.
 CHUNK_BYTES = 768 << 10
 _BLOCK_BYTES = 64 << 10
 
 
 def read_chunk(path: Path, at: int, *, final: bool) -> Chunk:
-    """What stands in a file from byte `at` on, up to CHUNK_BYTES; nothing of a file that does not exist.
+    """The bytes of a file from `at` on, up to CHUNK_BYTES; none of a file that does not exist.
 
-    While a journal is not `final`, what stands behind its last newline may still be taken back, and is not
-    read.
+    Unless `final`, the last line of a journal is not read before it has a newline: it may be taken back.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY)
@@ -33,7 +32,7 @@ def read_chunk(path: Path, at: int, *, final: bool) -> Chunk:
 
 
 def _after_last_newline(descriptor: int, at: int, end: int) -> int:
-    """Where the last whole line ends that ends behind `at`; `at` where there is none."""
+    """The end of the last whole line after `at`; `at` where there is none."""
     while end > at:
         start = max(at, end - _BLOCK_BYTES)
         found = os.pread(descriptor, end - start, start).rfind(b"\n")

@@ -1,4 +1,4 @@
-"""A program in the foreground, for a terminal or systemd: asked to end it ends, and leaves nothing behind."""
+"""A program in the foreground, for a terminal or systemd, that leaves no process behind."""
 
 import os
 import select
@@ -10,23 +10,23 @@ from pathlib import Path
 from common.processes import SupervisedProcess
 from scheduled_jobs.scheduler.child_process import PATIENCE_SECONDS
 
-#: What the program leaves behind may take so long to keep what it has: its supervisors know how.
-_LEFT_SECONDS = PATIENCE_SECONDS + 15.0
-#: The program itself may take so long when it is asked to end.
+#: How long descendants that outlive the program may take to store their results.
+_DESCENDANTS_SECONDS = PATIENCE_SECONDS + 15.0
+#: How long the program itself may take to end after SIGTERM.
 _END_SECONDS = 20.0
-#: How often the log is read until the program has started, and how often this process wakes otherwise.
-_LOOK_SECONDS, _REST_SECONDS = 0.2, 30.0
+#: How often this process wakes: to read the log until the program has started, and afterwards.
+_START_POLL_SECONDS, _POLL_SECONDS = 0.2, 30.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TAIL_BYTES = 20_000
 
 
 class Foreground:
-    """One program from its start until none of its descendants is left; its output goes to a log.
+    """A program from its start until its last descendant has ended; its output goes to a log.
 
-    `own` are beginnings of the names of processes that are not waited for once the program has ended.
+    Descendants whose names begin with one of `own` are not waited for once the program has ended.
 
-    Use it in the main thread of a process of its own: it becomes its signals' handler. A second signal kills
-    everything at once.
+    Use it in the main thread of a process of its own, whose signals it handles: the first one ends the
+    program in order, a second one kills everything.
     """
 
     def __init__(
@@ -36,15 +36,15 @@ class Foreground:
         self._signals = 0
 
     def run(self, started: Callable[[], None], sign: str, hopeless: str) -> int:
-        """Run it to its end and return its exit code, 0 where that was asked for.
+        """Run it to its end and return its exit code; 0 if a signal ended it.
 
-        `started` is called once the log has `sign`; where it has `hopeless` first, the program is ended.
-        Raises OSError.
+        `started` is called once the log contains `sign`; where it contains `hopeless` first, the program is
+        terminated. Raises OSError.
         """
         wake, write = os.pipe()
         os.set_blocking(write, False)
         for number in _SIGNALS:
-            # A signal that this process was started to ignore (nohup) stays ignored.
+            # A signal that was ignored when this process started (nohup) stays ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._count)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
@@ -55,7 +55,7 @@ class Foreground:
             self._log,
             out=self._log,
             patience_seconds=_END_SECONDS,
-            linger_seconds=_LEFT_SECONDS,
+            linger_seconds=_DESCENDANTS_SECONDS,
             own=self._own,
             variables=self._variables,
         )
@@ -70,7 +70,7 @@ class Foreground:
             elif self._signals or (not is_started and hopeless in output):
                 program.terminate()
             ready, _, _ = select.select(
-                [wake, program], [], [], _REST_SECONDS if is_started else _LOOK_SECONDS
+                [wake, program], [], [], _POLL_SECONDS if is_started else _START_POLL_SECONDS
             )
             if wake in ready:
                 os.read(wake, 4096)

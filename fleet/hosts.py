@@ -1,4 +1,4 @@
-"""The hosts of a fleet: a thread of its own knows which nodes there are, and is asked at any time."""
+"""The hosts of a fleet: a thread polls the engine and its nodes, and keeps what it found."""
 
 import threading
 import time
@@ -10,46 +10,46 @@ from typing import Any
 
 from db.connection.engine import Database
 from scheduled_jobs.scheduler.hosts import HostStatus
-from workflows.drained_nodes import drained
+from workflows.drained_nodes import drained_nodes
 
 from .engine import Engine, EngineError, EngineNode
 from .journal_sync import fetch
 from .remote_host import RemoteHost
 
-#: How often the engine is asked which nodes there are.
+#: How often the engine lists its nodes.
 REFRESH_SECONDS = 2.0
-#: How often a node is asked to describe itself: its doctor has reported; it has not, and has work; or none.
+#: How often a node describes itself: once its doctor has reported; before that, while busy; and idle.
 DESCRIBED_SECONDS, BUSY_SECONDS, RETRY_SECONDS = 300.0, 60.0, 10.0
 _CLOSE_SECONDS = 20.0
-#: So many nodes are asked at once.
-_AT_ONCE = 16
-#: So many sentences are not reported twice.
+#: How many nodes are polled at once.
+_POLLS = 16
+#: How many sentences are remembered, so as to report none twice.
 _MOST_REPORTED = 1000
 
 
 @dataclass(slots=True)
 class _KnownNode:
-    """A node that is there. `facts` is None until it has described itself.
+    """A node that is online. `facts` is None until it has described itself.
 
-    `problem` is one sentence on why it is not used; `fetched` whether all journals of it are here; `losses`
-    counts the children that were lost on it.
+    `problem` is one sentence on why it is not used, `fetched` whether the head has all of its journals;
+    `losses` counts the children that were lost on it.
     """
 
     node: EngineNode
     facts: Mapping[str, Any] | None = None
     problem: str = ""
     fetched: bool = False
-    asking: bool = False
+    is_polled: bool = False
     due_at: float = 0.0
     losses: int = 0
 
 
 class FleetHosts:
-    """The hosts of an engine's nodes (a `HostProvider`); `report` receives a sentence now and then.
+    """The hosts on an engine's nodes (a `HostProvider`); `report` receives sentences for the log.
 
-    A node is a host once it has described itself and its journals were fetched, and until the engine does not
-    know it any more; when a child was lost on it, it has to describe itself again. `close` closes the engine
-    as well.
+    A node becomes a host once it has described itself and its journals were fetched, and stays one while the
+    engine lists it. After a child was lost on it, it has to describe itself again. `close` also closes the
+    engine.
     """
 
     def __init__(
@@ -67,18 +67,18 @@ class FleetHosts:
         self._drained: frozenset[str] = frozenset()
         self._namesakes: tuple[str, ...] = ()
         self._reported: set[str] = set()
-        #: Why the engine is away; empty while it is there.
+        #: Why the engine is away; empty while it is not.
         self.away = ""
         self._closed = threading.Event()
-        self._looked = threading.Event()
-        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="node")
+        self._has_polled = threading.Event()
+        self._pool = ThreadPoolExecutor(_POLLS, thread_name_prefix="node")
         self._thread = threading.Thread(target=self._live, name="fleet", daemon=True)
         self._thread.start()
 
     def look(self) -> Sequence[HostStatus]:
-        """The hosts that are there now, by name; none while the engine is away."""
+        """The hosts that are online, by name; none while the engine is away."""
         with self._lock:
-            there = [] if self.away else sorted(self._known.items())
+            online = [] if self.away else sorted(self._known.items())
             return [
                 HostStatus(
                     self._hosts[name],
@@ -86,19 +86,19 @@ class FleetHosts:
                     name in self._drained,
                     _names(name, known.facts) if known.node.reserved else (),
                 )
-                for name, known in there
+                for name, known in online
                 if known.facts is not None
             ]
 
     def problems(self) -> tuple[str, ...]:
-        """Why nodes that are there are not used, a sentence each, or why none is known."""
+        """Why online nodes are not used, a sentence each, or why the engine is away."""
         if away := self.away:
             return (_away(away),)
         with self._lock:
             return (*(known.problem for known in self._known.values() if known.problem), *self._namesakes)
 
     def settle(self, seconds: float) -> bool:
-        """Wait for the engine, and until every node was asked once, so long at most; whether that is so."""
+        """Wait until the engine is there and every node was polled once; false after so many seconds."""
         give_up = time.monotonic() + seconds
         while not self._is_settled():
             if time.monotonic() > give_up:
@@ -107,72 +107,73 @@ class FleetHosts:
         return True
 
     def close(self) -> None:
-        """Look no more, and let go of the engine."""
+        """Stop polling, and close the engine."""
         self._closed.set()
         self._engine.close()
         self._thread.join(_CLOSE_SECONDS)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def refresh(self) -> None:
-        """Ask the engine for its nodes, and those that are due to describe themselves."""
+        """List the engine's nodes, and poll those that are due."""
         try:
             nodes = self._engine.nodes()
         except EngineError as error:
             self._report(_away(str(error)), again=not self.away)
             self.away = str(error) or "the engine is away"
-            self._looked.set()
+            self._has_polled.set()
             return
         if self.away:
             self._report("the fleet's engine is back", again=True)
         self.away = ""
         due = self._take(nodes)
         for name in due:
-            self._pool.submit(self._ask, name)
-        self._looked.set()
+            self._pool.submit(self._poll, name)
+        self._has_polled.set()
 
     def _live(self) -> None:
         while not self._closed.is_set():
             try:
                 self.refresh()
             except Exception as error:
-                # The thread must go on: without it the hosts would stay as they are for ever.
+                # The thread must continue: without it the hosts would never change again.
                 self._report(f"a defect in Pyrometer: {type(error).__name__}: {error}")
             self._closed.wait(REFRESH_SECONDS)
 
     def _is_settled(self) -> bool:
-        if self.away or not self._looked.is_set():
+        if self.away or not self._has_polled.is_set():
             return False
         with self._lock:
             return all(
-                each.facts is not None or (each.problem and not each.asking) for each in self._known.values()
+                each.facts is not None or (each.problem and not each.is_polled)
+                for each in self._known.values()
             )
 
     def _take(self, nodes: Sequence[EngineNode]) -> list[str]:
-        """Take up the nodes that there are, and answer the names of those to be asked now."""
-        off = drained(self._data_dir)
+        """Take over the engine's list, and return the names of the nodes to be polled now."""
+        off = drained_nodes(self._data_dir)
         now = time.monotonic()
         with self._lock:
-            there, self._namesakes = _by_name(
+            online, self._namesakes = _by_name(
                 nodes, {name: each.node.id for name, each in self._known.items()}
             )
             self._drained = off
             known: dict[str, _KnownNode] = {}
-            for name, node in there.items():
+            for name, node in online.items():
                 before = self._known.get(name)
                 if before is None or (before.node.id, before.node.labels) != (node.id, node.labels):
                     before = _KnownNode(node)
                 before.node = node
                 known[name] = before
             self._known = known
-            due = [name for name, each in known.items() if not each.asking and now >= each.due_at]
+            due = [name for name, each in known.items() if not each.is_polled and now >= each.due_at]
             for name in due:
-                known[name].asking = True
+                known[name].is_polled = True
         for sentence in self._namesakes:
             self._report(sentence)
         return due
 
-    def _ask(self, name: str) -> None:
-        """Have a node describe itself; before it is used for the first time, its journals are fetched."""
+    def _poll(self, name: str) -> None:
+        """Have a node describe itself, and fetch its journals before it is used for the first time."""
         with self._lock:
             known = self._known.get(name)
             if known is None:
@@ -189,9 +190,9 @@ class FleetHosts:
             facts = None
             problem = f"node {name} is not used, by a defect in Pyrometer: {type(error).__name__}: {error}"
         with self._lock:
-            known.asking = False
+            known.is_polled = False
             if known.losses != losses:
-                # A child was lost on it since it was asked: what it reported is from before that.
+                # A child was lost on it meanwhile: its facts are from before that.
                 return
             if facts is not None:
                 self._update(name, known.node.id, labels)
@@ -203,7 +204,7 @@ class FleetHosts:
             self._reported.discard(before)
 
     def _fetch(self, node: EngineNode) -> bool:
-        """Bring over what the node has more; whether nothing of it is left for another time."""
+        """Complete the mirrors of its journals; returns whether none is left for the next time."""
         fetched = fetch(self._engine, node.id, self._data_dir, self._open_database)
         for sentence in fetched.notes:
             self._report(f"node {node.name}: {sentence}")
@@ -215,7 +216,7 @@ class FleetHosts:
         self._hosts[name].update(node, labels)
 
     def _distrust(self, name: str) -> None:
-        """A node that lost a child gets no other before it has answered again, and what it has is here."""
+        """Use a node that lost a child only after it has described itself, and its journals were fetched."""
         with self._lock:
             known = self._known.get(name)
             if known is not None:
@@ -237,21 +238,21 @@ def _away(why: str) -> str:
 def _by_name(
     nodes: Sequence[EngineNode], before: Mapping[str, str]
 ) -> tuple[dict[str, EngineNode], tuple[str, ...]]:
-    """Each name's node, that one first which had it before; sentences on those that cannot be used."""
+    """The node of each name, preferring the one that had it `before`; sentences on unusable nodes."""
     found: dict[str, EngineNode] = {}
-    odd: list[str] = []
+    problems: list[str] = []
     for node in sorted(nodes, key=lambda each: (before.get(each.name) != each.id, each.id)):
         if not node.name or "/" in node.name:
-            odd.append(f"node {node.name!r} is not used: a machine's name is not empty and has no slash")
+            problems.append(f"node {node.name!r} is not used: a machine's name is not empty and has no slash")
         elif node.name in found:
-            odd.append(f"another node called {node.name} is not used: each needs a name of its own")
+            problems.append(f"another node called {node.name} is not used: each needs a name of its own")
         else:
             found[node.name] = node
-    return found, tuple(odd)
+    return found, tuple(problems)
 
 
 def _next(facts: Mapping[str, Any] | None, idle: bool, fetched: bool) -> float:
-    """In how many seconds a node is to describe itself again."""
+    """In how many seconds a node is polled again."""
     if facts is None:
         return RETRY_SECONDS
     if fetched and facts.get("examined"):
@@ -260,12 +261,12 @@ def _next(facts: Mapping[str, Any] | None, idle: bool, fetched: bool) -> float:
 
 
 def _names(name: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """The engine's name of a node, and its own."""
+    """The engine's name of a node, and the name that the node reports."""
     return tuple(dict.fromkeys((name, str(facts.get("machine") or name))))
 
 
 def _labels(node: EngineNode, facts: Mapping[str, Any]) -> list[str]:
-    """The labels of a node: its engine's, as `key=value` and as `value`, and its own."""
+    """The labels of a node: the engine's, as `key=value` and as `value`, and those that the node reports."""
     engines = [text for key, value in node.labels.items() if value for text in (f"{key}={value}", value)]
     own = [str(label) for label in facts.get("labels", ())]
     return [*engines, *own]

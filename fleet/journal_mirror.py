@@ -1,4 +1,4 @@
-"""Files of a node as they grow here: appended whole or not at all, and never against what is there."""
+"""Copies of a node's files on the head: appended whole or not at all, and never over different bytes."""
 
 import os
 import re
@@ -9,9 +9,9 @@ from common.atomic_file import sync_folder
 from common.file_lock import lock
 from runner import journal
 
-#: A process that asks whether a journal is in use holds its lock for a moment.
+#: A process that checks whether a journal is in use holds its lock for a moment.
 _LOCK_SECONDS = 0.5
-#: Of what is there so many bytes are asked for again, to see that it is the same journal.
+#: How many known bytes are read again, to check that it is the same journal.
 _OVERLAP_BYTES = 4096
 
 
@@ -19,20 +19,20 @@ _RUN = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")
 
 
 class MirrorDiffers(Exception):
-    """What a node has is not what was mirrored before; the text is one sentence."""
+    """The journal on the node differs from its mirror; the text is one sentence."""
 
 
 class MirrorBusy(Exception):
-    """Another process writes this mirror just now; the text is one sentence."""
+    """Another process writes this mirror; the text is one sentence."""
 
 
 def is_run(name: str) -> bool:
-    """Whether a run may be called so: what comes from another machine is not to leave its folder here."""
+    """Whether a name is a valid id of a run; another machine cannot name a path outside of `runs/`."""
     return _RUN.fullmatch(name) is not None
 
 
 def append(path: Path, data: bytes) -> None:
-    """Append to a file all of `data`, or raise OSError and leave it as it was."""
+    """Append all of `data` to a file, or raise OSError and leave the file unchanged."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         _append(descriptor, data)
@@ -41,17 +41,17 @@ def append(path: Path, data: bytes) -> None:
 
 
 class Mirror:
-    """The journal of a run on another machine, in its place in `data_dir`.
+    """The copy in `data_dir` of a journal on another machine.
 
-    `at` is how many bytes of it are known. Nothing is made before there is something to be written. While it
-    is open its lock is held, as the run's own process would: half a run is not stored as an interrupted one.
+    `at` is how many bytes of it are known. The file is created with its first line. While it is open its lock
+    is held, as by the process of a run: an unfinished run is not stored as an interrupted one.
     """
 
     def __init__(self, data_dir: Path, run: str) -> None:
         self.path = data_dir / "runs" / run / journal.FILE
         self._run = run
         self._file = -1
-        #: A line that did not come whole yet.
+        #: The beginning of a line that has no newline yet.
         self._torn = b""
         self._size = self.path.stat().st_size if self.path.exists() else 0
         if self._size:
@@ -64,27 +64,27 @@ class Mirror:
         self.close()
 
     def close(self) -> None:
-        """Let go of it; a line that did not come whole is forgotten."""
+        """Close it; the beginning of a line is dropped."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
     @property
     def at(self) -> int:
-        """How many bytes of the journal came, whether they are written or not."""
+        """How many bytes of the journal were received, written or not."""
         return self._size + len(self._torn)
 
     @property
     def begin(self) -> int:
-        """From where the node is to be asked: some of what is there already is compared."""
+        """The offset of the next read: some known bytes are read again, and compared."""
         return max(0, self.at - _OVERLAP_BYTES)
 
     def append(self, at: int, data: bytes) -> None:
-        """Take bytes of the journal that stand there from `at` on, and write the lines that are whole.
+        """Take the bytes of the journal from offset `at` on, and write whole lines.
 
-        What came before is compared with what is here: raises MirrorDiffers where it is not the same, and
-        where bytes between were never seen. Raises OSError where they cannot be written, MirrorBusy where
-        another process does; then nothing has changed, and the same bytes may be brought again.
+        Bytes that are known are compared: raises MirrorDiffers where they differ, and where bytes before `at`
+        are missing. Raises OSError where a write fails, and MirrorBusy where another process writes; then
+        nothing has changed, and the same bytes may be appended again.
         """
         known = self.at - at
         if known < 0:
@@ -94,7 +94,7 @@ class Mirror:
         again, new = data[:known], data[known:]
         if again and again != self._read(at, len(again)):
             raise MirrorDiffers(
-                f"the journal of run {self._run} is another one there than the one in {self.path}"
+                f"the journal of run {self._run} on the node differs from the one in {self.path}"
             )
         text = self._torn + new
         whole = text.rfind(b"\n") + 1
@@ -103,7 +103,7 @@ class Mirror:
         self._torn = text[whole:]
 
     def finish(self) -> None:
-        """Write what is left, half a line as well: it grows no more there, and both are to be equal."""
+        """Write the rest, half a line as well: the journal on the node is final, and both must be equal."""
         if self._torn:
             self._write(self._torn)
             self._torn = b""
@@ -127,7 +127,7 @@ class Mirror:
             if not lock(descriptor, wait_seconds=_LOCK_SECONDS):
                 raise MirrorBusy(f"another process writes {self.path}")
             if os.fstat(descriptor).st_size != self._size:
-                raise MirrorBusy(f"{self.path} grew under us")
+                raise MirrorBusy(f"another process has appended to {self.path}")
             for each in (folder, folder.parent):
                 sync_folder(each)
         except BaseException:
@@ -145,7 +145,7 @@ def _append(descriptor: int, data: bytes, *, sync: bool = False) -> None:
         if sync:
             os.fsync(descriptor)
     except BaseException:
-        # Half of it must not stay: what is brought again would be glued to it.
+        # Half of it must not stay: the same bytes will be appended again.
         with suppress(OSError):
             os.ftruncate(descriptor, size)
         raise

@@ -1,4 +1,4 @@
-"""Journals of a node that grew while they were not mirrored: fetched when the node is back."""
+"""Fetch journals of a node that grew while they were not mirrored."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from .journal_mirror import Mirror, MirrorBusy, MirrorDiffers, is_run
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Runs that grew here, whether some are `left` for another time, and a sentence about each."""
+    """Runs whose mirror grew, whether some are `left` for the next time, and sentences about them."""
 
     runs: tuple[str, ...]
     left: bool
@@ -25,10 +25,10 @@ class Fetched:
 
 
 def fetch(engine: Engine, node: str, data_dir: Path, open_database: Callable[[], Database]) -> Fetched:
-    """Bring the journals of the runs that are known here up to what the node has, and store them.
+    """Complete the mirrors of a node's journals, and store their runs.
 
-    Known is what was mirrored before, and what a task names. A run that is still written to is left for
-    another time, one that is longer here for ever. Raises nothing but for defects.
+    Only runs that were mirrored before, or that a task names. A journal that is in use is left for the next
+    time, one that is longer on the head for ever. What fails is a note; raises only for defects.
     """
     grown: list[str] = []
     notes: list[str] = []
@@ -38,13 +38,13 @@ def fetch(engine: Engine, node: str, data_dir: Path, open_database: Callable[[],
             try:
                 _copy(engine, node, data_dir, each)
             except MirrorBusy:
-                # A child of ours goes on with it just now, and brings it along.
+                # A child resumes it, and its journal is mirrored with that.
                 continue
             except MirrorDiffers as error:
                 notes.append(f"{error}; it is left as it is")
                 continue
             grown.append(each.run)
-        # What cannot be stored now is stored by the next command that stores anything.
+        # What cannot be stored now is stored by the next ingest.
         _store(grown, data_dir, open_database, notes)
     except (EngineError, DatabaseError) as error:
         return Fetched(tuple(grown), True, (*notes, str(error)))
@@ -60,7 +60,7 @@ def _behind(
     open_database: Callable[[], Database],
     notes: list[str],
 ) -> tuple[list[NodeJournal], bool]:
-    """The journals of which there is more on the node, and whether others have to wait."""
+    """The journals that are longer on the node, and whether others have to wait."""
     behind: list[NodeJournal] = []
     unknown: list[NodeJournal] = []
     left = False
@@ -72,7 +72,7 @@ def _behind(
         if path.with_name(FORGOTTEN).exists():
             continue
         if each.in_use:
-            # One that is written to here as well comes along with the child that does so.
+            # One that is in use on the head as well is mirrored with its child.
             left = left or local_size < 0 or not journal.in_use(path)
         elif local_size > each.size:
             notes.append(f"{path} is longer than the journal on the node; it is left as it is")

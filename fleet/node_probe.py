@@ -1,4 +1,4 @@
-"""What a node can measure, as its own `pyrometer doctor` reports; asked when nothing is measured."""
+"""What a node can measure: the report of its own `pyrometer doctor`, which runs while the node is idle."""
 
 import json
 import threading
@@ -11,16 +11,14 @@ from typing import Any, cast
 
 from runner.errors import MachineBusy
 from runner.execution.machine_lock import exclusive
-from scheduled_jobs.scheduler.child_process import Child, Logs
+from scheduled_jobs.scheduler.child_process import Child, Logs, RunningChild
 
-from .child_waiter import RunningChild
-
-#: A node that has nothing to do looks again after so long.
-AGAIN_SECONDS = 6 * 3600.0
-#: After a doctor that was interrupted, or failed.
+#: An idle node repeats its doctor after so long.
+REPEAT_SECONDS = 6 * 3600.0
+#: The same after a doctor that was interrupted or failed.
 _RETRY_SECONDS = 60.0
 
-#: In the agent's folder: the last report.
+#: The last report, in the agent's folder.
 _FILE = "doctor.json"
 _NOTHING: Mapping[str, Any] = {
     "hardware": "",
@@ -35,58 +33,58 @@ Start = Callable[[list[str], Logs], Child]
 
 
 class NodeProbe:
-    """Has the last report of a doctor, and asks for another one when that is due. From any thread.
+    """The last report of the doctor, and the doctor while it runs. May be used from any thread.
 
-    `folder` is always the agent's, with the last report of the time before it was started.
+    `folder` is the agent's; it keeps the report over a restart of the agent.
     """
 
     def __init__(self, start: Start) -> None:
         self._start = start
         self._lock = threading.Lock()
         self._child: RunningChild | None = None
-        self._looking = False
+        self._is_running = False
         self._due_at = 0.0
         self._last: Mapping[str, Any] | None = None
         self._fresh = False
 
     def report(self, folder: Path) -> dict[str, Any]:
-        """The last report; `examined` is whether it is of this agent's life."""
+        """The last report; `examined` is whether it was made since the agent started."""
         if self._last is None:
             self._last = _read(folder / _FILE)
         return {"examined": self._fresh, **self._last}
 
-    def look(self, folder: Path) -> None:
-        """Have the machine examined in the background, if it is time."""
+    def start_if_due(self, folder: Path) -> None:
+        """Start the doctor in the background if a report is due."""
         with self._lock:
-            if self._looking or time.monotonic() < self._due_at:
+            if self._is_running or time.monotonic() < self._due_at:
                 return
-            self._looking = True
+            self._is_running = True
         threading.Thread(target=self._examine, args=(folder,), name="doctor", daemon=True).start()
 
     def stop(self) -> bool:
-        """Whether nothing is examined now; what is has been asked to end."""
+        """Terminate the doctor; returns whether it has ended."""
         with self._lock:
             if self._child is not None:
-                self._child.ask()
-            return not self._looking
+                self._child.terminate()
+            return not self._is_running
 
     def _examine(self, folder: Path) -> None:
         body = None
         try:
-            # A run that is measured here by hand is not disturbed, and one that begins waits for this.
+            # It never runs during a run that was started by hand, and a run that starts waits for it.
             with suppress(MachineBusy, OSError), exclusive(lambda: None, wait_seconds=0.0):
-                body = self._ask(Logs(folder / "children" / uuid.uuid4().hex, 1))
+                body = self._run_doctor(Logs(folder / "children" / uuid.uuid4().hex, 1))
         finally:
             with self._lock:
-                self._child, self._looking = None, False
-                self._due_at = time.monotonic() + (AGAIN_SECONDS if body else _RETRY_SECONDS)
+                self._child, self._is_running = None, False
+                self._due_at = time.monotonic() + (REPEAT_SECONDS if body else _RETRY_SECONDS)
                 if body is not None:
                     self._last, self._fresh = body, True
         if body is not None:
             with suppress(OSError):
                 (folder / _FILE).write_text(json.dumps(body))
 
-    def _ask(self, logs: Logs) -> dict[str, Any] | None:
+    def _run_doctor(self, logs: Logs) -> dict[str, Any] | None:
         with self._lock:
             child = self._child = RunningChild(self._start(["doctor", "--json"], logs))
         ended = child.ended(None)
@@ -102,7 +100,7 @@ def _read(file: Path) -> Mapping[str, Any]:
 
 
 def _short(file: Path) -> dict[str, Any] | None:
-    """What of a doctor's answer travels: the database keeps it for each node."""
+    """The part of a doctor's report that the head stores for each node."""
     try:
         body = json.loads(file.read_text())
         gpus = body["telemetry"]["gpu"]["gpus"]
@@ -118,7 +116,7 @@ def _short(file: Path) -> dict[str, Any] | None:
 
 
 def _capabilities(gpus: list[dict[str, Any]], cpu: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    of_each = [(f"GPU {gpu['index']}", gpu["capabilities"]) for gpu in gpus]
-    for part, capabilities in (*of_each, ("CPU", cpu)):
+    parts = [(f"GPU {gpu['index']}", gpu["capabilities"]) for gpu in gpus]
+    for part, capabilities in (*parts, ("CPU", cpu)):
         for one in capabilities:
             yield {"of": part, **one}

@@ -1,4 +1,4 @@
-"""Commands of a run on the other nodes of its order: steps, as Slurm calls them."""
+"""Commands of a run on the other nodes of its order, which Slurm calls steps."""
 
 import json
 import os
@@ -18,18 +18,18 @@ from runner.multi_node import nodes
 
 from .engine import EngineError
 
-#: A step's output is fetched so often, and when it ends; nothing is done in between.
-_LOOK_SECONDS = 10.0
-#: A step that could not be started or was lost.
+#: A step's output is fetched so often, and when it ends; in between the node is left alone.
+_POLL_SECONDS = 10.0
+#: The exit code of a step that could not be started or was lost.
 _FAILED = 255
 
-#: Calls the agent of a node: method and arguments, and what the agent answers. Raises EngineError.
+#: Calls the agent of a node with a method and arguments, and returns its answer. Raises EngineError.
 AgentCall = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupNode:
-    """A node of an order over several: its name, its address for the others, and how its agent is called."""
+    """A node of an order over several: its name, its address for the other nodes, and a call of its agent."""
 
     name: str
     address: str
@@ -37,10 +37,10 @@ class GroupNode:
 
 
 class StepServer:
-    """Starts steps of the order `token` on its nodes but the first, for the processes of its command.
+    """Starts steps of the order `token` on its other nodes, for the processes of its command.
 
-    `variables` tell the command of the nodes. A process reaches one by the command in that file, which
-    connects to a socket here and hands over its stdout and stderr; when it ends, so does the step.
+    `variables` name a file with the nodes. It has a command for each (`step_client.py`), which connects to a
+    socket of this server and passes its stdout and stderr; when that command ends, so does the step.
     """
 
     def __init__(self, token: str, group: Sequence[GroupNode]) -> None:
@@ -61,7 +61,7 @@ class StepServer:
         threading.Thread(target=self._serve, name="steps", daemon=True).start()
 
     def close(self) -> None:
-        """Start no more steps; those that run end with the processes that want them."""
+        """Start no more steps; a running one ends with its client."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -70,18 +70,18 @@ class StepServer:
     def _serve(self) -> None:
         with suppress(OSError):
             while True:
-                wanted, _ = self._socket.accept()
-                threading.Thread(target=self._step, args=(wanted,), name="step", daemon=True).start()
+                client_socket, _ = self._socket.accept()
+                threading.Thread(target=self._step, args=(client_socket,), name="step", daemon=True).start()
 
-    def _step(self, wanted: socket.socket) -> None:
+    def _step(self, client_socket: socket.socket) -> None:
         outputs: list[int] = []
-        with wanted:
+        with client_socket:
             try:
-                text, outputs, _, _ = socket.recv_fds(wanted, 1 << 16, 2)
+                text, outputs, _, _ = socket.recv_fds(client_socket, 1 << 16, 2)
                 while not text.endswith(b"\n"):
-                    text += wanted.recv(1 << 16) or b"\n"
+                    text += client_socket.recv(1 << 16) or b"\n"
                 name, *command = json.loads(text)
-                code = self._followed(wanted, self._group[name].call, command, outputs)
+                code = self._run_step(client_socket, self._group[name].call, command, outputs)
             except (EngineError, OSError, ValueError, KeyError) as error:
                 code = _FAILED
                 with suppress(OSError, IndexError):
@@ -90,26 +90,26 @@ class StepServer:
                 for each in outputs:
                     os.close(each)
             with suppress(OSError):
-                wanted.sendall(str(code).encode())
+                client_socket.sendall(str(code).encode())
 
-    def _followed(
-        self, wanted: socket.socket, call: AgentCall, command: Sequence[str], outputs: Sequence[int]
+    def _run_step(
+        self, client_socket: socket.socket, call: AgentCall, command: Sequence[str], outputs: Sequence[int]
     ) -> int:
-        """Run a command on a node to its end, hand on what it writes, and answer its exit code."""
+        """Run a command on a node to its end, copy its output, and return its exit code."""
         step = uuid.uuid4().hex
         call("step", {"token": self._token, "step": step, "command": list(command)})
 
         def watch() -> None:
-            # The process sends nothing more; when it ends, so does the connection.
+            # The client sends nothing more; its end closes the connection.
             with suppress(OSError, EngineError):
-                if not wanted.recv(1):
+                if not client_socket.recv(1):
                     call("cancel", {"token": step})
 
         threading.Thread(target=watch, name="step's client", daemon=True).start()
         folder = f"fleet/children/{step}"
         at = dict.fromkeys((f"{folder}/attempt-1.jsonl", f"{folder}/attempt-1.log"), 0)
         while True:
-            answer = call("done", {"token": step, "seconds": _LOOK_SECONDS})
+            answer = call("done", {"token": step, "seconds": _POLL_SECONDS})
             more = True
             while more:
                 files = call("read", {"offsets": at, "final": True})["files"]
@@ -123,7 +123,7 @@ class StepServer:
 
 
 def _exit_code(ended: Mapping[str, int | None] | None) -> int:
-    """As a shell has it: 128 and the number of a signal."""
+    """The exit code in a shell: 128 and the number of a signal."""
     code, signal = (ended["code"], ended["signal"]) if ended is not None else (None, None)
     if signal is not None:
         return 128 + int(signal)

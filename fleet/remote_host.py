@@ -1,4 +1,4 @@
-"""A host on another machine: an engine carries out its orders, their files are mirrored here."""
+"""A host on another machine: an engine runs its orders, and their files are mirrored on the head."""
 
 import threading
 import time
@@ -27,30 +27,30 @@ from .journal_mirror import Mirror, MirrorBusy, MirrorDiffers, append
 
 Answer = TypeVar("Answer")
 
-#: A node that does not answer for so long is lost, by a clock that nothing sets.
+#: A node that does not answer for so long is lost (monotonic clock).
 SILENT_SECONDS = 60.0
-#: Between two tries of a call.
+#: Between two attempts at a call.
 PAUSE_SECONDS = 1.0
-#: The node waits for the order's end, so that is known at once; what else is new comes this often. It wakes
-#: the agent twice, for 0.1 ms together: more often, what is measured there would be disturbed more.
+#: How often files are copied; the end of an order is known at once. A poll wakes the agent twice, for 0.1 ms
+#: in all: polling more often would disturb what is measured.
 POLL_SECONDS = 2.0
-#: Between two failures no more than this counts: while this process slept, no node was silent.
+#: The most that counts between two failures: a node was not silent while this process was suspended.
 _MOST_BETWEEN_SECONDS = 15.0
 
 
 class RetryPolicy:
-    """How long something fails without a success between."""
+    """For how long something has failed without a success."""
 
     def __init__(self) -> None:
         self._spent = 0.0
         self._at = time.monotonic()
 
     def succeeded(self) -> None:
-        """Begin anew."""
+        """Start again from zero."""
         self._spent, self._at = 0.0, time.monotonic()
 
     def failed(self) -> bool:
-        """It failed again; answers whether that goes on for too long."""
+        """Note a failure; returns whether SILENT_SECONDS are over."""
         now = time.monotonic()
         self._spent += min(now - self._at, _MOST_BETWEEN_SECONDS)
         self._at = now
@@ -58,9 +58,9 @@ class RetryPolicy:
 
 
 class RemoteHost:
-    """The machine of a node. The same one stays when the node is started anew, under another id.
+    """The machine of a node; it stays the same when the node restarts with another id.
 
-    `lost` is called when a child of it was lost: it is not known what else there is on the node now.
+    `lost` is called when a child of it was lost: the state of the node is unknown then.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class RemoteHost:
         return self._labels
 
     def update(self, node: str, labels: Sequence[str]) -> None:
-        """Set the id that it has with the engine now, and its labels besides its name."""
+        """Set its present id in the engine, and its labels besides its name."""
         self._node = node
         self._labels = tuple(dict.fromkeys((self._machine, *labels)))
 
@@ -97,8 +97,8 @@ class RemoteHost:
         """Run a command of `pyrometer` on the node, to its end; the journal of `run` is mirrored.
 
         Raises Stopped once it has ended because `stop` was set, and ChildLost when the node is lost, was
-        silent for too long, or does not know the order any more, and when nothing can be written here; what
-        it measures after that is fetched when the node is back.
+        silent for too long, or no longer knows the order, and when the head cannot write. What is measured
+        after that is fetched when the node is back.
         """
         order = Order(self._node, tuple(arguments), run, nodes)
         try:
@@ -107,7 +107,9 @@ class RemoteHost:
         except MirrorBusy as error:
             raise ChildLost(str(error)) from error
         except OSError as error:
-            raise ChildLost(f"nothing of node {self._machine} can be written here{_why(error)}") from error
+            raise ChildLost(
+                f"files of node {self._machine} cannot be written on the head{_why(error)}"
+            ) from error
         with files:
             remote = _RemoteOrder(self._engine, order, self._machine, files, stop)
             try:
@@ -118,7 +120,7 @@ class RemoteHost:
                 self._lost()
                 raise
             except BaseException as error:
-                # The listener failed, or another process writes here: the rest is fetched afterwards.
+                # `on_event` failed, or another process writes the mirror: the rest is fetched later.
                 remote.give_up()
                 self._lost()
                 if isinstance(error, MirrorBusy):
@@ -127,14 +129,14 @@ class RemoteHost:
 
 
 class _Files:
-    """The files of an order as they come here, and how far they came."""
+    """The copies of an order's files on the head, and their sizes so far."""
 
     def __init__(self, logs: Logs, on_event: OnEvent, data_dir: Path, run: str) -> None:
         self._logs, self._lines = logs, Lines(logs.events, on_event)
         self._mirror = Mirror(data_dir, run) if run else None
         self._log_at = self._events_at = 0
         self._journal_at = self._mirror.begin if self._mirror else 0
-        #: Why the journal is mirrored no more.
+        #: Why the journal is no longer mirrored.
         self.differs = ""
 
     def __enter__(self) -> "_Files":
@@ -145,20 +147,20 @@ class _Files:
             self._mirror.close()
 
     def note(self, sentence: str) -> None:
-        """Add a sentence of this machine's to the log."""
+        """Add a sentence of the head to the log."""
         append(self._logs.log, f"{sentence}\n".encode())
 
     def offsets(self, paths: OrderPaths) -> dict[str, int]:
-        """From where each file is to be read."""
+        """The offset from which each file is read next."""
         found = {paths.log: self._log_at, paths.events: self._events_at}
         return found | ({paths.journal: self._journal_at} if self._mirror is not None else {})
 
     def take(self, paths: OrderPaths, chunks: Mapping[str, Chunk]) -> None:
-        """Write what was read, and hand events on.
+        """Write what was read, and report events.
 
-        Raises OSError where it cannot be written: what was not is read again.
+        Raises OSError where a write fails: what was not written is read again.
         """
-        # The journal first: of the rest nothing would be missed.
+        # The journal first: it has the measurements.
         if self._mirror is not None:
             data = chunks[paths.journal].data
             if not self.differs:
@@ -174,13 +176,13 @@ class _Files:
         self._lines.read()
 
     def finish(self) -> None:
-        """Write what is left of the journal; raises OSError."""
+        """Write the rest of the journal; raises OSError."""
         if self._mirror is not None and not self.differs:
             self._mirror.finish()
 
 
 class _RemoteOrder:
-    """One order, from its submission to its end. Each call is made again until it is answered."""
+    """One order, from its submission to its end. Each call is repeated until it is answered."""
 
     def __init__(
         self, engine: Engine, order: Order, machine: str, files: _Files, stop: threading.Event
@@ -191,7 +193,7 @@ class _RemoteOrder:
         self._handle: Handle | None = None
 
     def result(self) -> ChildExit:
-        """How it ended; raises Stopped and ChildLost."""
+        """Its exit; raises Stopped and ChildLost."""
         if self._stop.is_set():
             raise Stopped
         handle = self._handle = self._tried(lambda: self._engine.submit(self._order))
@@ -201,7 +203,7 @@ class _RemoteOrder:
                 self._tried(handle.cancel)
                 cancelled = True
             began = time.monotonic()
-            # Before the files are read: what is in them then is all that will ever be.
+            # Before the files are read: once it is done, they are complete.
             done = self._tried(lambda: handle.done(POLL_SECONDS))
             if handle.wait_reason and not wait_reason:
                 self._written(lambda: self._files.note(handle.wait_reason))
@@ -209,7 +211,7 @@ class _RemoteOrder:
             self._copy(handle.paths, final=done)
             if done:
                 break
-            # Of an answer that came early, not a flood of calls.
+            # An early answer must not cause a flood of calls.
             self._pause(max(0.0, POLL_SECONDS - (time.monotonic() - began)))
         if cancelled and self._stop.is_set():
             raise Stopped
@@ -218,13 +220,13 @@ class _RemoteOrder:
         return self._tried(handle.result)
 
     def give_up(self) -> None:
-        """Have it end, if its node hears of that now."""
+        """Cancel it, if its node can be reached."""
         if self._handle is not None:
             with suppress(EngineError):
                 self._handle.cancel()
 
     def _copy(self, paths: OrderPaths, *, final: bool) -> None:
-        """Bring over what its files have more."""
+        """Copy what is new in its files."""
         more = True
         while more:
             offsets = self._files.offsets(paths)
@@ -236,7 +238,7 @@ class _RemoteOrder:
             pass
 
     def _tried(self, call: Callable[[], Answer]) -> Answer:
-        """What a call answers in the end; raises ChildLost."""
+        """The answer of a call that is repeated until it has one; raises ChildLost."""
         while True:
             try:
                 answer = call()
@@ -255,14 +257,14 @@ class _RemoteOrder:
                 return answer
 
     def _written(self, write: Callable[[], None]) -> bool:
-        """Whether something could be written here; raises ChildLost when that fails for too long."""
+        """Whether a write succeeded; raises ChildLost when writes fail for too long."""
         try:
             write()
         except OSError as error:
             if self._disk.failed():
                 raise ChildLost(
-                    f"what node {self._machine} measures cannot be written here{_why(error)}; it is kept "
-                    "there, and fetched when there is room"
+                    f"what node {self._machine} measures cannot be written on the head{_why(error)}; it "
+                    "is kept on the node, and fetched when there is room"
                 ) from error
             self._pause(PAUSE_SECONDS)
             return False
@@ -270,7 +272,7 @@ class _RemoteOrder:
         return True
 
     def _pause(self, seconds: float) -> None:
-        """Rest before the next call; no longer than until a stop is requested, if it was not before."""
+        """Pause before the next call; a stop that is requested meanwhile ends the pause."""
         if self._stop.is_set():
             time.sleep(seconds)
         else:

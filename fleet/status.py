@@ -1,7 +1,8 @@
-"""The status of the configured fleet: what schedulers have reported, and the nodes that none has taken up."""
+"""The status of the configured fleet: what schedulers reported, and nodes that none has reported."""
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,21 +11,21 @@ from db.queue import queries as queue_queries
 from records.tasks import SchedulerSeen
 from scheduled_jobs.scheduler.process_identity import dead_process, machine_name, this_process
 from workflows.app_context import AppContext
-from workflows.drained_nodes import drained
+from workflows.drained_nodes import drained_nodes
 from workflows.errors import UsageError
-from workflows.fleet_status import FleetReport, NodeStatus, fleet_status, known_nodes, waiting_tasks
+from workflows.fleet_status import MEASURING, FleetStatus, NodeStatus, fleet_status
 
 from .engine import Engine, EngineError, EngineNode
 
-#: A scheduler shows within half a minute that one of its machines lives.
+#: A scheduler reports each of its machines at least every half minute.
 _ALIVE_MINUTES = 2
 _MOST_TASKS = 1000
-#: The doctor of a machine that has just joined takes a while.
-_DESCRIBE_SECONDS, _AGAIN_SECONDS = 60.0, 1.0
+#: How long the doctor of a machine that has just joined may take, and how often it is polled.
+_DESCRIBE_SECONDS, _POLL_SECONDS = 60.0, 1.0
 
 
-def fleet_report(app: AppContext, *, describe: bool = False) -> FleetReport:
-    """The report on the configured fleet; with `describe` each machine is asked what it can measure.
+def configured_fleet(app: AppContext, *, describe: bool = False) -> FleetStatus:
+    """The status of the configured fleet; with `describe` each machine is asked what it can measure.
 
     Raises UsageError where no fleet is configured, DatabaseError, and JobError.
     """
@@ -32,27 +33,23 @@ def fleet_report(app: AppContext, *, describe: bool = False) -> FleetReport:
     with app.open_database() as database:
         seen = queue_queries.schedulers(database)
         running = queue_queries.running(database)
-        left, newer = queue_queries.waiting(database, oldest=_MOST_TASKS)
-    status = fleet_status(seen, recently_seen(seen, now), running, now)
-    found = known_nodes(status, drained(app.places.data_dir))
+        waiting, newer = queue_queries.waiting(database, oldest=_MOST_TASKS)
+    tasks = [*running, *(task for task in waiting if task.job in MEASURING)]
+    status = fleet_status(seen, recently_seen(seen, now), tasks, now, drained_nodes(app.places.data_dir))
     notes = [f"{newer} tasks more wait, which were due after all that are listed"] if newer else []
-    # A scheduler of this head knows them; without one the engine is asked, which takes seconds.
+    # A scheduler of this head knows the machines; without one the engine is asked, which takes seconds.
     heads = [one for one in status.living if one.machine == machine_name()]
     for one in heads:
         notes += _warnings(one)
+    nodes = status.nodes
     if not heads:
         notes.append("no scheduler of this head is there to use them: start one with `pyrometer scheduler`")
-        found |= _joined(app, found, notes, describe=describe)
-    return FleetReport(
-        nodes=tuple(found[name] for name in sorted(found)),
-        waiting=waiting_tasks(left, status),
-        notes=tuple(notes),
-        now=now,
-    )
+        nodes = {**nodes, **_joined(app, nodes, notes, describe=describe)}
+    return replace(status, nodes=nodes, notes=tuple(notes))
 
 
 def recently_seen(schedulers: Iterable[SchedulerSeen], now: datetime) -> list[SchedulerSeen]:
-    """Those that were seen lately, and whose process is not known to be dead."""
+    """The schedulers that reported lately, and whose process is not known to be dead."""
     me = this_process(machine_name())
     return [one for one in alive(schedulers, now, _ALIVE_MINUTES) if dead_process(one.owner, me) is None]
 
@@ -66,7 +63,7 @@ def _warnings(one: SchedulerSeen) -> list[str]:
 def _joined(
     app: AppContext, known: Mapping[str, NodeStatus], notes: list[str], *, describe: bool
 ) -> dict[str, NodeStatus]:
-    """The machines that joined, and that no scheduler has reported."""
+    """The machines that joined and that no scheduler has reported."""
     engine = engine_of(app)
     try:
         taken = {node.name for node in known.values() if node.state != "silent"}
@@ -89,7 +86,7 @@ def _joined(
 
 
 def _facts(engine: Engine, nodes: Iterable[EngineNode], notes: list[str]) -> dict[str, Mapping[str, Any]]:
-    """What machines report about themselves, by their names."""
+    """The facts that machines report, by their names."""
     found: dict[str, Mapping[str, Any]] = {}
     left, give_up = list(nodes), time.monotonic() + _DESCRIBE_SECONDS
     while left and time.monotonic() < give_up:
@@ -102,7 +99,7 @@ def _facts(engine: Engine, nodes: Iterable[EngineNode], notes: list[str]) -> dic
             else:
                 if found[node.name].get("hardware"):
                     left.remove(node)
-        time.sleep(_AGAIN_SECONDS if left else 0.0)
+        time.sleep(_POLL_SECONDS if left else 0.0)
     return found
 
 

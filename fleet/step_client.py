@@ -1,6 +1,6 @@
-"""Stands for a step on another node: `step_client.py SOCKET NODE COMMAND...` ends as the command does there.
+"""Runs a command on another node: `step_client.py SOCKET NODE COMMAND...`, with the exit code of COMMAND.
 
-Run by its path, with the standard library alone, by the processes of a run.
+The processes of a run start it by its path, with the standard library alone.
 """
 
 import json

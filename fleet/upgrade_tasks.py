@@ -124,11 +124,11 @@ def progress(database: Database, tasks: Sequence[Task], now: datetime) -> list[T
     """How far these tasks are, in their order; raises DatabaseError."""
     current = [queue_queries.task(database, task.id) or task for task in tasks]
     seen = queue_queries.schedulers(database)
-    status = fleet_status(seen, recently_seen(seen, now), queue_queries.running(database), now)
-    said = queue_queries.wait_reasons(database, [task.id for task in current])
-    return [
-        TaskProgress(
-            task, status.why(task) if task.state == TaskState.WAITING else None, said.get(task.id, "")
-        )
-        for task in current
+    open_tasks = [
+        *queue_queries.running(database),
+        *(task for task in current if task.state == TaskState.WAITING),
     ]
+    status = fleet_status(seen, recently_seen(seen, now), open_tasks, now)
+    reasons = {task.id: why for task, why in status.waiting}
+    said = queue_queries.wait_reasons(database, [task.id for task in current])
+    return [TaskProgress(task, reasons.get(task.id), said.get(task.id, "")) for task in current]

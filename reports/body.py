@@ -8,6 +8,7 @@ from typing import Any
 from analysis.comparison.case_results import CaseResult
 from analysis.comparison.upgrade import Table, Upgrade
 from analysis.comparison.verdict import Verdict
+from analysis.decision.screening import MISSED_LIMIT, MISSED_SHARE, SCREEN_LIMIT
 from analysis.decision.suite_decision import SuiteDecision
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
@@ -74,6 +75,7 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
         "without_blockers": upgrade.without_blockers,
         "waived": [asdict(one) for one in upgrade.waived],
         "suite": _suite(upgrade.suite) if upgrade.suite else None,
+        "screen": _screen(results),
         "plan": asdict(subject.plan),
         "policy": asdict(subject.policy),
     }
@@ -101,6 +103,27 @@ def _suite(suite: SuiteDecision) -> dict[str, Any]:
                 "modes": asdict(one.modes) if one.modes else None,
             }
             for one in suite.cases
+        ],
+    }
+
+
+def _screen(results: Sequence[CaseResult]) -> dict[str, Any] | None:
+    """What a screen says of each case, and what it may miss; None without a screen."""
+    known = [(one.case, one.screen) for one in results if one.screen is not None]
+    if not known:
+        return None
+    return {
+        "limit": SCREEN_LIMIT,
+        "missed_limit": MISSED_LIMIT,
+        "missed_share": MISSED_SHARE,
+        "cases": [
+            {
+                "case": case,
+                "short_pairs": [ratio(change) for change in one.changes],
+                "fingerprints_compared": one.compared,
+                "full_pairs_because": one.selection,
+            }
+            for case, one in known
         ],
     }
 

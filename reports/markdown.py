@@ -38,6 +38,7 @@ def upgrade_markdown(subject: Subject, results: Sequence[CaseResult], upgrade: U
         _correctness(subject, upgrade),
         _cases(subject, each, upgrade),
         _dispatch(subject, each),
+        _screen(each),
         _means(subject, results, upgrade),
         *(_metric_table(table, subject.policy) for table in upgrade.tables),
         _exclusions(each, upgrade),
@@ -54,7 +55,7 @@ def _head(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
     so_far = sentences.so_far(subject)
     return "\n\n".join(
         [
-            f"## {sign} {wording.DECISIONS[upgrade.decision]}: {_text(sentences.title(subject))}",
+            f"## {sign} {wording.decision_word(upgrade)}: {_text(sentences.title(subject))}",
             f"**{wording.decided(upgrade)}:** {_text(wording.because(upgrade))}",
             *([_text(risk)] if (risk := sentences.risk(upgrade)) else ()),
             *(_text(line) for line in sentences.waived(upgrade)),
@@ -97,6 +98,16 @@ def _dispatch(subject: Subject, each: Sequence[Row]) -> str:
         return ""
     table = tables.dispatch(subject, each, _case)
     head = f"### What runs differently\n\n{_text(summary_words(subject.dispatch))}"
+    if not table.rows:
+        return head
+    return f"{head}\n\n{_folded(wording.plural(len(table.rows), 'case'), table.markdown(), len(table.rows))}"
+
+
+def _screen(each: Sequence[Row]) -> str:
+    if not (text := sentences.screen(each)):
+        return ""
+    table = tables.screening(each, _case)
+    head = f"### How it was screened\n\n{_text(text)}"
     if not table.rows:
         return head
     return f"{head}\n\n{_folded(wording.plural(len(table.rows), 'case'), table.markdown(), len(table.rows))}"

@@ -32,7 +32,7 @@ def upgrade_html(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
 
     Everything that comes from a case, an environment or a command is escaped.
     """
-    title = f"{wording.DECISIONS[upgrade.decision]}: {sentences.title(subject)}"
+    title = f"{wording.decision_word(upgrade)}: {sentences.title(subject)}"
     content = upgrade_content(subject, results, upgrade)
     return whole_page(title, subject.old.name, subject.new.name, sentences.place(subject), content)
 
@@ -86,6 +86,7 @@ def upgrade_content(
             "pairs_left_out": tables.pairs_left_out(each),
             "differences": tables.differences(subject),
             "dispatch": tables.dispatch(subject, each),
+            "screening": tables.screening(each),
         },
         metric_tables=[
             {

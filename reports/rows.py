@@ -29,6 +29,7 @@ _PLACES = {
     "waived": 4,
     "no data": 4,
     "not comparable": 4,
+    "screened": 5,
 }
 
 #: Places in the order of impact, for a page that begins with what moved.
@@ -79,6 +80,8 @@ class Row:
         """The verdict in words, or how the case ended; the reason is in the exclusions."""
         if self.status == "waived":
             return self.status
+        if self.result.screen is not None and self.status == "screened":
+            return f"screened: {wording.screened(self.result.screen)}"
         if self.result.works:
             said = wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
             return f"{said}; {self.result.turns}" if self.result.turns else said
@@ -118,6 +121,8 @@ def rows(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> l
 def _status(result: CaseResult, upgrade: Upgrade) -> str:
     if any(one.matches(result.case) for one in upgrade.waived):
         return "waived"
+    if result.only_screened:
+        return "screened"
     if result.works:
         verdict = upgrade.verdicts.get(result.case)
         return verdict.word if verdict else "no data"

@@ -1,6 +1,7 @@
 """The sentences around the numbers, the same in every form of the report."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.upgrade import Table, Upgrade
+from analysis.decision.screening import SHORT_PAIRS
 from analysis.metrics import METRICS
 from analysis.robust_mean import ORDER_CAP
 
@@ -65,6 +67,21 @@ def risk(upgrade: Upgrade) -> str:
     return (
         f"{_RISK} {wording.plural(open_cases, 'case')} {are} not settled one by one, which the decision does "
         "not need."
+    )
+
+
+def screen(each: Sequence[Row]) -> str:
+    """How many cases were screened, and why how many of them went on; empty without a screen."""
+    known = [row.result.screen for row in each if row.result.screen is not None]
+    if not known:
+        return ""
+    why = Counter(one.selection for one in known if one.selection is not None)
+    went_on = "; ".join(f"{many} {wording.SELECTIONS[one]}" for one, many in why.most_common())
+    unknown = sum(not one.compared for one in known)
+    return (
+        f"Screened: {wording.plural(len(known), 'case')}, by fingerprint and {SHORT_PAIRS} short pairs each. "
+        f"{why.total()} went on to full pairs{f' ({went_on})' if went_on else ''}."
+        + (f" {unknown} could be screened by short pairs only." if unknown else "")
     )
 
 

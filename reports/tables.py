@@ -11,6 +11,7 @@ from analysis.comparison.upgrade import Table as MetricTable
 from analysis.comparison.upgrade import Upgrade
 from analysis.comparison.verdict import Verdict
 from analysis.comparison.what_would_decide import Settling
+from analysis.decision.screening import ScreenedCase
 from analysis.dispatch_difference import CaseDifference
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
@@ -307,6 +308,21 @@ def dispatch(subject: Subject, each: Sequence[Row], case: CaseFormat = whole_cas
         ),
     ]
     return DataTable("What runs differently", columns, found, tall=True)
+
+
+def screening(each: Sequence[Row], case: CaseFormat = whole_case) -> DataTable[tuple[str, ScreenedCase]]:
+    """The cases that went on from a screen to full pairs, each with the reason and its short pairs."""
+    found = [
+        (row.case, row.result.screen) for row in each if row.result.screen and row.result.screen.selection
+    ]
+    columns: list[Column[tuple[str, ScreenedCase]]] = [
+        case_column(lambda row: row[0], case),
+        Column(
+            "because", "Why", lambda row: wording.SELECTIONS[row[1].selection] if row[1].selection else ""
+        ),
+        Column("short_pairs", "Short pairs", lambda row: ", ".join(map(numbers.percent, row[1].changes))),
+    ]
+    return DataTable("Cases that went on to full pairs", columns, found, tall=True)
 
 
 def facts(subject: Subject) -> DataTable[tuple[str, str]]:

@@ -11,6 +11,7 @@ from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import Upgrade
 from analysis.comparison.verdict import Verdict
 from analysis.comparison.what_would_decide import Settling
+from analysis.decision.screening import SCREEN_LIMIT, ScreenedCase, Selection
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from common.text import plural, printable
@@ -110,9 +111,14 @@ def confidence(found: Geomean) -> str:
     return f"{share(found.confidence)} interval"
 
 
+def decision_word(upgrade: Upgrade) -> str:
+    """The decision in a word: `No-go`; `Screened` where nothing else keeps it from one."""
+    return "Screened" if upgrade.only_screened else DECISIONS[upgrade.decision]
+
+
 def decided(upgrade: Upgrade) -> str:
-    """The decision in a word: `No-go`; with how many warnings it goes: `Go, with 2 warnings`."""
-    text = DECISIONS[upgrade.decision]
+    """The decision in a word; with how many warnings it goes: `Go, with 2 warnings`."""
+    text = decision_word(upgrade)
     many = len(upgrade.warnings)
     return f"{text}, with {plural(many, 'warning')}" if many and upgrade.decision == "go" else text
 
@@ -190,6 +196,22 @@ def duration(begun: datetime, ended: datetime | None) -> str:
 def moment(when: datetime | None) -> str:
     """A moment to the minute, in UTC."""
     return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC") if when else NONE
+
+
+#: Why a case went on from a screen to full pairs.
+SELECTIONS = {
+    Selection.DISPATCH: "runs differently",
+    Selection.CHANGE: f"a short pair differs by {share(SCREEN_LIMIT)} or more",
+    Selection.FAILURE: "a short pair broke",
+    Selection.NO_PAIRS: "has no two short pairs that count",
+}
+
+
+def screened(one: ScreenedCase) -> str:
+    """What a screen says of a case: `short pairs +0.4 %, -1.2 %`."""
+    pairs = ", ".join(map(percent, one.changes)) or "none that counts"
+    known = "" if one.compared else "; it has no fingerprint"
+    return f"short pairs {pairs}{known}"
 
 
 def counted(words: Iterable[str]) -> str:

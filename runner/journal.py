@@ -33,6 +33,8 @@ _LOCK_SECONDS = 0.5
 class Contents:
     """What a journal, or a part of one, holds. `header` is the run's description, empty in a part without it.
 
+    A later header replaces the first one: a resumed run may know more about itself.
+
     `ended` is the run's last word, if it had one.
     `canaries` are the canary's outcomes, which no plan asks for.
     """
@@ -76,7 +78,7 @@ class Journal:
         self.close()
 
     def header(self, body: Mapping[str, Any]) -> None:
-        """The run's description and plan: the first line; raises OSError when it cannot be written."""
+        """The run's description and plan, the first line, or what a resume adds to it; raises OSError."""
         self._write(_encoded("header", body))
 
     def outcome(self, outcome: Outcome) -> bool:
@@ -174,7 +176,7 @@ def parse(data: bytes, first: int = 1) -> Contents:
         if isinstance(line, ValueError):
             aside.append(f"line {number}: {line}")
         elif line.kind == "header":
-            header = header or line.body
+            header = line.body
         elif line.kind in ("outcome", "canary"):
             try:
                 outcome = Outcome.from_body(line.body)

@@ -1,11 +1,11 @@
-"""Nodes that are to get nothing new: a file for each in the head's data folder, kept until it is undone."""
+"""Drained nodes, which get no new task: a file for each in the head's data folder."""
 
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 
-def drained(data_dir: Path) -> frozenset[str]:
-    """The names of the nodes that are drained, whether they are there or not."""
+def drained_nodes(data_dir: Path) -> frozenset[str]:
+    """The names of the drained nodes, online or not."""
     try:
         return frozenset(unquote(each.name) for each in _folder(data_dir).iterdir())
     except FileNotFoundError:
@@ -13,16 +13,16 @@ def drained(data_dir: Path) -> frozenset[str]:
 
 
 def drain(data_dir: Path, node: str) -> bool:
-    """Have a node get no new task; what it has it finishes. Answers whether that is new."""
+    """Give a node no new task; it finishes the one that it has. Returns false if it was drained before."""
     folder = _folder(data_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    fresh = node not in drained(data_dir)
+    fresh = node not in drained_nodes(data_dir)
     (folder / _name(node)).touch()
     return fresh
 
 
-def undo(data_dir: Path, node: str) -> bool:
-    """Have a node get tasks again; answers whether it was drained."""
+def undrain(data_dir: Path, node: str) -> bool:
+    """Give a node tasks again; returns whether it was drained."""
     try:
         (_folder(data_dir) / _name(node)).unlink()
     except FileNotFoundError:
@@ -35,5 +35,5 @@ def _folder(data_dir: Path) -> Path:
 
 
 def _name(node: str) -> str:
-    # A name may hold anything; no file's name does.
+    # A node's name may hold characters that the name of a file cannot.
     return quote(node, safe="").replace(".", "%2E") if node.startswith(".") else quote(node, safe="")

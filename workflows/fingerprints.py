@@ -30,7 +30,7 @@ from runner.worker.case_key import CaseKey
 from .app_context import AppContext
 from .errors import Interrupted
 from .planning.plan_run import Prepared, gpus_in_use
-from .run_header import preset_body
+from .run_header import Header, preset_body
 from .session_queue import without_again
 
 #: So many are taken at once at most: each holds a model in memory.
@@ -99,14 +99,14 @@ def take_all(
 def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts) -> Prepared:
     """A run of pairs with what runs differently in its environments, which is reported; hold the machine.
 
-    At most a tenth of its budget is spent on it. What cannot be had is reported and costs the run nothing
-    else. Raises Interrupted.
+    Only what is missing is taken. At most a tenth of its budget is spent on it; what cannot be had is
+    reported and costs the run nothing else. Raises Interrupted.
     """
     header = prepared.header
     comparison = header.compared
-    if comparison is None or header.dispatch:
-        return prepared
     cases = list(dict.fromkeys(planned.case for planned in header.replicates))
+    if comparison is None or not header.fingerprints or not {*cases} - _compared(header):
+        return prepared
     known = {body["fingerprint"]: body for body in header.environments}
     sides = [known[comparison.old], known[comparison.new]]
     # What differs between two that say they are the same is nothing that is stored.
@@ -136,9 +136,14 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
         return prepared
     found = compare_cases(old.cases, new.cases)
     _report(app, found)
-    return replace(
-        prepared, header=replace(header, dispatch=tuple(one.to_body(_MOST_CHANGES) for one in found))
-    )
+    dispatch = tuple(one.to_body(_MOST_CHANGES) for one in found)
+    return replace(prepared, header=replace(header, dispatch=dispatch))
+
+
+def _compared(header: Header) -> set[str]:
+    """The cases of which it is known what runs differently."""
+    found = map(CaseDifference.from_body, header.dispatch)
+    return {one.case for one in found if one.difference is not None}
 
 
 def _report(app: AppContext, found: Sequence[CaseDifference]) -> None:

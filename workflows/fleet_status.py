@@ -4,14 +4,12 @@ The command line, the pages, the digest and the alerts ask here; what is late or
 `analysis.staleness`.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, cast
 
 from analysis.staleness import (
-    EligibleMachines,
     Outage,
     WaitReason,
     eligible_machines,
@@ -23,7 +21,7 @@ from analysis.staleness import (
 from configuration.tables.alerts import AlertSettings
 from db.connection.engine import Database
 from db.queue import queries
-from records.tasks import SchedulerSeen, Task
+from records.tasks import SchedulerSeen, Task, TaskState
 
 #: The jobs that hold a machine for themselves; the others run in parallel with any job.
 MEASURING = frozenset({"measure", "upgrade", "confirm"})
@@ -100,66 +98,10 @@ def recent_nights(database: Database, until: datetime) -> list[Task]:
 
 
 @dataclass(frozen=True, slots=True)
-class FleetStatus:
-    """Schedulers and the tasks that run, at a moment.
-
-    `seen` are all schedulers that are known, `living` those that are there, `gone` the machines whose head
-    says that they left. `running` is by machine. The others are by whether a job measures: the machines that
-    could take a task, those that could were they there, and those that have one.
-    """
-
-    now: datetime
-    seen: tuple[SchedulerSeen, ...]
-    living: tuple[SchedulerSeen, ...]
-    gone: frozenset[str]
-    running: Mapping[str, tuple[Task, ...]]
-    able: Mapping[bool, EligibleMachines]
-    away: Mapping[bool, EligibleMachines]
-    busy: Mapping[bool, frozenset[str]]
-
-    def why(self, task: Task) -> WaitReason:
-        """Why a task waits that no scheduler has begun."""
-        alone = task.job in MEASURING
-        return waiting(task, self.able[alone], self.busy[alone], self.now)
-
-    def silent_takers(self, task: Task) -> tuple[str, ...]:
-        """The machines that are not there and would take a task."""
-        return self.away[task.job in MEASURING].of(task.label)
-
-
-def fleet_status(
-    seen: Iterable[SchedulerSeen], reporting: Sequence[SchedulerSeen], running: Iterable[Task], now: datetime
-) -> FleetStatus:
-    """The status from all known schedulers, those `reporting` lately, and running tasks."""
-    seen, running, living = tuple(seen), list(running), present(reporting)
-    owners = {one.owner for one in living}
-    away = [one for one in seen if one.owner not in owners]
-    by_machine: dict[str, list[Task]] = defaultdict(list)
-    for task in running:
-        by_machine[machine_of(task)].append(task)
-    return FleetStatus(
-        now=now,
-        seen=seen,
-        living=tuple(living),
-        gone=frozenset({one.machine for one in reporting} - {one.machine for one in living}),
-        running={machine: tuple(own) for machine, own in by_machine.items()},
-        able={
-            True: eligible_machines(filter(measures, living)),
-            False: eligible_machines(filter(thinks, living)),
-        },
-        away={True: eligible_machines(away), False: eligible_machines(filter(thinks, away))},
-        busy={
-            alone: frozenset(machine_of(task) for task in running if (task.job in MEASURING) == alone)
-            for alone in (True, False)
-        },
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class NodeStatus:
     """A machine of the fleet. `state`: measures, idle, drained, silent, gone, joined.
 
-    Gone is one that left without being drained, joined one that no scheduler has taken up. `facts` are what
+    Gone is one that left without being drained, joined one that no scheduler has reported. `facts` are what
     it reports about itself.
     """
 
@@ -183,23 +125,33 @@ class NodeStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class FleetReport:
-    """The machines by name, the tasks that wait, unschedulable ones first; `notes` are sentences."""
+class FleetStatus:
+    """Schedulers, the nodes that they reported, and tasks, at a moment.
 
-    nodes: tuple[NodeStatus, ...]
-    waiting: tuple[tuple[Task, WaitReason], ...]
-    notes: tuple[str, ...]
+    `seen` are all known schedulers, `living` those that are online, `gone` the machines whose head reports
+    that they left. `nodes` are by name, `running` by machine. `waiting` are tasks with the reason why they
+    wait, unschedulable ones first. `notes` are sentences about the fleet.
+    """
+
     now: datetime
+    seen: tuple[SchedulerSeen, ...]
+    living: tuple[SchedulerSeen, ...]
+    gone: frozenset[str]
+    nodes: Mapping[str, NodeStatus]
+    running: Mapping[str, tuple[Task, ...]]
+    waiting: tuple[tuple[Task, WaitReason], ...]
+    notes: tuple[str, ...] = ()
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of the machines."""
-        return frozenset(node.name for node in self.nodes)
+    def silent_takers(self, task: Task) -> tuple[str, ...]:
+        """The machines that are not online and would take a task."""
+        owners = {one.owner for one in self.living}
+        away = (one for one in self.seen if one.owner not in owners)
+        return eligible_machines(away if task.job in MEASURING else filter(thinks, away)).of(task.label)
 
     def body(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Nodes, waiting tasks and notes as plain JSON values."""
         return {
-            "nodes": [node.body() for node in self.nodes],
+            "nodes": [self.nodes[name].body() for name in sorted(self.nodes)],
             "waiting": [
                 {"task": task.id, **_task_body(task), "why": why.why, "machines": list(why.machines)}
                 for task, why in self.waiting
@@ -208,28 +160,78 @@ class FleetReport:
         }
 
 
-def known_nodes(status: FleetStatus, drained: Collection[str]) -> dict[str, NodeStatus]:
-    """The nodes that schedulers have reported, by name; those that are `drained` get no new task."""
-    there = {one.owner for one in status.living}
+def fleet_status(
+    seen: Iterable[SchedulerSeen],
+    reporting: Sequence[SchedulerSeen],
+    tasks: Iterable[Task],
+    now: datetime,
+    drained: Collection[str] = (),
+) -> FleetStatus:
+    """The status from all known schedulers, those `reporting` lately, and tasks that run or wait.
+
+    Nodes in `drained` get no new task.
+    """
+    seen, tasks, living = tuple(seen), list(tasks), present(reporting)
+    gone = frozenset({one.machine for one in reporting} - {one.machine for one in living})
+    running: dict[str, tuple[Task, ...]] = {}
+    for task in tasks:
+        if task.state == TaskState.RUNNING:
+            running[machine_of(task)] = (*running.get(machine_of(task), ()), task)
+    return FleetStatus(
+        now=now,
+        seen=seen,
+        living=tuple(living),
+        gone=gone,
+        nodes=_nodes(seen, {one.owner for one in living}, gone, running, drained),
+        running=running,
+        waiting=_waiting(tasks, living, running, now),
+    )
+
+
+def _nodes(
+    seen: Iterable[SchedulerSeen],
+    living: Collection[str],
+    gone: Collection[str],
+    running: Mapping[str, tuple[Task, ...]],
+    drained: Collection[str],
+) -> dict[str, NodeStatus]:
+    """The nodes that schedulers have reported; `living` are the owners of those that are online."""
     found: dict[str, NodeStatus] = {}
-    for one in sorted(status.seen, key=lambda one: one.seen_at):
+    for one in sorted(seen, key=lambda one: one.seen_at):
         facts = one.facts.get("node")
         if not isinstance(facts, dict):
             continue
-        own = status.running.get(one.machine, ())
+        own = running.get(one.machine, ())
         state = "drained" if one.machine in drained else "measures" if own else "idle"
-        if one.owner not in there:
+        if one.owner not in living:
             state = "silent"
-        if one.machine in status.gone:
+        if one.machine in gone:
             state = "gone"
         about = cast("dict[str, Any]", facts)
         found[one.machine] = NodeStatus(one.machine, state, one.labels, about, one.seen_at, own)
     return found
 
 
-def waiting_tasks(left: Iterable[Task], status: FleetStatus) -> tuple[tuple[Task, WaitReason], ...]:
-    """The tasks that wait for a machine that measures, and why; in the order of URGENCY."""
-    found = [(task, status.why(task)) for task in left if task.job in MEASURING]
+def _waiting(
+    tasks: Iterable[Task],
+    living: Sequence[SchedulerSeen],
+    running: Mapping[str, tuple[Task, ...]],
+    now: datetime,
+) -> tuple[tuple[Task, WaitReason], ...]:
+    """The tasks that no scheduler has begun and why, in the order of URGENCY, the oldest first."""
+    able = {
+        True: eligible_machines(filter(measures, living)),
+        False: eligible_machines(filter(thinks, living)),
+    }
+    busy: dict[bool, set[str]] = {True: set(), False: set()}
+    for machine, own in running.items():
+        for task in own:
+            busy[task.job in MEASURING].add(machine)
+    found: list[tuple[Task, WaitReason]] = []
+    for task in tasks:
+        if task.state == TaskState.WAITING:
+            alone = task.job in MEASURING
+            found.append((task, waiting(task, able[alone], busy[alone], now)))
     return tuple(sorted(found, key=lambda one: (URGENCY.index(one[1].why), one[0].due_at, one[0].id)))
 
 

@@ -86,9 +86,9 @@ class Read:
         """
         with _fitting(path):
             contents = journal.parse(written + waiting, before.lines + 1)
-            if before.header is None and not contents.header:
+            header = Header.from_body(contents.header) if contents.header else before.header
+            if header is None:
                 raise JournalError(f"{path} has no readable header")
-            header = before.header or Header.from_body(contents.header)
             known = {outcome.planned for outcome in before.outcomes}
             new = [each for each in contents.outcomes if each.planned not in known]
             outcomes = (*before.outcomes, *(replace(each, blocks=(), telemetry=()) for each in new))

@@ -6,7 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from runner.telemetry.sampler_client import Sampler
 from .app_context import Watcher
 from .database_upkeep import FOR_EVER, Kept
 from .planning.pair_allocation import SuiteAllocation
+from .planning.screening import ScreenedPairs, timing_of_replicates
 from .recorder import OpenDatabase, Recorder
 from .remaining import Durations, UnderWay
 from .run_header import Header
@@ -190,7 +191,8 @@ class _Run:
         self._boundaries = boundaries
         self._queue = _queue_of(header, todo)
         self._todo = todo
-        self._durations = Durations(header.timing_policy)
+        self._timing_of = timing_of_replicates(header)
+        self._durations = Durations(header.timing_policy, self._timing_of)
         self._under_way = UnderWay(self._durations)
         self._later = 0.0
 
@@ -242,7 +244,8 @@ class _Run:
     def _try(self, session: SessionPlan) -> None:
         for number in range(1, MAX_LOST + 1):
             token = f"{self._header.run}:{session.id}:{uuid.uuid4().hex[:8]}"
-            with RunningSession(session, self._conditions, token) as running:
+            conditions = replace(self._conditions, timing=self._timing_of(session.contenders[0]))
+            with RunningSession(session, conditions, token) as running:
                 ended = self._follow(running)
             if ended.kind != "lost" or self._interrupted():
                 return
@@ -318,6 +321,8 @@ def _queue_of(header: Header, todo: tuple[Planned, ...]) -> Queue:
     cases = len({planned.case for planned in header.replicates})
     sides = (comparison.old, comparison.new)
     look = first_look(comparison)
+    if comparison.screen is not None:
+        return ScreenedPairs(header.replicates, comparison, header.timing_policy)
     if header.kind == RunKind.UPGRADE and varies(comparison.policy):
         allocate = SuiteAllocation(comparison).choose
         return Pairs(header.replicates, sides, header.timing_policy, lambda _: "", look, allocate)

@@ -34,11 +34,13 @@ class Durations:
 
     A case takes what its last replicate took, scaled by what the plan says of cold and warm caches; a case
     that was not measured yet takes what the plan says, scaled by how far that was off for cases of its kind:
-    those compiled by the same mode on the same state of the cache, else all.
+    those compiled by the same mode on the same state of the cache, else all. `timing_of` is for runs that
+    measure some replicates shorter than others.
     """
 
-    def __init__(self, timing: Timing) -> None:
+    def __init__(self, timing: Timing, timing_of: Callable[[Planned], Timing] | None = None) -> None:
         self._timing = timing
+        self._timing_of: Callable[[Planned], Timing] = timing_of or (lambda planned: timing)
         self._seen: dict[str, _Seen] = {}
         self._took: dict[tuple[str, bool], float] = defaultdict(float)
         self._planned: dict[tuple[str, bool], float] = defaultdict(float)
@@ -96,7 +98,7 @@ class Durations:
         return each * max(timing.min_blocks - blocks, math.ceil((timing.measure_seconds - seconds) / each), 0)
 
     def _planned_for(self, planned: Planned) -> float:
-        return plan.estimate(planned, self._timing)
+        return plan.estimate(planned, self._timing_of(planned))
 
     def _pace(self, kind: tuple[str, bool]) -> float:
         if self._planned[kind]:
@@ -106,7 +108,7 @@ class Durations:
 
     def _kind(self, planned: Planned) -> tuple[str, bool]:
         compiled = CaseKey.parse(planned.case).axis("compile")
-        return compiled, compiled != "none" and planned.replicate < self._timing.cold_replicates
+        return compiled, compiled != "none" and planned.replicate < self._timing_of(planned).cold_replicates
 
 
 @dataclass(slots=True)

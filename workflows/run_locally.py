@@ -13,6 +13,7 @@ from configuration.settings import DEFAULT_ENVIRONMENT
 from runner.environment import check_interpreter
 from runner.execution import harness as harnesses
 from runner.execution.machine_lock import exclusive, holder
+from runner.journal import Journal
 from runner.multi_node.nodes import Node
 from runner.multi_node.nodes import read as read_nodes
 from runner.preset import MachinePreset
@@ -40,11 +41,13 @@ from .planning.plan_run import (
 from .planning.plan_upgrade import (
     UpgradeRequest,
     check_judged,
+    check_screen,
     choose_policy,
     choose_step,
     pairs_plan,
     prepare_upgrade,
     waivers,
+    with_screen,
 )
 from .planning.resolve_environment import (
     ReadyEnvironment,
@@ -187,6 +190,7 @@ def start_upgrade(
     )
     pairs = pairs_plan(request.pairs, usual=usual)
     waivers(request.waive, request.because)
+    check_screen(request, policy)
     step = choose_step(request.step, request.suite, [*request.cases, *map(str, request.case_files)])
     if step is not None:
         request = replace(request, cases=(step_case(step),))
@@ -202,13 +206,12 @@ def start_upgrade(
     store_pending(app)
     with alone(app.reporter):
         prepared = prepare_upgrade(app, request, chosen, pairs, policy)
-        if request.fingerprints:
-            prepared = with_differences(app, prepared, interrupts)
+        prepared = with_screen(with_differences(app, prepared, interrupts))
         return measured(app, prepared, interrupts, conclude)
 
 
 def resume_upgrade(app: AppContext, run: str, interrupts: Interrupts, conclude: Conclude) -> RunResult:
-    """Go on with an upgrade that was interrupted.
+    """Go on with an upgrade that was interrupted, and take the fingerprints that are missing.
 
     Raises CannotResume where that would be another one, and what `start_upgrade` does.
     """
@@ -218,7 +221,12 @@ def resume_upgrade(app: AppContext, run: str, interrupts: Interrupts, conclude: 
     if header.comparison is None:
         raise UsageError(f"run {header.run} compares no environments: pyrometer run --resume {header.run}")
     with alone(app.reporter):
-        return measured(app, prepare_again(app, folder), interrupts, conclude)
+        planned = prepare_again(app, folder)
+        prepared = with_differences(app, planned, interrupts)
+        if prepared is not planned:
+            with Journal(folder) as journal:
+                journal.header(prepared.header.to_body())
+        return measured(app, prepared, interrupts, conclude)
 
 
 def measured(app: AppContext, prepared: Prepared, interrupts: Interrupts, conclude: Conclude) -> RunResult:

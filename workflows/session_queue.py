@@ -13,6 +13,7 @@ from analysis.comparison.sequential_test import Advice, advise
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import TABLES
 from analysis.comparison.verdict import Verdict, judge
+from analysis.decision.screening import FIRST_FULL
 from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
@@ -282,10 +283,10 @@ def first_look(comparison: Comparison) -> int:
 
 
 def pairs_planned(comparison: Comparison, cases: Iterable[str]) -> list[Planned]:
-    """Every replicate that may be needed, first pairs of all cases first."""
+    """Every replicate that may be needed, first pairs of all cases first, short ones of a screen before."""
     listed, largest = list(cases), comparison.plan.largest
     sides = (comparison.old, comparison.new)
-    numbers = range(largest + largest // ONE_SPARE_OF)
+    numbers = range(largest + largest // ONE_SPARE_OF + (FIRST_FULL if comparison.screen else 0))
     return [Planned(case, side, n) for n in numbers for case in listed for side in sides]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from records.outcomes import Outcome
 
+from ..decision.screening import ScreenedCase
 from ..metrics import METRICS
 from .pairs import changes_under_load, measured_alone, pairs_of
 from .plan import Plan
@@ -34,6 +35,7 @@ class CaseResult:
 
     `under_load` is how many disturbed pairs all agree on a change of more than 30 %, above 0 where the new
     environment is slower, 0 where they do not agree or are too few (see `UNDER_LOAD`).
+    `screen` is what a screen says of it, None in an upgrade without one.
     `failed` is how many of its replicates broke, old and new. `turns` says why processes of one pair were not
     alive together; empty where all were.
     """
@@ -47,6 +49,12 @@ class CaseResult:
     failed: tuple[int, int] = (0, 0)
     turns: str = ""
     under_load: int = 0
+    screen: ScreenedCase | None = None
+
+    @property
+    def only_screened(self) -> bool:
+        """Whether a screen let it pass: it has short pairs only, and no verdict."""
+        return self.screen is not None and self.screen.selection is None
 
     @property
     def works(self) -> bool:

@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
 from records.outcomes import Outcome
 
-from .case_results import CaseResult, judge_case
+from ..decision.screening import FIRST_FULL, Screen, ScreenedCase, screen_case
+from .case_results import CaseResult, CaseSide, judge_case
 from .plan import Plan
 from .policy import Limits, Policy, Waiver
 from .thresholds import Threshold
@@ -18,6 +19,8 @@ from .upgrade import Upgrade, decide
 COMPARED, DECIDED = "comparison", "decided"
 #: What makes a second identity of one environment, where it is compared with itself.
 AGAIN = "-again"
+#: Why a case that a screen sent on has no result yet.
+_NO_FULL_PAIR = "no full pair was measured yet"
 #: A larger plan is never made; of one that somebody wrote into a file, every look would be put down.
 MOST_PAIRS = 10_000
 
@@ -28,7 +31,8 @@ class Comparison:
 
     `asked` are the two as they were typed, `options` what a command needs beside them and a case to measure
     and judge the same. `also` are metrics that go on being measured until their own verdicts stand. Cases
-    that `waived` names are measured, and have no part in the decision.
+    that `waived` names are measured, and have no part in the decision. With a `screen` the replicates before
+    `FIRST_FULL` are of short pairs.
     """
 
     old: str
@@ -39,6 +43,7 @@ class Comparison:
     options: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     waived: tuple[Waiver, ...] = ()
+    screen: Screen | None = None
 
     def sides(self, outcomes: Sequence[Outcome]) -> tuple[list[Outcome], list[Outcome]]:
         """What was measured on either side, by number: what was not needed is no failed pair."""
@@ -60,7 +65,27 @@ class Comparison:
         """The verdict on the upgrade, from the results of all its cases."""
         return decide(results, self.policy, self.plan, self.waived)
 
+    def screened(self, case: str, outcomes: Sequence[Outcome]) -> ScreenedCase | None:
+        """What the screen says of a case by its outcomes so far; None without a screen."""
+        if self.screen is None:
+            return None
+        short = [one for one in outcomes if one.replicate < FIRST_FULL]
+        return screen_case(case, self.screen, *self.sides(short))
+
     def _result(self, case: str, outcomes: Sequence[Outcome]) -> CaseResult:
+        screened = self.screened(case, outcomes)
+        if screened is None:
+            return self._judged(case, outcomes)
+        if screened.selection is None:
+            sides = CaseSide("ok"), CaseSide("ok")
+            return CaseResult(case, case.rpartition("/")[2], *sides, {}, screen=screened)
+        full = [one for one in outcomes if one.replicate >= FIRST_FULL]
+        if not full:
+            sides = CaseSide("skipped", _NO_FULL_PAIR), CaseSide("skipped", _NO_FULL_PAIR)
+            return CaseResult(case, case.rpartition("/")[2], *sides, {}, screen=screened)
+        return replace(self._judged(case, full), screen=screened)
+
+    def _judged(self, case: str, outcomes: Sequence[Outcome]) -> CaseResult:
         old, new = self.sides(outcomes)
         if not old and not new:
             # Nothing of it was measured: the reasons why say so.
@@ -99,7 +124,8 @@ class Comparison:
                 raise ValueError(f"a plan of {plan.largest} pairs")
             also = tuple(map(str, body.get("also", ())))
             waived = tuple(Waiver(**one) for one in body.get("waived", ()))
-            return Comparison(*sides, plan, Policy(**policy), (old, new), options, also, waived)
+            screen = _screen(body.get("screen"))
+            return Comparison(*sides, plan, Policy(**policy), (old, new), options, also, waived, screen)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"a comparison that this Pyrometer does not understand: {error}") from error
 
@@ -107,6 +133,10 @@ class Comparison:
 def _plan(body: Mapping[str, Any]) -> Plan:
     """The plan of a stored run; 0.1.0 also stored at how many pairs it looked first, and in which steps."""
     return Plan(body["largest"], body["alpha"], body["alpha_same"])
+
+
+def _screen(body: Mapping[str, Any] | None) -> Screen | None:
+    return None if body is None else Screen(tuple(body["changed"]), tuple(body["unknown"]))
 
 
 def compared(facts: Mapping[str, Any]) -> Comparison | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..decision.process_modes import Modes
+from ..decision.screening import MISSED_LIMIT, MISSED_SHARE, SCREEN_LIMIT
 from ..decision.suite_decision import RuleWord, SuiteDecision
 from ..geomean import Geomean
 from ..metrics import METRICS, PEAK_MEMORY
@@ -25,6 +26,7 @@ Kind = Literal[
     "memory",
     "shaky",
     "unmeasured",
+    "screened",
     "repaired",
     "gained",
 ]
@@ -44,6 +46,7 @@ _KINDS: tuple[Kind, ...] = (
     "compile",
     "shaky",
     "unmeasured",
+    "screened",
     "repaired",
     "gained",
 )
@@ -223,11 +226,34 @@ class Doubtful:
     largest: tuple[str, Verdict]
 
 
+@dataclass(frozen=True, slots=True)
+class OnlyScreened:
+    """So many of `total` cases passed a screen, in which nothing differed by `limit` (a share) or more.
+
+    Of a slow-down by `missed_limit` it misses at most the share `missed_share` (see `decision.screening`).
+    """
+
+    cases: int
+    total: int
+    limit: float = SCREEN_LIMIT
+    missed_limit: float = MISSED_LIMIT
+    missed_share: float = MISSED_SHARE
+
+
 CaseDetail = (
     CaseRepaired | CaseShaky | CaseBroke | CaseRegressed | CaseSlowerUnderLoad | CaseUnknown | CaseBeyondLimit
 )
 Detail = (
-    CaseDetail | NoneBeyondLimit | SlowerShare | NoMean | MeanChange | Unmeasured | Alike | Worse | Doubtful
+    CaseDetail
+    | NoneBeyondLimit
+    | SlowerShare
+    | NoMean
+    | MeanChange
+    | Unmeasured
+    | OnlyScreened
+    | Alike
+    | Worse
+    | Doubtful
 )
 
 

@@ -12,7 +12,19 @@ from .case_results import CaseResult, CaseSide
 from .false_discovery_rate import control
 from .plan import Plan
 from .policy import Policy, Waiver
-from .reasons import CaseDetail, Decision, Reason, negligible, ordered, reasons
+from .reasons import (
+    CaseDetail,
+    Decision,
+    MeanChange,
+    NoMean,
+    OnlyScreened,
+    Reason,
+    SlowerShare,
+    Unmeasured,
+    negligible,
+    ordered,
+    reasons,
+)
 from .scorecard import Scorecard, limit_reasons, metric_score, scorecard
 from .verdict import Verdict
 from .what_would_decide import Settling, settlings
@@ -66,7 +78,8 @@ class Upgrade:
     is either in `overall` or in `exclusions`. `scorecard` has pass rate, latency, compile time and memory.
     `suite` is the decision on all cases together in the metric that decides, None where that is exact or no
     case has enough pairs. `blockers` are the cases that speak for `no-go` by themselves and without which the
-    decision would be another, `without_blockers`. `waived` cases are not judged.
+    decision would be another, `without_blockers`. `waived` cases are not judged. `screened` cases passed a
+    screen: they are not judged either, and while there are any, the decision is no `go`.
     """
 
     decision: Decision
@@ -84,6 +97,12 @@ class Upgrade:
     blockers: tuple[str, ...] = ()
     without_blockers: Decision | None = None
     waived: tuple[Waiver, ...] = ()
+    screened: tuple[CaseResult, ...] = ()
+
+    @property
+    def only_screened(self) -> bool:
+        """Whether nothing keeps it from a decision but the cases that were only screened."""
+        return self.decision == "unclear" and all(reason.kind == "screened" for reason in self.grounds)
 
     @property
     def warnings(self) -> tuple[Reason, ...]:
@@ -140,8 +159,10 @@ def _single_cases(upgrade: Upgrade) -> set[str]:
     return {case for reason in against if isinstance(reason.detail, CaseDetail) for case in reason.cases}
 
 
-def _decided(results: Sequence[CaseResult], policy: Policy, plan: Plan) -> Upgrade:
-    """The decision on these cases."""
+def _decided(every: Sequence[CaseResult], policy: Policy, plan: Plan) -> Upgrade:
+    """The decision on these cases; where some of them were only screened, by single cases alone."""
+    screened = tuple(result for result in every if result.only_screened)
+    results = [result for result in every if not result.only_screened]
     judged = _controlled(results, policy, plan)
     scores = {metric: metric_score(metric, own, _mean(own, policy)) for metric, own in judged.items()}
     results = [
@@ -149,11 +170,14 @@ def _decided(results: Sequence[CaseResult], policy: Policy, plan: Plan) -> Upgra
         for r in results
     ]
     verdicts = judged.get(policy.metric, {})
-    suite = judge_cases(verdicts, policy, plan)
+    suite = judge_cases(verdicts, policy, plan, single_cases=bool(screened))
     overall = _overall(suite, verdicts, policy)
     if policy.metric in scores:
         scores[policy.metric] = replace(scores[policy.metric], mean=overall)
     found = ordered([*reasons(results, overall, suite, policy), *limit_reasons(scores, policy)])
+    if screened:
+        only = Reason("unclear", "screened", OnlyScreened(len(screened), len(every)))
+        found = ordered([only, *filter(_of_single_cases, found)])
     decision = found[0].speaks
     return Upgrade(
         decision=decision,
@@ -170,8 +194,16 @@ def _decided(results: Sequence[CaseResult], policy: Policy, plan: Plan) -> Upgra
             if r.case not in verdicts or not verdicts[r.case].has_ratio
         ),
         tables=_tables(judged, policy),
-        scorecard=scorecard(results, scores, found, policy),
-        suite=suite,
+        scorecard=scorecard([*results, *screened], scores, found, policy),
+        suite=None if screened else suite,
+        screened=screened,
+    )
+
+
+def _of_single_cases(reason: Reason) -> bool:
+    """Whether a reason holds whatever the other cases of the suite do."""
+    return isinstance(reason.detail, CaseDetail | Unmeasured) or (
+        reason.speaks == "go" and not isinstance(reason.detail, SlowerShare | NoMean | MeanChange)
     )
 
 

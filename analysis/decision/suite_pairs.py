@@ -18,9 +18,15 @@ def varies(policy: Policy) -> bool:
     return not threshold_of(policy.metric, policy.thresholds).exact
 
 
-def suite_limits(policy: Policy) -> SuiteLimits:
-    """The limits of a policy for its deciding metric; without one for a single case that is infinite."""
+def suite_limits(policy: Policy, *, single_cases: bool = False) -> SuiteLimits:
+    """The limits of a policy for its deciding metric; without one for a single case that is infinite.
+
+    With `single_cases` there is no limit to the mean and to the share of slower cases: of a suite of which
+    only some cases are measured neither is known.
+    """
     worst = policy.worst.get(policy.metric, math.inf)
+    if single_cases:
+        return SuiteLimits(policy.case, worst, mean=math.inf, share=1.0)
     return SuiteLimits(policy.case, worst, policy.overall, policy.slower_share)
 
 
@@ -37,9 +43,14 @@ def case_pairs(case: str, pairs: Sequence[Pair], policy: Policy) -> CasePairs:
     )
 
 
-def judge_cases(verdicts: Mapping[str, Verdict], policy: Policy, plan: Plan) -> SuiteDecision | None:
-    """The decision on all cases that have enough pairs; None where there is none, or the metric is exact."""
+def judge_cases(
+    verdicts: Mapping[str, Verdict], policy: Policy, plan: Plan, *, single_cases: bool = False
+) -> SuiteDecision | None:
+    """The decision on all cases that have enough pairs; None where there is none, or the metric is exact.
+
+    `single_cases` is as in `suite_limits`.
+    """
     known = [case_pairs(case, one.pairs, policy) for case, one in verdicts.items() if one.pairs]
     if not known or not varies(policy):
         return None
-    return judge_suite(known, suite_limits(policy), plan)
+    return judge_suite(known, suite_limits(policy, single_cases=single_cases), plan)

@@ -18,14 +18,14 @@ from configuration.suggestions import unknown
 from configuration.tables.fleet import PORT, host_and_port
 from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray
-from fleet.status import fleet_report
+from fleet.status import configured_fleet
 from reports.text.staleness_text import in_words, why_it_waits
 from runner.telemetry.gpu import probe
 from scheduled_jobs.scheduler.process_identity import machine_name
 from workflows.app_context import AppContext
-from workflows.drained_nodes import drain, drained, undo
+from workflows.drained_nodes import drain, drained_nodes, undrain
 from workflows.errors import UsageError
-from workflows.fleet_status import FleetReport
+from workflows.fleet_status import FleetStatus, NodeStatus
 
 from ..context import USAGE, context, in_one_sentence, say
 from ..options import Json
@@ -34,10 +34,14 @@ from ..output.console import report_console, table
 _NOTHING = "-"
 
 
-def nodes_table(found: FleetReport) -> Table:
+def _by_name(found: FleetStatus) -> list[NodeStatus]:
+    return [found.nodes[name] for name in sorted(found.nodes)]
+
+
+def nodes_table(found: FleetStatus) -> Table:
     """Each machine: its task, its labels, its hardware."""
     listed = table("machine", "state", "does", "asked by", "hardware", "version")
-    for node in found.nodes:
+    for node in _by_name(found):
         doing = [f"task {task.id}: {part_label(task.schedule, task.part)}" for task in node.doing]
         state = node.state
         if state == "silent" and node.seen_at is not None:
@@ -49,7 +53,7 @@ def nodes_table(found: FleetReport) -> Table:
     return listed
 
 
-def waiting_table(found: FleetReport) -> Table:
+def waiting_table(found: FleetStatus) -> Table:
     """What waits for a machine, and why."""
     listed = table("task", "waits", "asks for", "why")
     for task, why in found.waiting:
@@ -58,10 +62,10 @@ def waiting_table(found: FleetReport) -> Table:
     return listed
 
 
-def examined_table(found: FleetReport) -> Table:
+def examined_table(found: FleetStatus) -> Table:
     """What each machine's doctor said."""
     listed = table("machine", "hardware", "GPUs", "environments", "telemetry", "missing")
-    for node in found.nodes:
+    for node in _by_name(found):
         facts = node.facts
         if not facts.get("hardware"):
             listed.add_row(escape(node.name), "its doctor has not said anything yet", *[_NOTHING] * 4)
@@ -222,7 +226,7 @@ def status(as_json: Json = False) -> None:
                 json.dumps({"nodes": [], "waiting": [], "notes": [_NO_FLEET]}) if as_json else _NO_FLEET
             )
             return
-        found = fleet_report(app_context)
+        found = configured_fleet(app_context)
     if as_json:
         typer.echo(json.dumps(found.body(), indent=2))
         return
@@ -248,13 +252,13 @@ def drain_node(
         app_context = context()
         data_dir = app_context.places.data_dir
         if undone:
-            if not undo(data_dir, node):
-                raise UsageError(unknown("drained machine", node, drained(data_dir)))
+            if not undrain(data_dir, node):
+                raise UsageError(unknown("drained machine", node, drained_nodes(data_dir)))
             typer.echo(f"{node} gets tasks again")
             return
-        found = fleet_report(app_context)
-        if node not in found.names and node not in drained(data_dir):
-            raise UsageError(unknown("machine of the fleet", node, found.names))
+        found = configured_fleet(app_context)
+        if node not in found.nodes and node not in drained_nodes(data_dir):
+            raise UsageError(unknown("machine of the fleet", node, found.nodes))
         drain(data_dir, node)
     typer.echo(f"{node} gets no new task; {_left_to_do(found, node)}")
 
@@ -263,9 +267,9 @@ def drain_node(
 def doctor(as_json: Json = False) -> None:
     """What each machine of the fleet can measure, what it cannot, and why: what its own doctor says."""
     with in_one_sentence():
-        found = fleet_report(context(reading=True), describe=True)
+        found = configured_fleet(context(reading=True), describe=True)
     if as_json:
-        typer.echo(json.dumps({node.name: dict(node.facts) for node in found.nodes}, indent=2))
+        typer.echo(json.dumps({node.name: dict(node.facts) for node in _by_name(found)}, indent=2))
         return
     for note in found.notes:
         say(f"note: {note}")
@@ -275,8 +279,8 @@ def doctor(as_json: Json = False) -> None:
         say("no machine has joined: `pyrometer fleet join` on each")
 
 
-def _left_to_do(found: FleetReport, node: str) -> str:
-    doing = [task for one in found.nodes if one.name == node for task in one.doing]
+def _left_to_do(found: FleetStatus, node: str) -> str:
+    doing = found.nodes[node].doing if node in found.nodes else ()
     if not doing:
         return "it has none either: it may be stopped"
     named = ", ".join(str(task.id) for task in doing)

@@ -50,6 +50,7 @@ pyrometer upgrade 2.12.1 2.13.0                     built if need be, suite `smo
 pyrometer upgrade default nightly --suite cpu
 pyrometer upgrade default ~/venv/bin/python --case resnet50 --report verdict.html
 pyrometer upgrade default default                   against itself: what the method makes up
+pyrometer upgrade default nightly --suite full --screen  two short pairs each, more where it matters
 pyrometer upgrade 2.9.1 2.13.0 --step repro.py --report issue.md
 pyrometer upgrade 2.12.1 2.13.0 --on h200 --on a10  on every machine with one of these labels
 pyrometer upgrade --resume latest                   go on with what was interrupted
@@ -72,6 +73,9 @@ PolicyName = Annotated[str | None, typer.Option(help="policy to judge by [defaul
 Budget = Annotated[float | None, typer.Option(min=1, callback=finite, help="seconds the measuring may take")]
 Deadline = Annotated[float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")]
 Fingerprint = Annotated[bool, typer.Option(help="first find what runs differently, without timing")]
+Screened = Annotated[
+    bool, typer.Option("--screen", help="measure in full only cases that run differently or differ by 10 %")
+]
 
 
 def upgrade(
@@ -100,6 +104,7 @@ def upgrade(
     run_id: RunId = None,
     confirms: Confirms = False,
     fingerprint: Fingerprint = True,
+    screen: Screened = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Judge an upgrade (the help text is above, where its layout survives)."""
@@ -123,15 +128,15 @@ def upgrade(
         because=tuple(because or ()),
         waived_by=waived_by or "",
         fingerprints=fingerprint,
+        screen=screen,
         step=step,
         packages=tuple(package or ()),
     )
     reports = tuple(report or ())
     with in_one_sentence(), interruptible() as interrupts:
         if on or not wait:
-            raise typer.Exit(
-                _upgrade_machines(request, on or (), resume, reports, wait=wait, as_json=as_json)
-            )
+            code = _upgrade_machines(request, on or (), resume, reports, wait=wait, as_json=as_json)
+            raise typer.Exit(code)
         raise typer.Exit(_upgrade_this_machine(request, resume, interrupts, reports, as_json=as_json))
 
 

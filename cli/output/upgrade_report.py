@@ -11,7 +11,7 @@ from analysis.comparison.case_results import CaseResult
 from analysis.comparison.upgrade import Upgrade
 from common.atomic_file import write_whole
 from common.text import printable
-from reports import sentences, wording
+from reports import sentences, tables, wording
 from reports.body import upgrade_json
 from reports.report_context import Subject
 from reports.rows import Row, Tone, left_out, rows, statuses, techniques
@@ -75,6 +75,7 @@ def print_upgrade(
     if sentence := sentences.about_same(subject):
         _line(console, sentence)
     _dispatch(console, subject, each)
+    _screen(console, each)
     _means(console, results, upgrade)
     for table in upgrade.tables:
         _line(console, f"{sentences.table_title(table)}: {sentences.table_summary(table)}")
@@ -126,6 +127,15 @@ def _dispatch(console: Console, subject: Subject, each: Sequence[Row]) -> None:
             lines = case_words(one, _MOST_CHANGES) or ["nothing runs differently"]
             for line in (f"{one.case}{verdict}", *(f"    {words}" for words in lines)):
                 _line(console, f"    {line}")
+
+
+def _screen(console: Console, each: Sequence[Row]) -> None:
+    """How a screen went, and the cases that went on from it."""
+    if text := sentences.screen(each):
+        _line(console, text)
+    for case, screened in tables.screening(each).rows:
+        why = wording.SELECTIONS[screened.selection] if screened.selection else ""
+        _line(console, f"    {case}: {why} ({wording.screened(screened)})")
 
 
 def _settle(console: Console, subject: Subject, upgrade: Upgrade) -> None:

@@ -36,19 +36,16 @@ def opened(
 
     `said` is what some that run wait for before they measure, by task.
     """
-    tasks = list(tasks)
     reporting = alive(morning.seen, now, morning.patience.silent_minutes)
-    running = [task for task in tasks if task.state == TaskState.RUNNING]
-    status = fleet_status(morning.seen, reporting, running, now)
-    found: list[Open] = []
-    for task in tasks:
-        if task.state == TaskState.RUNNING:
-            text = "; ".join(filter(None, (_running(task, now), said.get(task.id))))
-            found.append(Open(task, TaskState.RUNNING, text))
-            continue
-        because, silent = status.why(task), status.silent_takers(task)
-        text = _because(task, because, silent, alone=task.job in MEASURING)
-        found.append(Open(task, because.why, text))
+    status = fleet_status(morning.seen, reporting, tasks, now)
+    found = [
+        Open(task, TaskState.RUNNING, "; ".join(filter(None, (_running(task, now), said.get(task.id)))))
+        for own in status.running.values()
+        for task in own
+    ]
+    for task, reason in status.waiting:
+        text = _because(task, reason, status.silent_takers(task), alone=task.job in MEASURING)
+        found.append(Open(task, reason.why, text))
     return sorted(found, key=lambda one: one.seriousness)
 
 

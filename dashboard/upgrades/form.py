@@ -12,7 +12,9 @@ from reports.upgrade_report import JudgedUpgrade
 #: The name of the policy in the proposed text for pyrometer.toml.
 _NAME = "ours"
 #: Fields of the form, by their keys in the session.
-_METRIC, _THRESHOLD, _WEIGHTS, _MUST = (f"rules-{each}" for each in ("metric", "threshold", "weight", "must"))
+_METRIC, _THRESHOLD, _CASE, _WORST, _WEIGHTS, _MUST = (
+    f"rules-{each}" for each in ("metric", "threshold", "case", "worst", "weight", "must")
+)
 #: Lines of text that are in sight.
 _HEIGHT = 82
 
@@ -25,6 +27,8 @@ def rules(chosen: UpgradeView, stored: Policy, judged: JudgedUpgrade) -> None:
     # The address is the only place where rules live; what was typed is read when the form is sent.
     st.session_state[_METRIC] = policy.metric
     st.session_state[_THRESHOLD] = shown
+    st.session_state[_CASE] = round(100 * policy.case, 10)
+    st.session_state[_WORST] = "\n".join(_limits(policy))
     st.session_state[_WEIGHTS] = "\n".join(_weights(policy))
     st.session_state[_MUST] = "\n".join(policy.must_not_regress)
     with (
@@ -47,6 +51,8 @@ def rules(chosen: UpgradeView, stored: Policy, judged: JudgedUpgrade) -> None:
             format="%g",
             key=_THRESHOLD,
         )
+        left.number_input("A case is materially slower from, %", 0.0, None, step=0.5, format="%g", key=_CASE)
+        right.text_area("No case may be worse by: METRIC:PER_CENT, one a line", key=_WORST, height=_HEIGHT)
         right.text_area("Weights: CASE_OR_GLOB:NUMBER, one a line", key=_WEIGHTS, height=_HEIGHT)
         right.text_area("Must not regress: a case or a glob, one a line", key=_MUST, height=_HEIGHT)
         with st.container(horizontal=True):
@@ -70,11 +76,14 @@ def _judge(run: str, stored: Policy, metric: str, threshold: float) -> None:
     `metric` and `threshold` are those that stood in the form.
     """
     state = st.session_state
-    typed = RuleChanges(str(state[_METRIC]), float(state[_THRESHOLD]))
+    typed = RuleChanges(str(state[_METRIC]), float(state[_THRESHOLD]), case=float(state[_CASE]))
     if typed.metric != metric and typed.threshold == threshold:
         # It was that of another metric, and was not edited.
-        typed = RuleChanges(typed.metric)
+        typed = RuleChanges(typed.metric, case=typed.case)
     query = UpgradeView(run, typed.differing_from(stored)).query()
+    own = _limits(stored)
+    if worst := [line for line in _lines(str(state[_WORST])) if line not in own]:
+        query["worst"] = worst
     weights, must = _lines(str(state[_WEIGHTS])), _lines(str(state[_MUST]))
     if weights != _weights(stored):
         query["weight"] = weights or [""]
@@ -89,6 +98,10 @@ def _forget(run: str) -> None:
 
 def _weights(policy: Policy) -> list[str]:
     return [f"{glob}:{number(weight)}" for glob, weight in policy.weights.items()]
+
+
+def _limits(policy: Policy) -> list[str]:
+    return [f"{metric}:{number(round(100 * limit, 10))}" for metric, limit in policy.worst.items()]
 
 
 def _lines(text: str) -> list[str]:

@@ -22,14 +22,17 @@ _MOST_PER_CENT = 100.0
 class RuleChanges:
     """Changes to the policy that an upgrade was measured under; what is None stays as it was.
 
-    `threshold` is that of the metric that decides, in per cent. `weights`, as (glob, number), and `must`,
-    globs of cases that must not regress, stand instead of the policy's own.
+    `threshold` is that of the metric that decides; from `case` on a case is materially slower; `worst`, as
+    (metric, limit), stand over the policy's own limits for a single case. All are in per cent. `weights`, as
+    (glob, number), and `must`, globs of cases that must not regress, stand instead of the policy's own.
     """
 
     metric: str | None = None
     threshold: float | None = None
     weights: tuple[tuple[str, float], ...] | None = None
     must: tuple[str, ...] | None = None
+    case: float | None = None
+    worst: tuple[tuple[str, float], ...] | None = None
 
     @property
     def changed(self) -> bool:
@@ -43,6 +46,10 @@ class RuleChanges:
             found["metric"] = [self.metric]
         if self.threshold is not None:
             found["threshold"] = [number(self.threshold)]
+        if self.case is not None:
+            found["case"] = [number(self.case)]
+        if self.worst is not None:
+            found["worst"] = [f"{metric}:{number(limit)}" for metric, limit in self.worst]
         if self.weights is not None:
             found["weight"] = [f"{glob}:{number(weight)}" for glob, weight in self.weights] or [""]
         if self.must is not None:
@@ -60,6 +67,8 @@ class RuleChanges:
             policy,
             metric=metric,
             thresholds=thresholds,
+            case=policy.case if self.case is None else self.case / 100,
+            worst={**policy.worst, **{name: limit / 100 for name, limit in self.worst or ()}},
             weights=policy.weights if self.weights is None else dict(self.weights),
             must_not_regress=policy.must_not_regress if self.must is None else self.must,
         )
@@ -67,13 +76,20 @@ class RuleChanges:
     def differing_from(self, policy: Policy) -> "RuleChanges":
         """Without what the policy says itself."""
         metric = policy.metric if self.metric is None else self.metric
-        same = self.threshold is not None and math.isclose(self.threshold, per_cent(policy, metric))
+        limits = {name: 100 * limit for name, limit in policy.worst.items()}
+        worst = tuple(one for one in self.worst or () if not _same(one[1], limits.get(one[0], math.nan)))
         return RuleChanges(
             metric=None if metric == policy.metric else metric,
-            threshold=None if same else self.threshold,
+            threshold=None if _same(self.threshold, per_cent(policy, metric)) else self.threshold,
+            case=None if _same(self.case, 100 * policy.case) else self.case,
+            worst=worst or None,
             weights=None if self.weights == tuple(policy.weights.items()) else self.weights,
             must=None if self.must == policy.must_not_regress else self.must,
         )
+
+
+def _same(value: float | None, other: float) -> bool:
+    return value is not None and math.isclose(value, other)
 
 
 def per_cent(policy: Policy, metric: str) -> float:
@@ -89,7 +105,7 @@ def number(value: float) -> str:
 def settled(query: Query, policy: Policy) -> tuple[RuleChanges, list[str]]:
     """The changes that an address asks for, and complaints about those that cannot be made."""
     rules, complaints = RuleChanges(), list[str]()
-    for read in (_metric, _threshold, _weights, _must):
+    for read in (_metric, _threshold, _case, _worst, _weights, _must):
         try:
             changed = read(query, rules)
             changed.applied(policy)
@@ -114,13 +130,43 @@ def _threshold(query: Query, rules: RuleChanges) -> RuleChanges:
     wanted = last(query, "threshold")
     if not wanted:
         return rules
-    try:
-        share = float(wanted.removesuffix("%"))
-    except ValueError:
-        share = math.nan
+    share = _number(wanted)
     if not 0 <= share <= _MOST_PER_CENT:
         raise ValueError(f'a threshold is a number of per cent from 0 to 100, as 2, and "{wanted}" is none')
     return replace(rules, threshold=share)
+
+
+def _number(text: str) -> float:
+    """A number of per cent, with or without the sign; NaN for anything else."""
+    try:
+        return float(text.strip().removesuffix("%"))
+    except ValueError:
+        return math.nan
+
+
+def _case(query: Query, rules: RuleChanges) -> RuleChanges:
+    wanted = last(query, "case")
+    if not wanted:
+        return rules
+    limit = _number(wanted)
+    if math.isnan(limit):
+        raise ValueError(f'the limit of a case is a number of per cent, as 5, and "{wanted}" is none')
+    return replace(rules, case=limit)
+
+
+def _worst(query: Query, rules: RuleChanges) -> RuleChanges:
+    found = dict(limit_of(each) for each in query.get("worst") or () if each)
+    return replace(rules, worst=tuple(found.items()) or None)
+
+
+def limit_of(text: str) -> tuple[str, float]:
+    """Metric and limit in per cent from `METRIC:NUMBER`; raises ValueError for anything else."""
+    metric, _, limit = (part.strip() for part in text.rpartition(":"))
+    if not metric or math.isnan(_number(limit)):
+        raise ValueError(f'a limit is METRIC:PER_CENT, and "{text}" is none')
+    if metric not in DECIDING:
+        raise ValueError(unknown("metric", metric, DECIDING))
+    return metric, _number(limit)
 
 
 def _weights(query: Query, rules: RuleChanges) -> RuleChanges:

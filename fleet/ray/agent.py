@@ -1,4 +1,4 @@
-"""The agent of a node as an actor of Ray's: runs where the node is, with the node's own Pyrometer."""
+"""The agent of a node as a Ray actor, which runs on the node with the node's own Pyrometer."""
 
 import json
 import os
@@ -13,21 +13,21 @@ from ..engine import NodeRefused, NodeSilent
 from ..node_steps import AgentCall, GroupNode
 from .processes import ENVIRONMENT, FOLDER
 
-#: An agent of another node may take so long, and what it waits for besides.
+#: How long a call to the agent of another node may take, in addition to what it waits for.
 _CALL_SECONDS = 30.0
 
 
 class RayAgent:
-    """Hands calls on to the agent of this node; answers are JSON, which the head hands on as it is."""
+    """Passes calls to the agent of this node; answers are JSON."""
 
     def __init__(self) -> None:
         environ = json.loads(os.environ[ENVIRONMENT])
         self._agent = Agent(Path(os.environ[FOLDER]), variables=environ)
 
     def call(self, method: str, arguments: dict[str, Any], group: Sequence[tuple[str, str, Any]] = ()) -> str:
-        """What the agent answers as `ok`, or one sentence why it will not as `refused`.
+        """The agent's answer as `ok`, or one sentence on why it refuses as `refused`.
 
-        `group` are the nodes of an order over several: of each its name, address and actor.
+        `group` are the nodes of an order over several: name, address and actor of each.
         """
         nodes = [GroupNode(name, address, _call_of(actor)) for name, address, actor in group]
         try:
@@ -35,13 +35,13 @@ class RayAgent:
         except NodeRefused as error:
             return json.dumps({"refused": str(error)})
         except Exception as error:
-            # Ray would send the exception itself, which the head may not be able to make again.
+            # Ray would send the exception itself, which the head may be unable to unpickle.
             traceback.print_exc()
             return json.dumps({"refused": f"a defect in Pyrometer: {type(error).__name__}: {error}"})
 
 
 def _call_of(actor: Any) -> AgentCall:
-    """How the agent of another node is called: no error of Ray's has a name in this process."""
+    """A call of the agent of another node; this process does not import Ray's errors."""
 
     def call(method: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         future: Future[str] = actor.call.remote(method, dict(arguments)).future()

@@ -1,20 +1,27 @@
-"""Ray as the engine of a fleet: a process that speaks to it, kept alive, and asked from any thread."""
+"""Ray as the engine of a fleet: calls go to a driver process, which is started again when it dies.
 
-import io
+Ray runs in a process of its own because its native code ends the process that called `ray.init`: when it has
+lost the head for a minute, and on failed internal checks. A scheduler must outlive both. The environment of
+that process (token, ports, usage statistics) is Ray's alone, and no other part of Pyrometer imports Ray. The
+public alternatives are larger: Ray Client needs a server with a process for each client, Ray Jobs needs the
+dashboard, whose port runs code for whatever reaches it.
+
+Requests and answers are lines of JSON, matched by an id (`fleet.ray.driver`).
+"""
+
 import itertools
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from configuration.tables.fleet import host_and_port
 
@@ -22,32 +29,26 @@ from ..agent_engine import AgentEngine
 from ..engine import EngineAway, EngineError, EngineNode, NodeLost, NodeRefused, NodeSilent
 from .processes import WRONG_TOKEN, check_installed, check_token, resolve, variables
 
-#: Importing Ray takes seconds, connecting some more.
+#: Importing Ray and connecting take seconds; a driver that needs longer than this is killed.
 _START_SECONDS = 90.0
-#: A list of nodes takes no longer, or is asked for again later.
+#: The least time between two starts of a driver.
+_RESTART_SECONDS = 20.0
+#: A list of nodes takes no longer, or is requested again later.
 _LIST_SECONDS = 20.0
-#: The driver answers every call in its time; one that is this late hangs, and another one is started.
+#: The driver answers every call within its timeout; one that is this much later hangs, and is killed.
 _LATE_SECONDS = 30.0
-#: Between two drivers: at first, and at most.
-_SOON_SECONDS, _LATER_SECONDS = 1.0, 30.0
-#: One that lived so long did not die of its start.
-_LIVED_SECONDS = 60.0
-_END_SECONDS = 10.0
 _LOG_BYTES = 1 << 20
-_BUFFER_BYTES = 1 << 18
 
 _ERRORS: Mapping[str, type[EngineError]] = {
-    "lost": NodeLost,
-    "silent": NodeSilent,
-    "refused": NodeRefused,
-    "away": EngineAway,
+    kind.__name__: kind for kind in (EngineAway, NodeLost, NodeRefused, NodeSilent)
 }
 
 
 class RayEngine(AgentEngine):
-    """Nodes that joined the Ray head of this machine at `address`, HOST:PORT.
+    """The nodes that joined the Ray head of this machine at `address`, HOST:PORT.
 
-    `token` is the file with the fleet's token; Ray's own output goes to a log in `folder`. RayUnusable.
+    `token` is the file with the fleet's token; Ray's own output goes to a log in `folder`. Raises RayUnusable
+    where Ray is not installed, or the token or the address is unusable.
     """
 
     def __init__(self, address: str, token: Path, folder: Path) -> None:
@@ -55,239 +56,165 @@ class RayEngine(AgentEngine):
         check_token(token)
         host, port = host_and_port(address)
         ip = resolve(host)
-        self._command = [
+        self._command = (
             *(sys.executable, "-P", "-m", "fleet.ray.driver"),
             *("--address", f"{ip}:{port}", "--ip", ip),
-        ]
+        )
         self._address, self._variables = address, variables(token)
         folder.mkdir(parents=True, exist_ok=True)
         self._log = folder / "ray-driver.log"
-        self._change = threading.Condition()
-        self._driver: _Driver | None = None
-        self._away = ""
-        self._closed = threading.Event()
-        self._keeper = threading.Thread(target=self._keep, name="ray driver", daemon=True)
-        self._keeper.start()
+        self._lock = threading.Lock()
+        self._driver: _DriverProcess | None = None
+        self._is_closed = False
 
     @property
     def process(self) -> int | None:
-        """The process id of the driver that serves now."""
-        with self._change:
-            return self._driver.pid if self._driver is not None else None
+        """The process id of the newest driver; None before the first call."""
+        return self._driver.pid if self._driver is not None else None
 
     def nodes(self) -> Sequence[EngineNode]:
-        """The nodes that live; the first answer may take as long as Ray takes to start. Raises EngineAway."""
-        found = cast("list[dict[str, Any]]", self._ask({"do": "nodes"}, _LIST_SECONDS))
+        """The nodes that are alive; the first call waits for Ray to start. Raises EngineAway."""
+        found = cast("list[dict[str, Any]]", self._request({"do": "nodes"}, _LIST_SECONDS))
         return [EngineNode(**each) for each in found]
 
     def call(self, node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
-        """What the agent of a node answers."""
+        """The answer of a node's agent."""
         request = {"do": "call", "node": node, "method": method, "arguments": dict(arguments)}
-        return self._ask({**request, "timeout": timeout}, timeout + _LATE_SECONDS)
+        return self._request({**request, "timeout": timeout}, timeout + _LATE_SECONDS)
 
     def close(self) -> None:
-        """Let go of Ray, and with it of the agents: what they measure keeps what it has and ends."""
-        self._closed.set()
-        with self._change:
-            driver = self._driver
-            self._change.notify_all()
-        if driver is not None:
-            driver.end()
-        self._keeper.join(_START_SECONDS)
+        """End the driver, and with it the agents: what they measure is stored and ends."""
+        with self._lock:
+            self._is_closed = True
+        if self._driver is not None:
+            self._driver.kill()
 
-    def _ask(self, request: Mapping[str, Any], patience: float) -> Any:
-        driver = self._serving()
-        try:
-            answer = driver.ask(request, patience)
-        except TimeoutError:
-            # It answers in time, or not at all any more.
-            driver.kill()
-            raise EngineAway("the process that speaks to Ray hung, and is started again") from None
+    def _request(self, request: Mapping[str, Any], timeout: float) -> Any:
+        answer = self._started().request(request, timeout)
         if "ok" in answer:
             return answer["ok"]
-        raise _ERRORS.get(answer["error"], EngineAway)(answer["sentence"])
+        raise _ERRORS[answer["error"]](answer["sentence"])
 
-    def _serving(self) -> "_Driver":
-        """The driver; waits for one that starts, and raises EngineAway where the last one could not."""
-        with self._change:
-            self._change.wait_for(
-                lambda: self._driver is not None or self._away or self._closed.is_set(), _START_SECONDS
-            )
-            if self._closed.is_set():
-                raise EngineAway("the engine is closed")
-            if self._driver is None:
-                raise EngineAway(self._away or "Ray has not started yet")
-            return self._driver
-
-    def _keep(self) -> None:
-        """Have a driver, one after the other, until we are closed."""
-        pause = _SOON_SECONDS
-        while not self._closed.is_set():
-            began = time.monotonic()
-            try:
-                self._live()
-            except OSError as error:
-                self._become(None, f"Ray cannot be spoken to: {error.strerror or error}")
-            lived = time.monotonic() - began > _LIVED_SECONDS
-            pause = _SOON_SECONDS if lived else min(pause * 2, _LATER_SECONDS)
-            self._closed.wait(pause)
-
-    def _live(self) -> None:
-        """One life of a driver; raises OSError where none can be started."""
-        with self._open_log() as log:
-            log_end = log.seek(0, os.SEEK_END)
-            driver = _Driver(self._command, self._variables, log.fileno())
-        if driver.is_ready(_START_SECONDS, self._closed.is_set):
-            self._become(driver, "")
-            # `close` sees this driver from now on, and ends it.
-            if not self._closed.is_set():
-                driver.wait()
-        driver.end()
-        why = driver.why()
-        with self._log.open("rb") as log:
-            log.seek(log_end)
-            if WRONG_TOKEN.encode() in log.read():
-                # Ray's own error says only that it cannot connect.
-                why = f"the head at {self._address} refuses our token"
-        self._become(None, f"{why}; its log is {self._log}")
-
-    def _become(self, driver: "_Driver | None", away: str) -> None:
-        with self._change:
-            self._driver, self._away = driver, away
-            self._change.notify_all()
-
-    def _open_log(self) -> Any:
-        with suppress(OSError):
-            if self._log.stat().st_size > _LOG_BYTES:
-                self._log.unlink()
-        return self._log.open("ab")
-
-
-class _Driver:
-    """One life of the process that speaks to Ray."""
-
-    def __init__(self, command: Sequence[str], environ: Mapping[str, str], log: int) -> None:
-        # In a session of its own: a terminal's Ctrl-C is ours to answer. Not in our folder, which Ray would
-        # have every worker search for modules.
-        self._process = subprocess.Popen(
-            command,
-            env=dict(environ),
-            cwd="/",
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            start_new_session=True,
-            bufsize=0,
-        )
-        assert self._process.stdin is not None
-        self._requests = self._process.stdin.fileno()
-        os.set_blocking(self._requests, False)
-        self.pid = self._process.pid
-        self._ids = itertools.count(1)
-        self._lock, self._writing = threading.Lock(), threading.Lock()
-        self._waiting: dict[int, Future[Mapping[str, Any]]] = {}
-        self._began: Future[str] = Future()
-        self._reader = threading.Thread(target=self._read, name="answers of Ray", daemon=True)
-        self._reader.start()
-
-    def is_ready(self, patience: float, given_up: Callable[[], bool]) -> bool:
-        """Wait until it serves; false for one that cannot, does not in time, or is not wanted any more."""
-        give_up = time.monotonic() + patience
-        while time.monotonic() < give_up and not given_up():
-            with suppress(TimeoutError):
-                return self._began.result(0.2) == ""
-        return False
-
-    def ask(self, request: Mapping[str, Any], patience: float) -> Mapping[str, Any]:
-        """Its answer; raises EngineAway when it dies, and TimeoutError when nothing comes."""
-        answer: Future[Mapping[str, Any]] = Future()
-        number = next(self._ids)
-        line = json.dumps({"id": number, **request}).encode() + b"\n"
+    def _started(self) -> "_DriverProcess":
+        """A driver that serves; raises EngineAway with the reason where there is none."""
         with self._lock:
-            self._waiting[number] = answer
+            if self._is_closed:
+                raise EngineAway("the engine is closed")
+            if self._driver is None or (
+                self._driver.has_ended() and time.monotonic() - self._driver.started_at >= _RESTART_SECONDS
+            ):
+                try:
+                    self._driver = _DriverProcess(self._command, self._variables, self._log, self._address)
+                except OSError as error:
+                    raise EngineAway(f"Ray cannot be started: {error.strerror or error}") from error
+            driver = self._driver
+        driver.wait_until_ready()
+        return driver
+
+
+class _DriverProcess:
+    """A driver from its start to its end."""
+
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str], log: Path, address: str) -> None:
+        self._log, self._address = log, address
+        with suppress(OSError):
+            if log.stat().st_size > _LOG_BYTES:
+                log.unlink()
+        with log.open("ab") as file:
+            self._log_start = file.tell()
+            # In a session of its own, so that Ctrl-C in a terminal ends it only after the scheduler's work.
+            # Not in our folder: Ray's workers would search that for modules.
+            self._process = subprocess.Popen(
+                command,
+                env=dict(environ),
+                cwd="/",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                start_new_session=True,
+            )
+        self.pid, self.started_at = self._process.pid, time.monotonic()
+        self._requests = cast("IO[bytes]", self._process.stdin)
+        self._ids = itertools.count(1)
+        self._writing = threading.Lock()
+        self._answers: dict[int, Future[Mapping[str, Any]]] = {}
+        #: Why it cannot serve, empty once it does; and how it ended.
+        self._ready, self._end = Future[str](), Future[str]()
+        threading.Thread(target=self._read, name="ray driver", daemon=True).start()
+
+    def has_ended(self) -> bool:
+        """Whether it has ended."""
+        return self._process.poll() is not None
+
+    def wait_until_ready(self) -> None:
+        """Wait until it is connected; raises EngineAway where it is not."""
         try:
-            if self._process.poll() is not None:
-                raise EngineAway(self.why())
-            self._write(line, patience)
-            return answer.result(patience)
+            why = self._ready.result(max(0.0, self.started_at + _START_SECONDS - time.monotonic()))
         except TimeoutError:
-            # An OSError as well, to Python.
-            raise
-        except OSError:
-            raise EngineAway(self.why()) from None
+            self.kill()
+            why = f"Ray has not started within {_START_SECONDS:g} s"
+        if why:
+            raise EngineAway(why)
+
+    def request(self, request: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
+        """Its answer; raises EngineAway where it dies, or does not answer and is killed."""
+        number, answer = next(self._ids), Future[Mapping[str, Any]]()
+        self._answers[number] = answer
+        line = json.dumps({"id": number, **request}).encode() + b"\n"
+        try:
+            self._write(line)
+            return answer.result(timeout)
+        except TimeoutError:
+            self.kill()
+            raise EngineAway("the process that speaks to Ray hung, and is started again") from None
+        except (OSError, ValueError):
+            raise EngineAway(self._end.result()) from None
         finally:
-            with self._lock:
-                self._waiting.pop(number, None)
-
-    def why(self) -> str:
-        """One sentence on how it ended."""
-        failed = self._began.result() if self._began.done() else ""
-        return failed or self._how()
-
-    def wait(self) -> None:
-        """Wait for its end."""
-        self._process.wait()
-        self._reader.join()
+            del self._answers[number]
 
     def kill(self) -> None:
-        """End it at once."""
+        """End it, and wait until it has ended. It stores nothing, so it has nothing to lose."""
         self._process.kill()
+        self._process.wait()
 
-    def end(self) -> None:
-        """End it: in order, if it can."""
-        with self._writing:
-            cast(Any, self._process.stdin).close()
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._reader.join()
+    def _write(self, line: bytes) -> None:
+        """Send a request. Raises OSError or ValueError where the driver has ended.
 
-    def _write(self, line: bytes, patience: float) -> None:
-        """Hand a request over. Raises OSError where it is dead, TimeoutError where it does not read."""
-        give_up = time.monotonic() + patience
-        # Not select: a head with a thousand tasks has descriptors that select cannot tell apart.
-        poller = select.poll()
+        A driver that does not read lets this wait, until the first unanswered request has it killed.
+        """
         with self._writing:
-            if cast(Any, self._process.stdin).closed:
-                raise BrokenPipeError
-            poller.register(self._requests, select.POLLOUT)
             while line:
-                if not poller.poll(max(0.0, give_up - time.monotonic()) * 1000):
-                    raise TimeoutError
-                line = line[os.write(self._requests, line) :]
+                line = line[os.write(self._requests.fileno(), line) :]
 
     def _read(self) -> None:
-        # Without a buffer of its own each byte of an answer would be a call of the kernel.
-        answers = io.BufferedReader(cast(Any, self._process.stdout), _BUFFER_BYTES)
-        for line in answers:
-            try:
-                answer = json.loads(line)
-            except ValueError:
-                # Killed in the middle of it.
-                continue
-            if "id" not in answer:
-                if not self._began.done():
-                    self._began.set_result(str(answer.get("failed", "")))
-                continue
-            with self._lock:
-                waiting = self._waiting.get(answer["id"])
-            if waiting is not None and not waiting.done():
-                waiting.set_result(answer)
-        self._process.wait()
-        answers.close()
-        if not self._began.done():
-            self._began.set_result(self._how())
-        with self._lock:
-            # Who asks from now on sees that it is dead.
-            left = [waiting for waiting in self._waiting.values() if not waiting.done()]
-        for waiting in left:
-            waiting.set_exception(EngineAway(self.why()))
-
-    def _how(self) -> str:
-        code = self._process.poll()
-        if code is None:
-            return "Ray does not answer"
+        with cast("IO[bytes]", self._process.stdout) as answers:
+            for line in answers:
+                # The last one may be half a line.
+                with suppress(ValueError):
+                    self._receive(json.loads(line))
+        code = self._process.wait()
+        with self._writing:
+            self._requests.close()
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
-        return f"the process that speaks to Ray {how}"
+        end = self._with_log(f"the process that speaks to Ray {how}")
+        self._end.set_result(end)
+        if not self._ready.done():
+            self._ready.set_result(end)
+        for waiting in list(self._answers.values()):
+            if not waiting.done():
+                waiting.set_exception(EngineAway(end))
+
+    def _receive(self, answer: Mapping[str, Any]) -> None:
+        if "id" not in answer:
+            failed = answer["failed"]
+            self._ready.set_result(failed and self._with_log(failed))
+        elif (waiting := self._answers.get(answer["id"])) is not None and not waiting.done():
+            waiting.set_result(answer)
+
+    def _with_log(self, sentence: str) -> str:
+        with suppress(OSError), self._log.open("rb") as file:
+            file.seek(self._log_start)
+            if WRONG_TOKEN.encode() in file.read():
+                # Ray's own error says only that it cannot connect.
+                sentence = f"the head at {self._address} refuses our token"
+        return f"{sentence}; its log is {self._log}"

@@ -1,4 +1,4 @@
-"""How Ray's own processes are started on head and nodes: what they may do, and what they leave alone."""
+"""How Ray's own processes are started on head and nodes: options, environment, token and folders."""
 
 import importlib.util
 import json
@@ -16,49 +16,48 @@ from pathlib import Path
 
 from workflows.errors import JobError
 
-#: Names what a node does one of at a time.
+#: The custom resource of a node: it runs one order at a time.
 SLOT = "node_slot"
-#: Variables of the agent: where the node's pyrometer.toml lies, and the environment that
-#: whatever it starts is to have.
+#: Variables of the agent: the folder of the node's pyrometer.toml, and the environment of its children.
 FOLDER, ENVIRONMENT = "PYROMETER_FOLDER", "PYROMETER_NODE_ENVIRONMENT"
-#: So many ports are used on every machine: two of Ray's own, the rest for processes that are spoken to.
+#: The ports of a machine: the first ones for Ray's services, the rest for its workers.
 PORTS, _OWN_PORTS = 100, 10
-#: What Ray's log has of a token that is not the head's.
+#: In Ray's log when the head refuses the token.
 WRONG_TOKEN = "InvalidAuthToken"
-#: What Ray's processes are called. Some outlive the rest by minutes, to tell a head that is gone.
+#: The names of Ray's processes. Some outlive the rest by minutes, while they report to a head that is gone.
 PROCESS_NAMES = ("ray::", "raylet", "gcs_server")
-#: Sockets lie below Ray's folder; the kernel takes 107 bytes, and Ray's own part is some 65 of them.
+#: The path of a socket in Ray's folder has at most 107 bytes, some 65 of which are Ray's.
 _LONGEST_FOLDER = 40
-#: Where everybody may make folders with short names.
+#: A folder with a short name in which any user may create folders.
 _SHORT = Path("/tmp")
-#: Of Ray's logs those of so many lives are kept.
-_LIVES = 3
+#: The logs of so many starts of Ray are kept.
+_SESSIONS = 3
 _STORE_BYTES = 80_000_000
 
 _PLAIN = {
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
-    # What hangs, or has lost its network, is noticed within a quarter of a minute and not within minutes.
+    # A node that hangs or has lost its network is noticed within 15 seconds, not minutes.
     "RAY_grpc_client_keepalive_time_ms": "10000",
     "RAY_grpc_client_keepalive_timeout_ms": "5000",
-    # A node that died is known to be dead after five of these; one that hangs, after five times ten seconds.
+    # A node that died is known to be dead after five of these periods; one that hangs, after 50 seconds.
     "RAY_health_check_period_ms": "1000",
-    # What is measured is a child of Ray's worker: it keeps the niceness and the OOM score that
-    # the node was started with, only the kernel kills it for memory, and no GPU is hidden from it.
+    # A measured process is a descendant of Ray's worker: it keeps the niceness and the OOM score of the node,
+    # only the kernel kills it for memory, and every GPU is visible to it.
     "RAY_worker_niceness": "0",
     "RAY_worker_oom_score_adjustment": "0",
     "RAY_memory_monitor_refresh_ms": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1",
-    # Our guard ends what an agent leaves behind, and lets it keep what it measured first.
+    # Our supervisor ends what an agent leaves behind, after its results are stored.
     "RAY_kill_child_processes_on_worker_exit": "0",
     "RAY_process_group_cleanup_enabled": "0",
-    # Nothing of ours moves on to another node.
+    # Nothing of ours moves to another node.
     "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
-    # Each of its processes has logs of its own; what they say in a year is bounded.
+    # Each process of Ray has logs of its own; their size is bounded.
     "RAY_ROTATION_MAX_BYTES": "10000000",
     "RAY_ROTATION_BACKUP_COUNT": "1",
-    # Less to do beside what is measured.
+    # Less work during measurements.
     "RAY_enable_timeline": "0",
     "RAY_event_stats": "0",
     "RAY_task_events_report_interval_ms": "0",
@@ -67,20 +66,20 @@ _PLAIN = {
     "RAY_kill_idle_workers_interval_ms": "1000",
     "RAY_local_fs_monitor_interval_ms": "10000",
 }
-#: They would take the place of what is given here.
-_OVERRULED = ("RAY_AUTH_TOKEN", "RAY_ADDRESS")
+#: Variables that would override these.
+_REMOVED = ("RAY_AUTH_TOKEN", "RAY_ADDRESS")
 
 
 class RayUnusable(JobError):
-    """This machine cannot be a head or a node as it is."""
+    """This machine cannot be a head or a node; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class RayMember:
-    """How a machine stands in a fleet.
+    """A machine of a fleet.
 
-    `ip` is the address that the others reach it by, `ports` the first of the PORTS that it uses. `token` is
-    the file with the fleet's token, `folder` where Ray puts its sockets and logs.
+    `ip` is its address for the other machines, `ports` the first of the PORTS that it uses, `token` the file
+    with the fleet's token, `folder` the folder of Ray's sockets and logs.
     """
 
     ip: str
@@ -89,14 +88,14 @@ class RayMember:
     folder: Path
 
     def head(self, port: int) -> list[str]:
-        """The command that is a head, until it ends."""
+        """The command of a head."""
         return [
             *_start(self),
             *("--head", f"--port={port}", "--include-dashboard=false", "--no-monitor"),
         ]
 
     def node(self, address: str, name: str, labels: Mapping[str, str]) -> list[str]:
-        """The command that is a node called `name` of the head at `address`, until it ends."""
+        """The command of a node called `name` of the head at `address`, HOST:PORT."""
         pairs = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
         return [
             *_start(self),
@@ -106,16 +105,16 @@ class RayMember:
 
 
 def variables(token: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a process of Ray's: `environ` (None: ours), with what must hold in a fleet."""
+    """The environment of a process of Ray: `environ` (None: this process's) with the settings of a fleet."""
     environ = os.environ if environ is None else environ
-    kept = {name: value for name, value in environ.items() if name not in _OVERRULED}
+    kept = {name: value for name, value in environ.items() if name not in _REMOVED}
     return {**kept, **_PLAIN, "RAY_AUTH_TOKEN_PATH": str(token)}
 
 
 def node_variables(token: Path, folder: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The same for a node, whose agent works in `folder` and starts everything with `environ` as it is."""
+    """The same for a node, whose agent works in `folder` and starts its children with `environ` unchanged."""
     environ = os.environ if environ is None else environ
-    # One variable for all: Ray sets some in its workers (OMP_NUM_THREADS) that would change what is measured.
+    # As one variable: Ray sets others in its workers (OMP_NUM_THREADS) that would change what is measured.
     own = {FOLDER: str(folder), ENVIRONMENT: json.dumps(dict(environ))}
     return {**variables(token, environ), **own}
 
@@ -127,7 +126,7 @@ def check_installed() -> None:
 
 
 def make_token(file: Path) -> bool:
-    """Make the file with the fleet's secret, for its owner's eyes only; false where there is one. OSError."""
+    """Create the file with the fleet's token, mode 0600; false where it exists. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as made:
@@ -138,7 +137,7 @@ def make_token(file: Path) -> bool:
 
 
 def check_token(file: Path) -> None:
-    """Raise RayUnusable for a token that is missing, empty, or open to everybody on this machine."""
+    """Raise RayUnusable for a token that is missing, empty, or readable by every user of this machine."""
     try:
         text = file.read_text(encoding="utf-8").strip()
         mode = file.stat().st_mode
@@ -150,9 +149,11 @@ def check_token(file: Path) -> None:
         ) from None
     if not text:
         raise RayUnusable(f"the fleet's token is empty: {file}")
-    # A group may: that is how clusters hand out secrets.
+    # A group may read it: clusters distribute secrets so.
     if mode & 0o007:
-        raise RayUnusable(f"everybody may read the fleet's token, and so run anything: chmod 600 {file}")
+        raise RayUnusable(
+            f"every user of this machine may read the fleet's token, and so run anything: chmod 600 {file}"
+        )
 
 
 def resolve(host: str) -> str:
@@ -173,7 +174,7 @@ def check_local_address(ip: str) -> None:
 
 
 def local_address_towards(ip: str, port: int) -> str:
-    """Which of this machine's addresses leads to the head; raises RayUnusable where nothing listens there."""
+    """This machine's address on the way to the head; raises RayUnusable where nothing listens there."""
     try:
         with socket.create_connection((ip, port), 10.0) as there:
             return str(there.getsockname()[0])
@@ -185,25 +186,25 @@ def local_address_towards(ip: str, port: int) -> str:
 
 
 def ray_folder(data_dir: Path, role: str) -> Path:
-    """Where Ray may put its sockets and logs in a life as `role`; what older lives left is cleared away."""
-    # Ray opens its folder to everybody, so it lies in one that is closed.
-    closed = data_dir / "fleet" / role
-    folder = closed / "ray"
+    """The folder of Ray's sockets and logs as `role`, without those of old sessions; raises RayUnusable."""
+    # Ray makes its folder readable for every user, so it lies in a private one.
+    outer = data_dir / "fleet" / role
+    folder = outer / "ray"
     if len(str(folder)) > _LONGEST_FOLDER:
         # Sockets have short names; a checksum keeps two data folders apart.
         private = _private(_SHORT / f"pyrometer-{os.getuid()}")
-        folder = private / f"{zlib.crc32(str(closed).encode()):08x}"
+        folder = private / f"{zlib.crc32(str(outer).encode()):08x}"
     else:
-        _ours(closed).chmod(0o700)
-    _ours(folder)
-    lives = sorted(each for each in folder.glob("session_*") if each.is_dir() and not each.is_symlink())
-    for each in lives[: 1 - _LIVES]:
+        _own(outer).chmod(0o700)
+    _own(folder)
+    sessions = sorted(each for each in folder.glob("session_*") if each.is_dir() and not each.is_symlink())
+    for each in sessions[: 1 - _SESSIONS]:
         shutil.rmtree(each, ignore_errors=True)
     return folder
 
 
-def _ours(folder: Path) -> Path:
-    """Make a folder where there is none; raises RayUnusable for another user's."""
+def _own(folder: Path) -> Path:
+    """Create a folder if it is missing; raises RayUnusable for one of another user."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if folder.stat().st_uid != os.getuid():
         raise RayUnusable(f"{folder} belongs to another user")
@@ -211,7 +212,7 @@ def _ours(folder: Path) -> Path:
 
 
 def _private(folder: Path) -> Path:
-    """Make a folder where others may have made one, or a link, before us; raises RayUnusable for theirs."""
+    """Create a folder where another user may have created one, or a link; raises RayUnusable for that."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     found = folder.lstat()
@@ -221,16 +222,16 @@ def _private(folder: Path) -> Path:
     return folder
 
 
-def _start(standing: RayMember) -> Sequence[str]:
-    first = standing.ports
+def _start(member: RayMember) -> Sequence[str]:
+    first = member.ports
     return [
         *(sys.executable, "-P", "-m", "ray.scripts.scripts", "start", "--block"),
         *("--num-cpus=0", "--num-gpus=0", f"--object-store-memory={_STORE_BYTES}"),
         *("--disable-usage-stats", "--include-log-monitor=false"),
-        f"--node-ip-address={standing.ip}",
+        f"--node-ip-address={member.ip}",
         f"--node-manager-port={first}",
         f"--object-manager-port={first + 1}",
         f"--min-worker-port={first + _OWN_PORTS}",
         f"--max-worker-port={first + PORTS - 1}",
-        f"--temp-dir={standing.folder}",
+        f"--temp-dir={member.folder}",
     ]

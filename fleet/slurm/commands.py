@@ -1,4 +1,4 @@
-"""What is asked of Slurm, by the commands that every version of it has, in formats that none has changed."""
+"""Slurm through its commands: options and formats that all of its versions have."""
 
 import os
 import re
@@ -6,35 +6,35 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-#: How long one of Slurm's commands may take; it tries again by itself while its controller is slow.
+#: How long a command of Slurm may take, with its own retries while the controller is slow.
 _SECONDS = 30.0
-#: What a command complains of when asking again may help.
-_PASSES = re.compile(
+#: Errors of a command after which it is worth repeating.
+_TEMPORARY = re.compile(
     r"unable to contact|timed out|zero bytes|standby|temporarily|connection (refused|failure)|munge|"
     r"authentication (error|plugin)|transport endpoint|try again|"
-    # So many jobs of this user are in the queue. What follows stands behind every limit.
+    # Too many jobs of this user are in the queue.
     r"(max|grp)submitjob",
     re.IGNORECASE,
 )
-#: Variables that would change what these commands answer.
+#: Variables that would change the output of these commands.
 _OPTIONS = re.compile(r"(SBATCH|SINFO|SQUEUE|SCANCEL|SLURM_TIME)_")
-#: States in which a node takes jobs, now or once it is free; more stands behind them as signs.
+#: States in which a node takes jobs, now or once it is free; flags follow them.
 _TAKES_JOBS = frozenset(("idle", "mixed", "allocated", "completing", "planned", "reserved"))
-#: Does not answer; is about to be switched off; is about to be rebooted.
+#: Flags: does not answer; powering down; about to reboot.
 _LEAVING = "*%@^"
 
 
 class SlurmAway(Exception):
-    """Slurm does not answer just now; the text is one sentence."""
+    """Slurm does not answer; the text is one sentence."""
 
 
 class SlurmRefused(Exception):
-    """Slurm does not do what it was asked, and never will; the text is one sentence."""
+    """Slurm rejects a job for good; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node as sinfo knows it: the state as it writes it, comma lists as they are, why it is down."""
+    """A node in the output of sinfo; `features` and `resources` are comma lists, `reason` says why down."""
 
     name: str
     state: str
@@ -43,20 +43,20 @@ class NodeRow:
     reason: str
 
     @property
-    def there(self) -> bool:
+    def is_online(self) -> bool:
         """Whether it takes jobs, now or once it is free."""
         base = re.match(r"[a-z]*", self.state.lower())
-        signs = self.state[base.end() if base else 0 :]
-        return base is not None and base[0] in _TAKES_JOBS and not set(signs) & set(_LEAVING)
+        flags = self.state[base.end() if base else 0 :]
+        return base is not None and base[0] in _TAKES_JOBS and not set(flags) & set(_LEAVING)
 
     @property
-    def free(self) -> bool:
-        """Whether a job that wants all of it could begin now."""
-        return self.there and self.state.lower().startswith("idle")
+    def is_free(self) -> bool:
+        """Whether a job for the whole node could start now."""
+        return self.is_online and self.state.lower().startswith("idle")
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What it can be asked by: its features, and of each resource `gpu:h200`, `h200` and `gpu`."""
+        """Its labels: its features, and for each resource `gpu:h200`, `h200` and `gpu`."""
         found = [] if self.features == "(null)" else self.features.split(",")
         for resource in re.sub(r"\([^)]*\)", "", self.resources).split(","):
             name, *kinds = [part for part in resource.split(":") if not part.isdigit()]
@@ -66,7 +66,7 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job as squeue knows it: its number, its state, the node it was given, its name, and why it waits."""
+    """A job in the output of squeue: number, state, allocated node, name, and why it waits."""
 
     number: str
     state: str
@@ -76,7 +76,7 @@ class JobRow:
 
 
 class Slurm:
-    """Slurm's commands. Each raises SlurmAway where it did not answer, SlurmRefused where it refuses."""
+    """Slurm's commands. Each raises SlurmAway where Slurm does not answer, SlurmRefused where it refuses."""
 
     def __init__(self, partition: str | None = None) -> None:
         self._partition = partition
@@ -84,30 +84,30 @@ class Slurm:
     def nodes(self) -> list[NodeRow]:
         """The nodes of the partition, in order of their names."""
         partition = () if self._partition is None else (f"--partition={self._partition}",)
-        # The reason comes last: it is the only one that people write.
+        # The reason comes last: it is free text.
         lines = _call("sinfo", "--noheader", "--Node", *partition, "--format=%N|%T|%f|%G|%E").splitlines()
         rows = [NodeRow(*line.split("|", 4)) for line in lines if line.count("|") >= 4]
-        # One that is in several partitions is listed once for each.
+        # A node in several partitions is listed once for each.
         return sorted({row.name: row for row in rows}.values(), key=lambda row: row.name)
 
     def jobs(self) -> list[JobRow]:
         """This user's jobs, and those that ended a short while ago."""
-        asked = ("--noheader", "--states=all", f"--user={os.geteuid()}", "--format=%i|%T|%N|%j|%r")
-        lines = _call("squeue", *asked).splitlines()
+        options = ("--noheader", "--states=all", f"--user={os.geteuid()}", "--format=%i|%T|%N|%j|%r")
+        lines = _call("squeue", *options).splitlines()
         return [JobRow(*line.split("|", 4)) for line in lines if line.count("|") >= 4]
 
     def submit(self, script: str, options: Sequence[str], variables: Mapping[str, str]) -> str:
-        """Give a job to the queue; answers its number. `variables` are all that it finds set."""
-        answer = _call("sbatch", "--parsable", "--export=ALL", *options, text=script, variables=variables)
-        return answer.strip().partition(";")[0]
+        """Submit a job and return its number. `variables` are its whole environment."""
+        output = _call("sbatch", "--parsable", "--export=ALL", *options, text=script, variables=variables)
+        return output.strip().partition(";")[0]
 
-    def ask_to_end(self, number: str) -> None:
-        """SIGTERM to the job's script alone, for it knows what to keep; one that waits is cancelled."""
+    def terminate(self, number: str) -> None:
+        """Send SIGTERM to the script of a job, which stores its results; one that waits is cancelled."""
         _call("scancel", "--state=PENDING", number)
         _call("scancel", "--state=RUNNING", "--batch", "--signal=TERM", number)
 
     def cancel(self, number: str) -> None:
-        """End all of a job, whatever it does."""
+        """Kill all processes of a job."""
         _call("scancel", number)
 
 
@@ -134,11 +134,11 @@ def _call(program: str, *arguments: str, text: str = "", variables: Mapping[str,
     if done.returncode == 0:
         return done.stdout
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-    passes = any(map(_PASSES.search, lines))
-    if program == "scancel" and not passes:
-        # There is no such job any more, or it is in another state than the one that is to be ended.
+    is_temporary = any(map(_TEMPORARY.search, lines))
+    if program == "scancel" and not is_temporary:
+        # The job has ended, or is not in the state that was named.
         return ""
     why = re.sub(rf"^{program}: (error: )?", "", lines[-1]) if lines else f"it ended with {done.returncode}"
-    # A question is never refused for good.
-    kind = SlurmRefused if program == "sbatch" and not passes else SlurmAway
+    # Only a submission can be rejected for good.
+    kind = SlurmRefused if program == "sbatch" and not is_temporary else SlurmAway
     raise kind(f"{program}: {why}")

@@ -1,7 +1,7 @@
-"""Slurm as the engine of a fleet: an order is a job, its files lie where head and nodes see them.
+"""Slurm as the engine of a fleet: an order is a job, and its files are on a shared file system.
 
-No process of ours lives on a node but while a job runs. A job's files are read where it writes them; Slurm is
-asked only what becomes of the job.
+Nothing of Pyrometer runs on a node outside of a job. Files are read where the job writes them; Slurm is asked
+only for the state of the job.
 """
 
 import math
@@ -37,21 +37,21 @@ from .commands import Slurm, SlurmAway, SlurmRefused
 from .job import Job, JobFolder, data_folder, host_of
 from .queue import SlurmQueue
 
-#: So long before its time limit a job is asked to end: what a child needs to keep what it has, and some more.
+#: How long before its time limit a job gets SIGTERM: enough for a child to store its results.
 _WARNING_SECONDS = PATIENCE_SECONDS + 45.0
-#: How often `done` looks while it waits.
-_LOOK_SECONDS = 1.0
-#: What goes with a job of the head's variables, whatever else is wished.
+#: How often `done` reads the job's folder while it waits.
+_POLL_SECONDS = 1.0
+#: Variables of the head that every job gets.
 _VARIABLES = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SLURM_CONF", "TZ", "USER")
-#: Variables of ours that no node needs: they speak of the database, of pages and of people.
-_HEADS_OWN = ("ALERTS", "DASHBOARD", "DATABASE", "DATA_DIR", "FLEET", "SLURM", "TEST")
+#: Prefixes of PYROMETER_ variables that no node needs, some with secrets.
+_HEAD_VARIABLES = ("ALERTS", "DASHBOARD", "DATABASE", "DATA_DIR", "FLEET", "SLURM", "TEST")
 
 
 class SlurmEngine:
-    """Submits jobs to a Slurm cluster. All of it may be called from several threads at once.
+    """Submits jobs to a Slurm cluster. Its methods may be called from several threads at once.
 
-    `shared` is where head and nodes meet, `environments` the head's, `folder` and `config` are where the
-    commands start and the file with their settings, None for none. `command` is how this program is started.
+    `shared` is a folder that head and nodes see, `environments` the head's folder of environments, `folder`
+    where commands start, `config` their settings file (None: none). `command` starts this program.
     """
 
     def __init__(
@@ -74,30 +74,30 @@ class SlurmEngine:
         self.queue = SlurmQueue(self._slurm, shared, self._owner)
 
     def nodes(self) -> Sequence[EngineNode]:
-        """The nodes that take jobs; raises EngineAway. What dead heads left in the queue is cancelled.
+        """The nodes that take jobs; raises EngineAway. Jobs of dead heads are cancelled.
 
-        A node is reserved while others have it and one with the same labels is free: a job is for one node,
-        so that a run can be resumed where it began, and would wait for that node all night.
+        A node is reserved while other jobs have it and one with the same labels is free: our job names its
+        node, so that a run can be resumed there, and would wait for it.
         """
         with _engine_errors():
             rows = self.queue.nodes.get()
-            # A file system that is away says nothing of the nodes; it is swept once that is back.
+            # Without the file system the nodes are still known; the sweep is repeated later.
             with suppress(OSError):
                 self.queue.sweep()
-        free = {row.labels for row in rows if row.free}
+        free = {row.labels for row in rows if row.is_free}
         reserved = {
-            row.name for row in rows if not row.free and row.labels in free
+            row.name for row in rows if not row.is_free and row.labels in free
         } - self.queue.nodes_of_ours
-        return [EngineNode(row.name, row.name, {}, row.name in reserved) for row in rows if row.there]
+        return [EngineNode(row.name, row.name, {}, row.name in reserved) for row in rows if row.is_online]
 
     def describe(self, node: str) -> Mapping[str, Any]:
-        """What Slurm knows of a node: before a job of ours has it, nothing can be tried there."""
+        """The facts of a node in Slurm; nothing can be examined there outside of a job."""
         with _engine_errors():
             row = next((row for row in self.queue.nodes.get() if row.name == node), None)
         if row is None:
             raise NodeLost(f"Slurm knows no node {node}")
         home, host = self._shared / "data" / node, ""
-        # By this name a run's machine is measured again, and Slurm may have another one for it.
+        # Runs know the machine by its host name, which may differ from its name in Slurm.
         with suppress(OSError):
             host = host_of(home)
         return {
@@ -116,16 +116,16 @@ class SlurmEngine:
         }
 
     def submit(self, order: Order) -> "SlurmHandle":
-        """Submit a job, once for each token; Slurm keeps its nodes for it alone."""
+        """Submit a job, once for each token, with exclusive nodes."""
         with _engine_errors(order.node):
-            job = self.queue.watch(order.token)
+            job = self.queue.poll(order.token)
             if not job.number:
                 row = self.queue.find(order.token) if self.queue.job(order.token) is not None else None
                 job.write_number(self.sbatch(job, order) if row is None else row.number)
         return SlurmHandle(self.queue, order)
 
     def sbatch(self, folder: JobFolder, order: Order) -> str:
-        """Write a job down and give it to the queue; answers its number."""
+        """Write the job file, submit the job, and return its number."""
         job = Job(
             node=order.node,
             run=order.run,
@@ -144,9 +144,9 @@ class SlurmEngine:
         options = [
             f"--job-name={self.queue.name(order.token)}",
             *(f"--nodes={job.nodes}", f"--ntasks={job.nodes}", f"--nodelist={job.node}"),
-            # All of each node for it alone: two that measure together measure each other.
+            # Whole nodes: two runs on one node disturb each other.
             *("--exclusive", "--mem=0"),
-            # What was lost is tried again by the queue of Pyrometer.
+            # The queue of Pyrometer repeats what is lost.
             "--no-requeue",
             f"--time={self._minutes}",
             f"--signal=B:TERM@{_WARNING_SECONDS:.0f}",
@@ -160,7 +160,7 @@ class SlurmEngine:
         return self._slurm.submit(script, [*options, *settings.arguments], job.variables)
 
     def runs(self, node: str) -> Sequence[NodeJournal]:
-        """The journals that lie here of a node."""
+        """The journals of a node on the shared file system."""
         found: list[NodeJournal] = []
         with _engine_errors():
             measured = self.queue.measured()
@@ -171,7 +171,7 @@ class SlurmEngine:
         return found
 
     def read(self, node: str, offsets: Mapping[str, int], *, final: bool) -> Mapping[str, Chunk]:
-        """Of each file the bytes from an offset on; raises NodeSilent where the file system fails."""
+        """The bytes of each file from its offset on; raises NodeSilent where the file system fails."""
         for path in offsets:
             if not Path(path).is_relative_to(self._shared) or ".." in Path(path).parts:
                 raise NodeRefused(f"{path} is not a file of an order")
@@ -179,21 +179,21 @@ class SlurmEngine:
             return {path: read_chunk(Path(path), at, final=final) for path, at in offsets.items()}
 
     def close(self) -> None:
-        """Let go of it; jobs go on until a head cancels them."""
+        """Nothing to release: jobs continue until a head cancels them."""
 
     @property
     def _minutes(self) -> int:
         return math.ceil(self._settings.time_limit_hours * 60)
 
     def _variables(self) -> dict[str, str]:
-        """What goes with a job: it is written down, and Slurm keeps it, so nothing may be secret."""
+        """The environment of a job. It is stored in a file and by Slurm, so it has no secrets."""
         wanted = {*_VARIABLES, *self._settings.environment}
-        found = {name: value for name, value in os.environ.items() if name in wanted or _travels(name)}
+        found = {name: value for name, value in os.environ.items() if name in wanted or _goes_with_jobs(name)}
         return found | ({} if self._config is None else {"PYROMETER_CONFIG": str(self._config)})
 
 
 class SlurmHandle:
-    """An order as a job in Slurm's queue, or on its nodes."""
+    """An order as a job of Slurm."""
 
     def __init__(self, queue: SlurmQueue, order: Order) -> None:
         self._queue, self._order = queue, order
@@ -209,30 +209,30 @@ class SlurmHandle:
         return OrderPaths(str(folder.logs.log), str(folder.logs.events), str(kept or ""))
 
     def done(self, seconds: float = 0.0) -> bool:
-        """Whether it has ended; raises NodeLost when it is over for Slurm, and no file of it grows."""
+        """Whether it has ended; raises NodeLost when Slurm has ended it and its files no longer grow."""
         if self._ended is None:
             with _engine_errors(self._order.node):
-                self._look(time.monotonic() + seconds)
+                self._poll(time.monotonic() + seconds)
         return self._ended is not None
 
     def result(self) -> ChildExit:
-        """How it ended."""
-        while not self.done(_LOOK_SECONDS) or self._ended is None:
+        """Its exit."""
+        while not self.done(_POLL_SECONDS) or self._ended is None:
             pass
         return self._ended
 
     def cancel(self) -> None:
-        """Ask the job to keep what it has and end; one that waits is taken out of the queue."""
+        """Have the job store its results and end; one that waits is cancelled."""
         with _engine_errors(self._order.node):
             self._queue.stop(self._order.token)
 
-    def _look(self, give_up: float) -> None:
+    def _poll(self, give_up: float) -> None:
         token = self._order.token
-        folder, job = self._queue.watch(token), self._queue.job(token)
+        folder, job = self._queue.poll(token), self._queue.job(token)
         if job is None:
             raise NodeLost(f"there is no job in {folder.path} any more")
         while (end := folder.end) is None and time.monotonic() < give_up:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         if end is not None:
             self._ended = self._queue.exit(token, job, end)
             return
@@ -240,8 +240,8 @@ class SlurmHandle:
         grown, self._sizes = sizes != self._sizes, sizes
         lost, self.wait_reason = self._queue.status(token, job)
         if grown:
-            # Whatever Slurm says, it lived a moment ago; and what it wrote is to be read first.
-            self._queue.alive(token)
+            # It was alive a moment ago, whatever Slurm reports; what it wrote is read first.
+            self._queue.note_growth(token)
         elif lost and not folder.stop.exists():
             raise NodeLost(lost)
         elif lost:
@@ -257,7 +257,7 @@ def _size(path: str) -> int:
 
 @contextmanager
 def _engine_errors(node: str = "") -> Generator[None]:
-    """What goes wrong with Slurm or the shared file system, as errors of an engine."""
+    """Raise errors of Slurm or the shared file system as errors of an engine."""
     try:
         yield
     except SlurmAway as error:
@@ -269,7 +269,7 @@ def _engine_errors(node: str = "") -> Generator[None]:
         raise NodeSilent(f"{error.strerror or error}{where}") from error
 
 
-def _travels(name: str) -> bool:
-    """Whether a variable of ours says how it is measured."""
+def _goes_with_jobs(name: str) -> bool:
+    """Whether a PYROMETER_ variable changes how a job measures."""
     ours = name.removeprefix("PYROMETER_")
-    return ours != name and not ours.startswith(_HEADS_OWN)
+    return ours != name and not ours.startswith(_HEAD_VARIABLES)

@@ -1,4 +1,4 @@
-"""The folder of one job on the file system that head and nodes share: what it is to do, how it ended."""
+"""The folder of a job on the shared file system: its command, and its exit."""
 
 import json
 import os
@@ -16,11 +16,11 @@ _HOST = "hostname"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a job is to do: a command, in a folder, with variables beside those that the node sets.
+    """A command that runs in `folder`, with `variables` in addition to those of the node.
 
-    `run` is the run that it measures, empty for none. `owner` is the head's process. `data_dir` holds what it
-    writes; the environments that it measures lie in `environments`. Slurm ends it after `limit_seconds`, and
-    asks it to end `warning_seconds` before. Of its `nodes` Slurm chooses those beside `node`.
+    `run` is the run that it measures, empty for none, `owner` the process of the head, `data_dir` its data
+    folder, `environments` the folder of measured environments. Slurm kills it after `limit_seconds`, and
+    sends SIGTERM `warning_seconds` before. Slurm chooses its other `nodes`.
     """
 
     node: str
@@ -43,31 +43,31 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobFolder:
-    """Head and node write different files of it: no lock is needed, which not every file system has.
+    """The files of a job. Each is written by one side, so that no lock of the file system is needed:
 
-    The head writes the job, its number and `stop`, the node the logs, the end and `output`.
+    the head writes the job, its number and `stop`, the node the logs, the end and `output`.
     """
 
     path: Path
 
     @property
     def logs(self) -> Logs:
-        """The output of the command, for people and for machines."""
+        """The stderr (sentences) and the stdout (JSON lines) of the command."""
         return Logs(self.path, 1)
 
     @property
     def output(self) -> Path:
-        """The output of the job itself: why its command could not even begin."""
+        """The output of the job itself: why its command could not start."""
         return self.path / "slurm.out"
 
     @property
     def stop(self) -> Path:
-        """There when the head asked for the end."""
+        """Exists once the head has stopped the job."""
         return self.path / "stop"
 
     @property
     def job(self) -> Job | None:
-        """What is to be done; None where there is no such job. Raises OSError where it cannot be seen."""
+        """The job; None where there is none. Raises OSError where the file system fails."""
         body = _read(self.path / "order.json")
         if body is None:
             return None
@@ -80,9 +80,9 @@ class JobFolder:
 
     @property
     def end(self) -> Mapping[str, Any] | None:
-        """How it ended: `code`, `signal`, `sentence`, whether it was `asked` to, after how many `seconds`.
+        """Its exit: `code`, `signal`, `sentence`, `asked` (whether it got SIGTERM), and `seconds` it ran.
 
-        None before it has. Raises OSError where it cannot be seen.
+        None before its end. Raises OSError where the file system fails.
         """
         return _read(self.path / "end.json")
 
@@ -94,16 +94,16 @@ class JobFolder:
         return ""
 
     def write_job(self, job: Job) -> None:
-        """Write the job down, and make room for it."""
+        """Write the job file, and remove old folders."""
         make_room(self.path)
         _write(self.path / "order.json", json.dumps({name: getattr(job, name) for name in job.__slots__}))
 
     def write_number(self, number: str) -> None:
-        """Write Slurm's number down."""
+        """Write Slurm's number of the job."""
         _write(self.path / "number", number)
 
     def begin(self) -> bool:
-        """Take the job; false where another one took it: what is submitted twice is done once."""
+        """Claim the job; false if another process has: a job that was submitted twice runs once."""
         try:
             (self.path / "began").mkdir()
         except FileExistsError:
@@ -111,23 +111,23 @@ class JobFolder:
         return True
 
     def write_end(self, end: Mapping[str, Any]) -> None:
-        """Write how it ended; the node writes nothing after that."""
+        """Write its exit, the last file that the node writes."""
         _write(self.path / "end.json", json.dumps(end))
 
 
 def data_folder(shared: Path, node: str, run: str) -> Path:
-    """The data folder of a run on a node: a resume there finds it, and no other run's journal in it."""
+    """The data folder of one run on a node, for its resume; it has no other run's journal."""
     return shared / "data" / node / (run or "no-run")
 
 
 def write_host(folder: Path, name: str) -> None:
-    """Write down what the node calls itself whose folder this is: its runs know it by that."""
+    """Write the host name of a node to its folder: its runs have that name."""
     if host_of(folder) != name:
         _write(folder / _HOST, name)
 
 
 def host_of(folder: Path) -> str:
-    """What the node called itself whose folder this is; empty before its first job. Raises OSError."""
+    """The host name of the node of this folder; empty before its first job. Raises OSError."""
     with suppress(FileNotFoundError):
         return (folder / _HOST).read_text(encoding="utf-8").strip()
     return ""
@@ -137,13 +137,13 @@ def _read(path: Path) -> dict[str, Any] | None:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
-        # Any other trouble of the file system says nothing of what is in it.
+        # Any other error of the file system is raised: it does not mean that there is no file.
         return None
     return cast("dict[str, Any]", body) if isinstance(body, dict) else None
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file so that it is there as a whole, or not at all."""
+    """Write a file atomically."""
     part = path.with_name(f"{path.name}.{os.getpid()}")
     with part.open("w", encoding="utf-8") as file:
         file.write(text)

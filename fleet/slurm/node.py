@@ -1,7 +1,7 @@
-"""What runs on the node of a job: the command in its folder, of which nothing stays behind.
+"""The script of a job on its node: runs the command of the job, and leaves no process behind.
 
-SIGTERM is handed on, so that a run can keep what it measured. It comes from a head that asks for the end,
-shortly before the time limit, and with `scancel`.
+It passes SIGTERM on to the command, which stores its results. SIGTERM comes from the head, from Slurm shortly
+before the time limit, and from `scancel`.
 """
 
 import os
@@ -21,14 +21,14 @@ from scheduled_jobs.scheduler.process_identity import machine_name
 
 from .job import Job, JobFolder, write_host
 
-#: A step on one other node that takes nothing away from the rest of the job, and is bound to no CPU.
+#: A step on one other node that shares the allocation of the job, and is bound to no CPU.
 _STEP = ("--nodes=1", "--ntasks=1", "--overlap", "--mem=0", "--cpu-bind=none")
-#: Exit code of a run that was asked to end.
+#: Exit code of an interrupted run.
 _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Carry out the job in the folder that the first argument names."""
+    """Run the job in the folder that the first argument names."""
     folder = JobFolder(Path(sys.argv[1]))
     try:
         job = folder.job
@@ -37,13 +37,13 @@ def main() -> None:
     if job is None:
         sys.exit(f"there is no order in {folder.path}: do the nodes see that folder?")
     if not folder.begin():
-        sys.exit("this order was taken by another job, or before this one was started anew")
+        sys.exit("another job, or an earlier start of this one, has run this order")
     began, asked = time.monotonic(), False
     if folder.stop.exists():
         ended, asked = ChildExit(_INTERRUPTED, None, ""), True
     else:
         try:
-            ended, asked = _carried_out(folder, job)
+            ended, asked = _run(folder, job)
         except OSError as error:
             where = f": {error.filename}" if error.filename else ""
             ended = ChildExit(None, None, f"it cannot be started: {error.strerror or error}{where}")
@@ -51,18 +51,18 @@ def main() -> None:
     folder.write_end({**body, "asked": asked, "seconds": time.monotonic() - began})
 
 
-def _carried_out(folder: JobFolder, job: Job) -> tuple[ChildExit, bool]:
-    """How the command ended, and whether it was asked to."""
+def _run(folder: JobFolder, job: Job) -> tuple[ChildExit, bool]:
+    """The exit of the command, and whether SIGTERM came before it."""
     data = Path(job.data_dir)
     data.mkdir(parents=True, exist_ok=True)
     with suppress(OSError):
         write_host(data.parent, machine_name())
     own = data.parent / "environments"
     with suppress(FileExistsError):
-        # Nodes that cannot use the head's environments have a folder of their own beside their runs.
+        # Nodes that cannot use the head's environments have a folder of their own next to their runs.
         (data / "environments").symlink_to(own if own.is_dir() else job.environments)
     with tempfile.TemporaryDirectory(prefix="pyrometer-", ignore_cleanup_errors=True) as local:
-        # SQLite wants a file system of the machine itself. The head reads the journal, and never this.
+        # SQLite needs a local file system. The head reads the journal, never this database.
         ours = {
             "PYROMETER_DATABASE_URL": f"sqlite:///{local}/pyrometer.db",
             "PYROMETER_DATA_DIR": str(data),
@@ -75,18 +75,18 @@ def _carried_out(folder: JobFolder, job: Job) -> tuple[ChildExit, bool]:
         child = Child(job.command, folder.logs, Path(job.folder), variables)
         asked: list[int] = []
 
-        def ask(number: int, frame: object) -> None:
+        def terminate(number: int, frame: object) -> None:
             asked.append(number)
-            child.ask()
+            child.terminate()
 
-        signal.signal(signal.SIGTERM, ask)
-        child.over(None)
+        signal.signal(signal.SIGTERM, terminate)
+        child.has_ended(None)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         return child.end(), bool(asked)
 
 
 def _allocated() -> list[nodes.Node]:
-    """The nodes of this job, this one first; the others are reached by steps of the job. Raises OSError."""
+    """The nodes of this job, this one first; a command for the others runs as a step. Raises OSError."""
     mine = os.environ["SLURMD_NODENAME"]
     names = _scontrol("hostnames", os.environ["SLURM_JOB_NODELIST"]).split()
     found: list[nodes.Node] = []

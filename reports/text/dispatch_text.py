@@ -81,21 +81,13 @@ def summary_words(cases: Sequence[CaseDifference]) -> str:
     sentence = (
         f"{changed} of {len(compared)} {'case runs' if len(compared) == 1 else 'cases run'} differently"
     )
-    if slightly := sum(map(_only_in_code, compared)):
+    if slightly := sum(one.difference.only_in_code for one in compared if one.difference):
         sentence += f" ({slightly} only in guards or generated code)"
     if left := len(cases) - len(compared):
         sentence += f", {left} could not be compared"
     counts = Counter(each for one in compared if one.difference for each in one.difference.warnings)
     raised = [f"{WARNINGS[each]} in {counts[each]}" for each in DispatchWarning if counts[each]]
     return f"{sentence}: {', '.join(raised)}." if raised else f"{sentence}."
-
-
-def _only_in_code(one: CaseDifference) -> bool:
-    """Whether the compiler made other code of the same kernels, or checks more or less before it is used."""
-    changes = one.difference.changes if one.difference else ()
-    return bool(changes) and all(
-        change.part == DispatchPart.CODE or "guards" in (change.before, change.after) for change in changes
-    )
 
 
 def _part(part: str) -> str:

@@ -18,6 +18,7 @@ from analysis.comparison.reasons import (
     MeanChange,
     NoMean,
     NoneBeyondLimit,
+    OnlyScreened,
     Reason,
     SlowerShare,
     Unmeasured,
@@ -53,6 +54,8 @@ def sentence(reason: Reason) -> str:
             return "no case has enough pairs for a geomean"
         case Unmeasured() as missing:
             return _unmeasured(missing)
+        case OnlyScreened() as screened:
+            return _only_screened(screened)
         case Alike(metric, kind, cases, total):
             return f"{of_cases(cases, total)} {'the same' if kind == 'same' else called(kind, metric)}"
         case Worse() as worse:
@@ -203,6 +206,14 @@ def _doubtful(one: Doubtful) -> str:
         f"{METRICS[one.metric].title}: {of_cases(one.cases, one.total)} not settled and may be "
         f"{called('slower', one.metric)} by {share(one.limit)} or more; largest: {case} "
         f"{percent(verdict.change)} in {plural(verdict.n, 'pair')}"
+    )
+
+
+def _only_screened(one: OnlyScreened) -> str:
+    return (
+        f"{of_cases(one.cases, one.total)} only screened: nothing beyond {share(one.limit)} was seen, which "
+        f"proves nothing; a slow-down by {share(one.missed_limit)} passes in at most "
+        f"{share(one.missed_share)} of cases, and a smaller one oftener"
     )
 
 

@@ -6,7 +6,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,10 +67,10 @@ def run_child(
     child = Child(command, logs)
     requested = False
     try:
-        while not child.over(_LOOK_SECONDS):
+        while not child.has_ended(_LOOK_SECONDS):
             if stop.is_set() and not requested:
                 requested = True
-                child.ask()
+                child.terminate()
             lines.read()
     finally:
         ended = child.end()
@@ -84,7 +84,7 @@ class Child:
     """A command under its supervisor, from its start to the death of its last descendant.
 
     It starts in `folder` with these variables as its whole environment; None is ours. Any thread may wait
-    for it, but `ask` and `end` must not meet. Raises OSError when it cannot be started.
+    for it, but `terminate` and `end` must not run at the same time. Raises OSError when it cannot be started.
     """
 
     def __init__(
@@ -107,12 +107,12 @@ class Child:
             folder=folder,
         )
 
-    def over(self, seconds: float | None) -> bool:
+    def has_ended(self, seconds: float | None) -> bool:
         """Whether it has ended; waits for that so long, None for ever."""
         return self._process.has_ended(seconds)
 
-    def ask(self) -> None:
-        """Ask it to keep what it has and end."""
+    def terminate(self) -> None:
+        """Have it store its results and end."""
         self._process.terminate()
 
     def end(self) -> ChildExit:
@@ -122,6 +122,35 @@ class Child:
         if code is None and number is None:
             return ChildExit(None, None, str(report.get("failed", "it cannot be killed")))
         return ChildExit(code, number, last_sentence(self._log, self._log_start))
+
+
+class RunningChild:
+    """A child with a thread that waits for its exit, and then calls `finished`. Usable from any thread."""
+
+    def __init__(self, child: Child, finished: Callable[[], None] | None = None) -> None:
+        self._child, self._finished = child, finished
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._ended: ChildExit | None = None
+        threading.Thread(target=self._wait, name="child", daemon=True).start()
+
+    def ended(self, seconds: float | None = 0.0) -> ChildExit | None:
+        """Its exit, waited for at most so long (None: without limit); None while it runs."""
+        return self._ended if self._over.wait(seconds) else None
+
+    def terminate(self) -> None:
+        """Have it store its results and end."""
+        with self._lock:
+            if self._ended is None:
+                self._child.terminate()
+
+    def _wait(self) -> None:
+        self._child.has_ended(None)
+        with self._lock:
+            self._ended = self._child.end()
+        if self._finished is not None:
+            self._finished()
+        self._over.set()
 
 
 def last_sentence(log: Path, start: int = 0) -> str:

@@ -92,13 +92,13 @@ def test_an_upgrade_is_decided_and_the_decision_handed_on(
     expect(page.get_by_role("heading", name="Reasons, in order of weight")).to_be_visible()
     moved = page.get_by_role("region").filter(has=page.get_by_role("columnheader", name="Verdict")).first
     expect(moved.get_by_text("▲ slower").first).to_be_visible()
-    # Who can live with five per cent says so, and the address keeps it.
+    # A team that accepts more than five per cent of a case changes the limit, and the address keeps it.
     settle(page)
     page.get_by_text("Judge it by other rules").click()
-    page.get_by_label("A change of it matters from, %").fill("20")
+    page.get_by_label("A case is materially slower from, %").fill("20")
     page.keyboard.press("Tab")
     page.get_by_role("button", name="Judge", exact=True).click()
-    page.wait_for_url("**threshold=20**")
+    page.wait_for_url("**case=20**")
     settle(page)
     expect(verdict).to_contain_text(re.compile(r"✓\s*Go"))
     expect(page.get_by_text("Judged by the rules in this address")).to_be_visible()

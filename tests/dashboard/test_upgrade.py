@@ -164,6 +164,19 @@ def test_metric_weights_and_guards_in_the_address_count(open_page: Open, filled:
     assert page.text_area(key="rules-weight").value == f"{BERT}:0.5\nresnet50/*:2"
 
 
+def test_limits_of_a_case_in_the_address_decide(open_page: Open, filled: Filled) -> None:
+    url = filled()
+    assert judged(url).upgrade.decision == "no-go"
+    # 7 % is not material then, and no single case may be as slow.
+    assert judged(url, RuleChanges(case=12.0)).upgrade.decision == "go"
+    page = open_page(url, PAGE, case="12", worst="latency_floor:5")
+    after = judged(url, RuleChanges(case=12.0, worst=(("latency_floor", 5.0),))).upgrade
+    assert [reason.cases for reason in after.grounds] == [(RESNET,)] and after.decision == "no-go"
+    assert "No-go</p>" in html(page)
+    assert page.number_input(key="rules-case").value == 12.0
+    assert page.text_area(key="rules-worst").value == "latency_floor:5"
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [
@@ -174,6 +187,11 @@ def test_metric_weights_and_guards_in_the_address_count(open_page: Open, filled:
         ({"metric": "power"}, "Unknown metric"),
         ({"weight": "bert"}, 'and "bert" is none'),
         ({"weight": "bert:-1"}, "numbers above 0"),
+        ({"case": "much"}, '"much" is none'),
+        ({"case": "0"}, "numbers above 0"),
+        ({"worst": "10"}, 'and "10" is none'),
+        ({"worst": "latency_flor:10"}, 'did you mean "latency_floor"?'),
+        ({"worst": "latency_floor:-1"}, "numbers above 0"),
     ],
 )
 def test_rules_that_cannot_be_meant_are_said_and_left_out(
@@ -196,10 +214,14 @@ def test_the_form_writes_the_rules_into_the_address(open_page: Open, filled: Fil
     page.number_input(key="rules-threshold").set_value(8.0)
     page.text_area(key="rules-weight").set_value(f"{RESNET}:2\n\n")
     page.text_area(key="rules-must").set_value("")
+    page.number_input(key="rules-case").set_value(12.0)
+    page.text_area(key="rules-worst").set_value("latency_floor:20")
     next(each for each in page.button if each.label == "Judge").click().run()
     assert dict(page.query_params) == {
         "run": RUN,
         "threshold": "8",
+        "case": "12",
+        "worst": "latency_floor:20",
         "weight": f"{RESNET}:2",
         "must": "",
     }

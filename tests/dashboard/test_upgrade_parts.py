@@ -52,7 +52,25 @@ def test_old_addresses_stay_valid() -> None:
     assert chosen.after("run", "other") == view.UpgradeView("other")
     # What the policy says itself is no change.
     own = {"metric": ["latency_floor"], "threshold": ["1"], "must": ["x"]}
+    own |= {"case": ["5"], "worst": ["latency_floor:10"]}
     assert rules.settled(own, policy) == (RuleChanges(), [])
+
+
+def test_limits_of_single_cases_are_changed_by_the_address_and_stand_over_the_policys() -> None:
+    policy = Policy(worst={"latency_floor": 0.2, "rss_peak": 0.5})
+    query = {"case": ["8"], "worst": ["latency_floor:15%", "first_call:50", "rss_peak:50"]}
+    changes, complaints = rules.settled(query, policy)
+    assert complaints == []
+    assert changes == RuleChanges(case=8.0, worst=(("latency_floor", 15.0), ("first_call", 50.0)))
+    applied = changes.applied(policy)
+    assert (applied.case, applied.worst) == (
+        0.08,
+        {"latency_floor": 0.15, "rss_peak": 0.5, "first_call": 0.5},
+    )
+    address = view.UpgradeView(RUN, changes).address
+    assert address == f"/upgrade?run={RUN}&case=8&worst=latency_floor%3A15&worst=first_call%3A50"
+    kept = tomllib.loads(rules.toml(applied, "ours"))["policies"]["ours"]
+    assert kept["case"] == 0.08 and kept["worst"] == dict(applied.worst)
 
 
 @pytest.mark.parametrize("dark", [False, True])

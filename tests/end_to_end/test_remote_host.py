@@ -128,7 +128,9 @@ def test_a_disk_that_stays_full_loses_the_child_and_damages_nothing(
         until(lambda: head.mirror() == b"small\n", "it has begun")
         ballast = fill(head.folder)
         node.go_on()
-        with pytest.raises(ChildLost, match=r"cannot be written here.*: No space left on device; it is kept"):
+        with pytest.raises(
+            ChildLost, match=r"cannot be written on the head.*: No space left on device; it is kept"
+        ):
             future.result(60)
     assert head.mirror() == b"small\n" and head.lost == 1
     ballast.unlink()

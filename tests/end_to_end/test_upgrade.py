@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from common.journal_lines import encode_line
 from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
@@ -43,6 +44,22 @@ def spins():
 
 
 @case()
+def waits():
+    """As slow as the environment has it, by the same operators."""
+    planted = PLANTED.read_text().split() if PLANTED.exists() else ["1"]
+    seconds = 0.001 * float(planted[0])
+    ones = torch.ones(4)
+
+    def step():
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            pass
+        return ones + ones
+
+    return step
+
+
+@case()
 def breaks():
     """Works but where it was planted otherwise."""
     if PLANTED.exists() and "breaks" in PLANTED.read_text():
@@ -50,7 +67,7 @@ def breaks():
     ones = torch.ones(4)
     return lambda: ones + ones
 '''
-SPINS, BREAKS = "spins/infer/-/eager", "breaks/infer/-/eager"
+SPINS, WAITS, BREAKS = (f"{name}/infer/-/eager" for name in ("spins", "waits", "breaks"))
 PAIRS = ("--pairs", "4")
 
 
@@ -59,7 +76,7 @@ def place(site: Site) -> Site:
     """A site with those cases, and steps of a millisecond."""
     (site.folder / "cases.py").write_text(CASES)
     text = (site.folder / "pyrometer.toml").read_text()
-    suite = f'[suites.tiny]\ncases = ["{SPINS}", "{BREAKS}"]\nmeasure_seconds = 0.05\n'
+    suite = f'[suites.tiny]\ncases = ["{SPINS}", "{WAITS}", "{BREAKS}"]\nmeasure_seconds = 0.05\n'
     (site.folder / "pyrometer.toml").write_text(text + suite)
     return site
 
@@ -140,6 +157,57 @@ def test_killed_in_the_middle_it_goes_on_and_measures_nothing_twice(place: Site)
     found = [outcome.planned for outcome in contents.outcomes]
     assert len(found) == len(set(found)) and set(found) == set(planned)
     assert json.loads((place.folder / "verdict.json").read_text())["run"]["id"] == run
+
+
+@pytest.mark.torch
+def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(place: Site) -> None:
+    old, new = interpreter(place, "old"), interpreter(place, "new", "2")
+    arguments = ("upgrade", old, new, *narrowed(SPINS, WAITS, BREAKS), *PAIRS, "--screen")
+    running = place.start_command(*arguments)
+    run = str(running.until("began")["run"])
+    running.until("outcome")
+    running.until("outcome")
+    running.process.kill()
+    running.process.wait()
+    done = place.call("upgrade", "--resume", run, "--report", "verdict.json")
+    assert done.code == 1, done
+    body = json.loads((place.folder / "verdict.json").read_text())
+    screen = {one["case"]: one for one in body["screen"]["cases"]}
+    because = {case: one["full_pairs_because"] for case, one in screen.items()}
+    assert because == {SPINS: "dispatch", WAITS: "change", BREAKS: None}
+    assert all(1.9 < ratio < 2.1 for ratio in screen[WAITS]["short_pairs"])
+    statuses = {one["case"]: one["status"] for one in body["cases"]}
+    assert statuses == {SPINS: "slower", WAITS: "slower", BREAKS: "screened"}
+    numbers: dict[str, set[int]] = {}
+    for outcome in journal.read(place.journal(run)).outcomes:
+        if outcome.status == "ok":
+            numbers.setdefault(outcome.case, set()).add(outcome.replicate)
+    # Two short pairs for what shows nothing, one for what does, none for what runs differently.
+    assert numbers == {SPINS: {4, 5, 6, 7}, WAITS: {0, 4, 5, 6, 7}, BREAKS: {0, 1}}
+    loaded = place.call("report", run)
+    assert (loaded.code, "2 went on to full pairs" in loaded.out) == (0, True), loaded
+
+
+@pytest.mark.torch
+def test_a_resume_takes_the_fingerprints_that_are_missing(place: Site) -> None:
+    old, new = interpreter(place, "old"), interpreter(place, "new", "2")
+    arguments = ("upgrade", old, new, *narrowed(SPINS), *PAIRS)
+    for options in ((), ("--no-fingerprint",)):
+        running = place.start_command(*arguments, *options)
+        run = str(running.until("began")["run"])
+        running.until("outcome")
+        running.process.kill()
+        running.process.wait()
+        header = journal.read(place.journal(run)).header
+        if not options:
+            # As of a run whose fingerprints were refused, or that began before there were any.
+            line, _ = encode_line("header", {**header, "dispatch": []})
+            text = place.journal(run).read_bytes().split(b"\n", 1)[1]
+            place.journal(run).write_bytes(line + text)
+        done = place.call("upgrade", "--resume", run, "--report", "verdict.json")
+        assert done.code in (1, 3), done
+        body = json.loads((place.folder / "verdict.json").read_text())
+        assert [one["case"] for one in body["dispatch"]] == ([] if options else [SPINS])
 
 
 @pytest.mark.torch

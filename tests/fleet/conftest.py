@@ -15,7 +15,7 @@ from support.site import LOCK_FOLDER
 
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Tests do not have all night, and no doctor waits for another run of this machine."""
+    """Short intervals, and a machine lock of the test's own, so that no doctor waits for another run."""
     monkeypatch.setattr(remote_host, "PAUSE_SECONDS", 0.02)
     monkeypatch.setattr(remote_host, "SILENT_SECONDS", 1.0)
     monkeypatch.setattr(remote_host, "POLL_SECONDS", 0.1)
@@ -28,7 +28,7 @@ def in_a_hurry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[LoopbackEngine]:
-    """Nodes `one` and `two`; afterwards nothing of theirs runs."""
+    """Nodes `one` and `two`; afterwards none of their processes runs."""
     made = LoopbackEngine(Node(tmp_path, "one", "h200"), Node(tmp_path, "two", "a10"))
     yield made
     for node in made.own_nodes.values():

@@ -1,4 +1,4 @@
-"""What an agent answers: who its node is, what its doctor says, and sentences where it will not."""
+"""The answers of an agent: the facts of its node, the report of its doctor, and why it refuses."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ from support.servers.schedulers import executions, until
 
 TOKEN = "0123456789abcdef" * 2
 
-#: A `pyrometer doctor` that waits for a word, or stands for any other command of ours.
+#: A `pyrometer doctor` that waits for a file, and a stand-in for every other command.
 DOCTOR = """
 import json, sys, time
 from pathlib import Path
@@ -40,12 +40,12 @@ print(json.dumps({
 
 @pytest.fixture
 def examined(tmp_path: Path) -> Node:
-    """A node whose doctor takes its time."""
+    """A node whose doctor waits until it may end."""
     return Node(tmp_path, "examined", "lab", command=[sys.executable, "-c", DOCTOR])
 
 
 def looks(node: Node) -> int:
-    """How many doctors were there."""
+    """How many doctors were started."""
     path = node.data_dir / "examined"
     return len(path.read_text()) if path.exists() else 0
 
@@ -66,7 +66,7 @@ def test_an_idle_node_has_itself_examined(examined: Node) -> None:
     assert report["cannot"] == ["turbo is on"]
     assert json.loads(json.dumps(report)) == report
     assert looks(examined) == 1
-    # An agent that is started anew knows it still, and has a look of its own.
+    # A restarted agent has the last report, and starts a doctor of its own.
     anew = Agent(examined.folder, ["/bin/false"]).describe()
     assert (anew["hardware"], anew["examined"]) == ("1x NVIDIA H200", False)
 
@@ -82,7 +82,7 @@ def test_a_child_ends_the_doctor_and_a_run_by_hand_is_not_disturbed(
     examined.start_anew()
     agent = examined.agent
     with monkeypatch.context() as soon:
-        # On a busy machine another process may hold it still, or again: it is asked anew, not in a minute.
+        # On a busy machine another process may hold the lock: repeat the call at once, not in a minute.
         soon.setattr(node_probe, "_RETRY_SECONDS", 0.0)
         until(lambda: agent.describe() and looks(examined) == 1, "the doctor is there")
     agent.submit(TOKEN, ["run"], "")
@@ -146,7 +146,7 @@ def test_runs_of_orders_are_listed_and_read(engine: LoopbackEngine, monkeypatch:
     with Journal(node.journal(RUN).parent) as writing, writing.path.open("ab") as file:
         file.write(b"half")
         file.flush()
-        # What is not a line yet may be taken back.
+        # A line without a newline may be taken back.
         assert agent.runs()["runs"][0]["in_use"]
         assert engine.read("one", {path: 0}, final=False)[path].data == whole
     assert engine.read("one", {path: 0}, final=True)[path].data == whole + b"half"

@@ -1,4 +1,4 @@
-"""What every engine does with an order, on two nodes: the local one, a real Ray, a real Slurm."""
+"""The conformance suite of engines, with two nodes each: agents in this process, a real Ray, a real Slurm."""
 
 import json
 import shutil
@@ -15,14 +15,14 @@ import psutil
 import pytest
 
 from configuration.tables.slurm import SlurmSettings
-from fleet import agent_engine
+from fleet import node_orders
 from fleet.agent import Agent
-from fleet.agent_engine import LocalEngine
 from fleet.engine import Engine, EngineAway, Handle, NodeLost, NodeRefused, NodeSilent, Order
 from fleet.slurm import queue as slurm_queue
 from fleet.slurm.engine import SlurmEngine
 from scheduled_jobs.jobs.context import ChildExit
 from support.fakes import order_program
+from support.fakes.local_engine import LocalEngine
 from support.servers.fleet_heads import processes
 from support.servers.ray_fleet import Fleet, a_fleet, an_engine, named
 from support.servers.schedulers import until
@@ -31,9 +31,9 @@ from support.site import unavailable
 
 Answer = TypeVar("Answer")
 PROGRAM = Path(order_program.__file__)
-#: Writes to its output and ends with a code of its own.
+#: Writes to stdout and ends with exit code 7.
 STEP = (sys.executable, "-c", "import sys; print('from the other node'); sys.exit(7)")
-#: Stays until its input ends, as a torchrun does, and has a child.
+#: Runs until its stdin ends, as torchrun does, and has a child.
 STAYING_STEP = (
     *(sys.executable, "-c"),
     "import select, subprocess, sys\n"
@@ -45,7 +45,7 @@ STAYING_STEP = (
 
 @dataclass
 class Cluster:
-    """An engine with the nodes `first` and `second`; `kill` has one of them go away."""
+    """An engine with the nodes `first` and `second`; `kill` removes one."""
 
     engine: Engine
     first: str
@@ -54,20 +54,20 @@ class Cluster:
     kill: Callable[[str], object]
 
     def order(self, kind: str, run: str = "a", *step: str, node: str = "", nodes: int = 1) -> Order:
-        """The program as an order for a node."""
+        """An order for a node that runs the program."""
         ids = {each.name: each.id for each in tried(self.engine.nodes)}
-        # The nodes of a cluster are those of several tests.
+        # Several tests use the nodes of one cluster.
         run = f"{self.folder.name}-{run}"
         return Order(ids[node or self.first], (kind, str(self.folder), run, *step), run, nodes)
 
     def begun(self, order: Order) -> Handle:
-        """Submit an order, and ask for it until it has begun."""
+        """Submit an order, and poll it until it has started."""
         handle = tried(lambda: self.engine.submit(order))
         until(lambda: tried(handle.done) or self.began(order), "it has begun")
         return handle
 
     def began(self, order: Order) -> list[int]:
-        """The process ids of the programs that began for an order."""
+        """The process ids of the programs that were started for an order."""
         file = self.folder / f"began-{order.run}"
         return [int(line) for line in file.read_text().split()] if file.exists() else []
 
@@ -82,7 +82,7 @@ class Cluster:
 
 
 def tried(call: Callable[[], Answer]) -> Answer:
-    """What a call answers in the end."""
+    """The answer of a call that is repeated until it has one."""
     found: list[Answer] = []
 
     def answered() -> bool:
@@ -108,7 +108,7 @@ def local(folder: Path) -> Generator[Cluster]:
 
 @contextmanager
 def on_ray(folder: Path, fleet: Fleet) -> Generator[Cluster]:
-    """Nodes that joined a head; what they take for `pyrometer` is the program."""
+    """Nodes that joined a head; the program replaces their `pyrometer`."""
 
     def kill(name: str) -> None:
         member = fleet.members[name]
@@ -143,7 +143,7 @@ def on_slurm(folder: Path, cluster: SlurmCluster) -> Generator[Cluster]:
 @pytest.fixture(scope="module")
 def ray_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with a_fleet(tmp_path_factory.mktemp("ray")) as fleet:
-        # Python looks there before it looks where Pyrometer is installed.
+        # This folder comes before the installed Pyrometer on the path.
         (fleet.folder / "stand-in" / "cli").mkdir(parents=True)
         (fleet.folder / "stand-in" / "cli" / "__init__.py").touch()
         (fleet.folder / "stand-in" / "cli" / "app.py").write_text(STAND_IN)
@@ -151,7 +151,7 @@ def ray_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         yield fleet
 
 
-#: The commands of a fleet are the real ones: they are what is to start the program.
+#: `pyrometer fleet` is the real one; every other command is the program.
 STAND_IN = """
 import sys
 def main():
@@ -170,7 +170,7 @@ def main():
 def slurm_cluster() -> Iterator[SlurmCluster]:
     if missing := missing_programs():
         unavailable(f"there is no Slurm here: as root, apt-get install {' '.join(missing)}")
-    # A socket's path must be short.
+    # The path of a socket must be short.
     with tempfile.TemporaryDirectory(prefix="pyrometer-", dir="/tmp") as folder:
         made = SlurmCluster(Path(folder))
         try:
@@ -222,7 +222,7 @@ def test_an_order_is_carried_out_once_and_its_files_are_read(cluster: Cluster) -
     there = runs[order.run]
     assert (there.size, there.in_use) == (25, False)
     assert cluster.read(order, there.path, 20) == b"cond\n"
-    # Its answer may have been lost: it is submitted again, and known.
+    # An order that is submitted again is known.
     again = tried(lambda: cluster.engine.submit(order))
     assert tried(again.result) == ChildExit(0, None, "this is all")
     assert len(cluster.began(order)) == 1
@@ -299,7 +299,7 @@ def test_a_path_that_leads_elsewhere_is_refused(cluster: Cluster) -> None:
 def test_an_order_over_two_nodes_runs_steps_on_the_second(cluster: Cluster) -> None:
     order = cluster.order("nodes", "a", *STEP, nodes=2)
     handle = cluster.begun(order)
-    # On Slurm the nodes are in Slurm's order.
+    # Slurm chooses which of its nodes is first.
     reserved = [node.name for node in tried(cluster.engine.nodes) if node.reserved]
     assert reserved in ([], [cluster.second])
     cluster.go_on(order)
@@ -328,26 +328,26 @@ def test_a_step_ends_with_the_process_that_wants_it(cluster: Cluster) -> None:
 def test_an_order_that_is_no_longer_polled_releases_its_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Its head has died, or has given it up: only what agents carry out is held by a head.
+    # As when its head has died or abandoned it.
     with local(tmp_path) as cluster:
         order = cluster.order("nodes", "a", *STEP, nodes=2)
         handle = cluster.begun(order)
         assert [node.name for node in cluster.engine.nodes() if node.reserved] == [cluster.second]
         other = cluster.engine.submit(cluster.order("quick", "b", node=cluster.second))
         assert not other.done() and other.wait_reason == "its nodes have other orders"
-        monkeypatch.setattr(agent_engine, "_FORGOTTEN_SECONDS", 0.0)
+        monkeypatch.setattr(node_orders, "_ABANDONED_SECONDS", 0.0)
         until(lambda: not any(node.reserved for node in cluster.engine.nodes()), "it is forgotten")
         monkeypatch.undo()
         again = cluster.engine.submit(cluster.order("quick", "b", node=cluster.second))
         assert again.result().code == 0
-        # What runs on the first node is ended by the next order there.
+        # The next order on the first node ends what runs there.
         assert cluster.engine.submit(cluster.order("quick", "c")).result().code == 0
         assert handle.result().code == 130
 
 
 def test_an_order_for_more_nodes_than_there_are_is_refused(cluster: Cluster) -> None:
     order = cluster.order("quick", nodes=3)
-    # Slurm may take the job, and say of it afterwards that it will never begin.
+    # Slurm may accept the job, and report later that it will never start.
     with pytest.raises((NodeRefused, NodeLost)):
         tried(lambda: cluster.engine.submit(order).result())
     assert cluster.began(order) == []
@@ -358,11 +358,11 @@ def test_an_order_on_a_node_that_goes_away_does_not_end_well(cluster: Cluster) -
     handle = cluster.begun(order)
     (program,) = cluster.began(order)
     cluster.kill(cluster.second)
-    # On Slurm the node hears of it, and may report the end itself.
+    # On Slurm the job gets SIGTERM, and may write its exit itself.
     with suppress(NodeLost):
         assert tried(handle.result).code in (None, 130)
     until(lambda: cluster.second not in [node.name for node in tried(cluster.engine.nodes)], "it is gone")
     until(lambda: not psutil.pid_exists(program), "the program has ended")
-    # The other one does as before.
+    # The other node still works.
     other = cluster.order("quick", "b")
     assert tried(cluster.begun(other).result).code == 0

@@ -1,4 +1,4 @@
-"""Nodes that joined and cannot be used are reported to every reader, not in the scheduler's log alone."""
+"""Nodes that joined and cannot be used are reported on pages and by commands, not only in the log."""
 
 import os
 import threading
@@ -27,7 +27,7 @@ _SECOND = "another node called two is not used: each needs a name of its own"
 
 @contextmanager
 def a_head(head: Head, engine: LoopbackEngine, folder: Path) -> Iterator[Database]:
-    """A scheduler of this machine with the engine's nodes; its database."""
+    """A scheduler with the engine's nodes, and its database."""
     head.data_dir.mkdir()
     url, log = f"sqlite:///{folder}/pyrometer.db", Log("json", lambda: datetime.now(UTC))
     hosts = FleetHosts(engine, head.data_dir, partial(open_database, url))
@@ -47,7 +47,7 @@ def a_head(head: Head, engine: LoopbackEngine, folder: Path) -> Iterator[Databas
 
 
 def reported(database: Database) -> Sequence[str]:
-    """What the scheduler reports of nodes that it does not use; of the nodes themselves nothing says it."""
+    """What the scheduler reports about nodes that it does not use."""
     seen = {one.machine: one.facts for one in schedulers(database)}
     assert all("troubles" not in facts for name, facts in seen.items() if name != machine_name())
     return seen.get(machine_name(), {}).get("troubles", [])

@@ -1,4 +1,4 @@
-"""Which nodes are hosts: those that came, described themselves, stay, are drained or lost, and come back."""
+"""Which nodes are hosts: nodes join, describe themselves, are drained or lost, and come back."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN, Head, processes, under_way
 from support.servers.schedulers import executions, until
-from workflows.drained_nodes import drain, drained, undo
+from workflows.drained_nodes import drain, drained_nodes, undrain
 from workflows.ingest import FORGOTTEN
 
 Fleet = Callable[[], FleetHosts]
@@ -37,13 +37,13 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def said() -> list[str]:
-    """What was said to people."""
+    """The reported sentences."""
     return []
 
 
 @pytest.fixture
 def fleet(head: Head, database: Database, said: list[str], tmp_path: Path) -> Iterator[Fleet]:
-    """Makes the hosts of the engine's nodes, and closes them."""
+    """The hosts on the engine's nodes."""
     made: list[FleetHosts] = []
 
     def make() -> FleetHosts:
@@ -104,9 +104,9 @@ def test_a_drained_node_is_there_and_reported(fleet: Fleet, head: Head) -> None:
     hosts = fleet()
     odd = "../o n e%"
     assert drain(head.data_dir, "two") and not drain(head.data_dir, "two") and drain(head.data_dir, odd)
-    assert drained(head.data_dir) == {"two", odd}
+    assert drained_nodes(head.data_dir) == {"two", odd}
     until(lambda: [seen.drained for seen in hosts.look()] == [False, True], "it is drained")
-    assert undo(head.data_dir, "two") and not undo(head.data_dir, "two") and undo(head.data_dir, odd)
+    assert undrain(head.data_dir, "two") and not undrain(head.data_dir, "two") and undrain(head.data_dir, odd)
     until(lambda: [seen.drained for seen in hosts.look()] == [False, False], "it is not any more")
     assert [each.name for each in (head.data_dir / "fleet").iterdir()] == ["drained"]
 
@@ -138,7 +138,7 @@ def test_a_node_that_cannot_describe_itself_is_not_used_and_reported(
 def test_a_node_that_lost_a_child_has_to_describe_itself_again(
     fleet: Fleet, head: Head, engine: LoopbackEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # While it measures it is not asked for any other reason.
+    # While it measures it is not polled otherwise.
     monkeypatch.setattr(modules, "BUSY_SECONDS", 1000.0)
     hosts = fleet()
     one = hosts.look()[0].host
@@ -153,7 +153,7 @@ def test_a_node_that_lost_a_child_has_to_describe_itself_again(
         engine.silent.add("one")
         with pytest.raises(ChildLost):
             future.result(60)
-        # Its engine calls it alive, and it would take task after task.
+        # The engine lists it as alive, and it would lose task after task.
         assert names(hosts) == ["two"]
         assert "not used" in " ".join(hosts.problems())
         engine.silent.clear()
@@ -173,7 +173,7 @@ def test_a_child_that_is_lost_while_its_node_describes_itself_is_not_forgotten(
         if (node, method) == ("id-one", "describe"):
             used.append(names(hosts))
             if len(used) == 1:
-                # Before its description has come here.
+                # Before the head has its facts.
                 engine.silent.add("one")
                 with pytest.raises(ChildLost):
                     one.run(["run"], head.logs(), head.stop, head.events.append, RUN)
@@ -202,7 +202,7 @@ def test_a_defect_leaves_a_node_unused_until_its_next_poll(
 
 
 def a_task_that_names(database: Database, head: Head, run: str) -> None:
-    """A task that an attempt began to measure as this run."""
+    """A task with an attempt that started this run."""
     now = datetime.now(UTC)
     plan_run(database, "nightly", now, "timetable", [NewTask("", "measure", {"track": "nightly"})], now)
     claimed = claim(database, owner="one/b/1/2", labels=[], jobs=["measure"], token=run, now=now)
@@ -222,7 +222,7 @@ def test_runs_measured_while_the_head_was_away_are_fetched(
     node.go_on()
     until(lambda: not processes(node.folder), "it measured on")
     assert len(head.mirror()) < len(node.journal(RUN).read_bytes())
-    # Never mirrored, but a task names one of them; the other was begun by some other head.
+    # Neither was mirrored; a task names one of them, the other is of another head.
     named, foreign = f"{RUN[:-1]}1", f"{RUN[:-1]}2"
     for run in (named, foreign):
         engine.gone.clear()
@@ -230,7 +230,7 @@ def test_runs_measured_while_the_head_was_away_are_fetched(
         engine.gone.add("one")
         (head.data_dir / "runs" / run / journal.FILE).unlink()
     a_task_that_names(database, head, named)
-    # Begun by hand on the node: not fetched.
+    # Started by hand on the node: not fetched.
     write_journal(node.data_dir, "20260101-000000-00000000", replicates=1)
     engine.gone.clear()
     fleet()

@@ -1,4 +1,4 @@
-"""Bytes of a journal as they come, in pieces of any size, again, too late, and onto a disk that is full."""
+"""A journal that arrives in pieces of any size, repeated, late, and on a full disk."""
 
 import os
 from collections.abc import Iterator
@@ -63,14 +63,14 @@ def test_it_goes_on_where_it_ended_and_looks_back_first(
         assert mirror.begin == 0
         mirror.append(0, WHOLE[:20])
     with Mirror(tmp_path, RUN) as mirror:
-        # A half line was forgotten, and comes again.
+        # The beginning of a line was dropped, and arrives again.
         assert (mirror.at, mirror.begin) == (9, 4)
         mirror.append(4, WHOLE[4:])
         mirror.append(len(WHOLE), b"half")
         mirror.finish()
     assert written(tmp_path) == WHOLE + b"half"
     with Mirror(tmp_path, RUN) as mirror:
-        # Gone on with, the node's journal ends that line.
+        # The resumed run ends that line in the node's journal.
         mirror.append(mirror.begin, WHOLE[-1:] + b"half\nmore\n")
     assert written(tmp_path) == WHOLE + b"half\nmore\n"
 
@@ -89,7 +89,7 @@ def test_nothing_is_made_of_nothing_and_one_at_a_time_writes(tmp_path: Path) -> 
 
 @contextmanager
 def full_after(monkeypatch: pytest.MonkeyPatch, many: int) -> Iterator[None]:
-    """A disk that takes `many` bytes more of each write, and then says that it is full."""
+    """A disk that takes `many` more bytes of each write, and then is full."""
     write = os.write
     left = [many]
 
@@ -142,7 +142,7 @@ def test_a_chunk_of_a_journal_that_grows_ends_with_a_line(
             assert now.data == WHOLE[at : at + most]
             assert now.more == (at + most < len(WHOLE))
             assert then.data == (WHOLE + b"half")[at : at + most]
-    # A line that is longer than what is looked through at once.
+    # A line that is longer than a block of the search.
     path.write_bytes(WHOLE + b"x" * 200_000)
     assert read_chunk(path, 3, final=False).data == WHOLE[3:]
     path.write_bytes(b"x" * (CHUNK_BYTES + 5))

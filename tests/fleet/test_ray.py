@@ -1,4 +1,4 @@
-"""Ray as the engine: real heads and nodes on one machine, killed and frozen while requests come."""
+"""Ray as the engine: a real head and nodes on one machine, killed and frozen during requests."""
 
 import os
 import signal
@@ -15,6 +15,7 @@ from db.connection.engine import open_database
 from db.queue.queries import attempts, tasks
 from db.runs.queries import outcomes_of_run, run_record
 from fleet.engine import EngineAway, EngineError, NodeLost, NodeRefused, NodeSilent
+from fleet.ray import engine as ray_engine
 from fleet.ray.engine import RayEngine
 from support.measuring import CASE_FILES
 from support.servers.ray_fleet import Fleet, Member, a_fleet, an_engine, answer, named, until
@@ -52,20 +53,20 @@ machines = ["a"]
 
 
 class Engines:
-    """One engine for all tests that do not need the nodes for another head."""
+    """One engine for all tests in which no other head needs the nodes."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet, self._stack = fleet, ExitStack()
         self._engine: RayEngine | None = None
 
     def get(self) -> RayEngine:
-        """The engine, made where there is none."""
+        """The engine, created if needed."""
         if self._engine is None:
             self._engine = self._stack.enter_context(an_engine(self._fleet))
         return self._engine
 
     def release(self) -> None:
-        """Let go of the nodes."""
+        """Close the engine."""
         self._stack.close()
         self._engine = None
 
@@ -112,7 +113,7 @@ def test_two_machines_measure_tasks_for_their_labels(fleet: Fleet, engines: Engi
         journal = Path(".pyrometer") / "runs" / str(measured[label].run_id) / "journal.jsonl"
         theirs = (fleet.folder / name / journal).read_bytes()
         assert (fleet.home / journal).read_bytes() == theirs != b""
-    # With the scheduler its agents went, and nothing of them is left on the nodes.
+    # The agents ended with the scheduler, and no process of theirs is left on the nodes.
     for name in owners["a"] + owners["b"]:
         until(lambda name=name: not fleet.members[name].below("RayAgent|cli.app.*run"), f"{name} is idle")
 
@@ -156,7 +157,7 @@ def test_a_child_has_the_environment_of_its_node_and_ends_with_the_driver(
 ) -> None:
     member, node = fleet.members["node-1"], named(engine, "node-1")
     child = _begin_something_long(engine, node.id, member)
-    # Nothing of Ray's is left in what is measured: no variable, no niceness, no standing with the kernel.
+    # A measured process inherits nothing from Ray: no variable, niceness, OOM score or cgroup.
     given = fleet.environ(member.folder, A_SIGN="of the node's own")
     assert _without_the_shells(child.environ()) == _without_the_shells(given)
     joined = psutil.Process(member.process.pid)
@@ -164,7 +165,7 @@ def test_a_child_has_the_environment_of_its_node_and_ends_with_the_driver(
     for file in ("oom_score_adj", "cgroup"):
         assert Path(f"/proc/{child.pid}/{file}").read_text() == Path(f"/proc/{joined.pid}/{file}").read_text()
     assert _line(child.pid, "SigBlk") == "0" * 16
-    # The driver killed: its agents die, their children keep what they have and end, and it goes on.
+    # Without the driver its agents die, their children store their results and end, and a new one starts.
     before = engine.process
     assert before is not None
     os.kill(before, signal.SIGKILL)
@@ -174,6 +175,21 @@ def test_a_child_has_the_environment_of_its_node_and_ends_with_the_driver(
     until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child has ended")
     assert answer(engine, node.id, "done", token="f" * 32, seconds=0.0)["unknown"]
     assert engine.process not in (before, None)
+
+
+def test_a_driver_killed_while_nodes_are_allocated_loses_none(
+    fleet: Fleet, engine: RayEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_engine, "_RESTART_SECONDS", 0.0)
+    wanted = {"arguments": ["--version"], "run": "", "nodes": 2}
+    for _ in range(5):
+        node = named(engine, "node-1").id
+        answer(engine, node, "submit", token=uuid.uuid4().hex, **wanted)
+        os.kill(engine.process or 0, signal.SIGKILL)
+    node, token = named(engine, "node-1").id, uuid.uuid4().hex
+    answer(engine, node, "submit", token=token, **wanted)
+    ended = until(lambda: answer(engine, node, "done", token=token, seconds=1.0)["ended"], "it has ended")
+    assert ended["code"] == 0
 
 
 def test_a_node_that_hangs_is_silent_and_answers_again(fleet: Fleet, engine: RayEngine) -> None:

@@ -1,4 +1,4 @@
-"""Children on nodes: what comes back from them, and what becomes of them when something goes wrong."""
+"""Children on nodes: their results, and failures of node, network, disk and head."""
 
 import json
 import signal
@@ -23,7 +23,7 @@ from workflows.errors import CANNOT_RESUME
 WELL = ChildExit(0, None, "")
 WELL_BODY = {"code": 0, "signal": None, "sentence": ""}
 
-#: Says and writes much, with signs of several bytes, and is killed in the middle of a line.
+#: Writes much, with characters of several bytes, and is killed in the middle of a line.
 CHATTY = """
 import json, os, signal, sys
 from pathlib import Path
@@ -43,7 +43,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-#: Takes back half a line, as a journal does when the disk refuses the rest of it.
+#: Takes back half a line, as a journal does when the disk is full.
 RELUCTANT = """
 import os, sys, time
 from pathlib import Path
@@ -65,7 +65,7 @@ def midway(node: Node) -> None:
 
 
 def all_of(run: str = RUN) -> list[str]:
-    """Each case of a run carried out once."""
+    """Each case of a run, measured once."""
     return [f"{run} {case}/infer/-/eager" for case in CASES]
 
 
@@ -80,7 +80,7 @@ def test_a_run_on_a_node_is_mirrored_byte_for_byte(head: Head, engine: LoopbackE
     assert executions(node.data_dir) == all_of()
     assert executions(engine.own_nodes["two"].data_dir) == []
     assert head.lost == 0
-    # The process that stores what is here must not find it locked.
+    # The process that ingests the mirror must not find it locked.
     assert not journal.in_use(head.data_dir / "runs" / RUN / journal.FILE)
 
 
@@ -151,7 +151,7 @@ def test_a_stop_keeps_what_is_measured(head: Head, engine: LoopbackEngine) -> No
     assert len(journal.read(head.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
     head.stop.clear()
     node.go_on()
-    # The next attempt goes on with it on that node, and its mirror grows where it ended.
+    # The next attempt resumes the run on that node, and its mirror grows from its end.
     assert head.resume() == WELL
     assert executions(node.data_dir) == all_of()
     assert head.mirror() == node.journal(RUN).read_bytes()
@@ -182,7 +182,7 @@ def test_a_killed_child_and_a_killed_supervisor_are_reported(
         (guard,) = processes(node.folder, "common.supervisor")
         guard.kill()
     assert future.result() == ChildExit(None, None, "the supervisor was killed")
-    # Its child is asked by the kernel, and keeps what it has; the next one waits for that.
+    # The kernel terminates its child, which stores its results; the next child waits for that.
     node.go_on()
     assert head.resume(name="two", run=other) == WELL
     assert executions(node.data_dir) == all_of(other)
@@ -194,7 +194,7 @@ def test_an_agent_that_was_started_anew_knows_nothing(head: Head, engine: Loopba
     with under_way(lambda: head.measure("patient")) as future:
         midway(node)
         node.start_anew()
-    with pytest.raises(ChildLost, match="node one is lost: its agent was started anew"):
+    with pytest.raises(ChildLost, match="node one is lost: its agent restarted"):
         future.result()
     assert head.lost == 1
     node.go_on()
@@ -250,7 +250,7 @@ def test_a_node_that_is_lost_goes_on_and_nothing_is_measured_twice(
     engine.silent.clear()
     engine.gone.clear()
     engine.away = ""
-    # The zombie holds the journal: it is ended first, keeps what it has, and its run is gone on with.
+    # The orphan holds the journal: it is terminated first, stores its results, and its run is resumed.
     with under_way(head.resume) as future:
         until(
             lambda: future.done() or not processes(node.folder, RUN) or _resumes(node), "the zombie is ended"
@@ -274,17 +274,17 @@ def test_an_order_that_comes_too_late_begins_nothing(head: Head, engine: Loopbac
     first, late, second = (str(order["token"]) for order in orders)
     agent.answer("submit", orders[0])
     assert agent.answer("done", {"token": first, "seconds": 30})["ended"] == WELL_BODY
-    # What is not asked for does not begin, and once another one has begun it never will.
+    # An order that is not polled does not start, and never does once another one has.
     agent.answer("submit", orders[1])
     agent.answer("submit", orders[2])
     assert agent.answer("done", {"token": second, "seconds": 30})["ended"] == WELL_BODY
     ended = agent.answer("done", {"token": late, "seconds": 1})["ended"]
-    assert ended == {"code": None, "signal": None, "sentence": "another order has begun on this node"}
+    assert ended == {"code": None, "signal": None, "sentence": "another order has started on this node"}
     for number in range(3, 12):
         agent.answer("cancel", {"token": f"{number:032x}"})
-    # Long forgotten, and carried out once more.
+    # A late call for an order that the agent has dropped.
     for order in orders[:2]:
-        with pytest.raises(NodeRefused, match="another order has begun on this node"):
+        with pytest.raises(NodeRefused, match="another order has started on this node"):
             agent.answer("submit", order)
     assert executions(engine.own_nodes["one"].data_dir) == [*all_of("r0"), *all_of("r2")]
 
@@ -304,7 +304,7 @@ def test_a_journal_that_is_another_one_is_left_as_it_is(head: Head, engine: Loop
     mine.write_bytes(b'{"v": 1}\n')
     ended = head.measure("patient")
     assert ended.code == CANNOT_RESUME
-    assert "is another one there than the one in" in ended.sentence
+    assert "on the node differs from the one in" in ended.sentence
     assert mine.read_bytes() == b'{"v": 1}\n'
     until(lambda: not processes(engine.own_nodes["one"].folder), "it was stopped")
 
@@ -351,6 +351,6 @@ def test_a_mirror_that_another_process_writes_is_completed_later(head: Head, eng
 def test_a_child_without_room_for_its_files_is_lost(head: Head, engine: LoopbackEngine) -> None:
     head.data_dir.mkdir(parents=True)
     (head.data_dir / "tasks").write_text("in the way")
-    with pytest.raises(ChildLost, match=r"nothing of node one can be written here.*tasks"):
+    with pytest.raises(ChildLost, match=r"files of node one cannot be written on the head.*tasks"):
         head.measure("quick")
     assert executions(engine.own_nodes["one"].data_dir) == []

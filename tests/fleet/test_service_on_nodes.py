@@ -1,4 +1,4 @@
-"""A whole service with nodes: each task is done where it belongs, and gone on with when its node was lost."""
+"""A whole service with nodes: each task runs on a node with its label, and resumes when that was lost."""
 
 import threading
 from datetime import UTC, datetime
@@ -62,7 +62,7 @@ def test_tasks_are_done_on_their_nodes_and_gone_on_with(
         where = [{machine_of(each.owner) for each in attempts(database, number)} for number in (1, 2, 3)]
         assert where == [{"one"}, {"two"}, {"two"}]
         assert [each.ended for each in attempts(database, 1)] == ["lost", "done"]
-        # What was measured before is not measured again, and the others went one after the other.
+        # No case is measured twice, and the other tasks ran one after the other.
         cases = [f"{case}/infer/-/eager" for case in CASES]
         assert executions(one.data_dir) == [f"{runs[0]} {case}" for case in cases]
         assert executions(two.data_dir) == [
@@ -77,5 +77,5 @@ def test_tasks_are_done_on_their_nodes_and_gone_on_with(
 
 
 def _begun(data_dir: Path, run: str) -> int:
-    """At which line of what was carried out a run began."""
+    """The line of the record of executions at which a run started."""
     return [line.split()[0] for line in executions(data_dir)].index(run)

@@ -26,6 +26,7 @@ from support.builders.upgrade_reports import (
     a_verdict,
     dispatched,
     reported,
+    screened,
 )
 
 SCHEMA: dict[str, Any] = json.loads(
@@ -35,6 +36,7 @@ SCHEMA: dict[str, Any] = json.loads(
 UPGRADES = {
     "mixed": a_mixed_upgrade(),
     "dispatched": dispatched(),
+    "screened": screened(),
     "large": a_large_upgrade(),
     "empty": reported([]),
     "unclear": reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)]),

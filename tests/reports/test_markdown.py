@@ -19,6 +19,7 @@ from support.builders.upgrade_reports import (
     dispatched,
     every_kind,
     reported,
+    screened,
 )
 
 
@@ -29,6 +30,7 @@ def an_unclear_upgrade() -> Report:
 UPGRADES = {
     "mixed": a_mixed_upgrade(),
     "dispatched": dispatched(),
+    "screened": screened(),
     "large": a_large_upgrade(),
     "unclear": an_unclear_upgrade(),
     "empty": reported([]),

@@ -19,6 +19,7 @@ from support.builders.upgrade_reports import (
     dispatched,
     every_kind,
     reported,
+    screened,
 )
 
 VOID = {"meta", "link", "br", "wbr", "img", "rect", "line", "circle", "path"}
@@ -26,6 +27,7 @@ VOID = {"meta", "link", "br", "wbr", "img", "rect", "line", "circle", "path"}
 UPGRADES = {
     "mixed": a_mixed_upgrade(),
     "dispatched": dispatched(),
+    "screened": screened(),
     "large": a_large_upgrade(),
     "empty": reported([]),
     "go": reported([a_result(f"case{n}/infer/-/eager", -3.0) for n in range(3)]),

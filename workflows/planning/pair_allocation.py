@@ -30,12 +30,13 @@ class SuiteAllocation:
 
     A case that is proved to be beyond its limit blocks the upgrade by itself; the pairs then go on for the
     others, so that the report can say what the decision is without it. Cases that need more pairs for the
-    tables of other metrics get them last.
+    tables of other metrics get them last. `single_cases`: only some cases of the suite are measured, which
+    decide nothing but for themselves.
     """
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: Comparison, *, single_cases: bool = False) -> None:
         self._comparison = comparison
-        self._limits = suite_limits(comparison.policy)
+        self._limits = suite_limits(comparison.policy, single_cases=single_cases)
         self._known: dict[str, tuple[int, list[Pair]]] = {}
 
     def choose(

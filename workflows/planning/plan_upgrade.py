@@ -11,7 +11,9 @@ from analysis.comparison.comparison import AGAIN, MOST_PAIRS, Comparison
 from analysis.comparison.plan import FEWEST, Plan
 from analysis.comparison.policy import Policy, Waiver
 from analysis.comparison.thresholds import Threshold, threshold_of
+from analysis.decision.screening import FIRST_FULL, Screen
 from analysis.decision.suite_pairs import varies
+from analysis.dispatch_difference import CaseDifference
 from analysis.metrics import COLD, METRICS
 from common.text import plural
 from configuration.settings import Settings
@@ -46,7 +48,8 @@ class UpgradeRequest:
     `step` is a script, `FILE.py` or `FILE.py:FUNCTION`, that is measured instead of cases of a suite;
     `packages` are installed into environments that are built. `waived_by` is who left the cases of `waive`
     out; empty for the user of this process. `fingerprints`: whether what runs differently is found before
-    anything is measured.
+    anything is measured. `screen`: whether only the cases that a screen selects are measured in full (see
+    `analysis.decision.screening`).
     """
 
     old: str = ""
@@ -68,6 +71,7 @@ class UpgradeRequest:
     because: tuple[str, ...] = ()
     waived_by: str = ""
     fingerprints: bool = True
+    screen: bool = False
     step: str | None = None
     packages: tuple[str, ...] = ()
 
@@ -112,12 +116,33 @@ def prepare_upgrade(
     sides = (old.fingerprint, new.fingerprint)
     specs, options = (ready[0].asked, ready[1].asked), _options(request, plan, suite)
     waived = waivers(request.waive, request.because, request.waived_by)
-    comparison = Comparison(*sides, plan, policy, specs, options, request.also, waived)
+    screen = Screen() if request.screen else None
+    comparison = Comparison(*sides, plan, policy, specs, options, request.also, waived, screen)
     planned = pairs_planned(comparison, cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
     kind = RunKind.CONFIRMATION if request.confirms else RunKind.UPGRADE
     run_plan = RunPlan(planned, timing, budget, device, comparison, kind)
-    return prepare(app, chosen, probed, run_plan, request.run_id)
+    prepared = prepare(app, chosen, probed, run_plan, request.run_id)
+    return replace(prepared, header=replace(prepared.header, fingerprints=request.fingerprints))
+
+
+def with_screen(prepared: Prepared) -> Prepared:
+    """A screened run whose plan knows what runs differently: cases that do have no short pairs.
+
+    Any other run as it is.
+    """
+    header, comparison = prepared.header, prepared.header.compared
+    if comparison is None or comparison.screen is None:
+        return prepared
+    cases = list(dict.fromkeys(planned.case for planned in header.replicates))
+    screen = Screen.of(cases, [CaseDifference.from_body(body) for body in header.dispatch])
+    planned = tuple(
+        (case, environment, number)
+        for case, environment, number in header.planned
+        if number >= FIRST_FULL or case not in screen.changed
+    )
+    body = replace(comparison, screen=screen).to_body()
+    return replace(prepared, header=replace(header, planned=planned, comparison=body))
 
 
 def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ...]:
@@ -206,6 +231,18 @@ def waivers(cases: Sequence[str], because: Sequence[str], user: str = "") -> tup
     reasons = because if len(because) == len(cases) else [because[0]] * len(cases)
     today, user = f"{datetime.now(UTC):%Y-%m-%d}", user or getpass.getuser()
     return tuple(Waiver(case, why, user, today) for case, why in zip(cases, reasons, strict=True))
+
+
+def check_screen(request: UpgradeRequest, policy: Policy) -> None:
+    """Raise UsageError for a screen without fingerprints, or of another metric than a screen looks at."""
+    if not request.screen:
+        return
+    if not request.fingerprints:
+        raise UsageError("--screen compares fingerprints: leave out --no-fingerprint")
+    if request.confirms:
+        raise UsageError("a finding is confirmed by full pairs: leave out --screen")
+    if policy.metric != rounds.METRIC:
+        raise UsageError(f"--screen looks at {rounds.METRIC}, and the policy judges by {policy.metric}")
 
 
 def choose_policy(settings: Settings, name: str | None) -> Policy:

@@ -28,7 +28,7 @@ from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.process_identity import machine_name, this_process
 from support.command_line import called
 from support.site import COMMAND, Done
-from workflows.drained_nodes import drained
+from workflows.drained_nodes import drained_nodes
 
 FLEET = '[fleet]\nengine = "ray"\naddress = "127.0.0.1:26379"\n'
 MEASURED: Mapping[str, Any] = {
@@ -165,11 +165,11 @@ def test_doctor_is_one_table_of_what_each_said(head: Path) -> None:
 def test_drained_is_who_is_to_get_nothing_new(head: Path) -> None:
     done = call(head, "drain", "gpu-1")
     assert "gpu-1 gets no new task; it finishes task 1" in done.out, done.err
-    assert drained(head / ".pyrometer") == {"gpu-1"}
+    assert drained_nodes(head / ".pyrometer") == {"gpu-1"}
     assert json.loads(call(head, "status", "--json").out)["nodes"][0]["state"] == "drained"
     assert 'did you mean "gpu-1"?' in call(head, "drain", "gpu1").one_sentence()
     assert call(head, "drain", "gpu-1", "--undo").out == "gpu-1 gets tasks again\n"
-    assert drained(head / ".pyrometer") == frozenset()
+    assert drained_nodes(head / ".pyrometer") == frozenset()
     assert 'unknown drained machine "gpu-1"' in call(head, "drain", "gpu-1", "--undo").one_sentence()
 
 
@@ -195,7 +195,10 @@ def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
     assert "--label a is given twice, as 1 and as 2" in twice.one_sentence()
     assert "no head answers at 127.0.0.1:1" in call(tmp_path, "join", "127.0.0.1:1").one_sentence()
     token.chmod(0o644)
-    assert "everybody may read the fleet's token" in call(tmp_path, "join", "127.0.0.1:1").one_sentence()
+    assert (
+        "every user of this machine may read the fleet's token"
+        in call(tmp_path, "join", "127.0.0.1:1").one_sentence()
+    )
     token.unlink()
     assert "the fleet's token cannot be read" in call(tmp_path, "join", "127.0.0.1:1").one_sentence()
 

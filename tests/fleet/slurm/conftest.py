@@ -1,4 +1,4 @@
-"""A real Slurm cluster, and a head at it."""
+"""A real Slurm cluster and its head."""
 
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from support.servers.slurm_cluster import SlurmCluster, missing_programs
 from support.servers.slurm_site import Site
 from support.site import unavailable
 
-#: What no job may know.
+#: A secret that no job may see.
 SECRET = "postgresql://head:hunter2@db/pyrometer"
 
 
@@ -23,7 +23,7 @@ SECRET = "postgresql://head:hunter2@db/pyrometer"
 def cluster() -> Iterator[SlurmCluster]:
     if missing := missing_programs():
         unavailable(f"there is no Slurm here: as root, apt-get install {' '.join(missing)}")
-    # A socket's path must be short.
+    # The path of a socket must be short.
     with tempfile.TemporaryDirectory(prefix="pyrometer-") as folder:
         made = SlurmCluster(Path(folder))
         try:
@@ -35,7 +35,7 @@ def cluster() -> Iterator[SlurmCluster]:
 
 @pytest.fixture
 def in_a_hurry_with_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No file system here hides what was written; Slurm may be asked often, and may be slow."""
+    """The file system is local; Slurm may be queried often, and may be slow."""
     monkeypatch.setattr(slurm_queue, "JOBS_SECONDS", 0.2)
     monkeypatch.setattr(slurm_queue, "NODES_SECONDS", 0.2)
     monkeypatch.setattr(slurm_queue, "UNSEEN_SECONDS", 1.0)
@@ -47,7 +47,7 @@ def in_a_hurry_with_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
 def at_slurm(
     tmp_path: Path, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch, in_a_hurry_with_slurm: None
 ) -> Iterator[Site]:
-    """A head; afterwards no job is left, and no process of any."""
+    """A head; afterwards no job and none of their processes is left."""
     monkeypatch.setenv("SLURM_CONF", cluster.variables["SLURM_CONF"])
     monkeypatch.setenv("PYROMETER_DATABASE_URL", SECRET)
     monkeypatch.setenv("PYROMETER_CONTENTION_LIMIT", "1")

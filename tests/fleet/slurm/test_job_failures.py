@@ -1,4 +1,4 @@
-"""Jobs of a real Slurm cluster that end in another way than they were meant to, or never begin."""
+"""Jobs of a real Slurm cluster that are cancelled, lost or time out, or never start."""
 
 import re
 import subprocess
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 def sentence_of(ended: ChildExit) -> str:
-    """Why a job ended whose processes were all asked to end at once; which ends first is chance."""
+    """Why a job ended whose processes all got SIGTERM at once; which ends first is chance."""
     assert ended.code in (None, 130)
     return ended.sentence
 
@@ -31,7 +31,7 @@ def test_a_node_that_goes_down_is_lost_at_once(at_slurm: Site, cluster: SlurmClu
     with under_way(lambda: at_slurm.measure("patient", name="alpha")) as future:
         at_slurm.midway()
         cluster.set_node("alpha", "down")
-    # The node itself heard of it, and its job kept what it had; one without power could not.
+    # The node is alive, and its job stored its results; one without power could not.
     sentence = r"its job \d+ is NODE_FAIL: Slurm lost its node"
     assert re.fullmatch(sentence, sentence_of(future.result()))
     assert len(journal.read(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
@@ -71,7 +71,7 @@ def test_a_job_that_is_terminated_from_outside(at_slurm: Site, cluster: SlurmClu
         at_slurm.midway()
         # What Slurm does by itself shortly before the time limit.
         cluster.call("scancel", "--batch", "--signal=TERM", at_slurm.number())
-    assert future.result() == ChildExit(130, None, "its job in Slurm was asked to end from outside")
+    assert future.result() == ChildExit(130, None, "its job in Slurm was terminated from outside")
     assert at_slurm.mirror() == at_slurm.journal()
 
 
@@ -108,8 +108,8 @@ def test_a_controller_that_stays_away_is_not_waited_for_for_ever(
         future.result()
     cluster.start_controller()
     until(lambda: cluster.states() and at_slurm.there(), "it is back")
-    # What was given up is not measured beside what comes next.
-    monkeypatch.setattr(slurm_queue, "FORGOTTEN_SECONDS", 0.0)
+    # An abandoned job does not run at the same time as the next one.
+    monkeypatch.setattr(slurm_queue, "ABANDONED_SECONDS", 0.0)
     until(lambda: at_slurm.there() and not cluster.jobs(), "its job is cancelled")
     at_slurm.go_on()
     assert at_slurm.resume(name="alpha") == WELL
@@ -172,11 +172,11 @@ def test_a_job_that_is_submitted_twice_is_done_once(at_slurm: Site, cluster: Slu
     order = Order("alpha", ("run", "--run-id", RUN), RUN)
     for _ in range(2):
         handle = at_slurm.engine.submit(order)
-    # The answer of sbatch was lost, and then the job was over before anybody asked again.
+    # The output of sbatch was lost, and the job ended before the next query.
     until(lambda: not cluster.jobs(), "it is over")
     folder = at_slurm.shared / "jobs" / order.token
     (folder / "number").unlink()
-    at_slurm.engine.sbatch(at_slurm.engine.queue.watch(order.token), order)
+    at_slurm.engine.sbatch(at_slurm.engine.queue.poll(order.token), order)
     until(lambda: not cluster.jobs(), "it is over")
     assert executions(at_slurm.node_data()) == all_of()
     assert handle.result() == WELL

@@ -1,4 +1,4 @@
-"""Children as jobs of a real Slurm cluster: where they run, what they are given, what comes back."""
+"""Children as jobs of a real Slurm cluster: node, environment, results."""
 
 import os
 import socket
@@ -23,7 +23,7 @@ def test_nodes_are_listed_with_their_labels(at_slurm: Site, cluster: SlurmCluste
     assert at_slurm.there() == ["alpha", "beta"]
     labels = {name: at_slurm.engine.describe(name)["labels"] for name in at_slurm.there()}
     assert labels == {"alpha": ["rack7", "a10"], "beta": ["rack7", "gpu:h200", "h200", "gpu"]}
-    # What a node calls itself is known once a job was there.
+    # The host name of a node is known after its first job.
     assert at_slurm.measure("quick", name="alpha") == WELL
     labels = at_slurm.engine.describe("alpha")["labels"]
     assert labels == ["rack7", "a10", socket.gethostname()]
@@ -120,7 +120,7 @@ def test_a_node_of_other_users_is_reserved_while_one_like_it_is_free(
         lambda: at_slurm.engine.nodes() and at_slurm.engine.queue.nodes.last()[0].state != "idle",
         "it is seen",
     )
-    # Beta is free, and is asked for by other labels.
+    # Beta is free, and has other labels.
     assert not reserved(at_slurm)
     rows = at_slurm.engine.queue.nodes.last()
     alike = [rows[0], type(rows[1])("beta", "idle", rows[0].features, rows[0].resources, "none")]
@@ -129,7 +129,7 @@ def test_a_node_of_other_users_is_reserved_while_one_like_it_is_free(
 
 
 def reserved(at_slurm: Site) -> list[str]:
-    """The nodes that get only what asks for them by name."""
+    """The names of the reserved nodes."""
     return [node.name for node in at_slurm.engine.nodes() if node.reserved]
 
 

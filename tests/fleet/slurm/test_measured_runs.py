@@ -24,7 +24,7 @@ from workflows.ingest import ingest
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("in_a_hurry_with_slurm")]
 
 
-#: The numbers do not matter here.
+#: As short as possible: the numbers do not matter.
 _SHORT = """
 [suites.smoke]
 measure_seconds = 0.05
@@ -43,7 +43,7 @@ class Head:
     ) -> None:
         monkeypatch.setenv("SLURM_CONF", cluster.variables["SLURM_CONF"])
         monkeypatch.setenv("PYROMETER_CONTENTION_LIMIT", "1")
-        # The lock that has one run at a time measure a machine lies there.
+        # The machine lock is in this folder.
         monkeypatch.setenv(LOCK_FOLDER, str(site.temporary))
         monkeypatch.setenv("TMPDIR", str(site.temporary))
         settings, config = SlurmSettings(environment=("TMPDIR", LOCK_FOLDER)), site.folder / "pyrometer.toml"
@@ -55,7 +55,7 @@ class Head:
         self.logs = Logs(folder / "logs", 1)
 
     def measure(self, *options: str, nodes: int = 1) -> Path:
-        """Have a run measured to its end on beta; answers its mirrored journal, equal to the written one."""
+        """Measure a run on beta to its end; returns its mirrored journal, equal to the original."""
         host = RemoteHost(self._engine, "beta", self._folder / "head")
         host.update("beta", [])
         wish = ["run", *options, "--json", "--run-id", RUN]

@@ -30,7 +30,7 @@ def now() -> datetime:
 
 @contextmanager
 def head(at_slurm: Site, url: str) -> Generator[None]:
-    """A service at the cluster, until the end of the block."""
+    """A service with the cluster as its fleet."""
     at_slurm.data_dir.mkdir(exist_ok=True)
     hosts = FleetHosts(at_slurm.engine, at_slurm.data_dir, partial(open_database, url, timeout=30))
     service = a_service(url, at_slurm.data_dir, settled("", at_slurm.data_dir), Log("json", now), hosts=hosts)
@@ -48,7 +48,7 @@ def head(at_slurm: Site, url: str) -> Generator[None]:
 
 
 def fire(database: Database, kind: str, label: str) -> Task:
-    """Have something measured on a machine with that label."""
+    """Trigger a schedule for a machine with that label."""
     moment = now()
     new = NewTask(f"{kind}@{label}", "measure", {"track": kind}, label)
     plan_run(database, "night", moment, "by hand", [new], moment)
@@ -70,7 +70,7 @@ def test_a_task_goes_to_the_node_that_it_asks_for(at_slurm: Site, url: str) -> N
         with head(at_slurm, url):
             until(lambda: getattr(task(database, planted.id), "state", "") == "done", "it is done")
             about = {each.machine: each for each in schedulers(database)}
-            # What the node calls itself may be known by now.
+            # The host name of the node may be known by now.
             known = ("beta", "rack7", "gpu:h200", "h200", "gpu")
             assert about["beta"].labels in (known, (*known, machine_name()))
         done = task(database, planted.id)
@@ -83,7 +83,7 @@ def test_a_task_goes_to_the_node_that_it_asks_for(at_slurm: Site, url: str) -> N
 def test_a_task_whose_node_goes_down_is_taken_over(at_slurm: Site, cluster: SlurmCluster, url: str) -> None:
     with open_database(url, timeout=30) as database, head(at_slurm, url):
         planted = fire(database, "patient", "rack7")
-        # Beside the run's folder there may be others of the node's.
+        # The node may have other folders next to that of the run.
         (begun,) = until(lambda: list(at_slurm.shared.glob("data/*/*/executions")), "it is begun")
         until(lambda: len(executions(begun.parent)) == 2, "two cases are measured")
         (first,) = attempts(database, planted.id)

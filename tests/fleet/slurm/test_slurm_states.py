@@ -1,4 +1,4 @@
-"""What Slurm's words mean: states of nodes and jobs, resources, sentences of its commands."""
+"""The output of Slurm's commands: states of nodes and jobs, resources, error messages."""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from fleet.slurm.engine import SlurmEngine, SlurmHandle
 from scheduled_jobs.jobs.context import ChildExit
 
 TOKEN = "2" * 32
-#: What sbatch says behind the name of any limit.
+#: The text of sbatch after the name of any limit.
 POLICY = (
     "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy "
     "(job submit limit, the size and/or time limits of a user)"
@@ -36,7 +36,7 @@ POLICY = (
         ("completing", True, False),
         ("planned", True, False),
         ("reserved", True, False),
-        # Switched off to save power: a job switches it on.
+        # Powered down to save energy: a job powers it up.
         ("idle~", True, True),
         ("idle#", True, True),
         ("idle*", False, False),
@@ -57,7 +57,7 @@ POLICY = (
 )
 def test_which_nodes_take_jobs(state: str, there: bool, free: bool) -> None:
     row = NodeRow("n1", state, "(null)", "(null)", "none")
-    assert (row.there, row.free) == (there, free)
+    assert (row.is_online, row.is_free) == (there, free)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_labels_of_a_node(features: str, resources: str, labels: tuple[str, 
 
 
 class Played:
-    """Slurm's commands as scripts with answers set by a test."""
+    """Slurm's commands as scripts with output set by a test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -116,7 +116,7 @@ def submitted(engine: SlurmEngine) -> SlurmHandle:
 
 
 def ended(handle: SlurmHandle) -> ChildExit | None:
-    """How its job ended; None while it may go on."""
+    """The exit of its job; None while it may run."""
     return handle.result() if handle.done() else None
 
 
@@ -150,7 +150,7 @@ def test_a_file_system_that_fails_for_a_moment_costs_nothing(
     monkeypatch.setattr(slurm_queue, "SWEEP_SECONDS", 0.0)
     engine, handle = started(tmp_path, played)
     assert ended(handle) is None
-    folder = engine.queue.watch(TOKEN).path
+    folder = engine.queue.poll(TOKEN).path
     # A folder cannot be read as a file, not even by root.
     (folder / "order.json").unlink()
     (folder / "order.json").mkdir()
@@ -195,7 +195,7 @@ def test_a_node_with_a_job_of_ours_is_not_reserved(
     engine, _ = started(tmp_path, played)
     assert not any(node.reserved for node in engine.nodes())
     # The order is read once.
-    (engine.queue.watch(TOKEN).path / "order.json").unlink()
+    (engine.queue.poll(TOKEN).path / "order.json").unlink()
     assert not any(node.reserved for node in engine.nodes())
     played.says("squeue", "")
     assert [node.name for node in engine.nodes() if node.reserved] == ["alpha"]
@@ -205,7 +205,7 @@ def test_a_node_with_a_job_of_ours_is_not_reserved(
     ("row", "said"),
     [
         ("7|NODE_FAIL|alpha|{name}|NodeDown", "its job 7 is NODE_FAIL: Slurm lost its node"),
-        ("7|PREEMPTED|alpha|{name}|None", "its job 7 is PREEMPTED: another job took its place"),
+        ("7|PREEMPTED|alpha|{name}|None", "its job 7 is PREEMPTED: another job preempted it"),
         ("7|BOOT_FAIL|alpha|{name}|None", "its job 7 is BOOT_FAIL: its node did not start"),
         ("7|OUT_OF_MEMORY|alpha|{name}|None", "its job 7 is OUT_OF_MEMORY: its node ran out of memory"),
         ("7|CANCELLED||{name}|None", "its job 7 is CANCELLED: it was cancelled from outside"),
@@ -232,7 +232,7 @@ def test_why_a_job_has_no_end(tmp_path: Path, played: Played, row: str, said: st
     for state in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED"):
         played.says("squeue", f"7|{state}|alpha|{name}|None")
         assert ended(handle) is None
-    engine.queue.watch(TOKEN).output.write_text("no such python\n")
+    engine.queue.poll(TOKEN).output.write_text("no such python\n")
     played.says("squeue", row.format(name=name))
     with pytest.raises(NodeLost) as error:
         ended(handle)
@@ -246,12 +246,12 @@ def test_a_job_that_reaches_its_time_limit_reports_that(tmp_path: Path, played: 
     (options,) = played.asked("sbatch")
     assert "--time=120 --signal=B:TERM@120 " in options
     end = {"code": 130, "signal": None, "sentence": "go on with...", "asked": True, "seconds": 7085.0}
-    engine.queue.watch(TOKEN).write_end(end)
+    engine.queue.poll(TOKEN).write_end(end)
     played.says("squeue", f"7|COMPLETED|alpha|{engine.queue.name(TOKEN)}|None")
     sentence = "its time limit in Slurm, 2 h, was over: raise [slurm] time_limit_hours"
     assert handle.result() == ChildExit(130, None, sentence)
-    engine.queue.watch(TOKEN).write_end({**end, "seconds": 600.0})
-    asked = ChildExit(130, None, "its job in Slurm was asked to end from outside")
+    engine.queue.poll(TOKEN).write_end({**end, "seconds": 600.0})
+    asked = ChildExit(130, None, "its job in Slurm was terminated from outside")
     assert submitted(engine).result() == asked
 
 
@@ -268,7 +268,7 @@ def test_settings_of_slurm_are_options_of_sbatch(tmp_path: Path, played: Played)
     (options,) = played.asked("sbatch")
     wanted = "--exclusive --mem=0 --no-requeue --time=30 --partition=night --account=perf --qos=low"
     assert set(wanted.split()) <= set(options.split())
-    job = engine.queue.watch(TOKEN).job
+    job = engine.queue.poll(TOKEN).job
     assert job is not None
     assert job.command[0] == "/opt/python" and job.command[-1] == "run"
     assert engine.nodes()[0].name == "alpha"

@@ -11,6 +11,7 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import Upgrade, decide
 from analysis.comparison.verdict import Verdict, judge
+from analysis.decision.screening import ScreenedCase, Selection
 from analysis.dispatch_difference import compare_cases
 from records.dispatch import CaseFingerprint
 from records.outcomes import OutcomeStatus
@@ -198,3 +199,20 @@ def dispatched() -> Report:
     new = [a_case_fingerprint(slower, onednn={slow: 9}), failed, a_case_fingerprint(alike)]
     found = compare_cases({each.case: each for each in old}, {each.case: each for each in new})
     return reported(cases, dispatch=found)
+
+
+def screened() -> Report:
+    """A screened upgrade: two cases that passed, one without a fingerprint, and three that went on."""
+    ok = CaseSide("ok")
+    passed = [
+        CaseResult(
+            f"quiet{n}/infer/-/eager", "eager", ok, ok, {}, screen=ScreenedCase((0.01, -0.02), None, n > 0)
+        )
+        for n in range(2)
+    ]
+    went_on = [
+        a_result("faster/infer/-/eager", -20.0, screen=ScreenedCase((-0.2,), Selection.CHANGE, True)),
+        a_result("other_kernel/infer/-/eager", screen=ScreenedCase((), Selection.DISPATCH, True)),
+        a_result("lost/infer/-/eager", screen=ScreenedCase((0.01,), Selection.NO_PAIRS, True)),
+    ]
+    return reported([*passed, *went_on])

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from fleet.agent import Agent
-from fleet.agent_engine import AllocatedNode, LocalEngine
 from fleet.engine import EngineAway, EngineNode, NodeLost, NodeRefused, NodeSilent
+from fleet.node_orders import AllocatedNode
 from runner import journal
 from support.builders.journals import a_header
+from support.fakes.local_engine import LocalEngine
 from support.fakes.pyrometer_run import ENVIRONMENT, HEADER, plan
 from support.servers.schedulers import NO_COMMAND
 

@@ -1,0 +1,90 @@
+"""Which cases of a screened upgrade are measured in full, and which are only looked at.
+
+A screen compares dispatch fingerprints, and takes two short pairs of each case that runs the same in both
+environments. A case goes on to full pairs where something runs differently, where the steady latency of a
+short pair differs by `SCREEN_LIMIT` or more, and where its short pairs say nothing. Short pairs are no part
+of the full ones: a case that was chosen by its pairs is judged by others. How often a screen misses a
+slow-down was measured: `benchmarks/screen.py`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from records.outcomes import Outcome, OutcomeStatus
+
+from ..comparison import rounds
+from ..comparison.pairs import pairs_of
+from ..dispatch_difference import CaseDifference
+
+#: Short pairs of each case, and the numbers they may have: as many again replace those that do not count.
+SHORT_PAIRS, FIRST_FULL = 2, 4
+#: From this share on a short pair sends its case on.
+SCREEN_LIMIT = 0.10
+#: A slow-down of `MISSED_LIMIT` passes the screen in at most the share `MISSED_SHARE` of cases.
+MISSED_LIMIT, MISSED_SHARE = 0.15, 0.02
+
+#: What infrastructure or others did says nothing about the case.
+_SAYS_NOTHING = {OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED, OutcomeStatus.LOST, OutcomeStatus.SKIPPED}
+
+
+class Selection(StrEnum):
+    """Why a case goes on to full pairs."""
+
+    DISPATCH = "dispatch"
+    CHANGE = "change"
+    FAILURE = "failure"
+    NO_PAIRS = "no_pairs"
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What the dispatch fingerprints of a screened upgrade say, before anything is measured.
+
+    The cases `changed` run differently in another way than in guards and generated code, those `unknown` have
+    no fingerprint in one environment at least: only their short pairs are looked at.
+    """
+
+    changed: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(cases: Sequence[str], differences: Sequence[CaseDifference]) -> "Screen":
+        """The screen of these cases; those without a difference are `unknown`."""
+        by_case = {one.case: one for one in differences}
+        found = {case: by_case[case].difference if case in by_case else None for case in cases}
+        changed = tuple(case for case, one in found.items() if one and one.changes and not one.only_in_code)
+        return Screen(changed, tuple(case for case, one in found.items() if one is None))
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenedCase:
+    """What a screen says of a case: the short pairs that count, as logarithms of new / old.
+
+    `selection` is why it goes on to full pairs, None where it does not. `compared` is whether its
+    fingerprints were compared.
+    """
+
+    changes: tuple[float, ...]
+    selection: Selection | None
+    compared: bool
+
+
+def screen_case(case: str, screen: Screen, old: Sequence[Outcome], new: Sequence[Outcome]) -> ScreenedCase:
+    """Screens a case by the outcomes of its short pairs in either environment."""
+    changes = tuple(pair.log for pair in pairs_of(rounds.METRIC, old, new) if not pair.left_out)
+    failed = any(one.status not in (OutcomeStatus.OK, *_SAYS_NOTHING) for one in (*old, *new))
+    limit = math.log1p(SCREEN_LIMIT)
+    selection = (
+        Selection.DISPATCH
+        if case in screen.changed
+        else Selection.FAILURE
+        if failed
+        else Selection.CHANGE
+        if any(abs(change) >= limit for change in changes)
+        else Selection.NO_PAIRS
+        if len(changes) < SHORT_PAIRS
+        else None
+    )
+    return ScreenedCase(changes, selection, case not in screen.unknown)

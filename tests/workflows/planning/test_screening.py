@@ -1,0 +1,150 @@
+"""The sessions of a screened upgrade: short pairs, then full ones of what they select, also resumed."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from analysis.comparison.comparison import Comparison
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Policy
+from analysis.decision.screening import FIRST_FULL, Screen
+from records.outcomes import Outcome, OutcomeStatus, Planned
+from runner.session_plan import SessionPlan, Timing
+from workflows.errors import UsageError
+from workflows.planning.plan_upgrade import UpgradeRequest, check_screen
+from workflows.planning.screening import ScreenedPairs
+from workflows.session_queue import pairs_planned
+
+A, B, C = "a/infer/-/eager", "b/infer/-/eager", "c/infer/-/eager"
+TIMING = Timing()
+
+
+def a_comparison(*changed: str) -> Comparison:
+    return Comparison("old", "new", Plan(8), Policy(), screen=Screen(changed))
+
+
+def planned(comparison: Comparison, *cases: str) -> list[Planned]:
+    assert comparison.screen
+    changed = comparison.screen.changed
+    return [
+        one
+        for one in pairs_planned(comparison, cases)
+        if one.replicate >= FIRST_FULL or one.case not in changed
+    ]
+
+
+def always(sessions: Sequence[SessionPlan]) -> bool:
+    return True
+
+
+def measured(session: SessionPlan, ratio: float, status: str) -> list[Outcome]:
+    number = session.contenders[0].replicate
+    return [
+        Outcome(
+            one.case,
+            one.environment,
+            number,
+            OutcomeStatus(status),
+            started_at=datetime(2026, 1, 1, 0, number, tzinfo=UTC),
+            wall_seconds=5.0,
+            metrics={
+                "latency_floor": 2.0 * (ratio if one.environment == "new" else 1.0) * (1 + number % 3 / 1e3)
+            },
+        )
+        for one in session.contenders
+    ]
+
+
+def drained(
+    queue: ScreenedPairs, ratios: Mapping[str, float], statuses: Mapping[int, str] | None = None
+) -> list[Outcome]:
+    """What every session gives that it hands out; by number of the pair, how its processes end."""
+    found: list[Outcome] = []
+    while session := queue.next(always):
+        (case,) = {one.case for one in session.contenders}
+        status = (statuses or {}).get(session.contenders[0].replicate, "ok")
+        for outcome in measured(session, ratios.get(case, 1.0), status):
+            queue.learn(outcome)
+            found.append(outcome)
+    return found
+
+
+def pairs(found: Sequence[Outcome]) -> Counter[tuple[str, str]]:
+    """How many short and full pairs each case got."""
+    kinds = [(one.case, "short" if one.replicate < FIRST_FULL else "full") for one in found]
+    return Counter({kind: many // 2 for kind, many in Counter(kinds).items()})
+
+
+def test_two_short_pairs_of_each_and_full_pairs_of_what_runs_differently_or_differs() -> None:
+    comparison = a_comparison(C)
+    every = planned(comparison, A, B, C)
+    queue = ScreenedPairs(every, comparison, TIMING)
+    found = drained(queue, {B: 1.3})
+    many = pairs(found)
+    assert (many[A, "short"], many[A, "full"]) == (2, 0)
+    # The first short pair of the second case is enough to send it on.
+    assert many[B, "short"] == 1 and many[B, "full"] >= 4
+    assert many[C, "short"] == 0 and many[C, "full"] >= 4
+    shorts = [one.replicate < FIRST_FULL for one in found]
+    assert shorts == sorted(shorts, reverse=True)
+    # Every planned replicate is either measured or settled, once.
+    settled = [one for one, _ in queue.settled()]
+    assert len(settled) == len(set(settled))
+    assert {one.planned for one in found} | set(settled) == set(every)
+    judged = {one.case: one for one in comparison.results(found)}
+    assert (judged[A].only_screened, judged[B].only_screened) == (True, False)
+    assert comparison.verdict([*judged.values()]).decision == "no-go"
+
+
+def test_a_short_pair_that_others_disturbed_is_taken_again() -> None:
+    comparison = a_comparison()
+    found = drained(ScreenedPairs(planned(comparison, A), comparison, TIMING), {}, {0: "contended"})
+    assert pairs(found) == {(A, "short"): 3}
+
+
+def test_a_case_whose_short_pairs_are_all_lost_goes_on() -> None:
+    comparison = a_comparison()
+    lost = dict.fromkeys(range(FIRST_FULL), "lost")
+    found = drained(ScreenedPairs(planned(comparison, A), comparison, TIMING), {}, lost)
+    assert pairs(found)[A, "full"] >= 4
+
+
+@pytest.mark.parametrize("known", [1, 3, 5, 9])
+def test_a_resumed_screen_goes_on_where_it_stopped(known: int) -> None:
+    comparison = a_comparison(C)
+    every, ratios = planned(comparison, A, B, C), {B: 1.3}
+    whole = drained(ScreenedPairs(every, comparison, TIMING), ratios)
+    before = whole[: 2 * known]
+    resumed = ScreenedPairs(every, comparison, TIMING)
+    for outcome in before:
+        resumed.learn(outcome)
+    after = drained(resumed, ratios)
+    assert [one.planned for one in (*before, *after)] == [one.planned for one in whole]
+    settled = [one for one, _ in resumed.settled()]
+    assert {one.planned for one in whole} | set(settled) == set(every)
+
+
+def test_short_pairs_are_short() -> None:
+    comparison = a_comparison()
+    queue = ScreenedPairs(planned(comparison, A, B), comparison, TIMING)
+    left = list(queue.left())
+    assert sorted(one.contenders[0].replicate for one in left) == [0, 0, 1, 1]
+    assert all(one.estimate_seconds < 6 for one in left)
+
+
+@pytest.mark.parametrize(
+    ("request_", "policy", "sentence"),
+    [
+        (UpgradeRequest(screen=True, fingerprints=False), Policy(), "leave out --no-fingerprint"),
+        (UpgradeRequest(screen=True, confirms=True), Policy(), "leave out --screen"),
+        (UpgradeRequest(screen=True), Policy(metric="rss_peak"), "judges by rss_peak"),
+    ],
+)
+def test_a_screen_that_makes_no_sense_is_refused(
+    request_: UpgradeRequest, policy: Policy, sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        check_screen(request_, policy)
+    check_screen(UpgradeRequest(fingerprints=False, confirms=True), policy)

@@ -1,0 +1,120 @@
+"""Measure a screened upgrade: short pairs first, then full pairs of the cases that the screen selects."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from analysis.comparison.comparison import Comparison
+from analysis.decision.screening import FIRST_FULL, SHORT_PAIRS, Selection
+from records.outcomes import Outcome, Planned
+from runner.session_plan import SessionPlan, Timing
+
+from ..run_header import Header
+from ..session_queue import Fits, Pairs, first_look
+from .pair_allocation import SuiteAllocation
+
+#: Nearly all of a short pair is starting its processes; its blocks only have to show 10 %.
+_WARM_UP_SECONDS = 0.1, 1.0
+_MEASURE_SECONDS, _BLOCK_SECONDS, _MAX_SECONDS = 0.25, 0.03, 2.0
+
+
+def short(timing: Timing) -> Timing:
+    """How long a process of a short pair is measured."""
+    warm_up, longest = _WARM_UP_SECONDS
+    return replace(
+        timing,
+        measure_seconds=_MEASURE_SECONDS,
+        block_seconds=_BLOCK_SECONDS,
+        max_seconds=_MAX_SECONDS,
+        warm_up_min_seconds=warm_up,
+        warm_up_max_seconds=longest,
+        observe_seconds=0.0,
+        pair_error=0.0,
+    )
+
+
+def full(timing: Timing) -> Timing:
+    """How long a process of a full pair is measured; the first one after the short pairs compiles anew."""
+    return replace(timing, cold_replicates=FIRST_FULL + timing.cold_replicates)
+
+
+def timing_of_replicates(header: Header) -> Callable[[Planned], Timing]:
+    """How long each replicate of a run is measured: in a screened one by whether it is of a short pair."""
+    timing, comparison = header.timing_policy, header.compared
+    if comparison is None or comparison.screen is None:
+        return lambda planned: timing
+    of_short, of_full = short(timing), full(timing)
+    return lambda planned: of_short if planned.replicate < FIRST_FULL else of_full
+
+
+class ScreenedPairs:
+    """The sessions of a screened upgrade: short pairs of every case, then full ones of those selected."""
+
+    def __init__(self, planned: Sequence[Planned], comparison: Comparison, timing: Timing) -> None:
+        self._comparison = comparison
+        self._full_planned = [one for one in planned if one.replicate >= FIRST_FULL]
+        self._full_timing = full(timing)
+        self._outcomes: dict[str, list[Outcome]] = defaultdict(list)
+        short_planned = [one for one in planned if one.replicate < FIRST_FULL]
+        sides = comparison.old, comparison.new
+        self._short = Pairs(short_planned, sides, short(timing), self._screened, SHORT_PAIRS)
+        self._full: Pairs | None = None
+        self._passed: list[Planned] = []
+
+    def next(self, fits: Fits) -> SessionPlan | None:
+        """A short pair while there is one, then a full pair of a case that the screen selects."""
+        if self._full is None:
+            if session := self._short.next(fits):
+                return session
+            self._full = self._selected()
+        return self._full.next(fits)
+
+    def learn(self, outcome: Outcome) -> None:
+        """A case may be over with it; full pairs are learnt of when the short ones are over."""
+        if outcome.replicate < FIRST_FULL:
+            self._short.learn(outcome)
+        elif self._full is not None:
+            self._full.learn(outcome)
+        self._outcomes[outcome.case].append(outcome)
+
+    def left(self) -> Iterable[SessionPlan]:
+        """The short pairs that are left, without those kept for lost ones; then the full pairs."""
+        if self._full is not None:
+            return self._full.left()
+        return [one for one in self._short.left() if one.contenders[0].replicate < SHORT_PAIRS]
+
+    def settled(self) -> Iterator[tuple[Planned, str]]:
+        """What is not needed, of short pairs and of full ones."""
+        yield from self._short.settled()
+        if self._full is not None:
+            yield from self._full.settled()
+            passed, self._passed = self._passed, []
+            for planned in passed:
+                yield planned, "not needed: nothing was seen in two short pairs"
+
+    def _screened(self, outcomes: Sequence[Outcome]) -> str:
+        """Why a case needs no more short pairs; empty while it does."""
+        screened = self._comparison.screened(outcomes[0].case, outcomes)
+        assert screened is not None
+        if screened.selection == Selection.NO_PAIRS:
+            return ""
+        return "not needed: the case is screened"
+
+    def _selected(self) -> Pairs:
+        """The full pairs of the cases that the screen selects."""
+        selected: set[str] = set()
+        for case in {planned.case for planned in self._full_planned}:
+            screened = self._comparison.screened(case, self._outcomes[case])
+            if screened is None or screened.selection is not None:
+                selected.add(case)
+        planned = [one for one in self._full_planned if one.case in selected]
+        passed = [one for one in self._full_planned if one.case not in selected]
+        sides, look = (self._comparison.old, self._comparison.new), first_look(self._comparison)
+        allocate = SuiteAllocation(self._comparison, single_cases=bool(passed)).choose
+        pairs = Pairs(planned, sides, self._full_timing, lambda _: "", look, allocate)
+        known = {outcome.planned for own in self._outcomes.values() for outcome in own}
+        self._passed = [one for one in passed if one not in known]
+        for outcome in (one for own in self._outcomes.values() for one in own):
+            if outcome.replicate >= FIRST_FULL and outcome.case in selected:
+                pairs.learn(outcome)
+        return pairs
