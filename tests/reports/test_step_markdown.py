@@ -122,7 +122,7 @@ def test_commands_measure_the_same_step_again() -> None:
         ("default", "default", False),
     ],
 )
-def test_what_lies_between_is_asked_for_where_no_index_knows(old: str, new: str, known: bool) -> None:
+def test_a_command_has_a_gap_where_the_index_lists_nothing(old: str, new: str, known: bool) -> None:
     subject, results, upgrade = a_step()
     subject = replace(subject, old=replace(subject.old, asked=old), new=replace(subject.new, asked=new))
     assert ("--candidates A,B,C" not in subject.bisect()) == known
