@@ -19,9 +19,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from analysis.comparison.comparison import Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
+from analysis.decision.comparison import Comparison
 from records.outcomes import Outcome, Planned
 from runner.environments.store import MARK, RECIPE
 from runner.journal import Journal

@@ -14,7 +14,7 @@ import numpy as np
 import suite_simulation
 from numpy.typing import NDArray
 
-from analysis.decision.screening import SCREEN_LIMIT, SHORT_PAIRS
+from analysis.comparison.screening import SCREEN_LIMIT, SHORT_PAIRS
 
 #: Full pairs are measured until chance within them is half a threshold of 1 %; six times shorter, it is this.
 WITHIN = 0.005 * math.sqrt(6)

@@ -77,7 +77,7 @@ def in_one_sentence() -> Generator[None]:
 
 @contextmanager
 def refused_for_good() -> Generator[None]:
-    """Have a run that cannot be gone on with end with an exit code of its own."""
+    """Have a run that cannot be resumed end with an exit code of its own."""
     try:
         yield
     except CannotResume as error:

@@ -25,21 +25,21 @@ class CaseOrCommand(TyperGroup):
 def finite(value: float | None) -> float | None:
     """`value`, unless it is `inf` or `nan`, which are numbers to Python and pass every smallest value."""
     if value is not None and not isfinite(value):
-        raise typer.BadParameter(f"{value} is no number of seconds")
+        raise typer.BadParameter(f"{value} is not a number of seconds")
     return value
 
 
 def named_file(text: str) -> Path:
     """The path that was typed; an empty one, as of an unset variable, would be the current folder."""
     if not text:
-        raise typer.BadParameter("a file has a name")
+        raise typer.BadParameter("the name of the file is empty")
     return Path(text)
 
 
 Device = Annotated[
     Literal["auto", "cpu", "cuda"] | None,
     typer.Option(
-        help="cpu: measure the CPU even where a GPU is; cuda: a GPU or nothing [default: as the suite says]"
+        help="cpu: measure the CPU even if there is a GPU; cuda: require a GPU [default: from the suite]"
     ),
 ]
 
@@ -66,46 +66,51 @@ On = Annotated[
 ]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="with --on: wait for the verdicts")]
 
-Pairs = Annotated[int | None, typer.Option(help="at most so many pairs of each case [default: 32]")]
+Pairs = Annotated[int | None, typer.Option(help="largest number of pairs of each case [default: 32]")]
 Waived = Annotated[
     list[str] | None,
-    typer.Option("--waive", metavar="CASE", help="leave a case out of the decision: a key or a pattern"),
+    typer.Option("--waive", metavar="CASE", help="exclude a case from the decision: a key or a glob"),
 ]
 Because = Annotated[
     list[str] | None,
-    typer.Option("--because", metavar="TEXT", help="why: it stands in the report with name and date"),
+    typer.Option(
+        "--because", metavar="TEXT", help="the reason for --waive; the report shows it with name and date"
+    ),
 ]
 ColdPairs = Annotated[
     int | None,
-    typer.Option(min=1, help="of each compiled case so many pairs find no compile cache [default: 1]"),
+    typer.Option(
+        min=1, help="number of pairs of each compiled case that start without a compile cache [default: 1]"
+    ),
 ]
 
 Also = Annotated[
     list[str] | None,
-    typer.Option(help="measure until this metric's verdict stands too, as compile_warm (repeatable)"),
+    typer.Option(help="also measure until this metric is decided, for example compile_warm (repeatable)"),
 ]
 
 Reports = Annotated[
-    list[Path] | None, typer.Option("--report", help="write it: FILE.html, .md or .json (repeatable)")
+    list[Path] | None,
+    typer.Option("--report", help="write the report to FILE.html, .md or .json (repeatable)"),
 ]
 
 Port = Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")]
 Host = Annotated[str, typer.Option(help="address to listen on; only this machine by default")]
 AllowHost = Annotated[
     list[str] | None,
-    typer.Option(help="a name by which browsers may call it; again for more [default: any with --host]"),
+    typer.Option(help="a host name that browsers may use (repeatable) [default: any with --host]"),
 ]
 
 Cases = Annotated[
     list[str] | None,
     typer.Option(
         "--case",
-        help="only cases that match: key, whole parts of its beginning, or glob (repeatable); "
-        "without a suite a workload's name alone is a small case of it",
+        help="only matching cases: a key, the first parts of a key, or a glob (repeatable); "
+        "without --suite, a workload's name alone selects a small case of it",
     ),
 ]
 CaseFiles = Annotated[
-    list[Path] | None, typer.Option("--cases", help="a Python file with cases of your own (repeatable)")
+    list[Path] | None, typer.Option("--cases", help="a Python file with your own cases (repeatable)")
 ]
 
 StepFile = Annotated[
@@ -137,7 +142,7 @@ Packages = Annotated[
 
 LogForm = Annotated[
     Literal["plain", "json"] | None,
-    typer.Option("--log", help="how events are written [default: plain on a terminal, else json]"),
+    typer.Option("--log", help="format of the log [default: plain on a terminal, else json]"),
 ]
 Measuring = Annotated[bool, typer.Option("--measuring/--no-measuring", help="measure on this machine")]
 

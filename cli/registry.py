@@ -23,58 +23,62 @@ class _Place(NamedTuple):
 
 #: In the order of the help.
 _PLACES = {
-    "run": _Place("run:run", "Measure this machine with a suite and keep every number."),
+    "run": _Place("run:run", "Measure a suite of cases on this machine and store every result."),
     "upgrade": _Place(
-        "upgrade:upgrade", "Should this machine move from OLD to NEW? Both are measured together, and judged."
+        "upgrade:upgrade", "Measure two environments together and decide whether to move from OLD to NEW."
     ),
     "bisect": _Place(
         "upgrade:bisect",
-        "Find the two neighbours between GOOD and BAD where a case became slower or broke.",
+        "Find the first version between GOOD and BAD in which a case is slower or fails.",
     ),
     "dashboard": _Place(
-        "dashboard:dashboard", "Open the dashboard on this machine's numbers; Ctrl-C stops it."
+        "dashboard:dashboard", "Serve the dashboard of this machine's results; Ctrl-C stops it."
     ),
-    "report": _Place(
-        "report:report", "Print again what `run` printed at its end, or the verdict of an upgrade."
-    ),
+    "report": _Place("report:report", "Print the report of a stored run or upgrade again."),
     "regressions": _Place(
-        "regressions:app", "What the nights found: candidates, regressions, improvements, and their triage."
+        "regressions:app",
+        "List and triage the changes that detection found: candidates, regressions, improvements.",
     ),
     "digest": _Place(
-        "digest:digest", "The digest of a night: what moved, what is missing, what was judged, what ran."
+        "digest:digest", "Print or send the digest of a night: changes, missing results, verdicts, runs."
     ),
     "profile": _Place(
-        "profile:app", "Where the time of one case goes: `profile CASE` traces, `profile diff A B` subtracts."
+        "profile:app",
+        "Trace one case with torch.profiler (`profile CASE`), or compare two traces (`profile diff A B`).",
     ),
     "fingerprint": _Place(
         "fingerprint:app",
-        "What PyTorch chooses for one step of a case, and what runs differently in another environment.",
+        "Record which operators and kernels a case runs, and compare two environments.",
     ),
-    "doctor": _Place("doctor:doctor", "What this machine can measure, what it cannot, and why."),
-    "cases": _Place("suites:cases", "The cases on offer."),
-    "suites": _Place("suites:app", "The suites: curated lists of cases with a time budget."),
-    "environments": _Place("environments:app", "The environments that can be measured, and building them."),
-    "schedule": _Place("schedule:app", "The timetable: what is done when, by itself."),
-    "tasks": _Place("schedule:tasks_app", "What the scheduler does, did and will do, one task a line."),
+    "doctor": _Place(
+        "doctor:doctor", "Report what this machine can measure, what it cannot measure, and why."
+    ),
+    "cases": _Place("suites:cases", "List the cases that can be measured."),
+    "suites": _Place("suites:app", "List the suites: curated lists of cases with a time budget."),
+    "environments": _Place("environments:app", "List and build the environments that can be measured."),
+    "schedule": _Place("schedule:app", "List the schedules, or trigger one now."),
+    "tasks": _Place("schedule:tasks_app", "List, show and cancel the tasks of the scheduler."),
     "scheduler": _Place(
         "schedule:scheduler",
         "Run the schedules of pyrometer.toml ([schedules.NAME]).",
     ),
-    "serve": _Place("dashboard:serve", "Scheduler and dashboard together, until Ctrl-C or SIGTERM."),
-    "alerts": _Place("digest:alerts", "Notification targets: list and test them."),
-    "fleet": _Place("fleet:app", "Several machines that measure for one head."),
+    "serve": _Place(
+        "dashboard:serve", "Run the scheduler and the dashboard together, until Ctrl-C or SIGTERM."
+    ),
+    "alerts": _Place("digest:alerts", "Test the notification targets."),
+    "fleet": _Place("fleet:app", "Measure on several machines for one head."),
     "export": _Place(
-        "transfer:export", "Write runs into a file: whole, to be imported elsewhere, or as tables."
+        "transfer:export", "Write runs to a file: complete, for `pyrometer import`, or as tables."
     ),
     "import": _Place(
         "transfer:import_files",
-        "Import files of other tools and machines; importing them again changes nothing.",
+        "Import results of other tools and machines; importing a file twice changes nothing.",
     ),
     "submit": _Place(
         "transfer:submit_file", "Add the results of your own script on this machine to the database."
     ),
-    "db": _Place("database:app", "Look after the database."),
-    "telemetry": _Place("doctor:telemetry_app", "What the GPUs say about themselves."),
+    "db": _Place("database:app", "Upgrade, check, back up and prune the database."),
+    "telemetry": _Place("doctor:telemetry_app", "Record the readings of the GPUs."),
 }
 
 
@@ -125,7 +129,7 @@ def _holds() -> None:
 app = typer.Typer(
     cls=_Later,
     name="pyrometer",
-    help="Measures PyTorch on machines you own, keeps every number, and shows how it moves.",
+    help="Measure the performance of PyTorch on your own machines, and decide about upgrades.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -137,7 +141,7 @@ app = typer.Typer(
 
 @app.command("version")
 def version() -> None:
-    """The version of Pyrometer."""
+    """Print the version of Pyrometer."""
     typer.echo(installed("pyrometer"))
 
 

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 from analysis.comparison.case_results import CaseResult
-from analysis.comparison.upgrade import Table, Upgrade
+from analysis.comparison.screening import MISSED_LIMIT, MISSED_SHARE, SCREEN_LIMIT
 from analysis.comparison.verdict import Verdict
-from analysis.decision.screening import MISSED_LIMIT, MISSED_SHARE, SCREEN_LIMIT
 from analysis.decision.suite_decision import SuiteDecision
+from analysis.decision.upgrade import Table, Upgrade
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from analysis.ratios import ratio, share
@@ -19,6 +19,7 @@ from .report_context import ComparedEnvironment, Subject, changes
 from .rows import Row, rows, table_rows, techniques, without_ratio
 from .scorecard import scorecard_json
 from .text.reason_text import exclusion, sentence
+from .text.verdict_text import open_because
 
 SCHEMA = "pyrometer.upgrade/1"
 
@@ -151,7 +152,7 @@ def _verdict(judged: Verdict) -> dict[str, Any]:
         "unit": known.unit,
         "better": known.better,
         "word": judged.word,
-        "reason": judged.reason,
+        "reason": open_because(judged),
         "n": judged.n,
         "left_out": list(judged.left_out),
         "old": judged.old,

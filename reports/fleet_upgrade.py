@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.comparison.reasons import WORST_FIRST, Decision, worst_decision
+from analysis.decision.reasons import WORST_FIRST, Decision, worst_decision
 from common.text import printable
 
 from . import sentences, wording

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from analysis.comparison.case_results import CaseResult
 from analysis.comparison.policy import Policy
-from analysis.comparison.upgrade import Table, Upgrade
+from analysis.decision.upgrade import Table, Upgrade
 from analysis.metrics import METRICS
 
 from . import sentences, tables, wording

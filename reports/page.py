@@ -7,7 +7,7 @@ from importlib import resources
 from markupsafe import Markup
 
 from analysis.comparison.case_results import CaseResult
-from analysis.comparison.upgrade import Upgrade
+from analysis.decision.upgrade import Upgrade
 from analysis.metrics import METRICS
 
 from . import sentences, tables, wording

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from analysis.comparison.comparison import AGAIN
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
-from analysis.comparison.what_would_decide import Settling
+from analysis.decision.comparison import AGAIN
+from analysis.decision.what_would_decide import Settling
 from analysis.dispatch_difference import CaseDifference
 from records.runs import StepScript
 
@@ -89,7 +89,7 @@ class Subject:
 
     @property
     def resume(self) -> str:
-        """What to type, where it was measured, to go on with it; empty for one that was not interrupted."""
+        """The command that resumes it where it was measured; empty for one that was not interrupted."""
         command = ["pyrometer", "upgrade", "--resume", self.run]
         return shlex.join(command) if self.state == "interrupted" else ""
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 from analysis.comparison.case_results import CaseResult
 from analysis.comparison.policy import Policy
-from analysis.comparison.upgrade import Table, Upgrade
 from analysis.comparison.verdict import Verdict
+from analysis.decision.upgrade import Table, Upgrade
 from analysis.geomean import Geomean
 from records.outcomes import OutcomeStatus
 

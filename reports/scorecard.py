@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.comparison.policy import Limits, Policy
-from analysis.comparison.scorecard import MetricScore, PassRate, Score, Scorecard, State, latency_of
+from analysis.decision.scorecard import MetricScore, PassRate, Score, Scorecard, State, latency_of
 from analysis.metrics import METRICS
 from analysis.ratios import ratio
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
+from analysis.comparison.screening import SHORT_PAIRS
 from analysis.comparison.thresholds import Threshold, threshold_of
-from analysis.comparison.upgrade import Table, Upgrade
-from analysis.decision.screening import SHORT_PAIRS
+from analysis.decision.upgrade import Table, Upgrade
 from analysis.metrics import METRICS
 from analysis.robust_mean import ORDER_CAP
 
@@ -26,8 +26,8 @@ SETTLE = (
 )
 
 
-#: Before the command that goes on with one that was interrupted.
-GOES_ON = "Where it was measured, this goes on:"
+#: Before the command that resumes an interrupted one.
+GOES_ON = "On the machine that measured it, resume with:"
 
 
 #: What the second mean is: see `analysis.geomean.random_effects`.

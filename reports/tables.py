@@ -6,12 +6,12 @@ from typing import TypeVar
 from markupsafe import Markup
 
 from analysis.comparison.case_results import CaseResult
-from analysis.comparison.reasons import Reason
-from analysis.comparison.upgrade import Table as MetricTable
-from analysis.comparison.upgrade import Upgrade
+from analysis.comparison.screening import ScreenedCase
 from analysis.comparison.verdict import Verdict
-from analysis.comparison.what_would_decide import Settling
-from analysis.decision.screening import ScreenedCase
+from analysis.decision.reasons import Reason
+from analysis.decision.upgrade import Table as MetricTable
+from analysis.decision.upgrade import Upgrade
+from analysis.decision.what_would_decide import Settling
 from analysis.dispatch_difference import CaseDifference
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis.comparison.case_results import CaseResult
-from analysis.comparison.comparison import Comparison
-from analysis.comparison.upgrade import Upgrade
+from analysis.decision.comparison import Comparison
+from analysis.decision.upgrade import Upgrade
 from analysis.dispatch_difference import differences_in
 from records.environments import Environment
 from records.outcomes import Outcome

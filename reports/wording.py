@@ -6,18 +6,19 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from analysis.comparison.case_results import BROKEN, CaseResult, CaseSide
-from analysis.comparison.reasons import Decision, Reason
+from analysis.comparison.screening import SCREEN_LIMIT, ScreenedCase, Selection
 from analysis.comparison.thresholds import threshold_of
-from analysis.comparison.upgrade import Upgrade
 from analysis.comparison.verdict import Verdict
-from analysis.comparison.what_would_decide import Settling
-from analysis.decision.screening import SCREEN_LIMIT, ScreenedCase, Selection
+from analysis.decision.reasons import Decision, Reason
+from analysis.decision.upgrade import Upgrade
+from analysis.decision.what_would_decide import Settling
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from common.text import plural, printable
 
 from .text.numbers import NONE, ends, figure, percent, share, word
 from .text.reason_text import sentence
+from .text.verdict_text import open_because
 
 DECISIONS: dict[Decision, str] = {"go": "Go", "no-go": "No-go", "unclear": "Unclear"}
 
@@ -75,12 +76,12 @@ def verdict(judged: Verdict) -> str:
     said = word(judged)
     if judged.word == "same" and judged.location:
         return f"same within {within(judged.threshold)}"
-    varies = not threshold_of(judged.metric).exact
+    varies, why = not threshold_of(judged.metric).exact, open_because(judged)
     if judged.word == "unclear" and varies and judged.low is not None and judged.high is not None:
         said = f"unclear: {_not_ruled_out(judged.low, judged.high, judged.threshold)} not ruled out"
         # Of one that may be nothing, the interval has said it all.
-        return f"{said}; {judged.reason}" if judged.low * judged.high > 0 else said
-    return f"{said}: {judged.reason}" if judged.reason else said
+        return f"{said}; {why}" if judged.low * judged.high > 0 else said
+    return f"{said}: {why}" if why else said
 
 
 def _not_ruled_out(low: float, high: float, threshold: float) -> str:

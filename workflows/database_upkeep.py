@@ -37,7 +37,7 @@ FOR_EVER = Kept()
 
 #: For so long the queue keeps tasks that are over, and those that made no run.
 QUEUE_DAYS = 400
-#: A run whose journal did not change for so long is not gone on with any more.
+#: A run whose journal did not change for so long is no longer resumed.
 LEFT_WEEKS = 4
 #: What a run then no longer needs besides its journal and logs, and its name while it is removed.
 _LEFT, _GOING = ("cache", "reserve"), ".going"

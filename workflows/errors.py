@@ -22,7 +22,7 @@ class UsageError(JobError):
 
 
 class Interrupted(JobError):
-    """A run was stopped at once; the text says how to go on with it."""
+    """A run was stopped at once; the text says how to resume it."""
 
 
 class NothingToMeasure(JobError):
@@ -30,10 +30,10 @@ class NothingToMeasure(JobError):
 
 
 class CannotResume(JobError):
-    """This run can never be gone on with: a new one has to begin."""
+    """This run can never be resumed: a new one has to begin."""
 
 
-#: The exit code of a command that was to go on with such a run: by it alone a caller knows that trying again
+#: The exit code of a command that was to resume such a run: by it alone a caller knows that trying again
 #: is in vain.
 CANNOT_RESUME = 4
 

@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 
-from analysis.comparison.comparison import DECIDED
+from analysis.decision.comparison import DECIDED
 from analysis.replicates import summarise
 from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from analysis.comparison.comparison import compared
 from analysis.comparison.policy import Waiver
+from analysis.decision.comparison import compared
 from configuration.suggestions import unknown
 from db.connection.engine import Database
 from db.errors import DatabaseError

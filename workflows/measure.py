@@ -33,7 +33,7 @@ from .planning.screening import ScreenedPairs, timing_of_replicates
 from .recorder import OpenDatabase, Recorder
 from .remaining import Durations, UnderWay
 from .run_header import Header
-from .session_queue import InOrder, Pairs, Queue, enough_pairs, first_look
+from .session_queue import InOrder, Pairs, Queue, enough_lost, enough_pairs, first_look
 
 #: How long killed workers may take to be gone before the run ends without them.
 _INTERRUPT_PATIENCE_SECONDS = 60.0
@@ -325,7 +325,7 @@ def _queue_of(header: Header, todo: tuple[Planned, ...]) -> Queue:
         return ScreenedPairs(header.replicates, comparison, header.timing_policy)
     if header.kind == RunKind.UPGRADE and varies(comparison.policy):
         allocate = SuiteAllocation(comparison).choose
-        return Pairs(header.replicates, sides, header.timing_policy, lambda _: "", look, allocate)
+        return Pairs(header.replicates, sides, header.timing_policy, enough_lost(comparison), look, allocate)
     enough = enough_pairs(comparison, cases)
     return Pairs(header.replicates, sides, header.timing_policy, enough, look)
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from analysis.comparison.comparison import COMPARED, Comparison
+from analysis.decision.comparison import COMPARED, Comparison
 from analysis.dispatch_difference import DISPATCH
 from records.environments import Environment
 from records.kinds import EnvironmentKind, RunKind, RunSource, RunState

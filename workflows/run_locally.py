@@ -219,7 +219,7 @@ def resume_upgrade(app: AppContext, run: str, interrupts: Interrupts, conclude: 
     store_pending(app)
     header, _, _ = resumable(folder)
     if header.comparison is None:
-        raise UsageError(f"run {header.run} compares no environments: pyrometer run --resume {header.run}")
+        raise UsageError(f"run {header.run} is not an upgrade: pyrometer run --resume {header.run}")
     with alone(app.reporter):
         planned = prepare_again(app, folder)
         prepared = with_differences(app, planned, interrupts)
@@ -278,9 +278,9 @@ def _reporting_notes(reporter: Reporter) -> Generator[None]:
 
 
 def go_on(header: Header) -> str:
-    """What to type to go on with a run."""
+    """The command that resumes a run."""
     command = "run" if header.comparison is None else "upgrade"
-    return f"go on with: pyrometer {command} --resume {header.run}"
+    return f"resume with: pyrometer {command} --resume {header.run}"
 
 
 @contextmanager

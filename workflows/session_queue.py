@@ -6,22 +6,21 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from analysis.comparison.comparison import AGAIN, Comparison
 from analysis.comparison.pairs import pairs_of
-from analysis.comparison.reasons import leaves_open
+from analysis.comparison.screening import FIRST_FULL
 from analysis.comparison.sequential_test import Advice, advise
 from analysis.comparison.thresholds import threshold_of
-from analysis.comparison.upgrade import TABLES
 from analysis.comparison.verdict import Verdict, judge
-from analysis.decision.screening import FIRST_FULL
+from analysis.decision.comparison import AGAIN, Comparison
+from analysis.decision.reasons import leaves_open
+from analysis.decision.upgrade import TABLES
 from records.outcomes import Outcome, OutcomeStatus, Planned
+from reports.text.verdict_text import advised
 from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
 
 #: So many pairs of a case a suite usually takes until it is decided.
 _USUAL_PAIRS = 6
-#: So many lost pairs before its first look, and a case of a suite gets no more.
-_LOST_ENOUGH = 10
 #: A case that broke in so many pairs gets no more.
 _BROKEN_ENOUGH = 2
 #: What infrastructure or others did says nothing about the case.
@@ -195,14 +194,7 @@ class Pairs:
         case.outcomes.append(outcome)
         ended = {one.environment for one in case.outcomes if one.replicate == outcome.replicate}
         if not case.over and ended == {self._old, self._new}:
-            case.over = _broken(case.outcomes) or self._enough(case.outcomes) or self._lost(case)
-
-    def _lost(self, case: _Case) -> str:
-        """Why a case of a suite gets no more pairs before its first look; empty while it does."""
-        lost = len({one.replicate for one in case.outcomes}) - len(case.numbers)
-        if self._allocate is None or len(case.numbers) >= self._first_look or lost < _LOST_ENOUGH:
-            return ""
-        return f"not needed: {lost} pairs were disturbed or lost"
+            case.over = _broken(case.outcomes) or self._enough(case.outcomes)
 
     def left(self) -> Iterable[SessionPlan]:
         """Every pair that may still be measured; with `allocate` so many as a suite usually takes."""
@@ -273,7 +265,9 @@ def _broken(outcomes: Sequence[Outcome]) -> str:
 
 
 #: Of so many planned pairs one more is kept in store, for those that end without a number.
-ONE_SPARE_OF = 4
+_ONE_SPARE_OF = 4
+#: So many lost pairs any case of a suite may have, however few its plan keeps in store.
+_LEAST_LOST = 4
 
 
 def first_look(comparison: Comparison) -> int:
@@ -286,7 +280,7 @@ def pairs_planned(comparison: Comparison, cases: Iterable[str]) -> list[Planned]
     """Every replicate that may be needed, first pairs of all cases first, short ones of a screen before."""
     listed, largest = list(cases), comparison.plan.largest
     sides = (comparison.old, comparison.new)
-    numbers = range(largest + largest // ONE_SPARE_OF + (FIRST_FULL if comparison.screen else 0))
+    numbers = range(largest + largest // _ONE_SPARE_OF + (FIRST_FULL if comparison.screen else 0))
     return [Planned(case, side, n) for n in numbers for case in listed for side in sides]
 
 
@@ -304,7 +298,22 @@ def enough_pairs(comparison: Comparison, cases: int) -> Enough:
         # Of an exact metric two pairs are enough.
         if advice.go_on or (decides.n >= plan.smallest and lacks_others(comparison, outcomes, cases)):
             return ""
-        return f"not needed: {advice.reason}"
+        return f"not needed: {advised(advice)}"
+
+    return _enough
+
+
+def enough_lost(comparison: Comparison) -> Enough:
+    """Says of a case of a suite why it gets no more pairs: more are lost than the plan has in store for that.
+
+    Lost is a pair that does not count, whatever became of it: such a case will hardly get what it needs, and
+    the others wait for it.
+    """
+    metric, most = comparison.policy.metric, max(_LEAST_LOST, comparison.plan.largest // _ONE_SPARE_OF)
+
+    def _enough(outcomes: Sequence[Outcome]) -> str:
+        lost = sum(bool(pair.left_out) for pair in pairs_of(metric, *comparison.sides(outcomes)))
+        return f"not needed: {lost} pairs were disturbed or lost" if lost > most else ""
 
     return _enough
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from records.outcomes import Outcome
 
-from ..decision.screening import ScreenedCase
 from ..metrics import METRICS
 from .pairs import changes_under_load, measured_alone, pairs_of
 from .plan import Plan
+from .screening import ScreenedCase
 from .thresholds import Threshold, threshold_of
 from .verdict import Verdict, judge
 

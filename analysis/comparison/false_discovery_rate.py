@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from .plan import Plan
-from .verdict import Verdict, pairs_needed
+from .verdict import ChanceInSuite, Verdict, pairs_needed
 
 #: The share of false calls among all calls that is put up with.
 RATE = 0.05
@@ -62,7 +62,8 @@ def control(
 
 
 def _taken_back(verdict: Verdict, rate: float, family: int, plan: Plan) -> Verdict:
-    reason = f"p = {verdict.p:.2g} is too little among {family} cases"
+    assert verdict.p is not None
+    reason = ChanceInSuite(verdict.p, family)
     needed = None
     if verdict.location:
         # Alone among all, it would have to be as sure as this.

@@ -1,18 +1,29 @@
 """Whether a case gets more pairs."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from .false_discovery_rate import RATE
 from .plan import Plan
 from .verdict import WAITS, Verdict
 
+AdviceCause = Literal["look ahead", "settled", "plan used up", "no room", "not comparable"]
+
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """`more` further pairs to the next look; 0 to stop. `reason` is for people."""
+    """`more` further pairs to the next look, 0 to stop, and the `cause` of it, from a `verdict`.
+
+    `pairs` is the number that the cause is about: at which the next look is, of the whole plan where that is
+    used up, to the next look where there is no room; else how many the verdict rests on. `affordable` is for
+    how many there is room.
+    """
 
     more: int
-    reason: str
+    cause: AdviceCause
+    verdict: Verdict
+    pairs: int
+    affordable: int | None = None
 
     @property
     def go_on(self) -> bool:
@@ -35,16 +46,16 @@ def advise(
     still unclear there is settled by new pairs under a new plan.
     """
     if verdict.word == "not comparable":
-        return Advice(0, verdict.reason)
+        return Advice(0, "not comparable", verdict, verdict.n)
     called = verdict.word in ("faster", "slower")
     sure = verdict.p is None or verdict.p <= rate / cases
     if verdict.word == "same" or (called and sure):
-        return Advice(0, f"{verdict.word} after {verdict.n} pairs")
+        return Advice(0, "settled", verdict, verdict.n)
     counting = verdict.n + verdict.left_out.count(WAITS)
     ahead = [look for look in plan.looks if look > counting]
     if not ahead:
-        return Advice(0, f"{verdict.word} after all {plan.largest} pairs")
+        return Advice(0, "plan used up", verdict, plan.largest)
     more = ahead[0] - counting
     if affordable is not None and more > affordable:
-        return Advice(0, f"the budget has room for {affordable} of the {more} pairs to the next look")
-    return Advice(more, f"{verdict.word} so far: {more} more pairs to the look at {ahead[0]}")
+        return Advice(0, "no room", verdict, more, affordable)
+    return Advice(more, "look ahead", verdict, ahead[0])

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import lru_cache
 from statistics import median
 from typing import Literal
@@ -30,25 +31,64 @@ BEYOND = "is beyond the plan's last look"
 MOST = 200
 
 
+class Doubt(StrEnum):
+    """Why a verdict is open, where no number belongs to that."""
+
+    NO_PAIR = "no_pair"
+    MAY_NOT_MATTER = "may_not_matter"
+    MAY_BE_NOTHING = "may_be_nothing"
+    PAIRS_DISAGREE = "pairs_disagree"
+    OTHER_WORK = "other_work"
+
+
+@dataclass(frozen=True, slots=True)
+class TooFewPairs:
+    """So many pairs count, and `least` is how many it takes."""
+
+    pairs: int
+    least: int
+
+
+@dataclass(frozen=True, slots=True)
+class OneSideFirst:
+    """One side started first in so many of the pairs, that its luck would look like a change."""
+
+    side: Literal["new", "old"]
+    times: int
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChanceInSuite:
+    """Among so many cases a p value like this one is no discovery."""
+
+    p: float
+    cases: int
+
+
+VerdictReason = Doubt | TooFewPairs | OneSideFirst | ChanceInSuite
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What the pairs say about one metric of one case, new against old.
 
-    For a metric that is no time, `faster` reads better and `slower` worse. `old` and `new` are medians over
-    the pairs, in the metric's unit. `change`, `low`, `high`, `smallest` and `threshold` are logarithms of new
-    / old: 0.01 is 1 % more. `low`..`high` holds the truth in the share `confidence` of cases, over all looks
-    of the plan together; of an exact metric it is the range of the pairs, and `confidence` is None. `p` is
-    valid at whichever look one stops. `smallest` is the smallest effect that would have been called with a
-    probability of 80 %. `needed` is how many pairs a plan would have to hold so that a change like this one,
-    with noise like this, is called or proved the same, again with 80 %; None where no reasonable number would
-    do. `left_out` has a reason for every pair that does not count, `n` is the number of those that do.
-    `location` is what pairs of a metric that varies have in common, `pairs` are those pairs, in the order in
-    which they were measured: both for judging several cases together.
+    For a metric that is no time, `faster` reads better and `slower` worse. `reason` is why it is open or
+    nothing is compared, None where the word says all. `old` and `new` are medians over the pairs, in the
+    metric's unit. `change`, `low`, `high`, `smallest` and `threshold` are logarithms of new / old: 0.01 is
+    1 % more. `low`..`high` holds the truth in the share `confidence` of cases, over all looks of the plan
+    together; of an exact metric it is the range of the pairs, and `confidence` is None. `p` is valid at
+    whichever look one stops. `smallest` is the smallest effect that would have been called with a probability
+    of 80 %. `needed` is how many pairs a plan would have to hold so that a change like this one, with noise
+    like this, is called or proved the same, again with 80 %; None where no reasonable number would do.
+    `left_out` has a reason for every pair that does not count, `n` is the number of those that do. `location`
+    is what pairs of a metric that varies have in common, `pairs` are those pairs, in the order in which they
+    were measured: both for judging several cases together.
     """
 
     metric: str
     word: Word
-    reason: str = ""
+    reason: VerdictReason | None = None
     threshold: float = 0.0
     n: int = 0
     left_out: tuple[str, ...] = ()
@@ -75,9 +115,9 @@ class Verdict:
         return self.location is not None or (self.change is not None and self.low is not None)
 
 
-def not_comparable(metric: str, reason: str) -> Verdict:
-    """The verdict on unlike things: other hardware, other batch, other harness..."""
-    return Verdict(metric, "not comparable", reason)
+def not_comparable(metric: str) -> Verdict:
+    """The verdict on two sides that did not do the same work."""
+    return Verdict(metric, "not comparable", Doubt.OTHER_WORK)
 
 
 def judge(metric: str, pairs: Sequence[Pair], threshold: Threshold, plan: Plan | None = None) -> Verdict:
@@ -104,11 +144,11 @@ def judge(metric: str, pairs: Sequence[Pair], threshold: Threshold, plan: Plan |
                 raise ValueError(f"{metric}: {value} cannot be compared; a pair that holds it is left out")
     left_out = tuple(pair.left_out for pair in pairs if pair.left_out)
     if any(UNLIKE in why for why in left_out):
-        return replace(not_comparable(metric, UNLIKE), left_out=left_out)
-    verdict = Verdict(metric, "no data", "no pair counts", threshold.log, left_out=left_out)
+        return replace(not_comparable(metric), left_out=left_out)
+    verdict = Verdict(metric, "no data", Doubt.NO_PAIR, threshold.log, left_out=left_out)
     if not used:
         return verdict
-    verdict = replace(verdict, word="unclear", reason="")
+    verdict = replace(verdict, word="unclear", reason=None)
     if threshold.exact:
         return _exact(_sides(verdict, used), used, threshold)
     look = plan.look(len(used))
@@ -116,7 +156,7 @@ def judge(metric: str, pairs: Sequence[Pair], threshold: Threshold, plan: Plan |
         return _too_few(_sides(verdict, used), used, plan)
     why = WAITS if look < plan.largest else BEYOND
     verdict = replace(verdict, left_out=(*left_out, *[why] * (len(used) - look)))
-    if lopsided := _lopsided(used[:look]):
+    if (lopsided := _lopsided(used[:look])) is not None:
         return replace(_sides(verdict, used[:look]), reason=lopsided)
     return _judged(_sides(verdict, used[:look]), used[:look], plan)
 
@@ -128,17 +168,16 @@ def _sides(verdict: Verdict, used: Sequence[Pair]) -> Verdict:
 
 def _too_few(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
     change = median(pair.log for pair in used)
-    reason = f"{len(used)} of at least {plan.smallest} pairs"
+    reason = TooFewPairs(len(used), plan.smallest)
     return replace(verdict, change=change, reason=reason, needed=plan.smallest)
 
 
-def _lopsided(used: Sequence[Pair]) -> str:
+def _lopsided(used: Sequence[Pair]) -> OneSideFirst | None:
     """Which side started first in more than three of four pairs, for then its luck looks like a change."""
     first = [pair.new_first for pair in used if pair.new_first is not None]
-    for name, many in (("new", sum(first)), ("old", len(first) - sum(first))):
-        if 4 * many > 3 * len(used):
-            return f"the {name} side started first in {many} of {len(used)} pairs"
-    return ""
+    new = sum(first)
+    found = (OneSideFirst("new", new, len(used)), OneSideFirst("old", len(first) - new, len(used)))
+    return next((one for one in found if 4 * one.times > 3 * one.pairs), None)
 
 
 def _judged(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
@@ -164,7 +203,7 @@ def _judged(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
         return replace(verdict, word="slower" if found.point * verdict.cost > 0 else "faster")
     if size + half_same < verdict.threshold:
         return replace(verdict, word="same")
-    real = "real, but not proved to matter" if size > half else "it may be nothing, and it may matter"
+    real = Doubt.MAY_NOT_MATTER if size > half else Doubt.MAY_BE_NOTHING
     return replace(verdict, reason=real, needed=pairs_needed(found, verdict.threshold, plan))
 
 
@@ -210,13 +249,13 @@ def _exact(verdict: Verdict, used: Sequence[Pair], threshold: Threshold) -> Verd
         logs = [pair.log for pair in used]
         verdict = replace(verdict, change=median(logs), low=min(logs), high=max(logs))
     if len(used) < _EXACT_FEWEST:
-        return replace(verdict, reason=f"1 of at least {_EXACT_FEWEST} pairs", needed=_EXACT_FEWEST)
+        return replace(verdict, reason=TooFewPairs(1, _EXACT_FEWEST), needed=_EXACT_FEWEST)
     directions = {_direction(pair, threshold) for pair in used}
     if directions == {0}:
         return replace(verdict, word="same")
     if len(directions) == 1:
         return replace(verdict, word="slower" if directions.pop() * verdict.cost > 0 else "faster")
-    return replace(verdict, reason="the pairs disagree")
+    return replace(verdict, reason=Doubt.PAIRS_DISAGREE)
 
 
 def _direction(pair: Pair, threshold: Threshold) -> int:

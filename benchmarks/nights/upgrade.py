@@ -4,9 +4,9 @@ import random
 from dataclasses import replace
 from datetime import timedelta
 
-from analysis.comparison.comparison import COMPARED, Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
+from analysis.decision.comparison import COMPARED, Comparison
 from db.connection.engine import Database, one_transaction
 from db.runs import store
 from records.outcomes import Outcome

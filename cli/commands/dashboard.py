@@ -23,7 +23,7 @@ def dashboard(
     host: Host = "127.0.0.1",
     allow_host: AllowHost = None,
 ) -> None:
-    """Open the dashboard on this machine's numbers; Ctrl-C stops it."""
+    """Serve the dashboard of this machine's results; Ctrl-C stops it."""
     # Streamlit takes seconds to import; no other command should wait for it.
     from dashboard.auth.policy import settled
     from dashboard.server import server
@@ -35,7 +35,7 @@ def dashboard(
         rules = settled(app_context.settings.dashboard)
         if rules.login == "none" and not server.is_loopback(host):
             say(
-                f"note: there is no login: anyone who reaches {host} can read and triage; "
+                f"note: authentication is off: anyone who can reach {host} can read and triage; "
                 "see docs/dashboard.md"
             )
         store_then_read(app_context)
@@ -51,9 +51,9 @@ def dashboard(
             raise UsageError(str(error)) from error
 
 
-SERVE_HELP = """Scheduler and dashboard together, until Ctrl-C or SIGTERM.
+SERVE_HELP = """Run the scheduler and the dashboard together, until Ctrl-C or SIGTERM.
 
-The dashboard is a process of its own: if it dies it is started again, and nothing that is measured notices.
+The dashboard runs in its own process. If it dies it is restarted; measurements are not disturbed.
 """
 
 #: A dashboard that ends sooner than this after its start is not going to live.

@@ -26,7 +26,7 @@ from workflows.errors import UsageError
 
 from ..context import FAILED, context, in_one_sentence
 
-app = typer.Typer(help="Look after the database.", no_args_is_help=True)
+app = typer.Typer(help="Upgrade, check, back up and prune the database.", no_args_is_help=True)
 
 #: Runs whose measurements, samples and recordings are looked at unless all are asked for.
 _NEWEST = 200
@@ -36,7 +36,7 @@ _PRINTED = 10
 
 @app.command("upgrade")
 def upgrade() -> None:
-    """Bring the database to this Pyrometer's schema (an SQLite file is copied first)."""
+    """Upgrade the database to the schema of this version (an SQLite file is copied first)."""
     with in_one_sentence():
         done = upgrade_database(context().places.database_url)
     if done.before == done.after:
@@ -44,22 +44,22 @@ def upgrade() -> None:
         return
     typer.echo(f"upgraded from {done.before or 'nothing'} to {done.after}")
     if done.backup:
-        typer.echo(f"the file as it was before: {done.backup}")
+        typer.echo(f"copy of the file before the upgrade: {done.backup}")
 
 
-_CHECK_HELP = f"""Check that everything is stored as it was measured. Reads the database and writes nothing.
+_CHECK_HELP = f"""Check that the database is consistent. It is only read.
 
-Schema, the pages of an SQLite file, references, counts, times and metrics are looked at as a
-whole; measurements (against the outcomes they are made of), samples and recordings run by run, of the newest
-{_NEWEST} runs or with --all of every one. Journals that are not stored to their end are mentioned.
+Checks the schema, the pages of an SQLite file, references, counts, times and metrics of the whole
+database; and measurements (against their outcomes), samples and recordings of the newest {_NEWEST} runs, or
+with --all of all runs. Reports journals that are not stored to their end.
 
-Exit code: 0 all is sound, 1 something is not and how to mend it is said, 2 the database cannot be had.
+Exit code: 0 no problem, 1 a problem, printed with its remedy, 2 the database cannot be opened.
 """
 
 
 @app.command("check", help=_CHECK_HELP)
 def check(
-    every: Annotated[bool, typer.Option("--all", help="Look at every run, not only the newest.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="check all runs, not only the newest")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Look for what is not as it should be (the help text is above, where its layout survives)."""
@@ -77,7 +77,7 @@ def check(
     if as_json:
         typer.echo(json.dumps({"sound": sound}))
     else:
-        typer.echo("all is sound" if sound else "not everything is sound; nothing was changed")
+        typer.echo("no problem found" if sound else "problems found; nothing was changed")
     if not sound:
         raise typer.Exit(FAILED)
 
@@ -90,7 +90,7 @@ def _in_lines(checked: Checked) -> str:
     for problem in checked.problems[:_PRINTED]:
         lines += [f"    {problem.sentence}", f"        {problem.mend}"]
     if count > _PRINTED:
-        lines.append(f"    and {count - _PRINTED} more; --json has them all")
+        lines.append(f"    and {count - _PRINTED} more; --json lists all")
     return "\n".join(lines)
 
 
@@ -106,25 +106,25 @@ def _wipe() -> None:
         sys.stderr.flush()
 
 
-_BACKUP_HELP = """Copy the whole database to FILE, as it is at one moment, while runs go on.
+_BACKUP_HELP = """Copy the whole database to FILE, consistent as of one moment, while runs continue.
 
-The copy is checked and on the disk before it gets its name: there is a whole one or none.
+The copy is checked and written to disk before it gets its name: FILE is complete or absent.
 
 \b
-SQLite     FILE is a database like the first. To restore it, stop every pyrometer, move pyrometer.db away
-           with its pyrometer.db-wal and pyrometer.db-shm, and copy FILE to pyrometer.db. A -wal left behind
-           would be played into the copy.
+SQLite     FILE is an SQLite database. To restore it, stop every pyrometer process, move pyrometer.db,
+           pyrometer.db-wal and pyrometer.db-shm away, and copy FILE to pyrometer.db. SQLite would apply an
+           old -wal file to the copy.
 Postgres   FILE is an archive made by pg_dump. To restore it into a new, empty database:
            createdb NAME && pg_restore --no-owner --dbname=NAME FILE
 
-After a restore the next command stores what the journals have and the backup had not yet.
+After a restore, the next command stores what the journals contain and the backup does not.
 """
 
 
 @app.command("backup", help=_BACKUP_HELP)
 def backup(
-    file: Annotated[Path, typer.Argument(help="where the copy goes")],
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    file: Annotated[Path, typer.Argument(help="the file to write")],
+    force: Annotated[bool, typer.Option("--force", help="replace an existing file")] = False,
 ) -> None:
     """Copy the database (the help text is above, where its layout survives)."""
     with in_one_sentence():
@@ -136,20 +136,20 @@ def backup(
 def prune(
     telemetry_days: Annotated[
         int | None,
-        typer.Option(min=1, help="Keep the telemetry of this many days; else what the settings say."),
+        typer.Option(min=1, help="keep telemetry for this many days [default: from the settings]"),
     ] = None,
     samples_days: Annotated[
         int | None,
-        typer.Option(min=1, help="Keep the samples of this many days; else what the settings say."),
+        typer.Option(min=1, help="keep samples for this many days [default: from the settings]"),
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes/--dry-run", help="Delete it, or only say what would go.")
+        bool, typer.Option("--yes/--dry-run", help="delete, or only report what would be deleted")
     ] = False,
 ) -> None:
     """Delete the telemetry rows and the samples of old runs; every outcome and every metric stays.
 
-    By default, telemetry is kept for 90 days and samples for ever; tasks of schedules that made no
-    run for 400 days. A run does the same at its end. An SQLite file keeps its size and fills the room again.
+    By default, telemetry is kept for 90 days, samples for ever, and tasks without a run for 400 days. Each
+    run also prunes at its end. An SQLite file keeps its size; the free pages are used again.
     """
     with in_one_sentence():
         app_context = context()
@@ -159,19 +159,19 @@ def prune(
             found = False
             for gone in database_upkeep.prune(database, kept, dry_run=not yes):
                 found = True
-                typer.echo(f"deleted {gone}" if yes else f"would delete {gone}; --yes does it")
+                typer.echo(f"deleted {gone}" if yes else f"would delete {gone}; --yes deletes it")
     if not found:
-        typer.echo("nothing is old enough to go")
+        typer.echo("nothing is old enough to be deleted")
 
 
 _FORGET_HELP = """Delete RUN from the database for good: outcomes, measurements, samples, telemetry.
 
-Says what would go; --yes does it. The run's journal stays on the disk with a file `forgotten` next to it: no
-command stores it again while that file is there. Where the journal lies on another machine, type the same
-command there too.
+Without --yes it only reports what would be deleted. The journal of the run stays on disk with a file
+`forgotten` beside it: while that file exists, no command stores the journal again. If the journal is on
+another machine, run the same command there too.
 
-A run that findings or tasks of the schedule rest on is kept, unless --force: then the findings go as well,
-with what people did with them. On Postgres it takes the role that owns the tables.
+A run that findings or tasks refer to is kept. With --force it is deleted, and the findings with their triage
+too. On Postgres this needs the role that owns the tables.
 """
 
 
@@ -179,9 +179,9 @@ with what people did with them. On Postgres it takes the role that owns the tabl
 def forget(
     run: Annotated[str, typer.Argument(help="the id of a run")],
     yes: Annotated[
-        bool, typer.Option("--yes/--dry-run", help="Delete it, or only say what would go.")
+        bool, typer.Option("--yes/--dry-run", help="delete, or only report what would be deleted")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Even if findings or tasks rest on it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="also if findings or tasks refer to it")] = False,
 ) -> None:
     """Take a run out (the help text is above, where its layout survives)."""
     with in_one_sentence():
@@ -190,12 +190,12 @@ def forget(
             try:
                 gone = forget_run(database, app_context.places.data_dir, run, force=force, dry_run=not yes)
             except StillReferred as error:
-                raise UsageError(f"{error} --force takes the findings with it.") from None
+                raise UsageError(f"{error} --force deletes the findings too.") from None
     if gone is None:
         did = "its journal is marked and stays" if yes else "--yes marks its journal, which stays"
         typer.echo(f"run {run} is not in the database; {did}")
         return
-    typer.echo(f"forgot {_gone(gone)}" if yes else f"would forget {_gone(gone)}; --yes does it")
+    typer.echo(f"forgot {_gone(gone)}" if yes else f"would forget {_gone(gone)}; --yes deletes it")
 
 
 def _gone(gone: Forgotten) -> str:
@@ -207,27 +207,27 @@ def _gone(gone: Forgotten) -> str:
         (gone.findings, "finding"),
     )
     named = [f"{n} {word if n == 1 else (more or [word + 's'])[0]}" for n, word, *more in counts if n]
-    tasks = f"; {gone.tasks} tasks lose sight of it" if gone.tasks else ""
-    return f"run {gone.run}: {', '.join(named) or 'it holds nothing'}{tasks}"
+    tasks = f"; {gone.tasks} tasks lose their run" if gone.tasks else ""
+    return f"run {gone.run}: {', '.join(named) or 'no results'}{tasks}"
 
 
 @app.command("metric")
 def metric(
-    name: Annotated[str, typer.Argument(help="a metric that came from outside")],
-    unit: Annotated[str | None, typer.Option(help="what its numbers are in, '' for none")] = None,
+    name: Annotated[str, typer.Argument(help="an imported metric")],
+    unit: Annotated[str | None, typer.Option(help="the unit, '' for none")] = None,
     better: Annotated[
         Literal["lower", "higher", "neither"] | None, typer.Option(help="which direction is better")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="what people call it")] = None,
+    title: Annotated[str | None, typer.Option(help="the title that pages show")] = None,
 ) -> None:
     """Show or correct the definition of an imported metric; no number changes.
 
-    Files that contain the old value are set aside from then on.
+    From then on, imported files with the old definition are set aside.
     """
     with in_one_sentence():
         if known := METRICS.get(name):
             raise UsageError(
-                f"metric {name} is Pyrometer's own, in {known.unit or 'no unit'}: it stays as it is"
+                f"metric {name} is built in, with unit {known.unit or 'none'}, and cannot be changed"
             )
         if title is not None and not title.strip():
             raise UsageError("--title is empty")

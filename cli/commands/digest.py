@@ -22,21 +22,21 @@ from workflows.errors import UsageError
 
 from ..context import FAILED, context, in_one_sentence, say
 
-alerts = typer.Typer(help="Notification targets: list and test them.", no_args_is_help=True)
+alerts = typer.Typer(help="Test the notification targets.", no_args_is_help=True)
 
 #: Nothing ran before it, and where the calendar begins there is no night before.
 _FIRST_NIGHT = date_of_day(1970, 1, 1)
 
-DIGEST_HELP = """The digest of a night: what moved, what is missing, what was judged, what ran.
+DIGEST_HELP = """Print or send the digest of a night: changes, missing results, verdicts, runs.
 
 \b
-pyrometer digest                              of this night, as it stands now
+pyrometer digest                              of this night, from what is known now
 pyrometer digest --date 2026-11-21            of an earlier night, as it was sent then
 pyrometer digest --markdown night.md          for an issue on GitHub
-pyrometer digest --send                       store it, and have it sent to [alerts] targets that lack it
+pyrometer digest --send                       store it, and send it to targets that do not have it
 
-The scheduler makes and sends one every morning by itself (`pyrometer schedule list` says when). Each target
-has each digest once. Exit code: 0 all is well, 1 a target does not have it, 2 the call makes no sense.
+The scheduler stores and sends one every morning (`pyrometer schedule list` shows when). Each target
+receives each digest once. Exit code: 0 success, 1 a target does not have it, 2 wrong usage.
 """
 
 
@@ -45,9 +45,11 @@ def digest(
         str | None,
         typer.Option(metavar="YYYY-MM-DD", help="the local date on which the night ended [default: today]"),
     ] = None,
-    send: Annotated[bool, typer.Option("--send", help="send it to each target that lacks it")] = False,
-    markdown: Annotated[Path | None, typer.Option(help="write it to FILE as Markdown")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="as JSON on stdout")] = False,
+    send: Annotated[
+        bool, typer.Option("--send", help="send it to each target that does not have it")
+    ] = False,
+    markdown: Annotated[Path | None, typer.Option(help="write it to this file, as Markdown")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout")] = False,
 ) -> None:
     """Print or send the digest of a night (the help text is above, where its layout survives)."""
     with in_one_sentence():
@@ -76,7 +78,7 @@ def _load_digest(
     try:
         night = datetime.strptime(asked, "%Y-%m-%d").date() if asked is not None else today
     except ValueError:
-        raise UsageError(f"{asked or 'nothing'} is no date; a date is written like {today}") from None
+        raise UsageError(f"{asked or 'nothing'} is not a date; write it as {today}") from None
     if night > today:
         raise UsageError(f"there is no digest of {night} yet; today is {today} ({settings.timezone})")
     if night < _FIRST_NIGHT:

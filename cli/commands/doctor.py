@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from common.text import plural
 from runner import environment as environments
 from runner import machine
 from runner.errors import BrokenEnvironment
@@ -26,7 +27,7 @@ from ..context import context, in_one_sentence, say
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object on stdout")] = False,
 ) -> None:
-    """What this machine can measure, what it cannot, and why."""
+    """Report what this machine can measure, what it cannot measure, and why."""
     with in_one_sentence():
         found = examine(context(noting=False))
     gpus, cpu = probe.examine(), host_capabilities()
@@ -82,8 +83,8 @@ def examine(app_context: AppContext) -> dict[str, Any]:
 def cpus_line(pinned: int) -> str:
     """On which CPUs a preset measures that pins to so many, for people; 0 is one that does not pin."""
     if not pinned:
-        return "not pinned: all CPUs are measured on"
-    return f"{pinned} CPUs measured, the rest for housekeeping"
+        return "not pinned: all CPUs are measured"
+    return f"{plural(pinned, 'CPU')} measured, the rest for housekeeping"
 
 
 #: What each rung of GPU utilisation is, for people.
@@ -110,23 +111,23 @@ def _listed(capabilities: Iterable[Capability]) -> list[str]:
     return [f"           {'✓' if each.present else '✗'} {each.name}: {each.detail}" for each in capabilities]
 
 
-telemetry_app = typer.Typer(help="What the GPUs say about themselves.", no_args_is_help=True)
+telemetry_app = typer.Typer(help="Record the readings of the GPUs.", no_args_is_help=True)
 
 
 @telemetry_app.callback()
 def telemetry() -> None:
-    """What the GPUs say about themselves."""
+    """Record the readings of the GPUs."""
 
 
 @telemetry_app.command("record")
 def record_trace(
-    file: Annotated[Path, typer.Argument(help="where the trace goes; must not exist yet")],
-    seconds: Annotated[float, typer.Option(min=1, help="how long")] = 10.0,
-    hz: Annotated[float, typer.Option(min=0.1, max=MOST_HZ, help="readings a second")] = 5.0,
+    file: Annotated[Path, typer.Argument(help="the file to write; it must not exist")],
+    seconds: Annotated[float, typer.Option(min=1, help="duration in seconds")] = 10.0,
+    hz: Annotated[float, typer.Option(min=0.1, max=MOST_HZ, help="readings per second")] = 5.0,
 ) -> None:
     """Record NVML's readings for some seconds, for replay by a test double of NVML (tests/support/fakes).
 
-    Start the work to be seen first. The trace names no machine, device or process. Ctrl-C ends it early.
+    Start the GPU work first. The trace does not name machine, device or process. Ctrl-C ends it early.
     """
     with in_one_sentence():
         try:
@@ -134,7 +135,7 @@ def record_trace(
         except NothingToRecord as error:
             raise UsageError(f"there is nothing to record: {error}") from None
         except FileExistsError:
-            raise UsageError(f"{file} exists already; a trace is never written over something") from None
+            raise UsageError(f"{file} exists already; a trace does not replace a file") from None
         say(f"{lines} lines in {file}")
 
 

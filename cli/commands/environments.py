@@ -32,14 +32,14 @@ from ..context import INTERRUPTED, context, in_one_sentence, say
 from ..options import Json, Packages
 from ..output.console import report_console, table
 
-app = typer.Typer(help="The environments that can be measured, and building them.", no_args_is_help=True)
+app = typer.Typer(help="List and build the environments that can be measured.", no_args_is_help=True)
 
 Index = Annotated[str | None, typer.Option(help="package index to use instead of the configured one")]
 FindLinks = Annotated[
     list[str] | None, typer.Option("--find-links", help="a folder or page of wheels (repeatable)")
 ]
 Bare = Annotated[bool, typer.Option("--bare", help="without numpy, setuptools and ONNX's packages")]
-BasePython = Annotated[Path | None, typer.Option(help="the interpreter that makes the virtual environment")]
+BasePython = Annotated[Path | None, typer.Option(help="the Python that creates the virtual environment")]
 WantedDevice = Annotated[Device, typer.Option(help="cuda: refuse a PyTorch that sees no GPU")]
 
 
@@ -58,9 +58,9 @@ def _recipe(
 
 @app.command("list")
 def list_environments(as_json: Json = False) -> None:
-    """Every environment: those that are declared, then those that were only built.
+    """List every environment: first the declared ones, then others that were built.
 
-    No PyTorch is imported for it: `pyrometer doctor` says whether each can be.
+    No PyTorch is imported: `pyrometer doctor` reports whether each can be imported.
     """
     with in_one_sentence():
         rows = _rows(context())
@@ -126,13 +126,13 @@ def _facts(facts: dict[str, Any]) -> dict[str, Any]:
 
 @app.command("available")
 def list_available(
-    pre: Annotated[bool, typer.Option("--pre", help="release candidates and nightlies as well")] = False,
+    pre: Annotated[bool, typer.Option("--pre", help="also release candidates and nightlies")] = False,
     index: Index = None,
     find_links: FindLinks = None,
     base_python: BasePython = None,
     as_json: Json = False,
 ) -> None:
-    """What the package index offers to this machine, the newest first, and what is new since last time."""
+    """List the versions that the package index offers for this machine, newest first."""
     with in_one_sentence():
         app_context = context()
         recipe = _recipe(index, find_links, base_python=base_python)
@@ -169,7 +169,7 @@ def list_available(
             f"no nightly is offered here: `--index {package_index.NIGHTLIES}/cpu` has those for the CPU"
         )
     if fresh is None:
-        typer.echo("this is the first query: new versions are reported from the next time on")
+        typer.echo("this is the first query: new versions are reported from the next query on")
     else:
         typer.echo(f"new since last time: {', '.join(fresh) or 'nothing'}")
 
@@ -193,20 +193,18 @@ def build_environments(
     base_python: BasePython = None,
     device: WantedDevice = "auto",
 ) -> None:
-    """Build missing environments, several at once; the options are for specs, names have their own."""
+    """Build missing environments in parallel. The options apply to specs; a declared name has its own."""
     with in_one_sentence(), interruptible():
         app_context = context()
         recipe = _recipe(index, find_links, package, bare, base_python, device)
         for text in what:
             if wanted(app_context.settings, text, recipe).recipe is None:
-                raise UsageError(
-                    f"environment {text} is an interpreter that exists: there is nothing to build"
-                )
+                raise UsageError(f"environment {text} is an existing interpreter: there is nothing to build")
         try:
             for ready in built_alone(app_context, what, recipe):
                 typer.echo(f"{ready.name}  {ready.python}")
         except KeyboardInterrupt:
-            say("interrupted: nothing half built is left")
+            say("interrupted: unfinished builds were removed")
             raise typer.Exit(INTERRUPTED) from None
 
 
@@ -231,7 +229,7 @@ def add_environment(
 
 @app.command("remove")
 def remove_environments(names: list[str]) -> None:
-    """Delete built environments, by name, version or folder; existing interpreters stay as they are."""
+    """Delete built environments, by name, version or folder; declared interpreters are not touched."""
     with in_one_sentence():
         app_context = context()
         for built in {each.name: each for each in (_meant(app_context, name) for name in names)}.values():
@@ -241,7 +239,7 @@ def remove_environments(names: list[str]) -> None:
 
 @app.command("show")
 def show_environment(name: str, as_json: Json = False) -> None:
-    """One environment: what it was built from, what it says about itself, what is installed."""
+    """Show one environment: its source, its PyTorch build, its installed packages."""
     with in_one_sentence():
         app_context = context()
         one = declared(app_context.settings).get(name)
@@ -276,7 +274,7 @@ def _meant(app_context: AppContext, text: str) -> Built:
         # Nor does a wheel mean another of its version; a version means whatever was built of it.
         found = [] if text in names or one.recipe.wheel else store.named(one.recipe.label)
     if len(found) > 1:
-        raise UsageError(f'"{text}" means several: {", ".join(each.name for each in found)}')
+        raise UsageError(f'"{text}" matches several: {", ".join(each.name for each in found)}')
     if not found:
         raise UsageError(f"environment {text} is not built")
     return found[0]

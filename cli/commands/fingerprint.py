@@ -24,10 +24,10 @@ _MOST = 12
 
 app = typer.Typer(
     cls=CaseOrCommand,
-    help="What PyTorch chooses for one step of a case, and what runs differently in another environment.\n\n"
+    help="Record which operators and kernels a case runs, and compare two environments.\n\n"
     "A fingerprint counts ATen operators, oneDNN's and MKL's kernels, CUDA kernels and, of a compiled case, "
     "graphs, guards, fused kernels and hashes of the generated code. Nothing is timed: one step of each case "
-    "runs in a process of its own. A fingerprint is stored, and taken again only under another environment, "
+    "runs in its own process. A fingerprint is stored, and recorded again only for another environment, "
     "machine, preset or harness.",
     no_args_is_help=True,
 )
@@ -36,19 +36,19 @@ Suite = Annotated[str | None, typer.Option(help="all cases of this suite")]
 Preset = Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")]
 Deadline = Annotated[
     float | None,
-    typer.Option(min=1, callback=finite, help="seconds one case may take"),
+    typer.Option(min=1, callback=finite, help="time limit of one case, in seconds"),
 ]
-Again = Annotated[bool, typer.Option("--again", help="take fingerprints that are stored once more")]
+Again = Annotated[bool, typer.Option("--again", help="record again, also if a fingerprint is stored")]
 
 
 @app.command(CaseOrCommand.default)
 def take(
     cases_: Annotated[
         list[str],
-        typer.Argument(metavar="CASE...", help="cases by key, glob or beginning"),
+        typer.Argument(metavar="CASE...", help="cases: keys, first parts of keys, or globs"),
     ],
     environment: Annotated[
-        str, typer.Option("--environment", "-e", help="environment by name, version or path")
+        str, typer.Option("--environment", "-e", help="environment: a name, a version or a path")
     ] = DEFAULT_ENVIRONMENT,
     cases: CaseFiles = None,
     device: Device = None,
@@ -74,11 +74,11 @@ def take(
 
 @app.command("diff")
 def diff(
-    old: Annotated[str, typer.Argument(metavar="A", help="environment by name, version or path")],
-    new: Annotated[str, typer.Argument(metavar="B", help="the environment that is set against A")],
+    old: Annotated[str, typer.Argument(metavar="A", help="environment: a name, a version or a path")],
+    new: Annotated[str, typer.Argument(metavar="B", help="the environment that is compared with A")],
     cases_: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CASE...]", help="cases by key, glob or beginning"),
+        typer.Argument(metavar="[CASE...]", help="cases: keys, first parts of keys, or globs"),
     ] = None,
     suite: Suite = None,
     cases: CaseFiles = None,
@@ -90,7 +90,7 @@ def diff(
 ) -> None:
     """Print what runs differently in B: other kernels, operators, fusions; the alarming changes first.
 
-    Exit code 0 whatever differs: nothing here is a measurement.
+    The exit code is 0 also if something differs: nothing is timed.
     """
     request = FingerprintRequest(
         (old, new), tuple(cases_ or ()), suite, tuple(cases or ()), preset, device, deadline, again

@@ -40,7 +40,7 @@ def _by_name(found: FleetStatus) -> list[NodeStatus]:
 
 def nodes_table(found: FleetStatus) -> Table:
     """Each machine: its task, its labels, its hardware."""
-    listed = table("machine", "state", "does", "asked by", "hardware", "version")
+    listed = table("machine", "state", "tasks", "labels", "hardware", "version")
     for node in _by_name(found):
         doing = [f"task {task.id}: {part_label(task.schedule, task.part)}" for task in node.doing]
         state = node.state
@@ -54,8 +54,8 @@ def nodes_table(found: FleetStatus) -> Table:
 
 
 def waiting_table(found: FleetStatus) -> Table:
-    """What waits for a machine, and why."""
-    listed = table("task", "waits", "asks for", "why")
+    """The waiting tasks, and why they wait."""
+    listed = table("task", "schedule", "label", "why it waits")
     for task, why in found.waiting:
         cells = (str(task.id), part_label(task.schedule, task.part), task.label or "any machine")
         listed.add_row(*(escape(printable(cell)) for cell in (*cells, why_it_waits(task, why))))
@@ -63,12 +63,12 @@ def waiting_table(found: FleetStatus) -> Table:
 
 
 def examined_table(found: FleetStatus) -> Table:
-    """What each machine's doctor said."""
+    """The report of each machine's doctor."""
     listed = table("machine", "hardware", "GPUs", "environments", "telemetry", "missing")
     for node in _by_name(found):
         facts = node.facts
         if not facts.get("hardware"):
-            listed.add_row(escape(node.name), "its doctor has not said anything yet", *[_NOTHING] * 4)
+            listed.add_row(escape(node.name), "not reported yet", *[_NOTHING] * 4)
             continue
         capabilities = _dicts(facts.get("capabilities"))
         can = sorted({str(one.get("name")) for one in capabilities if one.get("present")})
@@ -93,14 +93,14 @@ def _dicts(value: object) -> Sequence[Mapping[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-app = typer.Typer(help="Several machines that measure for one head.", no_args_is_help=True)
+app = typer.Typer(help="Measure on several machines for one head.", no_args_is_help=True)
 
 _NO_FLEET = (
     'no fleet is configured: this machine measures alone; [fleet] engine = "ray" or "slurm" in '
-    "pyrometer.toml makes one"
+    "pyrometer.toml configures one"
 )
-#: What Ray says once it stands.
-_STANDS = "Ray runtime started."
+#: In Ray's log once it has started.
+_STARTED = "Ray runtime started."
 #: Parts of a GPU's name that are no label.
 _BRANDS = frozenset({"nvidia", "tesla", "geforce", "quadro"})
 _KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
@@ -113,29 +113,31 @@ Ports = Annotated[
     ),
 ]
 
-_HEAD_HELP = f"""Run the head of a fleet, which machines join, until Ctrl-C or SIGTERM. It measures nothing.
+_HEAD_HELP = f"""Run the head of a fleet, until Ctrl-C or SIGTERM. The head does not measure.
 
 \b
 [fleet]                        in pyrometer.toml
 engine = "ray"
 address = "10.0.0.5:{PORT}"       an address of this machine that all others reach
 
-The first time it makes the fleet's token. A process with that token may run anything on every machine of the
-fleet. `pyrometer scheduler` runs on the same machine and gives the machines their tasks. See docs/fleet.md.
+The first start creates the token of the fleet. A process that has it can run any program on every
+machine of the fleet. Run `pyrometer scheduler` on the same machine; it assigns the tasks. See docs/fleet.md.
 """
 
 
 @app.command("head", help=_HEAD_HELP)
 def head(ports: Ports = 10000) -> None:
-    """Be the head (the help text is above, where its layout survives)."""
+    """Run a head (the help text is a constant, which keeps its layout)."""
     with in_one_sentence():
         app_context = context()
         fleet = app_context.settings.fleet
         if fleet.engine == "slurm":
-            raise UsageError("Slurm knows its nodes, and needs no head: start `pyrometer scheduler`")
+            raise UsageError("Slurm needs no head: start `pyrometer scheduler`")
         ray.check_installed()
         if fleet.address is None:
-            raise UsageError(f'where is the head? Say [fleet] address = "ADDRESS:{PORT}" in pyrometer.toml')
+            raise UsageError(
+                f'no address of the head: set [fleet] address = "ADDRESS:{PORT}" in pyrometer.toml'
+            )
         if fleet.engine == "none":
             raise UsageError('no fleet is configured: set [fleet] engine = "ray" in pyrometer.toml')
         host, port = host_and_port(fleet.address)
@@ -144,27 +146,31 @@ def head(ports: Ports = 10000) -> None:
         ray.check_local_address(ip)
         token = fleet.token(app_context.places.data_dir)
         if ray.make_token(token):
-            say(f"made the fleet's token: {token}")
+            say(f"created the token of the fleet: {token}")
         ray.check_token(token)
         with _alone(app_context, "head") as folder:
-            at = ray.RayMember(ip, ports, token, folder)
+            member = ray.RayMember(ip, ports, token, folder)
             say(f"on each other machine: copy {token} to fleet/token in its data folder, then")
             say(f"  pyrometer fleet join {fleet.address}")
-            code = _stand(
-                app_context, "head", at.head(port), ray.variables(token), f"the head stands at {ip}:{port}"
+            code = _run_ray(
+                app_context,
+                "head",
+                member.head(port),
+                ray.variables(token),
+                f"the head listens at {ip}:{port}",
             )
     raise typer.Exit(code)
 
 
-_JOIN_HELP = f"""Measure for the head at ADDRESS, HOST:PORT, until Ctrl-C or SIGTERM.
+_JOIN_HELP = f"""Join the fleet whose head listens at ADDRESS, and measure for it until Ctrl-C or SIGTERM.
 
 \b
 pyrometer fleet join 10.0.0.5:{PORT}
 pyrometer fleet join 10.0.0.5:{PORT} --label rack=7 --label owner=vision
 
-Needs a copy of the head's token: the file fleet/token in the data folder. Tasks reach this machine by its
-name, by machine_labels in its pyrometer.toml, by labels, and by what its GPUs are called. Asked to end, it
-has what is measured here keep what it has.
+Needs a copy of the head's token: the file fleet/token in the data folder. A schedule selects this machine by
+its name, by machine_labels in its pyrometer.toml, by --label, or by the name of its GPU. When it is stopped,
+a run that is measuring here keeps its finished results.
 """
 
 
@@ -172,26 +178,27 @@ has what is measured here keep what it has.
 def join(
     address: Annotated[
         str | None,
-        typer.Argument(
-            help="where the head listens, HOST:PORT [default: [fleet] address]", show_default=False
-        ),
+        typer.Argument(help="address of the head, HOST:PORT [default: [fleet] address]", show_default=False),
     ] = None,
     label: Annotated[
-        list[str] | None, typer.Option("--label", help="KEY=VALUE that the machine has (repeatable)")
+        list[str] | None, typer.Option("--label", help="a label of this machine, KEY=VALUE (repeatable)")
     ] = None,
     ip: Annotated[
-        str | None, typer.Option("--ip", help="this machine's address [default: the one towards the head]")
+        str | None,
+        typer.Option(
+            "--ip", help="address of this machine [default: that of the interface towards the head]"
+        ),
     ] = None,
     ports: Ports = 10000,
 ) -> None:
-    """Be a node (the help text is above, where its layout survives)."""
+    """Run a node (the help text is a constant, which keeps its layout)."""
     with in_one_sentence():
         app_context = context()
         ray.check_installed()
         address = address or app_context.settings.fleet.address
         if address is None:
             raise UsageError(
-                f"where is the head? Say its HOST:PORT, such as 10.0.0.5:{PORT}, or [fleet] address"
+                f"give the address of the head: HOST:PORT, such as 10.0.0.5:{PORT}, or [fleet] address"
             )
         try:
             host, port = host_and_port(address)
@@ -209,15 +216,15 @@ def join(
                 f"{there}:{port}", machine_name(), labels
             )
             sentence = f"{machine_name()} measures for {address}"
-            code = _stand(app_context, "node", command, ray.node_variables(token, Path.cwd()), sentence)
+            code = _run_ray(app_context, "node", command, ray.node_variables(token, Path.cwd()), sentence)
     raise typer.Exit(code)
 
 
 @app.command("status")
 def status(as_json: Json = False) -> None:
-    """The machines of the fleet, what runs where, and what waits and why; unschedulable tasks first.
+    """List the machines of the fleet with their tasks, then waiting tasks and why they wait.
 
-    Exit code 0 also where no fleet is configured, which it says: this machine then measures alone.
+    The exit code is 0 also if no fleet is configured.
     """
     with in_one_sentence():
         app_context = context(reading=True)
@@ -245,9 +252,9 @@ def status(as_json: Json = False) -> None:
 @app.command("drain")
 def drain_node(
     node: Annotated[str, typer.Argument(help="a machine of the fleet, by its name")],
-    undone: Annotated[bool, typer.Option("--undo", help="let it have tasks again")] = False,
+    undone: Annotated[bool, typer.Option("--undo", help="assign tasks to it again")] = False,
 ) -> None:
-    """Give a machine no new tasks: it finishes those it has, then it may be stopped or upgraded."""
+    """Assign no new tasks to a machine. It finishes its tasks; then it can be stopped or upgraded."""
     with in_one_sentence():
         app_context = context()
         data_dir = app_context.places.data_dir
@@ -260,12 +267,12 @@ def drain_node(
         if node not in found.nodes and node not in drained_nodes(data_dir):
             raise UsageError(unknown("machine of the fleet", node, found.nodes))
         drain(data_dir, node)
-    typer.echo(f"{node} gets no new task; {_left_to_do(found, node)}")
+    typer.echo(f"{node} gets no new tasks; {_left_to_do(found, node)}")
 
 
 @app.command("doctor")
 def doctor(as_json: Json = False) -> None:
-    """What each machine of the fleet can measure, what it cannot, and why: what its own doctor says."""
+    """Report what each machine of the fleet can measure, what it cannot measure, and why."""
     with in_one_sentence():
         found = configured_fleet(context(reading=True), describe=True)
     if as_json:
@@ -282,7 +289,7 @@ def doctor(as_json: Json = False) -> None:
 def _left_to_do(found: FleetStatus, node: str) -> str:
     doing = found.nodes[node].doing if node in found.nodes else ()
     if not doing:
-        return "it has none either: it may be stopped"
+        return "it has no task: it can be stopped"
     named = ", ".join(str(task.id) for task in doing)
     return f"it finishes task {named}: `pyrometer tasks show {doing[0].id}` follows it"
 
@@ -290,7 +297,7 @@ def _left_to_do(found: FleetStatus, node: str) -> str:
 def _check_ports(first: int, port: int) -> None:
     if first <= port < first + ray.PORTS:
         raise UsageError(
-            f"port {port} of the head lies among those from {first} on: choose others by --ports"
+            f"port {port} of the head is one of those from {first} on: choose other ports with --ports"
         )
 
 
@@ -322,53 +329,53 @@ def accelerator_labels(name: str) -> dict[str, str]:
 
 @contextmanager
 def _alone(app_context: AppContext, role: str) -> Generator[Path]:
-    """Ray's folder for a life in this role; raises UsageError while another process of this place has it."""
+    """Ray's folder for this role; raises UsageError while another process with the data folder has it."""
     data_dir = app_context.places.data_dir
     with lock_file(data_dir / "fleet" / f"{role}.lock") as locked:
         if not locked:
-            raise UsageError(f"a {role} of {data_dir} is there already")
+            raise UsageError(f"a {role} with the data folder {data_dir} is running already")
         yield ray.ray_folder(data_dir, role)
 
 
-def _stand(
+def _run_ray(
     app_context: AppContext, role: str, command: list[str], variables: Mapping[str, str], sentence: str
 ) -> int:
-    """Run until a stop is requested; prints the reason where it cannot run."""
+    """Run Ray until a stop is requested; prints why it cannot run, or why it ended."""
     log = app_context.places.data_dir / "fleet" / f"ray-{role}.log"
     foreground = Foreground(command, variables, log, ray.PROCESS_NAMES)
-    stood: list[bool] = []
+    has_started: list[bool] = []
 
-    def stands() -> None:
-        stood.append(True)
+    def started() -> None:
+        has_started.append(True)
         say(sentence)
 
-    code = foreground.run(stands, _STANDS, ray.WRONG_TOKEN)
-    if code and stood:
-        say(f"pyrometer: Ray ended by itself, and what was measured keeps what it has; its log is {log}")
+    code = foreground.run(started, _STARTED, ray.WRONG_TOKEN)
+    if code and has_started:
+        say(f"pyrometer: Ray ended unexpectedly; finished results are kept; its log is {log}")
     elif code:
-        say(f"pyrometer: Ray does not start: {why_not(foreground.output())}; its log is {log}")
-    elif stood:
-        say(f"the {role} has ended in order, and what was measured keeps what it has")
+        say(f"pyrometer: Ray did not start: {start_error(foreground.output())}; its log is {log}")
+    elif has_started:
+        say(f"the {role} has stopped; finished results are kept")
     return USAGE if code else 0
 
 
-#: What Ray's log has, and what it means.
+#: Errors in Ray's log, and their meanings.
 _KNOWN: tuple[tuple[str, str], ...] = (
     (ray.WRONG_TOKEN, "the head refuses this machine's token: copy it from the head again"),
     ("Version mismatch", "head and node need the same Ray and the same Python, to the minor version"),
     ("Address already in use", "a port that it needs is in use: choose others by --ports"),
     (
         "is already running at",
-        "nodes on this machine still hold that address: end them, or try again when they have left",
+        "nodes on this machine still use that address: end them, or try again when they have left",
     ),
-    ("timed out during startup", "the head did not answer in time: several may join at once, try again"),
+    ("timed out during startup", "the head did not answer in time, as when several join at once: try again"),
 )
 
 
-def why_not(said: str) -> str:
-    """One sentence out of the log of a Ray that did not start."""
+def start_error(log: str) -> str:
+    """One sentence from the log of Ray on why it did not start."""
     for sign, sentence in _KNOWN:
-        if sign in said:
+        if sign in log:
             return sentence
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return printable(lines[-1]) if lines else "it says nothing"
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return printable(lines[-1]) if lines else "its log is empty"

@@ -30,34 +30,34 @@ from .run import measure
 
 app = typer.Typer(
     cls=CaseOrCommand,
-    help="Where the time of one case goes: `profile CASE` traces, `profile diff A B` subtracts.",
+    help="Trace one case with torch.profiler (`profile CASE`), or compare two traces (`profile diff A B`).",
     no_args_is_help=True,
 )
 
 
 @app.command(CaseOrCommand.default)
 def trace(
-    case: Annotated[str, typer.Argument(help="a case by its key, or by what only its key begins with")],
+    case: Annotated[str, typer.Argument(help="a case: its key, or the first parts of it")],
     against: Annotated[
-        str | None, typer.Option(help="trace this technique of the same workload too: CASE - AGAINST")
+        str | None, typer.Option(help="also trace this technique of the same workload, and subtract it")
     ] = None,
     steps: Annotated[
         int, typer.Option(min=1, max=1000, help="steps under the profiler, after a warm-up")
     ] = 5,
     environment: Annotated[
-        str | None, typer.Option("--environment", "-e", help="environment by name [default: default]")
+        str | None, typer.Option("--environment", "-e", help="environment: a name [default: default]")
     ] = None,
-    python: Annotated[Path | None, typer.Option(help="trace this interpreter's PyTorch instead")] = None,
+    python: Annotated[Path | None, typer.Option(help="trace the PyTorch of this interpreter instead")] = None,
     cases: CaseFiles = None,
     device: Device = None,
     preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
     deadline: Annotated[
-        float | None, typer.Option(min=1, callback=finite, help="seconds one case may take")
+        float | None, typer.Option(min=1, callback=finite, help="time limit of one case, in seconds")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
     run_id: RunId = None,
 ) -> None:
-    """Run one case under torch.profiler: operator table and trace, stored as a run, never a measurement."""
+    """Run one case under torch.profiler and store its operator table and trace as a run."""
     request = RunRequest(
         environment=environment,
         python=python,
@@ -82,15 +82,15 @@ def _whole(case: str, against: str) -> str:
 @app.command("diff")
 def diff(
     run_a: Annotated[str, typer.Argument(metavar="A", help="RUN or RUN:CASE; RUN may be `latest`")],
-    run_b: Annotated[str, typer.Argument(metavar="B", help="what is set against A")],
-    case: Annotated[str | None, typer.Option(help="the case, where a run holds several")] = None,
+    run_b: Annotated[str, typer.Argument(metavar="B", help="the run that A is subtracted from")],
+    case: Annotated[str | None, typer.Option(help="the case, if a run has several")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout")] = False,
 ) -> None:
-    """Subtract operator table A from B: above zero, B is slower."""
+    """Subtract the operator table of A from that of B: a positive number means B is slower."""
     with in_one_sentence():
         if as_json and as_csv:
-            raise UsageError("--json or --csv: stdout holds only one of them")
+            raise UsageError("--json and --csv cannot be combined")
         app_context = context()
         store_pending(app_context)
         with app_context.open_database() as database:
@@ -117,7 +117,7 @@ def _table(database: Database, wanted: str, case: str | None) -> OperatorTable:
     if run == "latest":
         newest = operator_tables(database, limit=1)
         if not newest:
-            raise UsageError("no run holds an operator table: `pyrometer profile CASE` makes one")
+            raise UsageError("no run has an operator table: `pyrometer profile CASE` records one")
         run = newest[0].run
     tables = operator_tables(database, run=run)
     if not tables:
@@ -127,14 +127,14 @@ def _table(database: Database, wanted: str, case: str | None) -> OperatorTable:
     if not meant:
         raise UsageError(f"run {run}: {unknown('case', pattern or '', cases)}")
     if len(meant) > 1:
-        raise UsageError(f"run {run} holds several tables: name one, such as {run}:{meant[0].case}")
+        raise UsageError(f"run {run} has several tables: name one, such as {run}:{meant[0].case}")
     return meant[0]
 
 
 def _no_table(database: Database, run: str) -> str:
     known = list(dict.fromkeys(table.run for table in operator_tables(database)))
     if not known:
-        return "no run holds an operator table: `pyrometer profile CASE` makes one"
+        return "no run has an operator table: `pyrometer profile CASE` records one"
     return f"{unknown('run', run, [*known, 'latest'])} (runs with an operator table)"
 
 

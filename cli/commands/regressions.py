@@ -35,7 +35,7 @@ from ..output.console import CaseName, report_console, table
 from ..output.finding_report import finding_lines
 
 app = typer.Typer(
-    help="What the nights found: candidates, regressions, improvements, and their triage.",
+    help="List and triage the changes that detection found: candidates, regressions, improvements.",
     no_args_is_help=True,
 )
 
@@ -46,7 +46,7 @@ Number = Annotated[
     int, typer.Argument(metavar="ID", max=LARGEST, help="the number of a finding, as `list` shows it")
 ]
 Text = Annotated[str, typer.Argument(help="a sentence for later readers")]
-By = Annotated[str | None, typer.Option("--by", help="who says so [default: you]")]
+By = Annotated[str | None, typer.Option("--by", help="name of the person [default: your user name]")]
 
 
 @app.command("list")
@@ -54,11 +54,11 @@ def list_findings(
     every: Annotated[
         bool, typer.Option("--all", help="every finding, not only the open regressions")
     ] = False,
-    schedule: Annotated[str | None, typer.Option(help="only those of this schedule")] = None,
+    schedule: Annotated[str | None, typer.Option(help="only findings of this schedule")] = None,
     as_json: Json = False,
-    file: Annotated[Path | None, typer.Option("--csv", help="write them to this file instead")] = None,
+    file: Annotated[Path | None, typer.Option("--csv", help="write them to this CSV file instead")] = None,
 ) -> None:
-    """The open regressions, the newest first: confirmed, and neither triaged nor muted."""
+    """List the open regressions, newest first: confirmed, neither triaged nor muted."""
     now = datetime.now(UTC)
     with in_one_sentence():
         app_context = context(reading=True)
@@ -134,7 +134,7 @@ def _triage(one: Finding, now: datetime) -> str:
 
 @app.command("show")
 def show(number: Number, as_json: Json = False) -> None:
-    """Everything about one finding: what moved, what was measured again, what else changed, its triage."""
+    """Show one finding: the change, its confirmation, other changes at that time, its triage."""
     with in_one_sentence():
         app_context = context(reading=True)
         with app_context.open_database() as database:
@@ -150,27 +150,27 @@ def show(number: Number, as_json: Json = False) -> None:
 
 @app.command("acknowledge")
 def acknowledge(number: Number, text: Text = "", by: By = None) -> None:
-    """A person is working on it: it is no longer open, and is not reported again."""
+    """Mark a finding as being worked on: it is no longer open, and is not reported again."""
     _act(number, "acknowledge", text, by)
 
 
 @app.command("expected")
 def expected(number: Number, text: Text = "", by: By = None) -> None:
-    """It is known and accepted: it leaves the list."""
+    """Mark a finding as expected and accepted: it is no longer open."""
     _act(number, "expected", text, by)
 
 
 @app.command("fixed")
 def fixed(number: Number, text: Text = "", by: By = None) -> None:
-    """It is fixed: it leaves the list, and opens again if it returns."""
+    """Mark a finding as fixed: it is no longer open, and opens again if the change returns."""
     _act(number, "fixed", text, by)
 
 
 @app.command("note")
 def note(number: Number, text: Text, by: By = None) -> None:
-    """Add a sentence to its history."""
+    """Add a note to the history of a finding."""
     if not text.strip():
-        raise typer.BadParameter("a note says something")
+        raise typer.BadParameter("the note is empty")
     _act(number, "note", text, by)
 
 
@@ -178,7 +178,7 @@ def note(number: Number, text: Text, by: By = None) -> None:
 def link(
     number: Number, address: Annotated[str, typer.Argument(help="the address of an issue")], by: By = None
 ) -> None:
-    """Add a link, for example to an issue: http:// or https://."""
+    """Add a link to a finding, for example to an issue: http:// or https://."""
     with in_one_sentence():
         if problem := bad_address(address):
             raise UsageError(problem)
@@ -190,19 +190,19 @@ def mute(
     number: Number,
     until: Annotated[
         str | None,
-        typer.Option(help="a date such as 2026-12-01, or a date and a time: reported again from then on"),
+        typer.Option(help="report it again from this date, or date and time, on: 2026-12-01"),
     ] = None,
-    off: Annotated[bool, typer.Option("--off", help="speak of it again at once")] = False,
+    off: Annotated[bool, typer.Option("--off", help="report it again from now on")] = False,
     text: Annotated[str, typer.Option("--because", help="a sentence for later readers")] = "",
     by: By = None,
 ) -> None:
-    """Do not report it, nor other findings in its series, before a moment; the finding itself stays."""
+    """Do not report a finding, or others in its series, until a date; the finding itself is kept."""
     with in_one_sentence():
         if (until is None) != off:
-            raise UsageError("a finding is muted --until DATE, or not any more: --off")
+            raise UsageError("give --until DATE to mute the finding, or --off to unmute it")
         moment = None if until is None else moment_of(until, context(noting=False).settings.timezone)
         if moment is not None and moment <= datetime.now(UTC):
-            raise UsageError(f"{until} is over: a finding is muted until a moment that is to come")
+            raise UsageError(f"{until} is in the past: --until needs a time in the future")
     _act(number, "mute", text, by, moment)
 
 
@@ -258,7 +258,7 @@ def moment_of(text: str, timezone: str) -> datetime:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone(timezone))).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise UsageError(f'"{text}" is no date such as 2026-12-01, nor one with a time') from None
+        raise UsageError(f'"{text}" is not a date such as 2026-12-01, with or without a time') from None
 
 
 def finding_body(one: Finding) -> dict[str, Any]:

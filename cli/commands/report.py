@@ -20,18 +20,18 @@ from ..output.upgrade_report import check_reports, report_upgrade, write_reports
 
 
 def report(
-    run: Annotated[str, typer.Argument(metavar="[RUN]", help="a run's id, or `latest`")] = LATEST,
+    run: Annotated[str, typer.Argument(metavar="[RUN]", help="the id of a run, or `latest`")] = LATEST,
     as_json: Annotated[
         bool,
         typer.Option(
-            "--json", help="the lines `outcome` and `ended` of `run --json`, of an upgrade `verdict`"
+            "--json", help="as JSON: lines `outcome` and `ended` as of `run --json`; of an upgrade `verdict`"
         ),
     ] = False,
     files: Reports = None,
     waive: Waived = None,
     because: Because = None,
 ) -> None:
-    """Print again what `run` printed at its end, or the verdict of an upgrade."""
+    """Print the report of a stored run or upgrade again."""
     with in_one_sentence():
         check_reports(files or ())
         app_context = context()
@@ -39,9 +39,9 @@ def report(
         loaded = load_run(app_context.places.data_dir, run, app_context.open_database)
         judged = judge_loaded(loaded, waivers(tuple(waive or ()), tuple(because or ())))
         if waive and judged is None:
-            raise UsageError(f"run {loaded.result.run} is no upgrade: it has no decision to waive a case of")
+            raise UsageError(f"run {loaded.result.run} is not an upgrade: --waive needs one")
         if files and judged is None:
-            raise UsageError(f"run {loaded.result.run} is no upgrade: only of one there is a report to write")
+            raise UsageError(f"run {loaded.result.run} is not an upgrade: --report needs one")
     console = report_console()
     if judged is not None:
         report_upgrade(console, judged, as_json=as_json, local=loaded.header is not None)

@@ -22,20 +22,20 @@ from ..output.reporter import concluding
 from ..output.run_report import print_loaded
 from ..output.upgrade_report import UpgradeConclusion
 
-RUN_HELP = """Measure this machine with a suite and keep every number.
+RUN_HELP = """Measure a suite of cases on this machine and store every result.
 
 \b
 pyrometer run                                  suite `smoke`, environment `default`
 pyrometer run --suite cpu --replicates 5
-pyrometer run --case resnet50                  what `smoke` has of a workload, or its smallest case
-pyrometer run --case 'gpt2*' --budget 600      all cases that a glob means, as far as ten minutes go
-pyrometer run --cases my_cases.py              cases of your own (see CONTRIBUTING.md)
-pyrometer run --python ~/venv/bin/python       measure the PyTorch of an interpreter you have
-pyrometer run --resume latest                  go on with what was interrupted
+pyrometer run --case resnet50                  its cases in `smoke`, or else its smallest case
+pyrometer run --case 'gpt2*' --budget 600      all matching cases, for at most ten minutes
+pyrometer run --cases my_cases.py              your own cases (see CONTRIBUTING.md)
+pyrometer run --python ~/venv/bin/python       measure the PyTorch of this interpreter
+pyrometer run --resume latest                  resume an interrupted run
 
-Ctrl-C ends it cleanly: what is measured stays, and the command to go on with is printed.
-Exit code: 0 all went well or was skipped, 1 some case did not, 2 the call makes no sense, 130 interrupted;
-with --resume also 4, where that run can never be gone on with.
+Ctrl-C stops the run: finished results are kept, and the command that resumes it is printed.
+Exit code: 0 every case is ok, skipped or unsupported; 1 a case failed; 2 wrong usage, or it cannot start;
+130 interrupted; with --resume also 4: this run can never be resumed.
 """
 
 
@@ -49,31 +49,37 @@ def run(
     ] = None,
     environment: Annotated[
         str | None,
-        typer.Option("--environment", "-e", help="a name, or a version, built if need be [default: default]"),
+        typer.Option(
+            "--environment",
+            "-e",
+            help="a declared name, or a version, which is built if missing [default: default]",
+        ),
     ] = None,
-    python: Annotated[Path | None, typer.Option(help="measure this interpreter's PyTorch instead")] = None,
+    python: Annotated[
+        Path | None, typer.Option(help="measure the PyTorch of this interpreter instead")
+    ] = None,
     case: Cases = None,
     cases: CaseFiles = None,
     preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
     device: Device = None,
     replicates: Annotated[int | None, typer.Option(min=1, help="fresh processes per case")] = None,
     budget: Annotated[
-        float | None, typer.Option(min=1, callback=finite, help="seconds the whole run may take")
+        float | None, typer.Option(min=1, callback=finite, help="time limit of the whole run, in seconds")
     ] = None,
     deadline: Annotated[
-        float | None, typer.Option(min=1, callback=finite, help="seconds one replicate may take")
+        float | None, typer.Option(min=1, callback=finite, help="time limit of one replicate, in seconds")
     ] = None,
-    resume: Annotated[str | None, typer.Option(help="go on with this run: its id, or `latest`")] = None,
+    resume: Annotated[str | None, typer.Option(help="resume this run: its id, or `latest`")] = None,
     nodes: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             envvar=NODES_VARIABLE,
-            help="the nodes of this job, for cases with axis nodes; a fleet sets it",
+            help="a file with the nodes of this job, for cases with axis nodes; a fleet sets it",
         ),
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="measure chosen cases however long they take")
+        bool, typer.Option("--yes", "-y", help="measure the selected cases even if they take long")
     ] = False,
     run_id: RunId = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
@@ -102,7 +108,7 @@ def _run(request: RunRequest, resumed: str | None, interrupts: Interrupts, *, as
     if resumed is None:
         return measure(request, interrupts, as_json=as_json)
     if request != RunRequest(nodes=request.nodes):
-        raise UsageError("--resume goes on with what was planned; it takes no other selection")
+        raise UsageError("--resume continues the stored plan; it cannot be combined with a selection")
     with refused_for_good():
         app_context = context(noting=False, as_json=as_json)
         conclude = conclusion(app_context.runs, as_json=as_json)

@@ -53,12 +53,13 @@ SCHEDULER_HELP = """Run the schedules of pyrometer.toml ([schedules.NAME]).
 
 \b
 pyrometer scheduler                  until Ctrl-C or SIGTERM
-pyrometer scheduler --once           what is due now, and no longer
-pyrometer scheduler --no-measuring   only plan and think: what is measured is left to other machines
+pyrometer scheduler --once           do what is due now, and end
+pyrometer scheduler --no-measuring   only plan, detect and notify: other machines measure
 
-Several may share a database: what is due is done once, by the first to claim it, each machine for the labels
-it has (machine_labels, and its own name). What is measured runs as a child of its own; stopped, it keeps what
-it has, and the next scheduler of this machine goes on with it. `pyrometer schedule list` shows what comes.
+Several schedulers may share a database: each task is done once, by the first scheduler that claims it. A
+machine claims tasks without a label, and those with one of its own labels (machine_labels, and its name).
+Each measurement runs in a child process. When the scheduler is stopped, finished results are kept, and the
+next scheduler on this machine resumes the run. `pyrometer schedule list` shows the next runs.
 """
 
 #: How often is looked whether the settings were changed.
@@ -91,7 +92,7 @@ def live(
         with interrupts.deferred():
             service.run(lambda: interrupts.requested() or asked(), once=once)
     except KeyboardInterrupt:
-        say("stopped at once; the next scheduler of this machine goes on with what ran")
+        say("stopped at once; the next scheduler of this machine resumes what ran")
         raise typer.Exit(INTERRUPTED) from None
     finally:
         signal.set_wakeup_fd(before)
@@ -197,10 +198,8 @@ def _file_state(file: Path | None) -> tuple[int, int] | None:
     return (found.st_mtime_ns, found.st_size) if found is not None else None
 
 
-app = typer.Typer(help="The timetable: what is done when, by itself.", no_args_is_help=True)
-tasks_app = typer.Typer(
-    help="What the scheduler does, did and will do, one task a line.", no_args_is_help=True
-)
+app = typer.Typer(help="List the schedules, or trigger one now.", no_args_is_help=True)
+tasks_app = typer.Typer(help="List, show and cancel the tasks of the scheduler.", no_args_is_help=True)
 
 _NEXT = 3
 _OPEN = (TaskState.WAITING, TaskState.RUNNING)
@@ -208,7 +207,7 @@ _OPEN = (TaskState.WAITING, TaskState.RUNNING)
 
 @app.command("list")
 def list_schedules(as_json: Json = False) -> None:
-    """Every schedule, the built-in ones too: when it fires next, its last result, what waits."""
+    """List all schedules, also the built-in ones: next runs, last result, waiting tasks."""
     with in_one_sentence():
         app_context = context(reading=True)
         check_schedules(app_context.settings)
@@ -216,13 +215,13 @@ def list_schedules(as_json: Json = False) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
-    listed = table("schedule", "job", "cron", "fires next", "last", "waiting", "")
+    listed = table("schedule", "job", "cron", "next runs", "last", "waiting", "")
     for row in rows:
         following = "\n".join(row["next"]) or "-"
         waits = ", ".join(f"{count} {state}" for state, count in row["open"].items()) or "-"
         waits = "\n".join([waits, *map(printable, row["waits_for"])])
         note = "built in" if row["built_in"] else "" if row["enabled"] else "not enabled"
-        cells = (row["schedule"], row["job"], row["cron"], following, row["last_told"], waits, note)
+        cells = (row["schedule"], row["job"], row["cron"], following, row["last_result"], waits, note)
         listed.add_row(*map(escape, cells))
     console = report_console()
     console.print(listed)
@@ -277,7 +276,7 @@ def _state(
     own = [task.state for task in open_tasks if task.schedule == name]
     return {
         "last": [_body(task) for task in latest],
-        "last_told": _last_result(latest, local_zone),
+        "last_result": _last_result(latest, local_zone),
         "open": {state: own.count(state) for state in _OPEN if state in own},
     }
 
@@ -296,7 +295,7 @@ def trigger(
     name: Annotated[str, typer.Argument(help="a schedule, or detect:NAME")],
     as_json: Json = False,
 ) -> None:
-    """Trigger a schedule now: a running scheduler does its tasks, and this command does not wait."""
+    """Trigger a schedule now. A running scheduler does its tasks; this command does not wait for them."""
     with in_one_sentence():
         app_context = context()
         check_schedules(app_context.settings)
@@ -320,22 +319,23 @@ def trigger(
 def _unserved(tasks: Collection[Task], alive: Sequence[SchedulerSeen]) -> list[str]:
     """Why tasks will wait: no scheduler is there, or none that has a label."""
     if not alive:
-        return ["no scheduler is there to do it: start one with `pyrometer scheduler`"]
+        return ["no scheduler is running: start one with `pyrometer scheduler`"]
     served = {label for one in alive for label in one.labels}
     missing = sorted({task.label for task in tasks if task.label} - served)
-    return [f'no scheduler is there whose machine has the label "{label}"' for label in missing]
+    return [f'no scheduler is running on a machine with the label "{label}"' for label in missing]
 
 
 @tasks_app.command("list")
 def list_tasks(
-    schedule: Annotated[str | None, typer.Option(help="only those of one schedule")] = None,
+    schedule: Annotated[str | None, typer.Option(help="only tasks of this schedule")] = None,
     state: Annotated[
-        str | None, typer.Option(help="only waiting, running, done, failed, lost or cancelled ones")
+        str | None,
+        typer.Option(help="only tasks in this state: waiting, running, done, failed, lost or cancelled"),
     ] = None,
-    newest: Annotated[int, typer.Option(min=1, max=LARGEST, help="so many at most")] = 30,
+    newest: Annotated[int, typer.Option(min=1, max=LARGEST, help="largest number of tasks")] = 30,
     as_json: Json = False,
 ) -> None:
-    """The newest tasks: what was done, what runs, what waits."""
+    """List the newest tasks: waiting, running and ended."""
     with in_one_sentence():
         if state is not None and state not in tuple(TaskState):
             raise UsageError(unknown("state", state, tuple(TaskState)))
@@ -353,7 +353,7 @@ def list_tasks(
             )
         return
     local_zone = zone(app_context.settings.timezone)
-    listed = table("task", "schedule", "part", "job", "due", "state", "took", "run", "what came of it")
+    listed = table("task", "schedule", "part", "job", "due", "state", "took", "run", "result")
     for task in found:
         # The last output of a child may be any text.
         text = printable(task.error or said.get(task.id) or str(task.result.get("summary", "")))
@@ -367,10 +367,10 @@ def list_tasks(
 
 @tasks_app.command("show")
 def show(
-    task_id: Annotated[int, typer.Argument(metavar="TASK", max=LARGEST, help="a task's number")],
+    task_id: Annotated[int, typer.Argument(metavar="TASK", max=LARGEST, help="the number of a task")],
     as_json: Json = False,
 ) -> None:
-    """One task: what it does, every attempt at it, its run, its logs, and why it failed."""
+    """Show one task: its settings, attempts, run and logs, and why it failed."""
     with in_one_sentence():
         app_context = context(reading=True)
         with app_context.open_database() as database:
@@ -421,10 +421,10 @@ def _described(
 
 @tasks_app.command("cancel")
 def cancel(
-    task_id: Annotated[int, typer.Argument(metavar="TASK", max=LARGEST, help="a task's number")],
+    task_id: Annotated[int, typer.Argument(metavar="TASK", max=LARGEST, help="the number of a task")],
     as_json: Json = False,
 ) -> None:
-    """End a task that waits or runs; what it has measured stays."""
+    """Cancel a task that waits or runs; what it has measured is kept."""
     with in_one_sentence():
         app_context = context()
         with app_context.open_database() as database:
@@ -433,7 +433,7 @@ def cancel(
     if as_json:
         typer.echo(json.dumps({"task": task_id, "cancelled": ended}))
     elif ended:
-        later = "; its scheduler hears so within seconds" if before.state == TaskState.RUNNING else ""
+        later = "; its scheduler stops it within seconds" if before.state == TaskState.RUNNING else ""
         typer.echo(f"task {task_id} is cancelled{later}")
     else:
         say(f"pyrometer: task {task_id} is over already: {before.state}")

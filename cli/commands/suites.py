@@ -31,12 +31,12 @@ from ..output.console import CaseName, report_console, table
 #: Below this many columns a list of workloads leaves out what each is; `cases show` says it.
 _WIDE = 120
 
-cases = typer.Typer(help="The cases on offer.", no_args_is_help=True)
+cases = typer.Typer(help="List the cases that can be measured.", no_args_is_help=True)
 
 
 @cases.command("list")
 def list_cases(cases_files: CaseFiles = None, as_json: Json = False) -> None:
-    """Every workload with its phases and the parameters it is offered with."""
+    """List every workload with its phases and default parameters."""
     with in_one_sentence():
         workloads = workloads_of(context(), cases_files)
     if as_json:
@@ -56,7 +56,7 @@ def _parameters(workload: Mapping[str, Any]) -> str:
 
 @cases.command("show")
 def show_case(name: str, cases_files: CaseFiles = None, as_json: Json = False) -> None:
-    """One workload: the keys it is offered with, the suites that measure it, published claims about it."""
+    """Show one workload: its case keys, the suites that measure it, published claims about it."""
     with in_one_sentence():
         app_context = context()
         workloads = workloads_of(app_context, cases_files)
@@ -107,7 +107,7 @@ def _measured_by(listed: Mapping[str, Sequence[str]]) -> Table:
 
 @cases.command("techniques")
 def list_techniques(as_json: Json = False) -> None:
-    """The axes of a technique, the last part of a case key, and their values."""
+    """List the axes of a technique (the last part of a case key) and their values."""
     if as_json:
         typer.echo(json.dumps([asdict(axis) for axis in AXES.values()], indent=2))
         return
@@ -118,7 +118,7 @@ def list_techniques(as_json: Json = False) -> None:
     report_console().print(rows)
 
 
-app = typer.Typer(help="The suites: curated lists of cases with a time budget.", no_args_is_help=True)
+app = typer.Typer(help="List the suites: curated lists of cases with a time budget.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -127,11 +127,12 @@ def list_suites(
     as_markdown: Annotated[
         bool,
         typer.Option(
-            "--markdown", help="the built-in suites as Markdown: each case, why it is there, what it tests"
+            "--markdown",
+            help="the built-in suites as Markdown: each case, its reason, the claim that it tests",
         ),
     ] = False,
 ) -> None:
-    """Every suite: how many cases, what they may cost, and its budget."""
+    """List every suite: number of cases, estimated duration, budget."""
     if as_markdown:
         typer.echo(page(), nl=False)
         return
@@ -155,7 +156,7 @@ def list_suites(
 
 @app.command("show")
 def show_suite(name: str, cases_files: CaseFiles = None, as_json: Json = False) -> None:
-    """The plan of one suite: its cases in order, what they may cost, and what each axis takes of it."""
+    """Show the plan of one suite: its cases in order, their estimated durations, the share of each axis."""
     with in_one_sentence():
         app_context = context()
         suite = suite_named(app_context.settings, name)
@@ -184,9 +185,7 @@ def show_suite(name: str, cases_files: CaseFiles = None, as_json: Json = False) 
         figures = str(share["cases"]), _minutes(share["seconds"]), part
         rows.add_row(share["axis"], *figures, ", ".join(share["values"]))
     report_console().print(rows)
-    typer.echo(
-        "\nA case under several axes counts in each. Estimates are guesses from a machine with two cores."
-    )
+    typer.echo("\nA case under several axes counts in each. Estimates come from a machine with two cores.")
 
 
 def _offered(app_context: AppContext, files: list[Path] | None, suite: Suite | None = None) -> list[str]:

@@ -55,33 +55,34 @@ _SUFFIXES: dict[str, Format] = {
 }
 _DEFAULT_TABLE = "measurements"
 
-EXPORT_HELP = """Write runs into a file: whole, to be imported elsewhere, or as tables. RUN may be `latest`.
+EXPORT_HELP = """Write runs to a file: complete, for `pyrometer import`, or as tables. RUN may be `latest`.
 
 \b
 pyrometer export latest run.jsonl                      whole, with samples and telemetry; also .jsonl.gz
-pyrometer export --all history.jsonl.gz                every run there is
+pyrometer export --all history.jsonl.gz                all runs
 pyrometer export RUN_A RUN_B runs.csv                  a table: their measurements
 pyrometer export latest --table samples raw.parquet    every timed iteration
 pyrometer export latest results.json                   for the OSS benchmark database (v3)
 pyrometer export latest --table outcomes - | head      on stdout
 
-The end of FILE's name says what is written: .jsonl, .csv, .parquet or .json, each also with .gz.
-docs/export.md has every column and field; `pyrometer import` reads .jsonl back.
-Exit code: 0 written, 2 the call makes no sense or FILE cannot be written, 130 interrupted: no file is left.
+The suffix of FILE selects the format: .jsonl, .csv, .parquet or .json, each also with .gz.
+docs/export.md describes every column and field; `pyrometer import` reads .jsonl back.
+Exit code: 0 written, 2 wrong usage or FILE cannot be written, 130 interrupted: no file is left.
 """
 
 Words = Annotated[
-    list[str] | None, typer.Argument(metavar="RUN... FILE", help="ids of runs, or `latest`; last the file")
+    list[str] | None,
+    typer.Argument(metavar="RUN... FILE", help="ids of runs, or `latest`; the file comes last"),
 ]
 Everything = Annotated[bool, typer.Option("--all", help="every run in the database")]
 FormatOption = Annotated[
-    Format | None, typer.Option("--format", help="what to write [default: as FILE's name says]")
+    Format | None, typer.Option("--format", help="format of the file [default: by the suffix of FILE]")
 ]
 TableOption = Annotated[
     Literal["runs", "outcomes", "measurements", "samples", "telemetry"] | None,
-    typer.Option("--table", help="which table, of csv and parquet [default: measurements]"),
+    typer.Option("--table", help="the table, for csv and parquet [default: measurements]"),
 ]
-Force = Annotated[bool, typer.Option("--force", help="replace FILE if it is there")]
+Force = Annotated[bool, typer.Option("--force", help="replace FILE if it exists")]
 
 
 def export(
@@ -111,9 +112,9 @@ def _runs_and_file(words: list[str], everything: bool) -> list[str]:
     if everything and len(words) == 1:
         return words
     if everything:
-        raise UsageError("--all takes only the file: pyrometer export --all history.jsonl.gz")
+        raise UsageError("with --all give only the file: pyrometer export --all history.jsonl.gz")
     if len(words) < 2:
-        raise UsageError("say which runs and which file: pyrometer export latest run.jsonl")
+        raise UsageError("give runs and a file: pyrometer export latest run.jsonl")
     return words
 
 
@@ -125,12 +126,12 @@ def _form(file: str, form: Format | None, table: str | None) -> Format:
         suffix = Path(file.lower().removesuffix(".gz")).suffix
         if suffix not in _SUFFIXES:
             ends = ", ".join(_SUFFIXES)
-            raise UsageError(f"{file} does not say what to write: let it end in {ends}, or give --format")
+            raise UsageError(f"{file} has no known suffix: use {ends}, or give --format")
         form = _SUFFIXES[suffix]
     if table and form not in OF_TABLES:
         raise UsageError(f"--table is for csv and parquet; {file} would be {form}")
     if form == "parquet" and file == STDOUT and sys.stdout.isatty():
-        raise UsageError("Parquet is not for a terminal: name a file")
+        raise UsageError("Parquet cannot be written to a terminal: name a file")
     return form
 
 
@@ -180,9 +181,9 @@ def _whole_file(file: Path, *, force: bool) -> Generator[BinaryIO]:
     if not path.parent.is_dir():
         raise UsageError(f"there is no folder {path.parent}")
     if path.exists() and not path.is_file():
-        raise UsageError(f"{file} is no regular file; - writes to stdout")
+        raise UsageError(f"{file} is not a regular file; - writes to stdout")
     if path.exists() and not force:
-        raise UsageError(f"{file} is there already; --force replaces it")
+        raise UsageError(f"{file} exists already; --force replaces it")
     try:
         with replacing(path) as part, part.open("xb") as sink:
             yield sink
@@ -201,24 +202,24 @@ def _export_summary(file: str, done: Exported, form: Format, table: str) -> str:
     return f"{where}: {runs}, {done.outcomes} outcomes, {done.measurements} measurements"
 
 
-IMPORT_FILES_HELP = f"""Import files of other tools and machines; importing them again changes nothing.
+IMPORT_FILES_HELP = f"""Import results of other tools and machines; importing a file twice changes nothing.
 
 \b
 pyrometer import metrics-20240603.json              the format is detected
 pyrometer import results/ gh-pages/dev/bench/data.js
-pyrometer import --format dynamo-csv inductor.csv   where it cannot be detected
-pyrometer import --dry-run results/                 what would come in, and what would be left out
-pyrometer import --date 2026-03-01 --hardware "RTX 4090" timm.csv    what a file does not say
-pyrometer import machine-b/.pyrometer/runs/         journals of a machine that reaches no database
+pyrometer import --format dynamo-csv inductor.csv   if the format cannot be detected
+pyrometer import --dry-run results/                 report what would be imported and what not
+pyrometer import --date 2026-03-01 --hardware "RTX 4090" timm.csv    facts that a file lacks
+pyrometer import machine-b/.pyrometer/runs/         journals of a machine without a database
 
 \b
 Formats:
 {chr(10).join(f"  {each.NAME:<18}  {each.TITLE}" for each in FORMATS)}
   {JOURNAL:<18}  a run of another machine: its folder, or the journal.jsonl in it
 
-Each run goes in whole or not at all. What a file holds and cannot be used is set aside, with its place and
-the reason; the rest goes in. Nothing in a file is ever executed.
-Exit code: 0 everything went in, 1 something was set aside or a file was refused, 2 the call makes no sense.
+A run is imported completely or not at all. An entry that cannot be used is set aside and reported with its
+place and the reason; the rest is imported. Nothing in a file is executed.
+Exit code: 0 everything is imported, 1 an entry was set aside or a file was refused, 2 wrong usage.
 """
 
 
@@ -228,7 +229,7 @@ def import_files(
     ],
     name: Annotated[
         str | None,
-        typer.Option("--format", metavar="FORMAT", help="the files' format [default: detected]"),
+        typer.Option("--format", metavar="FORMAT", help="format of the files [default: detected]"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="store nothing")] = False,
     verbose: Annotated[
@@ -238,11 +239,13 @@ def import_files(
     date: Annotated[
         str | None,
         typer.Option(
-            metavar="YYYY-MM-DD[THH:MM[:SS][+ZZ]]", help="when it was measured, where no file says so"
+            metavar="YYYY-MM-DD[THH:MM[:SS][+ZZ]]",
+            help="time of the measurement, if a file does not contain it",
         ),
     ] = None,
     hardware: Annotated[
-        str | None, typer.Option(metavar="LABEL", help="what it was measured on, whatever the files say")
+        str | None,
+        typer.Option(metavar="LABEL", help="the measured hardware; replaces what the files contain"),
     ] = None,
 ) -> None:
     """Import files (the help text is above, where its layout survives)."""
@@ -344,9 +347,9 @@ FILE holds one JSON object, or a list of them:
  "torch": "2.13.0",
  "metrics": {"tokens_per_second": {"value": 51300, "unit": "tokens/s", "better": "higher"}}}
 
-docs/import.md has every field, examples/submit_from_training.py ten lines that write it. A metric that
+docs/import.md describes every field; examples/submit_from_training.py writes such a file. A metric that
 Pyrometer knows (latency, throughput, ...) needs neither unit nor direction. Submitting twice changes nothing.
-Exit code: 0 it is stored, 1 some of it is stored as something else already, 2 file or call makes no sense.
+Exit code: 0 stored, 1 part of it contradicts what is stored, 2 wrong usage or unreadable file.
 """
 
 
@@ -358,7 +361,8 @@ def submit_file(
         str | None, typer.Option(help="the machine that measured it [default: this one]")
     ] = None,
     hardware: Annotated[
-        str | None, typer.Option(help="what makes machines comparable [default: that of this machine]")
+        str | None,
+        typer.Option(help="the hardware under which results are compared [default: that of this machine]"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object on stdout")] = False,
 ) -> None:

@@ -39,48 +39,53 @@ from ..output.bisect_report import JsonBisection, TerminalBisection, write_bisec
 from ..output.console import report_console
 from ..output.upgrade_report import UpgradeConclusion, check_reports
 
-#: Exit codes of an upgrade; 2 and 130 are those of every command, 4 is what cannot be gone on with.
+#: Exit codes of an upgrade; 2 and 130 are those of every command, 4 is a run that cannot be resumed.
 UPGRADE_CODES = {"go": 0, "no-go": 1, "unclear": 3}
 
 
-UPGRADE_HELP = """Should this machine move from OLD to NEW? Both are measured together, and judged.
+UPGRADE_HELP = """Measure two environments together and decide whether to move from OLD to NEW.
 
 \b
-pyrometer upgrade 2.12.1 2.13.0                     built if need be, suite `smoke`
+pyrometer upgrade 2.12.1 2.13.0                     builds both if missing, suite `smoke`
 pyrometer upgrade default nightly --suite cpu
 pyrometer upgrade default ~/venv/bin/python --case resnet50 --report verdict.html
-pyrometer upgrade default default                   against itself: what the method makes up
-pyrometer upgrade default nightly --suite full --screen  two short pairs each, more where it matters
+pyrometer upgrade default default                   compare an environment with itself (A/A test)
+pyrometer upgrade default nightly --suite full --screen  two short pairs of each case first
 pyrometer upgrade 2.9.1 2.13.0 --step repro.py --report issue.md
 pyrometer upgrade 2.12.1 2.13.0 --on h200 --on a10  on every machine with one of these labels
-pyrometer upgrade --resume latest                   go on with what was interrupted
+pyrometer upgrade --resume latest                   resume an interrupted upgrade
 
 OLD and NEW: a declared name, a version, `nightly`, a wheel, or an interpreter. Each case is measured in pairs
-of fresh processes that take turns, until the decision stands. `go`: nothing broke, no case is slower by 10 %,
-at most one case in ten by 5 %, and the mean by at most 1 %; other limits stand in the policy in
-pyrometer.toml ([policies.NAME]). A case that blocks and is accepted is left out with --waive CASE --because
-TEXT, here or afterwards in `pyrometer report`.
-With --on the schedulers of those machines measure, each in its turn; the verdict is the worst of them, and a
-machine that failed leaves it unclear.
-Exit code: 0 go (also with warnings), 1 no-go, 3 unclear, 2 the call makes no sense, 130 interrupted; with
---resume also 4, where that run can never be gone on with.
+of fresh processes that take turns, until the suite is decided. `go`: nothing broke, no case is slower by
+10 %, at most one case in ten by 5 %, and the mean by at most 1 %; a policy in pyrometer.toml
+([policies.NAME]) sets other limits. Exclude a case whose slowdown you accept with --waive CASE --because
+TEXT, here or later in `pyrometer report`.
+With --on the schedulers of those machines measure when it is their turn. The verdict is the worst of all
+machines; it is unclear if a machine failed.
+Exit code: 0 go (also with warnings), 1 no-go, 3 unclear, 2 wrong usage, or it cannot start, 130 interrupted;
+with --resume also 4: this run can never be resumed.
 """
 
 
 Suite = Annotated[str | None, typer.Option("--suite", "-s", help="suite to measure [default: smoke]")]
 Preset = Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")]
 PolicyName = Annotated[str | None, typer.Option(help="policy to judge by [default: default]")]
-Budget = Annotated[float | None, typer.Option(min=1, callback=finite, help="seconds the measuring may take")]
-Deadline = Annotated[float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")]
-Fingerprint = Annotated[bool, typer.Option(help="first find what runs differently, without timing")]
+Budget = Annotated[
+    float | None, typer.Option(min=1, callback=finite, help="time limit of all measurements, in seconds")
+]
+Deadline = Annotated[
+    float | None, typer.Option(min=1, callback=finite, help="time limit of one process, in seconds")
+]
+Fingerprint = Annotated[bool, typer.Option(help="first record what runs differently, without timing")]
 Screened = Annotated[
-    bool, typer.Option("--screen", help="measure in full only cases that run differently or differ by 10 %")
+    bool,
+    typer.Option("--screen", help="measure fully only the cases that run differently or differ by 10 %"),
 ]
 
 
 def upgrade(
-    old: Annotated[str | None, typer.Argument(help="what you have")] = None,
-    new: Annotated[str | None, typer.Argument(help="what you may move to")] = None,
+    old: Annotated[str | None, typer.Argument(help="the environment that you use now")] = None,
+    new: Annotated[str | None, typer.Argument(help="the environment that you may move to")] = None,
     suite: Suite = None,
     case: Cases = None,
     cases: CaseFiles = None,
@@ -100,7 +105,7 @@ def upgrade(
     on: On = None,
     wait: Wait = True,
     report: Reports = None,
-    resume: Annotated[str | None, typer.Option(help="go on with this upgrade: its run, or `latest`")] = None,
+    resume: Annotated[str | None, typer.Option(help="resume this upgrade: its run, or `latest`")] = None,
     run_id: RunId = None,
     confirms: Confirms = False,
     fingerprint: Fingerprint = True,
@@ -150,7 +155,7 @@ def _upgrade_this_machine(
 ) -> int:
     """Measure on this machine; answers the exit code. Raises UsageError, RunnerError or JobError."""
     if resumed is not None and request != UpgradeRequest():
-        raise UsageError("--resume goes on with what was planned; it takes no other selection")
+        raise UsageError("--resume continues the stored plan; it cannot be combined with a selection")
     if resumed is None:
         _check_ends(request)
     app = context(noting=False, as_json=as_json)
@@ -160,7 +165,7 @@ def _upgrade_this_machine(
 
 def _check_ends(request: UpgradeRequest) -> None:
     if not (request.old and request.new):
-        raise UsageError("an upgrade has two ends: pyrometer upgrade OLD NEW")
+        raise UsageError("give both environments: pyrometer upgrade OLD NEW")
 
 
 def _upgrade_machines(
@@ -208,7 +213,7 @@ def _run_upgrade(
     interrupts: Interrupts,
     conclusion: UpgradeConclusion,
 ) -> int:
-    """Begin or go on with an upgrade; answers the exit code. Raises UsageError, RunnerError or JobError."""
+    """Begin or resume an upgrade; answers the exit code. Raises UsageError, RunnerError or JobError."""
     if resumed is not None:
         with refused_for_good():
             result = resume_upgrade(app, resumed, interrupts, conclusion)
@@ -223,7 +228,7 @@ def _run_upgrade(
 
 #: Exit codes of a bisection; 2 and 130 are those of every command.
 BISECT_CODES = {"pair": 0, "range": 3, "gradual": 3, "alike": 3}
-BISECT_HELP = """Find the two neighbours between GOOD and BAD where a case became slower or broke.
+BISECT_HELP = """Find the first version between GOOD and BAD in which a case is slower or fails.
 
 \b
 pyrometer bisect 2.10.0 2.13.0 --case resnet50/infer/batch=1,image=64/eager
@@ -231,25 +236,28 @@ pyrometer bisect 'nightly 2026-11-01' 'nightly 2026-11-20' --case KEY --pairs 20
 pyrometer bisect 2.10.0 2.13.0 --case KEY --metric rss_peak
 pyrometer bisect 2.9.1 2.13.0 --step repro.py
 pyrometer bisect default ~/new/.venv --candidates ~/a/.venv,~/b/.venv --case KEY --cases my_cases.py
-pyrometer bisect --resume latest                go on with what was interrupted
+pyrometer bisect --resume latest                resume an interrupted bisection
 
 GOOD and BAD: as in `upgrade`. Between two versions lie the releases that the package index offers, between
-two nightlies the nightlies, between anything else what --candidates lists in order. The ends are compared
-first, then the middle with GOOD, and at last the two that remain with each other. What cannot be built or
-imported is skipped. Each comparison is an upgrade of its own, with a run that `pyrometer report` shows.
-Exit code: 0 the pair is found, 3 it is not (the ends do not differ, or those between cannot be judged), 2 the
-call makes no sense, 130 interrupted.
+two nightlies the nightlies; otherwise --candidates lists them in order. The ends are compared first, then
+the middle with GOOD, and at the end the remaining two with each other. An environment that cannot be built or
+imported is skipped. Each comparison is a run of its own, which `pyrometer report` shows.
+Exit code: 0 the pair is found, 3 it is not found (the ends do not differ, or those between cannot be judged),
+2 wrong usage, 130 interrupted.
 """
 
 
 def bisect(
-    good: Annotated[str | None, typer.Argument(help="where the case is as it should be")] = None,
-    bad: Annotated[str | None, typer.Argument(help="where it is slower, or broken")] = None,
+    good: Annotated[
+        str | None, typer.Argument(help="an environment in which the case is as fast as it should be")
+    ] = None,
+    bad: Annotated[str | None, typer.Argument(help="an environment in which it is slower, or fails")] = None,
     case: Annotated[
         str | None, typer.Option("--case", help="the case to follow: its key, or a pattern")
     ] = None,
     candidates: Annotated[
-        str | None, typer.Option(help="what lies between, in order: specs or names, with commas")
+        str | None,
+        typer.Option(help="the environments between them, in order: specs or names, separated by commas"),
     ] = None,
     suite: Annotated[str | None, typer.Option("--suite", "-s", help="suite whose timing to use")] = None,
     cases: CaseFiles = None,
@@ -260,11 +268,11 @@ def bisect(
     metric: Annotated[str | None, typer.Option(help="what to follow [default: the policy's metric]")] = None,
     device: Device = None,
     pairs: Annotated[
-        int | None, typer.Option(help="at most so many pairs in each comparison [default: 12]")
+        int | None, typer.Option(help="largest number of pairs in each comparison [default: 12]")
     ] = None,
     deadline: Deadline = None,
-    report: Annotated[Path | None, typer.Option("--report", help="write it to FILE.json")] = None,
-    resume: Annotated[str | None, typer.Option(help="go on with this bisection: its id, or `latest`")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="write the report to FILE.json")] = None,
+    resume: Annotated[str | None, typer.Option(help="resume this bisection: its id, or `latest`")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Find where a case changed (the help text is above, where its layout survives)."""
@@ -296,16 +304,16 @@ def _run_bisection(
     *,
     as_json: bool,
 ) -> int:
-    """Begin or go on with a bisection; answers the exit code. Raises UsageError, RunnerError or JobError."""
+    """Begin or resume a bisection; answers the exit code. Raises UsageError, RunnerError or JobError."""
     _check_report(report)
     if resumed is not None:
         if request != BisectRequest():
-            raise UsageError("--resume goes on with what was planned; it takes no other selection")
+            raise UsageError("--resume continues the stored plan; it cannot be combined with a selection")
         app_context = context(as_json=as_json)
         bisection = shelf(app_context).load(resumed)
     else:
         if not (request.good and request.bad and (request.case or request.step)):
-            raise UsageError("a bisection has two ends and a case: pyrometer bisect GOOD BAD --case KEY")
+            raise UsageError("give both ends and a case: pyrometer bisect GOOD BAD --case KEY")
         app_context = context(as_json=as_json)
         bisection = begin(app_context, request)
     store_pending(app_context)
@@ -324,7 +332,7 @@ def _run_bisection(
             end = None
         finally:
             if end is None and bisector.begun:
-                say(f"go on with: pyrometer bisect --resume {bisection.id}")
+                say(f"resume with: pyrometer bisect --resume {bisection.id}")
     if end is None:
         return INTERRUPTED
     reporter.ended(bisector.bisection, end)
@@ -337,6 +345,6 @@ def _check_report(file: Path | None) -> None:
     if file is None:
         return
     if file.suffix != ".json":
-        raise UsageError(f"{file}: the report of a bisection is a file that ends in .json")
+        raise UsageError(f"{file}: the report of a bisection needs the suffix .json")
     if file.is_dir() or not os.access(file.parent, os.W_OK):
-        raise UsageError(f"{file}: no file can be written there")
+        raise UsageError(f"{file}: the file cannot be written")

@@ -95,7 +95,7 @@ class TerminalBisection:
         self._console = console
 
     def began(self, bisection: Bisection) -> None:
-        """What is looked for, and among how many; for one that is gone on with, what is known already."""
+        """What is looked for, and among how many; for one that is resumed, what is known already."""
         names = bisection.candidates
         self._line(
             f"bisection {bisection.id}: {bisection.case}, good in {names[0]}, bad in {names[-1]}, "

@@ -89,8 +89,8 @@ def print_report(console: Console, loaded: LoadedRun) -> None:
         if not result.stored:
             console.print("not in the database yet: the journal holds it, and the next command stores it")
     if result.state == RunState.INTERRUPTED:
-        # What only the database knows has no journal here to go on with.
-        how = "go on with:" if loaded.header is not None else sentences.GOES_ON
+        # What only the database knows has no journal here to resume.
+        how = "resume with:" if loaded.header is not None else sentences.GOES_ON
         console.print(f"{how} pyrometer run --resume {result.run}")
 
 

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.comparison.case_results import CaseResult
-from analysis.comparison.upgrade import Upgrade
+from analysis.decision.upgrade import Upgrade
 from common.atomic_file import write_whole
 from common.text import printable
 from reports import sentences, tables, wording
@@ -84,7 +84,7 @@ def print_upgrade(
     if subject.step and each and each[0].status in _CHANGED:
         _line(console, f"find where it changed with: {subject.bisect()}")
     if subject.resume:
-        _line(console, f"{'go on with:' if local else sentences.GOES_ON} {subject.resume}")
+        _line(console, f"{'resume with:' if local else sentences.GOES_ON} {subject.resume}")
 
 
 def _scorecard(subject: Subject, upgrade: Upgrade) -> Table:
@@ -236,7 +236,7 @@ def check_reports(files: Sequence[Path]) -> None:
     """Refuse files that no report can be written to, before an hour is spent on measuring."""
     for file in files:
         if file.suffix not in FORMATS:
-            raise UsageError(f"{file}: a report is a file that ends in {', '.join(FORMATS)}")
+            raise UsageError(f"{file}: a report needs one of these suffixes: {', '.join(FORMATS)}")
         there = file.exists()
         try:
             with file.open("a"):
@@ -244,7 +244,7 @@ def check_reports(files: Sequence[Path]) -> None:
             if not there:
                 file.unlink()
         except OSError as error:
-            raise UsageError(f"{file}: no file can be written there ({error.strerror})") from None
+            raise UsageError(f"{file}: the file cannot be written ({error.strerror})") from None
 
 
 def report_upgrade(console: Console, found: JudgedUpgrade, *, as_json: bool, local: bool = True) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
-from analysis.comparison.comparison import COMPARED
+from analysis.decision.comparison import COMPARED
 from dashboard.components import filters, frames, links, load, markup, parts, run_source, tables, wording
 from dashboard.exports import page_recorder as kept
 from dashboard.runs import gains, operators, run_facts, run_list

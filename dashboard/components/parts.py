@@ -14,7 +14,7 @@ import pandas as pd
 import streamlit as st
 
 from analysis.comparison import rounds
-from analysis.comparison.comparison import AGAIN
+from analysis.decision.comparison import AGAIN
 from common.text import printable
 from dashboard.components import charts, filters, frames, links, markup, tables, wording
 from dashboard.components.query_params import View, bounded

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pandas as pd
 import streamlit as st
 
-from analysis.comparison.comparison import COMPARED, DECIDED
+from analysis.decision.comparison import COMPARED, DECIDED
 from dashboard.components import markup, parts, run_source
 from dashboard.runs import capabilities
 from records.kinds import RunSource

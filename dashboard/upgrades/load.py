@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from analysis.comparison.comparison import Comparison, compared
-from analysis.comparison.reasons import Decision
+from analysis.decision.comparison import Comparison, compared
+from analysis.decision.reasons import Decision
 from dashboard.components.load import FRESH_SECONDS
 from dashboard.server.database import opened
 from dashboard.upgrades.rules import RuleChanges

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
-from analysis.comparison.upgrade import Table as MetricTable
+from analysis.decision.upgrade import Table as MetricTable
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from dashboard.components import links, markup

@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from analysis.comparison.comparison import COMPARED
+from analysis.decision.comparison import COMPARED
 from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as records
 from dashboard.components.query_params import Query

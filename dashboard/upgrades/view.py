@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from analysis.comparison.comparison import DECIDED, Comparison, compared
+from analysis.decision.comparison import DECIDED, Comparison, compared
 from dashboard.components import links, wording
 from dashboard.components.query_params import Query, View, last, named, sentence
 from dashboard.upgrades.rules import RuleChanges

@@ -44,7 +44,7 @@ def forget_run(
 
     Series that have no measurement left go too; machines, environments, presets and cases stay. Raises
     StillReferred for a run that findings or tasks refer to, unless `force`: then the findings go, with what
-    people did with them, and the tasks lose sight of it.
+    people did with them, and the tasks lose their run.
     """
     with database.writing() as connection:
         number = connection.execute(

@@ -57,7 +57,7 @@ def claim(
 ) -> Task | None:
     """Take up the task that is due longest, of these jobs and for any machine or one of these labels.
 
-    Before others comes one whose run was begun on the owner's machine: only there it can be gone on with. It
+    Before others comes one whose run was begun on the owner's machine: it can only be resumed there. It
     is `running` then, under `token`, with an attempt more; asked again with that token, it is the answer
     again for as long as the attempt is the task's. None where nothing waits. Of several who claim at once
     each gets another task.
@@ -255,7 +255,7 @@ def _next_waiting(machine: str, labels: Collection[str], jobs: Collection[str], 
 
 
 def _waiting() -> Values:
-    """What makes a task wait again; its run stays, to go on with."""
+    """What makes a task wait again; its run stays, to be resumed."""
     return {"state": TaskState.WAITING, "token": None, "owner": None, "started_at": None}
 
 

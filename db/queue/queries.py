@@ -79,7 +79,7 @@ def waiting_for(database: Database, now: datetime) -> frozenset[tuple[str, str]]
 
 
 def machines_with_partial_runs(database: Database) -> frozenset[str]:
-    """The machines on which the runs of what waits were begun, and can be gone on with."""
+    """The machines on which the runs of what waits were begun, and can be resumed."""
     query = (
         select(_ATTEMPT.owner)
         .join(_TASK, _TASK.id == _ATTEMPT.task_id)

@@ -8,6 +8,7 @@ from records.evidence import Continuation, Detection, Evidence, PairVerdict
 from records.findings import FindingState, FindingTriage
 
 from .numbers import called, percent
+from .verdict_text import open_because
 
 #: What each state of a finding means, for a reader who meets the word for the first time.
 STATES: Mapping[FindingState, str] = {
@@ -62,7 +63,7 @@ def confirmation_reason(found: FindingVerdict) -> str:
     if found.cause == ConfirmationCause.NO_PAIR:
         return f"no pair of the session has {found.finding.key.metric}"
     if found.cause == ConfirmationCause.UNSETTLED and found.verdict is not None:
-        return found.verdict.reason or found.verdict.word
+        return open_because(found.verdict) or found.verdict.word
     rebuilt = found.rebuilt and found.cause != ConfirmationCause.SHOWN
     return _CAUSES[found.cause] + (", but a side had to be built anew" if rebuilt else "")
 

@@ -4,7 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from analysis.comparison.reasons import (
+from analysis.comparison.verdict import Verdict
+from analysis.decision.process_modes import Modes
+from analysis.decision.reasons import (
     Alike,
     CaseBeyondLimit,
     CaseBroke,
@@ -24,14 +26,13 @@ from analysis.comparison.reasons import (
     Unmeasured,
     Worse,
 )
-from analysis.comparison.upgrade import Exclusion, Upgrade
-from analysis.comparison.verdict import Verdict
-from analysis.decision.process_modes import Modes
+from analysis.decision.upgrade import Exclusion, Upgrade
 from analysis.metrics import METRICS
 from common.text import plural
 from records.outcomes import OutcomeStatus
 
 from .numbers import called, change_near, of_cases, percent, share, share_near, word
+from .verdict_text import open_because
 
 #: So many cases are named in a sentence.
 _NAMED = 4
@@ -110,7 +111,8 @@ def exclusion(one: Exclusion) -> str:
         return ", ".join(ends)
     if one.verdict is None:
         return f"{one.metric} was not judged"
-    return f"{one.verdict.word}: {one.verdict.reason}" if one.verdict.reason else one.verdict.word
+    why = open_because(one.verdict)
+    return f"{one.verdict.word}: {why}" if why else one.verdict.word
 
 
 def _about(case: str, verdict: Verdict, limit: float | None = None) -> tuple[str, str]:
@@ -133,7 +135,7 @@ def _beyond(one: CaseBeyondLimit) -> str:
     causes = {
         "limit": f"at most {limit} is allowed",
         "no pair": "no pair counts",
-        "too few pairs": one.verdict.reason or f"at most {limit} is allowed",
+        "too few pairs": open_because(one.verdict) or f"at most {limit} is allowed",
         "was 0": "it was 0",
         "was 0 in some pairs": "it was 0 in some pairs",
     }

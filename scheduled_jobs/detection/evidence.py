@@ -16,6 +16,7 @@ from records.evidence import OperatorDifference, PairVerdict, RelatedFinding
 from records.findings import Finding, FindingState
 from records.outcomes import OperatorTable
 from records.series import SeriesKey
+from reports.text.verdict_text import open_because
 from runner.environments.versions import date_of, parse
 from runner.suites.suite import built_in
 
@@ -50,7 +51,7 @@ def pair_verdict(verdict: Verdict) -> PairVerdict:
         metric=verdict.metric,
         unit=METRICS[verdict.metric].unit,
         word=verdict.word,
-        reason=verdict.reason,
+        reason=open_because(verdict),
         pairs=verdict.n,
         needed=verdict.needed,
         left_out=verdict.left_out,

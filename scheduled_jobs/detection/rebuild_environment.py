@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.comparison.comparison import Comparison
+from analysis.decision.comparison import Comparison
 from configuration.tables.environments import EnvironmentSettings
 from records.environments import Environment
 from runner.environments.recipe import NIGHTLY

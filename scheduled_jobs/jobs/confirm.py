@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from analysis.comparison.case_results import CaseResult
-from analysis.comparison.comparison import Comparison
+from analysis.decision.comparison import Comparison
 from analysis.detection.confirmation import FindingVerdict, judge_finding
 from db.connection.engine import Database
 from db.findings import store as stored

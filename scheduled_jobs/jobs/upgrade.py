@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from analysis.comparison.comparison import DECIDED
+from analysis.decision.comparison import DECIDED
 from db.runs.queries import run_record
 from records.tasks import Task, TaskState
 from scheduled_jobs.jobs.context import JobContext, JobResult
@@ -110,7 +110,7 @@ def _decided(
         "decision": decided["decision"],
         "reasons": reasons,
         "broken": decided.get("broken", []),
-        # One that was gone on with after an interruption writes none, nor does another machine:
+        # One that was resumed after an interruption writes none, nor does another machine:
         # `pyrometer report RUN` shows it.
         "report": str(report) if report.exists() else "",
         "summary": f"{old} -> {new}: {decided['decision']}, {reasons[0]}",

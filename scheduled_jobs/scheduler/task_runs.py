@@ -24,7 +24,7 @@ from .process_identity import Owner
 
 #: What a run that was interrupted ends with; 2 is a call that cannot be carried out, for whatever reason.
 _INTERRUPTED, _REFUSED = 130, 2
-#: A resume may be refused because the run was completed meanwhile, or can never be gone on with.
+#: A resume may be refused because the run was completed meanwhile, or can never be resumed.
 _TRIES = 3
 #: How often is looked whether a journal has become free.
 _LOOK_SECONDS = 0.2
@@ -105,7 +105,7 @@ def run_measurement(
             context.set_run(run)
         elif before.began:
             # A node that still boots, a full disk, settings half written: what is measured is kept.
-            raise ChildLost(f"the run cannot be gone on with just now: {ended.sentence}")
+            raise ChildLost(f"the run cannot be resumed now: {ended.sentence}")
     status = _status(context, run)
     if status.complete:
         store_runs(context, run)

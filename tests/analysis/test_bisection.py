@@ -110,7 +110,7 @@ def said_by(word: str) -> Said:
 def test_a_verdict_says_on_which_side_a_candidate_lies() -> None:
     words = ("slower", "same", "faster", "unclear", "no data")
     assert [said_by(word) for word in words] == ["bad", "good", "good", "unclear", "unclear"]
-    unlike = not_comparable("latency_floor", "other batch")
+    unlike = not_comparable("latency_floor")
     assert answer(a_result("ok", "ok", unlike), "latency_floor") == "skip"
     assert answer(a_result("ok", "ok"), "latency_floor") == "unclear"
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from analysis.comparison.pairs import Pair
 from analysis.comparison.policy import Limits, Policy
 from analysis.comparison.thresholds import Threshold, threshold_of
-from analysis.comparison.upgrade import decide
 from analysis.comparison.verdict import judge
+from analysis.decision.upgrade import decide
 from reports.text.numbers import allowed, change_near, share, share_near
 from reports.text.reason_text import sentence
 from support.builders.upgrade_cases import FLOOR, WOBBLE, alike, kinds, result, verdict

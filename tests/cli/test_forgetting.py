@@ -45,7 +45,7 @@ def typed(*words: str) -> Result:
 def test_a_forgotten_run_goes_and_its_journal_stays_and_is_not_stored_again(folder: Path) -> None:
     dry = typed("forget", "run-1")
     assert dry.exit_code == 0
-    assert dry.stdout.startswith("would forget run run-1: 14 outcomes") and "--yes does it" in dry.stdout
+    assert dry.stdout.startswith("would forget run run-1: 14 outcomes") and "--yes deletes it" in dry.stdout
     path = folder / "data" / "runs" / "run-1" / journal.FILE
     content = path.read_bytes()
     assert not path.with_name("forgotten").exists()

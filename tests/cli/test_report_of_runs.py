@@ -74,4 +74,4 @@ def test_half_a_run_is_reported_with_the_command_that_resumes_it(
     site.journal(done.run).write_bytes(b"".join(whole[: first + 1]))
     text = typed(site, "report", done.run).out
     assert f"run {done.run} is interrupted: 1 " in text and " of 8 planned, begun " in text
-    assert text.endswith(f"go on with: pyrometer run --resume {done.run}\n")
+    assert text.endswith(f"resume with: pyrometer run --resume {done.run}\n")

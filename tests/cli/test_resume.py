@@ -1,4 +1,4 @@
-"""`--resume` goes on with the same thing or not at all, and says why."""
+"""`--resume` resumes the same run, or refuses with the reason."""
 
 import json
 import shutil
@@ -76,13 +76,12 @@ def test_without_its_harness_a_run_is_not_resumed(half: tuple[Site, str]) -> Non
         (
             lambda body: body["machine"].update(fingerprint="0" * 16, name="gpu-b"),
             4,
-            "run {run} belongs to machine gpu-b; go on with it there",
+            "run {run} belongs to machine gpu-b; resume it there",
         ),
         (
             lambda body: body["machine"].update(fingerprint="0" * 16),
             4,
-            f"run {{run}} belongs to another machine that is called {socket.gethostname()}; "
-            "go on with it there",
+            f"run {{run}} belongs to another machine that is called {socket.gethostname()}; resume it there",
         ),
         (
             lambda body: body["machine"].update(hardware_fingerprint="0" * 16),

@@ -32,22 +32,22 @@ MISTAKES = [
     (["run", "--cases", "none.py"], "none.py: No such file or directory"),
     (["run", "--python", "bin/python"], "there is no interpreter at"),
     (["run", "--python", "cases.py"], "is not an executable interpreter"),
-    (["run", "--python", "bin/python", "--environment", "default"], "name two different things; give one"),
+    (["run", "--python", "bin/python", "--environment", "default"], "--environment and --python"),
     (
         ["profile", "add", "--python", "bin/python", "--environment", "default"],
-        "name two different things; give one",
+        "--environment and --python",
     ),
     (["run", "--resume", "latest"], "there is no run in"),
-    (["run", "--resume", "latest", "--suite", "quick"], "it takes no other selection"),
-    (["run", "--resume", "latest", "--budget", "9"], "it takes no other selection"),
+    (["run", "--resume", "latest", "--suite", "quick"], "it cannot be combined with a selection"),
+    (["run", "--resume", "latest", "--budget", "9"], "it cannot be combined with a selection"),
     (["suites", "show", "smok"], 'unknown suite "smok": did you mean "smoke"?'),
 ]
 
 #: What no option or no value of one is.
 NO_OPTIONS = [
     (["--replicates", "0"], "Invalid value for '--replicates': Input should be greater than or equal to 1"),
-    (["--budget", "inf"], "Invalid value for '--budget': inf is no number of seconds"),
-    (["--deadline", "inf"], "Invalid value for '--deadline': inf is no number of seconds"),
+    (["--budget", "inf"], "Invalid value for '--budget': inf is not a number of seconds"),
+    (["--deadline", "inf"], "Invalid value for '--deadline': inf is not a number of seconds"),
     (["--suit", "smoke"], "No such option: --suit (Possible options: --suite)"),
     (["--colour", "red"], "No such option: --colour"),
 ]
@@ -193,8 +193,8 @@ def test_the_version_is_printed_either_way() -> None:
 def test_the_help_explains_the_exit_codes(site: Site) -> None:
     said = " ".join(typed(site, "run", "--help").out.split())
     assert (
-        "0 all went well or was skipped, 1 some case did not, 2 the call makes no sense, 130 interrupted"
-        in said
+        "0 every case is ok, skipped or unsupported; 1 a case failed; 2 wrong usage, or it cannot start; "
+        "130 interrupted" in said
     )
 
 
@@ -210,7 +210,11 @@ def test_what_there_is_can_be_listed_for_machines(site: Site) -> None:
 @pytest.mark.parametrize("command", ["import", "submit"])
 def test_a_file_without_a_name_is_not_this_folder(site: Site, command: str) -> None:
     done = typed(site, command, "")
-    assert done.code == 2 and "Invalid value for 'FILE" in done.err and "a file has a name" in done.err
+    assert (
+        done.code == 2
+        and "Invalid value for 'FILE" in done.err
+        and "the name of the file is empty" in done.err
+    )
 
 
 def test_a_defect_of_ours_never_passes_for_a_verdict(site: Site) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from analysis.comparison.comparison import AGAIN
+from analysis.decision.comparison import AGAIN
 from dashboard.components import frames, tables
 from db.runs import queries, store
 from support.builders.run_records import MLP, RESNET, a_run, an_environment, an_outcome

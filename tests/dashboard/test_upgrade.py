@@ -13,8 +13,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 from sqlalchemy import update
 
-from analysis.comparison.comparison import COMPARED, DECIDED, Comparison
 from analysis.comparison.policy import Policy
+from analysis.decision.comparison import COMPARED, DECIDED, Comparison
 from dashboard.upgrades import load
 from dashboard.upgrades.rules import RuleChanges
 from db.connection.engine import open_database

@@ -34,7 +34,7 @@ def interrupted(done: Done) -> str:
     assert done.code == 130, done
     assert "Traceback" not in done.err
     assert done.events[-1]["state"] == "interrupted"
-    assert f"go on with: pyrometer run --resume {done.run}\n" in done.err
+    assert f"resume with: pyrometer run --resume {done.run}\n" in done.err
     wait_until_gone(done.run)
     return done.run
 
@@ -65,7 +65,7 @@ def gone_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoneOn]:
         with open_database(site.url, create=False) as database:
             stored = len(of_the_plan(queries.outcomes_of_run(database, run)))
             summary = queries.run_summary(database, run)
-        command = re.search(r"go on with: pyrometer (.*)", done.err)
+        command = re.search(r"resume with: pyrometer (.*)", done.err)
         assert command and summary
         yield GoneOn(site, done, kept, stored, summary.state, site.call(*command[1].split()))
 
@@ -266,7 +266,7 @@ def test_on_a_terminal_there_is_a_live_display_and_ctrl_c_gives_the_terminal_bac
     assert after == before
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l"), "the cursor is shown again"
     assert "0/4" in text and "left" in text
-    assert "is interrupted" in text and "go on with: pyrometer run --resume" in text
+    assert "is interrupted" in text and "resume with: pyrometer run --resume" in text
     assert "Traceback" not in text
 
 

@@ -244,7 +244,7 @@ def test_an_environment_against_itself_says_so(place: Site) -> None:
         (("default", "default", "--also", "compile_wam"), 'did you mean "compile_warm"'),
         (("default", "default", "--also", "sm_clock"), 'unknown metric "sm_clock"'),
         (("--resume", "latest"), "no run"),
-        (("default", "default", "--resume", "latest"), "takes no other selection"),
+        (("default", "default", "--resume", "latest"), "cannot be combined with a selection"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_a_sentence(
@@ -281,4 +281,4 @@ def test_a_budget_without_room_for_a_verdict_says_so_beforehand(place: Site) -> 
 def test_reports_go_where_they_can_be_written(place: Site, tmp_path: Path) -> None:
     missing = str(tmp_path / "nowhere" / "verdict.md")
     refused = typed(place, "upgrade", "default", "default", "--report", missing)
-    assert "no file can be written there" in refused.one_sentence()
+    assert "the file cannot be written" in refused.one_sentence()

@@ -222,7 +222,7 @@ def test_a_node_that_is_killed_is_lost_and_joins_as_another(fleet: Fleet, engine
     assert "Ray does not know it any more" in str(lost)
     assert [each.name for each in engine.nodes()] == ["node-1"]
     assert member.process.wait(60) == 2
-    assert "Ray ended by itself" in member.said()
+    assert "Ray ended unexpectedly" in member.said()
     fleet.joined(fleet.begin("node-2", "--label", "kind=c"))
     again = named(engine, "node-2")
     assert (again.id != node.id, again.labels) == (True, {"kind": "c"})

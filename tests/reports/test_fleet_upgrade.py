@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.comparison.reasons import Decision, worst_decision
+from analysis.decision.reasons import Decision, worst_decision
 from reports.fleet_upgrade import FLEET_FORMATS, FleetUpgrade, MachineUpgrade
 from reports.upgrade_report import JudgedUpgrade
 from support.builders.upgrade_reports import Report, a_result, reported

@@ -3,10 +3,10 @@
 import shlex
 from dataclasses import replace
 
-from analysis.comparison.comparison import AGAIN, Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
-from analysis.comparison.what_would_decide import Settling
+from analysis.decision.comparison import AGAIN, Comparison
+from analysis.decision.what_would_decide import Settling
 from reports import sentences
 from reports.markdown import upgrade_markdown
 from reports.page import upgrade_html

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from analysis.comparison.pairs import Pair
 from analysis.comparison.policy import Limits, Policy
-from analysis.comparison.scorecard import MetricScore
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import judge
+from analysis.decision.scorecard import MetricScore
 from cli.output.upgrade_report import print_upgrade
 from reports.body import upgrade_json
 from reports.markdown import upgrade_markdown

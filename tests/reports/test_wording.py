@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from analysis.comparison.pairs import Pair
 from analysis.comparison.thresholds import Threshold, threshold_of
-from analysis.comparison.verdict import Verdict, judge, not_comparable
-from analysis.comparison.what_would_decide import Settling
+from analysis.comparison.verdict import Doubt, Verdict, judge, not_comparable
+from analysis.decision.what_would_decide import Settling
 from reports import sentences, wording
 from support.builders.upgrade_reports import (
     FLOOR,
@@ -94,7 +94,7 @@ def test_a_value_has_its_unit() -> None:
         (a_verdict(0.0), "same within ±1 %"),
         (a_verdict(3.0, n=3), "unclear: 3 of at least 4 pairs"),
         (judge(FLOOR, [], threshold_of(FLOOR)), "no data: no pair counts"),
-        (not_comparable(FLOOR, "other batch"), "not comparable: other batch"),
+        (not_comparable(FLOOR), "not comparable: the two differ in the items of a step"),
         (a_verdict(3.0, "throughput"), "faster"),
         (an_exact_verdict("rss_peak_steady", 100, 150), "worse"),
         (an_exact_verdict("rss_peak_steady", 100, 50), "better"),
@@ -125,10 +125,19 @@ def test_a_verdict_in_words(verdict: Verdict, text: str) -> None:
 def test_unclear_says_what_is_not_ruled_out(low: float, high: float, text: str) -> None:
     ends = math.log1p(low), math.log1p(high)
     unclear = Verdict(
-        FLOOR, "unclear", "why", math.log1p(0.01), 6, change=sum(ends) / 2, low=ends[0], high=ends[1]
+        FLOOR,
+        "unclear",
+        Doubt.MAY_NOT_MATTER,
+        math.log1p(0.01),
+        6,
+        change=sum(ends) / 2,
+        low=ends[0],
+        high=ends[1],
     )
     # Where the interval has 0 in it, it has said why.
-    expected = f"unclear: {text} not ruled out" + ("; why" if low * high > 0 else "")
+    expected = f"unclear: {text} not ruled out" + (
+        "; real, but not proved to matter" if low * high > 0 else ""
+    )
     assert wording.verdict(unclear) == expected
 
 
@@ -139,7 +148,7 @@ def test_a_change_without_a_ratio_is_a_difference() -> None:
     assert wording.change(an_exact_verdict("graph_breaks", 2, 4)) == "+100.0 %"
     assert wording.change(an_exact_verdict("rss_peak_steady", 0, 612.25)) == "+612.2 MiB"
     # Of what was not located there is neither, though both medians are known.
-    assert wording.change(Verdict(FLOOR, "unclear", "why", n=6, old=100.0, new=104.0)) == "–"
+    assert wording.change(Verdict(FLOOR, "unclear", n=6, old=100.0, new=104.0)) == "–"
 
 
 def test_pairs_left_out_are_counted_by_reason() -> None:

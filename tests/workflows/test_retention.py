@@ -196,7 +196,7 @@ def test_the_command_is_a_dry_run_unless_confirmed(typed: CliRunner, database: D
     for arguments in ([], ["--dry-run"]):
         dry_run = typed.invoke(app, ["prune", *arguments])
         assert dry_run.exit_code == 0 and dry_run.stdout.startswith("would delete 2 recordings (")
-        assert "more than 30 days ago" in dry_run.stdout and dry_run.stdout.endswith("--yes does it\n")
+        assert "more than 30 days ago" in dry_run.stdout and dry_run.stdout.endswith("--yes deletes it\n")
     assert len(observed_runs(database)) == 3
     assert typed.invoke(app, ["prune", "--telemetry-days", "99", "--yes"]).stdout.startswith(
         "deleted 1 recording ("
@@ -204,12 +204,12 @@ def test_the_command_is_a_dry_run_unless_confirmed(typed: CliRunner, database: D
     assert observed_runs(database) == {"1 days", "31 days"}
     typed.invoke(app, ["prune", "--yes"])
     assert observed_runs(database) == {"1 days"} and queries.count_runs(database) == 3
-    assert typed.invoke(app, ["prune"]).stdout == "nothing is old enough to go\n"
+    assert typed.invoke(app, ["prune"]).stdout == "nothing is old enough to be deleted\n"
     would, did = (
         typed.invoke(app, ["prune", "--samples-days", "50", *yes]).stdout for yes in ([], ["--yes"])
     )
     assert would.startswith("would delete the samples of 1 outcome (")
-    assert did == would.replace("would delete", "deleted").replace("; --yes does it", "")
+    assert did == would.replace("would delete", "deleted").replace("; --yes deletes it", "")
 
 
 def test_mistakes_of_the_command_make_and_delete_nothing(typed: CliRunner, tmp_path: Path) -> None:

@@ -3,21 +3,21 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 
-from analysis.comparison.comparison import Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy, Waiver
-from analysis.comparison.upgrade import Upgrade
+from analysis.decision.comparison import Comparison
+from analysis.decision.upgrade import Upgrade
 from records.outcomes import Outcome, Planned
 from runner.session_plan import SessionPlan, Timing
 from workflows.planning.pair_allocation import SuiteAllocation
-from workflows.session_queue import InOrder, Pairs, enough_pairs, pairs_planned
+from workflows.session_queue import InOrder, Pairs, enough_lost, enough_pairs, pairs_planned
 
 A, B = "matmul/infer/size=64/eager", "mlp/infer/batch=8/eager"
 
@@ -235,7 +235,7 @@ def upgrade_queue(cases: dict[str, float], spread: float = 0.002, most: int = 32
         pairs_planned(comparison, cases),
         ("old", "new"),
         Timing(),
-        never,
+        enough_lost(comparison),
         4,
         SuiteAllocation(comparison).choose,
     )
@@ -299,12 +299,28 @@ def test_a_case_that_is_always_disturbed_does_not_take_all_pairs():
         pairs_planned(comparison, [A, B]),
         ("old", "new"),
         Timing(),
-        never,
+        enough_lost(comparison),
         4,
         SuiteAllocation(comparison).choose,
     )
-    assert len(drained(pairs, "contended")) == 2 * 10
-    assert {reason for _, reason in pairs.settled()} == {"not needed: 10 pairs were disturbed or lost"}
+    # More than the eight that the plan has in store.
+    assert len(drained(pairs, "contended")) == 2 * 9
+    assert {reason for _, reason in pairs.settled()} == {"not needed: 9 pairs were disturbed or lost"}
+
+
+def test_a_case_of_a_suite_may_lose_so_many_pairs_before_and_after_its_first_look():
+    comparison = Comparison("old", "new", Plan(32), Policy())
+    for good in (0, 6):
+        pairs = [(number, "contended" if number >= good else "ok") for number in range(good + 9)]
+        outcomes = [
+            Outcome(A, side, number, status, metrics={"latency_floor": 1.0}, wall_seconds=1.0)
+            for number, status in pairs
+            for side in ("old", "new")
+        ]
+        assert enough_lost(comparison)(outcomes) == "not needed: 9 pairs were disturbed or lost"
+        assert enough_lost(comparison)(outcomes[:-2]) == ""
+    few = replace(comparison, plan=Plan(8))
+    assert enough_lost(few)(outcomes[: 2 * (6 + 4)]) == "" and enough_lost(few)(outcomes[: 2 * (6 + 5)])
 
 
 def test_a_lost_pair_is_measured_again_in_the_same_order():

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from analysis.comparison.comparison import COMPARED, DECIDED, compared
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold
+from analysis.decision.comparison import COMPARED, DECIDED, compared
 from db.connection.engine import Database, open_database
 from db.runs import queries
 from db.runs.upgrades import upgrade_runs

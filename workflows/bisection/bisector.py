@@ -9,9 +9,9 @@ from typing import Protocol
 from packaging.version import Version
 
 from analysis.bisection import BisectionEnd, Question, answer, walk
-from analysis.comparison.comparison import MOST_PAIRS, Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
+from analysis.decision.comparison import MOST_PAIRS, Comparison
 from analysis.metrics import COLD
 from common.interrupts import Interrupts
 from configuration.settings import Settings
@@ -82,7 +82,7 @@ def choose_candidates(settings: Settings, good: str, bad: str, listed: str | Non
     """
     ends = (_lasting(settings, good), _lasting(settings, bad))
     if ends[0] == ends[1]:
-        raise UsageError(f"a bisection has two ends, and both are {good}")
+        raise UsageError(f"both ends of the bisection are {good}")
     if listed is None:
         return (ends[0], *_between(settings, *ends), ends[1])
     specs = [_lasting(settings, text.strip()) for text in listed.split(",") if text.strip()]
@@ -122,7 +122,7 @@ def _end(settings: Settings, spec: str) -> _End:
     one = None if spec in declared(settings) else wanted(settings, spec)
     if one is None or one.recipe is None or one.recipe != _as_those_between(settings, one.recipe.torch):
         raise UsageError(
-            f"{spec} is no version that the package index could have neighbours of: {_LIST_THEM}"
+            f"{spec} is not a version that the package index can list neighbours of: {_LIST_THEM}"
         )
     torch = one.recipe.torch
     text = f"0.dev{torch.split()[1].replace('-', '')}" if torch.startswith(NIGHTLY) else torch
@@ -290,7 +290,7 @@ class Bisector:
 
     @property
     def begun(self) -> bool:
-        """Whether there is anything to go on with."""
+        """Whether there is anything to resume."""
         return bool(self.bisection.steps or self.bisection.current)
 
     def to_its_end(self) -> BisectionEnd | None:

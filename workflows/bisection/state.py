@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.bisection import Answer, Question, Said
-from analysis.comparison.comparison import Comparison
+from analysis.decision.comparison import Comparison
 from common.atomic_file import write_whole
 from common.file_lock import lock_file
 from configuration.suggestions import unknown

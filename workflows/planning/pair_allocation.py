@@ -4,15 +4,15 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 
 from analysis.comparison.case_results import side
-from analysis.comparison.comparison import Comparison
 from analysis.comparison.pairs import Pair, pairs_of
 from analysis.decision.case_estimates import CasePairs
+from analysis.decision.comparison import Comparison
 from analysis.decision.next_pairs import NextPairs, next_pairs
 from analysis.decision.suite_decision import SuiteDecision, judge_suite
 from analysis.decision.suite_pairs import case_pairs, suite_limits
 from records.outcomes import Outcome
 
-from ..session_queue import ONE_SPARE_OF, lacks_others
+from ..session_queue import lacks_others
 
 _REASONS = {
     "decided": "the decision stands",
@@ -20,9 +20,6 @@ _REASONS = {
     "budget": "the decision takes more pairs than such a suite is given",
     "out of reach": "no number of pairs of the plan would decide it",
 }
-
-#: So many lost pairs any case may have before it gets no more of them.
-_LEAST_LOST = 4
 
 
 class SuiteAllocation:
@@ -48,8 +45,7 @@ class SuiteAllocation:
             for case, outcomes in cases.items()
             if _works(self._comparison, outcomes)
         }
-        lost = {case for case, own in pairs.items() if self._disturbed(cases[case], own)}
-        over = {*ended, *lost, *(case for case in pairs if self._waived(case))}
+        over = {*ended, *(case for case in pairs if self._waived(case))}
         known = [
             case_pairs(case, own, self._comparison.policy)
             for case, own in pairs.items()
@@ -86,11 +82,6 @@ class SuiteAllocation:
             pairs = [pair for pair in every if not pair.left_out]
             self._known[case] = len(outcomes), pairs
         return pairs
-
-    def _disturbed(self, outcomes: Sequence[Outcome], pairs: Sequence[Pair]) -> bool:
-        """Whether so many pairs were lost that the case will hardly get what it needs."""
-        old, new = ({one.replicate for one in own} for own in self._comparison.sides(outcomes))
-        return len(old & new) - len(pairs) > max(_LEAST_LOST, self._comparison.plan.largest // ONE_SPARE_OF)
 
     def _waived(self, case: str) -> bool:
         return any(one.matches(case) for one in self._comparison.waived)

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from analysis.comparison.comparison import Comparison
+from analysis.decision.comparison import Comparison
 from configuration.settings import Settings
 from configuration.suggestions import unknown
 from records.kinds import RunKind
@@ -131,7 +131,7 @@ def prepare(
     """
     begun = app.runs / run / journal.FILE if run is not None else None
     if begun is not None and begun.exists() and begun.stat().st_size:
-        raise UsageError(f"run {run} began already: go on with it by --resume {run}")
+        raise UsageError(f"run {run} has already begun: continue it with --resume {run}")
     preset, harness, described = chosen.preset, chosen.harness, probed.environments
     check_alike(described, plan.device)
     gpus = gpus_in_use(described[0], plan.device)
@@ -246,7 +246,7 @@ def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
     if _is_elsewhere(header, local):
         name = header.machine["name"]
         whose = f"another machine that is called {name}" if name == local.name else f"machine {name}"
-        raise CannotResume(f"run {header.run} belongs to {whose}; go on with it there")
+        raise CannotResume(f"run {header.run} belongs to {whose}; resume it there")
     harness = Harness(Path(header.harness_path), header.harness, header.user_version, ())
     if not harness.path.exists():
         raise CannotResume(f"run {header.run}: its harness {harness.path} is gone; start a new run")
@@ -311,7 +311,7 @@ def find_run(app: AppContext, run: str) -> Path:
 
     Raises CannotResume, NothingToResume.
     """
-    # An empty journal is a run that was killed before it began: there is nothing to go on with.
+    # An empty journal is a run that was killed before it began: there is nothing to resume.
     journals = app.runs.glob(f"*/{journal.FILE}")
     known = sorted(path.parent.name for path in journals if path.stat().st_size)
     if not known:

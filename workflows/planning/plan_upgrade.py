@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.comparison import rounds
-from analysis.comparison.comparison import AGAIN, MOST_PAIRS, Comparison
 from analysis.comparison.plan import FEWEST, Plan
 from analysis.comparison.policy import Policy, Waiver
+from analysis.comparison.screening import FIRST_FULL, Screen
 from analysis.comparison.thresholds import Threshold, threshold_of
-from analysis.decision.screening import FIRST_FULL, Screen
+from analysis.decision.comparison import AGAIN, MOST_PAIRS, Comparison
 from analysis.decision.suite_pairs import varies
 from analysis.dispatch_difference import CaseDifference
 from analysis.metrics import COLD, METRICS
@@ -49,7 +49,7 @@ class UpgradeRequest:
     `packages` are installed into environments that are built. `waived_by` is who left the cases of `waive`
     out; empty for the user of this process. `fingerprints`: whether what runs differently is found before
     anything is measured. `screen`: whether only the cases that a screen selects are measured in full (see
-    `analysis.decision.screening`).
+    `analysis.comparison.screening`).
     """
 
     old: str = ""

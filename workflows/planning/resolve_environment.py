@@ -121,7 +121,7 @@ def choose_environment(
 def refuse_two(name: str | None, python: Path | None) -> None:
     """Raise UsageError where an environment is named twice: one would be measured in place of the other."""
     if name is not None and python is not None:
-        raise UsageError("--environment and --python name two different things; give one")
+        raise UsageError("give only one of --environment and --python")
 
 
 def present(store: Store, one: Wanted) -> Path | None:
@@ -276,11 +276,11 @@ def add_table(settings: Settings, name: str, spec: Wanted) -> Path:
     a name that is taken or not allowed, and OSError where the file cannot be written and stays unchanged.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
-        raise UsageError(f'"{name}" is no name: letters, digits and . _ + - make one')
+        raise UsageError(f'"{name}" is not a name: use letters, digits and . _ + -')
     file = settings.file or Path.cwd() / FILE_NAME
     before = file.read_bytes() if file.exists() else b""
     if name in tomlkit.parse(before.decode("utf-8-sig")).get("environments", {}):
-        raise UsageError(f"environment {name} is declared in {file} already")
+        raise UsageError(f"environment {name} is already declared in {file}")
     end = "\r\n" if b"\r\n" in before else "\n"
     gap = end if before.endswith(b"\n") else end + end if before else ""
     # A table may be appended to any TOML file; to write the parsed document again could change its line ends.

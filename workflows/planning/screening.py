@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from analysis.comparison.comparison import Comparison
-from analysis.decision.screening import FIRST_FULL, SHORT_PAIRS, Selection
+from analysis.comparison.screening import FIRST_FULL, SHORT_PAIRS, Selection
+from analysis.decision.comparison import Comparison
 from records.outcomes import Outcome, Planned
 from runner.session_plan import SessionPlan, Timing
 
 from ..run_header import Header
-from ..session_queue import Fits, Pairs, first_look
+from ..session_queue import Fits, Pairs, enough_lost, first_look
 from .pair_allocation import SuiteAllocation
 
 #: Nearly all of a short pair is starting its processes; its blocks only have to show 10 %.
@@ -111,7 +111,7 @@ class ScreenedPairs:
         passed = [one for one in self._full_planned if one.case not in selected]
         sides, look = (self._comparison.old, self._comparison.new), first_look(self._comparison)
         allocate = SuiteAllocation(self._comparison, single_cases=bool(passed)).choose
-        pairs = Pairs(planned, sides, self._full_timing, lambda _: "", look, allocate)
+        pairs = Pairs(planned, sides, self._full_timing, enough_lost(self._comparison), look, allocate)
         known = {outcome.planned for own in self._outcomes.values() for outcome in own}
         self._passed = [one for one in passed if one not in known]
         for outcome in (one for own in self._outcomes.values() for one in own):

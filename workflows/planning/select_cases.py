@@ -54,7 +54,7 @@ def suite_names(settings: Settings) -> list[str]:
 def suite_named(settings: Settings, name: str, above: tuple[str, ...] = ()) -> Suite:
     """The suite of that name, a configured one over the built-in one that it may change.
 
-    Raises UsageError for an unknown name and for a suite that makes no sense; what is wrong with a suite that
+    Raises UsageError for an unknown name and for an invalid suite; what is wrong with a suite that
     it has nothing to do with is left alone. `above` are the suites that include it.
     """
     names = suite_names(settings)
@@ -108,7 +108,7 @@ def _place(settings: Settings, name: str, path: TablePath) -> str:
 
 
 def choose_suite(settings: Settings, name: str | None, patterns: list[str], own_cases: bool) -> Suite:
-    """The suite to measure; raises UsageError for an unknown name, and a suite that makes no sense.
+    """The suite to measure; raises UsageError for an unknown name, and an invalid suite.
 
     Without a name it is `smoke`; but who names cases, or brings a file of them, means those.
     """
@@ -141,7 +141,7 @@ def one_each(cases: list[str], patterns: list[str]) -> list[str]:
         if len(meant) > 1:
             raise UsageError(f"{pattern} means {len(meant)} cases: name one of them, such as {meant[0]}")
         if meant[0] in found:
-            raise UsageError(f"{meant[0]} cannot be set against itself: name another technique")
+            raise UsageError(f"{meant[0]} cannot be compared with itself: name another technique")
         found += meant
     if len({CaseKey.parse(case).workload for case in found}) > 1:
         raise UsageError(f"{' and '.join(found)} are different workloads: only techniques can be subtracted")

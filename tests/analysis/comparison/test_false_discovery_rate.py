@@ -9,7 +9,7 @@ from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 from analysis.comparison.false_discovery_rate import adjusted, control
 from analysis.comparison.pairs import Pair
 from analysis.comparison.thresholds import Threshold
-from analysis.comparison.verdict import Verdict, judge
+from analysis.comparison.verdict import ChanceInSuite, Verdict, judge
 from analysis.robust_mean import locate
 
 probabilities = st.lists(st.floats(min_value=0, max_value=1), min_size=1, max_size=40)
@@ -45,7 +45,7 @@ def test_what_chance_may_have_made_becomes_unclear() -> None:
     kept = control(verdicts)
     assert list(kept) == list(verdicts)
     assert kept["sure"] == verdicts["sure"]
-    assert (kept["lucky"].word, kept["lucky"].reason) == ("unclear", "p = 0.009 is too little among 41 cases")
+    assert (kept["lucky"].word, kept["lucky"].reason) == ("unclear", ChanceInSuite(0.009, 41))
     assert kept["lucky"].needed is not None
     assert {case: kept[case] for case in ("alike", "none", "case 0")} == {
         case: verdicts[case] for case in ("alike", "none", "case 0")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from analysis.comparison.plan import FEWEST, Plan
 from analysis.comparison.sequential_test import advise
 from analysis.comparison.verdict import WAITS, Verdict, not_comparable
+from reports.text.verdict_text import advised
 
 plans = st.builds(Plan, st.integers(FEWEST, 400))
 
@@ -85,12 +86,12 @@ def a_verdict(word: str, n: int, p: float = 1e-9, waiting: int = 0) -> Verdict:
         (a_verdict("unclear", 12), 0, "unclear after all 12 pairs"),
         (a_verdict("same", 6), 0, "same after 6 pairs"),
         (a_verdict("slower", 8), 0, "slower after 8 pairs"),
-        (not_comparable("latency_floor", "other batch"), 0, "other batch"),
+        (not_comparable("latency_floor"), 0, "the two differ in the items of a step"),
     ],
 )
 def test_a_case_goes_on_until_it_is_settled(verdict: Verdict, more: int, reason: str) -> None:
     advice = advise(verdict, Plan())
-    assert (advice.more, advice.reason, advice.go_on) == (more, reason, more > 0)
+    assert (advice.more, advised(advice), advice.go_on) == (more, reason, more > 0)
 
 
 def test_a_call_goes_on_until_it_stands_among_all_cases() -> None:
@@ -98,11 +99,11 @@ def test_a_call_goes_on_until_it_stands_among_all_cases() -> None:
     assert not advise(called, Plan(), cases=10).go_on
     assert advise(called, Plan(), cases=40).more == 2
     assert advise(called, Plan(), cases=10, rate=0.01).more == 2
-    assert advise(a_verdict("faster", 12, p=0.004), Plan(), cases=40).reason == "faster after all 12 pairs"
+    assert advised(advise(a_verdict("faster", 12, p=0.004), Plan(), cases=40)) == "faster after all 12 pairs"
 
 
 def test_the_budget_ends_a_case_between_looks() -> None:
     assert advise(a_verdict("unclear", 6), Plan(), affordable=2).go_on
     advice = advise(a_verdict("unclear", 6), Plan(), affordable=1)
-    assert advice.reason == "the budget has room for 1 of the 2 pairs to the next look"
+    assert advised(advice) == "the budget has room for 1 of the 2 pairs to the next look"
     assert not advice.go_on

@@ -1,4 +1,4 @@
-"""`pyrometer bisect`: every turn that a walk can take, and what makes no sense."""
+"""`pyrometer bisect`: every turn that a walk can take, and wrong usage."""
 
 import json
 from pathlib import Path
@@ -142,7 +142,7 @@ def test_a_good_end_that_breaks_on_the_way_is_no_fault_of_the_middle(world: Worl
     world.before_pair = lambda number: world.broken.add("v0")
     done = world.bisect()
     assert done.code == 2 and "environment v0 cannot import torch" in done.err
-    assert "go on with: pyrometer bisect --resume 20" in done.err
+    assert "resume with: pyrometer bisect --resume 20" in done.err
     world.broken, world.before_pair = set(), lambda number: None
     end = end_of(world.call("bisect", "--resume", "latest", "--json"))
     assert end["end"] == "pair"
@@ -201,9 +201,9 @@ def test_a_change_in_small_steps_is_no_pair(world: World) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("./v0", "./v1"), "has two ends and a case"),
-        (("./v0", "./v0", "--case", CASE), "a bisection has two ends, and both are ./v0"),
-        (("./v0", "./v1", "--case", CASE), "is no version that the package index could have neighbours of"),
+        (("./v0", "./v1"), "give both ends and a case"),
+        (("./v0", "./v0", "--case", CASE), "both ends of the bisection are ./v0"),
+        (("./v0", "./v1", "--case", CASE), "is not a version that the package index can list neighbours of"),
         (("./v0", "./v1", "--case", CASE, "--candidates", "./v2,./v2"), "v2 twice"),
         (("./v0", "./v1", "--case", CASE, "--candidates", "defualt"), 'did you mean "default"?'),
         (
@@ -215,7 +215,10 @@ def test_a_change_in_small_steps_is_no_pair(world: World) -> None:
             ("./v0", "./v1", "--case", CASE, "--candidates", "./v2", "--pairs", "5002"),
             "--pairs takes 5,000 at most",
         ),
-        (("./v0", "./v1", "--case", CASE, "--candidates", "./v2", "--report", "x.html"), "ends in .json"),
+        (
+            ("./v0", "./v1", "--case", CASE, "--candidates", "./v2", "--report", "x.html"),
+            "needs the suffix .json",
+        ),
         (("./v0", "./v1", "--case", CASE, "--metric", "rss_peek"), 'did you mean "rss_peak'),
         (("./v0", "./v1", "--case", CASE, "--metric", "sm_clock"), 'unknown metric "sm_clock"'),
         (

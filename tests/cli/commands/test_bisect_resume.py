@@ -30,7 +30,7 @@ def test_an_interrupted_pair_is_all_that_is_lost(world: World) -> None:
     done = world.bisect()
     assert done.code == 130
     known = world.shelf().load("latest")
-    assert done.err.endswith(f"go on with: pyrometer bisect --resume {known.id}\n")
+    assert done.err.endswith(f"resume with: pyrometer bisect --resume {known.id}\n")
     assert known.current is not None and len(known.steps) == 1
     assert len(world.pairs) == at + 1
 
@@ -118,7 +118,7 @@ def test_it_goes_on_with_the_metric_that_was_named(world: World) -> None:
     assert world.bisect("--metric", "rss_peak_steady").code == 130
     world.before_pair = lambda number: None
     taken = world.call("bisect", "--resume", "latest", "--metric", "rss_peak_steady")
-    assert "takes no other selection" in taken.one_sentence()
+    assert "cannot be combined with a selection" in taken.one_sentence()
     end = end_of(world.call("bisect", "--resume", "latest", "--json"))
     assert (end["end"], end["metric"], Path(end["found"]["bad"]).name) == ("pair", "rss_peak_steady", "v2")
 
@@ -127,7 +127,7 @@ def test_what_cannot_be_gone_on_with_is_one_sentence(world: World) -> None:
     assert "there is no bisection in" in world.call("bisect", "--resume", "latest").one_sentence()
     name = begun(world)
     assert f'did you mean "{name}"?' in world.call("bisect", "--resume", name[:-1]).one_sentence()
-    assert "takes no other selection" in world.call("bisect", "a", "--resume", name).one_sentence()
+    assert "cannot be combined with a selection" in world.call("bisect", "a", "--resume", name).one_sentence()
     with world.shelf().held(name):
         assert "is under way in another process" in world.call("bisect", "--resume", name).one_sentence()
     file = world.place.folder / f".pyrometer/bisects/{name}.json"

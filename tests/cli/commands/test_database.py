@@ -41,7 +41,7 @@ def lines(result: Result) -> dict[str, str]:
 
 def test_a_sound_database_has_a_line_for_each_check(typed: CliRunner, data_dir: Path) -> None:
     said = typed.invoke(app, ["check"])
-    assert (said.exit_code, said.stderr) == (0, "") and said.stdout.endswith("all is sound\n")
+    assert (said.exit_code, said.stderr) == (0, "") and said.stdout.endswith("no problem found\n")
     found = lines(said)
     assert found["counts"].split() == ["counts", "1", "runs", "sound"]
     assert found["samples"].split() == ["samples", "8", "outcomes", "sound"]
@@ -57,7 +57,7 @@ def test_what_is_wrong_is_said_with_what_mends_it(typed: CliRunner, data_dir: Pa
     with closing(sqlite3.connect(tmp_path / "pyrometer.db")) as connection, connection:
         connection.execute("UPDATE measurement SET point = point * 1.001 WHERE n = 2")
     said = typed.invoke(app, ["check"])
-    assert said.exit_code == 1 and said.stdout.endswith("not everything is sound; nothing was changed\n")
+    assert said.exit_code == 1 and said.stdout.endswith("problems found; nothing was changed\n")
     assert "13 of 13 measurements of run run-1 are not what its outcomes say: latency of " in said.stdout
     assert "Remove the file `stored` next to the run's journal" in said.stdout
     (data_dir / "runs" / "run-1" / "stored").unlink()

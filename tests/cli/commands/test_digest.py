@@ -130,8 +130,8 @@ def test_an_earlier_night_is_printed_as_it_was(typed: Typed) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--date", ""), "nothing is no date; a date is written like "),
-        (("--date", "yesterday"), "yesterday is no date; a date is written like "),
+        (("--date", ""), "nothing is not a date; write it as "),
+        (("--date", "yesterday"), "yesterday is not a date; write it as "),
         (("--date", "0001-01-01"), "there is no digest of 0001-01-01; the first night"),
         (("--date", "1969-12-31"), "there is no digest of 1969-12-31; the first night"),
         (("--date", "2999-01-01"), "there is no digest of 2999-01-01 yet"),

@@ -34,7 +34,7 @@ def test_doctor_has_words_for_every_rung() -> None:
 
 def test_doctor_says_on_how_many_cpus_is_measured() -> None:
     assert cpus_line(3) == "3 CPUs measured, the rest for housekeeping"
-    assert cpus_line(0) == "not pinned: all CPUs are measured on"
+    assert cpus_line(0) == "not pinned: all CPUs are measured"
 
 
 def test_the_environments_describe_themselves(site: Site) -> None:

@@ -51,7 +51,7 @@ def test_an_environment_from_its_declaration_to_its_removal(place: Site) -> None
     added = call(place, "environments", "add", "old", "2.9.1", "--bare")
     assert added.code == 0 and "[environments.old]" in added.out
     assert 'torch = "2.9.1"\nusual_packages = false\n' in (place.folder / "pyrometer.toml").read_text()
-    assert "is declared in" in call(place, "environments", "add", "old", "2.9.1").one_sentence()
+    assert "is already declared in" in call(place, "environments", "add", "old", "2.9.1").one_sentence()
 
     listed = json.loads(call(place, "environments", "list", "--json").out)
     assert [(row["name"], row["state"]) for row in listed] == [("default", "broken"), ("old", "not built")]
@@ -274,7 +274,7 @@ def test_ctrl_c_ends_a_build_and_leaves_nothing(place: Site, wheels: Path) -> No
         building.process.send_signal(signal.SIGINT)
         assert building.ended()[0] == 130
         assert_no_build_left(store(place).folder)
-    assert "interrupted: nothing half built is left" in building.err.read_text()
+    assert "interrupted: unfinished builds were removed" in building.err.read_text()
     assert list(store(place).folder.glob("2.10.0-*")) == []
 
 

@@ -97,17 +97,17 @@ def test_an_option_says_more_than_the_name(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "say which runs and which file: pyrometer export latest run.jsonl"),
-        (["latest"], "say which runs and which file: pyrometer export latest run.jsonl"),
-        (["--all"], "--all takes only the file: pyrometer export --all history.jsonl.gz"),
-        (["--all", "latest", "x.csv"], "--all takes only the file"),
+        ([], "give runs and a file: pyrometer export latest run.jsonl"),
+        (["latest"], "give runs and a file: pyrometer export latest run.jsonl"),
+        (["--all"], "with --all give only the file: pyrometer export --all history.jsonl.gz"),
+        (["--all", "latest", "x.csv"], "with --all give only the file"),
         (["20260902-020000-bbbc", "x.csv"], 'unknown run "20260902-020000-bbbc": did you mean "2026'),
-        (["latest", "x.xlsx"], "x.xlsx does not say what to write: let it end in .jsonl, .csv, .parquet,"),
+        (["latest", "x.xlsx"], "x.xlsx has no known suffix: use .jsonl, .csv, .parquet,"),
         (["latest", "--table", "runs", "x.jsonl"], "--table is for csv and parquet; x.jsonl would be"),
         (["latest", "none/x.csv"], "there is no folder "),
         (["latest", "--format", "csv", "."], ". is a folder: name a file in it"),
-        (["latest", "there.csv"], "there.csv is there already; --force replaces it"),
-        (["latest", "--force", "--format", "csv", "/dev/null"], "/dev/null is no regular file"),
+        (["latest", "there.csv"], "there.csv exists already; --force replaces it"),
+        (["latest", "--force", "--format", "csv", "/dev/null"], "/dev/null is not a regular file"),
     ],
 )
 def test_a_mistake_gets_one_sentence(folder: Path, words: list[str], sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""`pyrometer fleet` where no engine is needed: what stands, what waits and why, and what is refused."""
+"""`pyrometer fleet` where no engine is needed: machines, waiting tasks, and what is refused."""
 
 import fcntl
 import json
@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from cli.commands.fleet import accelerator_labels, why_not
+from cli.commands.fleet import accelerator_labels, start_error
 from db.connection.engine import open_database
 from db.queue.commands import claim, lose, plan_run, seen_all
 from db.queue.queries import schedulers
@@ -164,7 +164,7 @@ def test_doctor_is_one_table_of_what_each_said(head: Path) -> None:
 
 def test_drained_is_who_is_to_get_nothing_new(head: Path) -> None:
     done = call(head, "drain", "gpu-1")
-    assert "gpu-1 gets no new task; it finishes task 1" in done.out, done.err
+    assert "gpu-1 gets no new tasks; it finishes task 1" in done.out, done.err
     assert drained_nodes(head / ".pyrometer") == {"gpu-1"}
     assert json.loads(call(head, "status", "--json").out)["nodes"][0]["state"] == "drained"
     assert 'did you mean "gpu-1"?' in call(head, "drain", "gpu1").one_sentence()
@@ -174,16 +174,16 @@ def test_drained_is_who_is_to_get_nothing_new(head: Path) -> None:
 
 
 def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
-    assert "where is the head?" in call_process(tmp_path, "head").one_sentence()
+    assert "no address of the head" in call_process(tmp_path, "head").one_sentence()
     alone = call(tmp_path, "status")
     assert (alone.code, alone.err) == (0, "") and "no fleet is configured" in alone.out
     assert json.loads(call(tmp_path, "status", "--json").out)["nodes"] == []
     assert '"gpu" is not HOST:PORT' in call(tmp_path, "join", "gpu").one_sentence()
-    assert "where is the head? Say its HOST:PORT" in call(tmp_path, "join").one_sentence()
+    assert "give the address of the head: HOST:PORT" in call(tmp_path, "join").one_sentence()
     (tmp_path / "pyrometer.toml").write_text(FLEET.replace('engine = "ray"', ""))
     assert 'set [fleet] engine = "ray"' in call(tmp_path, "head").one_sentence()
     (tmp_path / "pyrometer.toml").write_text(FLEET.replace("26379", "10050"))
-    assert "port 10050 of the head lies among those from 10000 on" in call(tmp_path, "head").one_sentence()
+    assert "port 10050 of the head is one of those from 10000 on" in call(tmp_path, "head").one_sentence()
     (tmp_path / "pyrometer.toml").write_text(FLEET.replace("127.0.0.1", "192.0.2.1"))
     assert "192.0.2.1 is no address of this machine" in call(tmp_path, "head").one_sentence()
     token = tmp_path / ".pyrometer" / "fleet" / "token"
@@ -209,7 +209,9 @@ def test_a_place_is_one_node(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as head, (folder / "node.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         second = call(tmp_path, "join", f"127.0.0.1:{head.getsockname()[1]}")
-    assert f"a node of {tmp_path / '.pyrometer'} is there already" in second.one_sentence()
+    assert (
+        f"a node with the data folder {tmp_path / '.pyrometer'} is running already" in second.one_sentence()
+    )
 
 
 def test_a_token_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
@@ -295,16 +297,16 @@ def test_a_gpu_is_a_label(name: str, labels: tuple[str, str] | None) -> None:
 
 
 def test_why_ray_does_not_start_is_one_sentence() -> None:
-    assert "refuses this machine's token" in why_not("W gcs_client: InvalidAuthToken: missing\nTraceback\n")
-    assert "same Ray" in why_not(
+    assert "refuses this machine's token" in start_error("W client: InvalidAuthToken: missing\nTraceback\n")
+    assert "same Ray" in start_error(
         "RuntimeError: Version mismatch: The cluster was started with:\n Ray: 2.60\n"
     )
-    assert "nodes on this machine still hold" in why_not(
+    assert "nodes on this machine still use" in start_error(
         "ConnectionError: Ray is trying to start at 127.0.0.2:6379, but is already running at 127.0.0.2:6379."
     )
-    assert "try again" in why_not("Exception: The current node timed out during startup. This could\n")
-    assert why_not("one\n\ntwo\n") == "two"
-    assert why_not("") == "it says nothing"
+    assert "try again" in start_error("Exception: The current node timed out during startup. This could\n")
+    assert start_error("one\n\ntwo\n") == "two"
+    assert start_error("") == "its log is empty"
 
 
 LEAVES = """

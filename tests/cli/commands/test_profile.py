@@ -140,7 +140,7 @@ def test_what_cannot_be_subtracted_gets_one_sentence(profiled: tuple[Site, Done]
     site, _ = profiled
     run = run_of(site)
     for arguments, sentence in (
-        (("latest", "latest"), "holds several tables: name one, such as"),
+        (("latest", "latest"), "has several tables: name one, such as"),
         (("latest:lineer", "latest"), 'unknown case "lineer"'),
         (("20260101", f"{run}:{LINEAR}"), f'unknown run "20260101" (valid: {run}, latest)'),
     ):
@@ -149,7 +149,7 @@ def test_what_cannot_be_subtracted_gets_one_sentence(profiled: tuple[Site, Done]
 
 def test_without_a_table_it_says_what_makes_one(site: Site) -> None:
     said = typed(site, "profile", "diff", "latest", "latest").one_sentence()
-    assert said == "pyrometer: no run holds an operator table: `pyrometer profile CASE` makes one"
+    assert said == "pyrometer: no run has an operator table: `pyrometer profile CASE` records one"
 
 
 def test_each_pattern_means_one_case_in_its_own_order() -> None:
@@ -161,7 +161,7 @@ def test_each_pattern_means_one_case_in_its_own_order() -> None:
     ("patterns", "sentence"),
     [
         ((LINEAR, ADD), "are different workloads: only techniques can be subtracted"),
-        ((LINEAR, LINEAR), "cannot be set against itself"),
+        ((LINEAR, LINEAR), "cannot be compared with itself"),
         (("linear", BF16), "linear means 2 cases"),
     ],
 )

@@ -55,8 +55,8 @@ def printed(outcomes: Sequence[Outcome], width: int = 160) -> list[str]:
 def test_an_interrupted_run_goes_on_where_its_journal_is() -> None:
     header = a_header("run-1", ())
     for loaded, how in (
-        (LoadedRun.of(header, STOPPED), "go on with:"),
-        (STORED, "Where it was measured, this goes on:"),
+        (LoadedRun.of(header, STOPPED), "resume with:"),
+        (STORED, "On the machine that measured it, resume with:"),
     ):
         console = Console(file=io.StringIO(), width=160, highlight=False)
         print_report(console, loaded)

@@ -50,7 +50,7 @@ def test_an_unfinished_upgrade_is_not_reported_as_finished(state: str) -> None:
     found = [at for at, line in enumerate(lines) if "so far" in line]
     assert [lines[at] for at in found] == so_far[state]
     assert found < [next(at for at, line in enumerate(lines) if line.startswith(" 1. no-go"))]
-    resume = f"go on with: pyrometer upgrade --resume {subject.run}"
+    resume = f"resume with: pyrometer upgrade --resume {subject.run}"
     assert (lines[-1] == resume) == (state == "interrupted") == any("--resume" in line for line in lines)
 
 
@@ -60,7 +60,7 @@ def test_one_that_only_the_database_knows_goes_on_where_it_was_measured() -> Non
     print_upgrade(console, replace(subject, state="interrupted"), results, upgrade, local=False)
     assert isinstance(console.file, io.StringIO)
     resume = f"pyrometer upgrade --resume {subject.run}"
-    assert console.file.getvalue().endswith(f"\nWhere it was measured, this goes on: {resume}\n")
+    assert console.file.getvalue().endswith(f"\nOn the machine that measured it, resume with: {resume}\n")
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 119, 120, 160, 240])

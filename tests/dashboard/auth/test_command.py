@@ -43,7 +43,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_on_this_machine_there_is_no_login_and_no_note(typed: Any) -> None:
     said, served = typed("")
-    assert said.exit_code == 0 and "there is no login" not in said.stderr
+    assert said.exit_code == 0 and "authentication is off" not in said.stderr
     assert served == [("127.0.0.1", 8501, (), settled(DashboardSettings()))]
     assert (served[0][3].login, served[0][3].metrics) == ("none", "open")
 
@@ -51,16 +51,16 @@ def test_on_this_machine_there_is_no_login_and_no_note(typed: Any) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.9", "perf.example.com"])
 def test_beyond_this_machine_serving_without_a_login_is_said(typed: Any, host: str) -> None:
     said, _ = typed("", "--host", host)
-    (line,) = [line for line in said.stderr.splitlines() if "login" in line]
+    (line,) = [line for line in said.stderr.splitlines() if "authentication" in line]
     assert line == (
-        f"note: there is no login: anyone who reaches {host} can read and triage; see docs/dashboard.md"
+        f"note: authentication is off: anyone who can reach {host} can read and triage; see docs/dashboard.md"
     )
 
 
 def test_a_login_is_handed_on_with_its_secret(typed: Any, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hunter2")
     said, served = typed(PROVIDER, "--host", "0.0.0.0")
-    assert said.exit_code == 0 and "there is no login" not in said.stderr and "hunter2" not in said.output
+    assert said.exit_code == 0 and "authentication is off" not in said.stderr and "hunter2" not in said.output
     rules = served[0][3]
     assert (rules.login, rules.provider["client_secret"]) == ("oidc", "hunter2")
 

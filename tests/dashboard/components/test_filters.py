@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from analysis.comparison.comparison import AGAIN
+from analysis.decision.comparison import AGAIN
 from dashboard.components import filters, links, query_params
 from dashboard.components.parts import declared_name
 from records.telemetry import TelemetryWindow

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from analysis.comparison.case_results import CaseResult, CaseSide
-from analysis.comparison.verdict import Verdict, Word
+from analysis.comparison.verdict import Doubt, Verdict, Word
 from analysis.detection.confirmation import judge_finding
 from db.connection.engine import Database
 from db.runs import store
@@ -55,7 +55,7 @@ def test_operators_that_moved_on_that_machine_in_those_nights() -> None:
 
 
 def a_result(word: Word = "slower", *, old: str = "ok", new: str = "ok") -> CaseResult:
-    verdict = Verdict("latency_floor", word, "why", change=0.1)
+    verdict = Verdict("latency_floor", word, Doubt.MAY_NOT_MATTER, change=0.1)
     return CaseResult(MLP, "eager", CaseSide(old), CaseSide(new, "signal 11"), {"latency_floor": verdict})
 
 
@@ -101,7 +101,7 @@ def test_what_has_no_number_is_unclear_and_says_why() -> None:
     anew = confirmation_reason(judge_finding(one, a_result("same"), rebuilt=True))
     assert anew == "the session shows no difference that matters, but a side had to be built anew"
     unsettled = judge_finding(one, a_result("unclear"), rebuilt=True)
-    assert confirmation_reason(unsettled) == (unsettled.verdict.reason or "unclear")
+    assert confirmation_reason(unsettled) == "real, but not proved to matter"
 
 
 def test_newer_tables_from_elsewhere_hide_none_of_both_sides(sqlite: Database) -> None:

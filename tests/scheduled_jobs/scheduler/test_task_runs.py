@@ -1,4 +1,4 @@
-"""The run of a task over its attempts: begun, gone on with, left, or found complete."""
+"""The run of a task over its attempts: begun, resumed, left, or found complete."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -117,7 +117,7 @@ def setup(tmp_path: Path) -> Iterator[TaskSetup]:
 
 
 def completes(setup: TaskSetup, then: ChildExit = WELL) -> Child:
-    """A child that goes on with the half run."""
+    """A child that resumes the half run."""
 
     def child(arguments: Sequence[str]) -> ChildExit:
         with Journal(setup.data_dir / "runs" / OLD_RUN) as journal:
@@ -210,7 +210,7 @@ def test_what_cannot_be_gone_on_with_is_left_and_begun_anew(setup: TaskSetup) ->
 def test_what_cannot_be_gone_on_with_just_now_keeps_its_run(setup: TaskSetup, away: bool) -> None:
     write_half(setup.data_dir, OLD_RUN)
     passing = ChildExit(2, None, "neighbour gpu-b:7391 does not answer")
-    with pytest.raises(ChildLost, match="cannot be gone on with just now: neighbour gpu-b:7391 does not"):
+    with pytest.raises(ChildLost, match="cannot be resumed now: neighbour gpu-b:7391 does not"):
         setup.measured(setup.attempt(LOCAL_OWNER, OLD_RUN), lambda _: passing, away=away)
     assert setup.typed == [["run", "--resume", OLD_RUN, "--json"]] and setup.said == []
     assert [each.run_id for each in attempts(setup.database, 1)] == [OLD_RUN, OLD_RUN]
@@ -255,7 +255,7 @@ def test_what_a_node_cannot_go_on_with_is_begun_anew_there(setup: TaskSetup) -> 
     assert done.run != OLD_RUN and done.complete
 
 
-@pytest.mark.parametrize("ended", [ChildExit(None, 9, ""), ChildExit(130, None, "go on with: ...")])
+@pytest.mark.parametrize("ended", [ChildExit(None, 9, ""), ChildExit(130, None, "resume with: ...")])
 def test_a_run_that_was_killed_from_outside_is_lost(setup: TaskSetup, ended: ChildExit) -> None:
     with pytest.raises(ChildLost):
         setup.measured(setup.attempt(LOCAL_OWNER), begins(setup, ended, write_half))

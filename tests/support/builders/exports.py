@@ -55,7 +55,7 @@ def read(content: bytes, name: str = "runs.jsonl") -> Imported:
 
 
 def a_whole_run(run: Run | None = None) -> ImportedRun:
-    """A run with a bad outcome, samples, recordings and a metric that came from outside."""
+    """A run with a bad outcome, samples, recordings and an imported metric."""
     good = an_outcome(MLP, metrics={"latency": 0.1 + 0.2, SPEEDUP.name: 1.5}, telemetry=[a_recording()])
     done = [
         good,

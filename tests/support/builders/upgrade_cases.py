@@ -6,8 +6,8 @@ from typing import Any
 from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.pairs import Pair
 from analysis.comparison.thresholds import threshold_of
-from analysis.comparison.upgrade import Upgrade
 from analysis.comparison.verdict import Verdict, judge
+from analysis.decision.upgrade import Upgrade
 
 FLOOR = "latency_floor"
 OK = CaseSide("ok")

@@ -8,10 +8,10 @@ from typing import Any
 from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.pairs import Pair
 from analysis.comparison.policy import Policy
+from analysis.comparison.screening import ScreenedCase, Selection
 from analysis.comparison.thresholds import threshold_of
-from analysis.comparison.upgrade import Upgrade, decide
 from analysis.comparison.verdict import Verdict, judge
-from analysis.decision.screening import ScreenedCase, Selection
+from analysis.decision.upgrade import Upgrade, decide
 from analysis.dispatch_difference import compare_cases
 from records.dispatch import CaseFingerprint
 from records.outcomes import OutcomeStatus

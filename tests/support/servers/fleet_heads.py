@@ -58,7 +58,7 @@ class Head:
         return self.run(*wish, name=name, run=run, logs=logs, nodes=nodes)
 
     def resume(self, *, name: str = "one", run: str = RUN) -> ChildExit:
-        """Have a run gone on with."""
+        """Have a run resumed."""
         return self.run("run", "--resume", run, "--json", name=name, run=run)
 
     def mirror(self, run: str = RUN) -> bytes:

@@ -108,7 +108,7 @@ class Fleet:
         self.home.mkdir(parents=True, exist_ok=True)
         own = f'[fleet]\nengine = "ray"\naddress = "{self.address}"\n'
         (self.home / "pyrometer.toml").write_text(self.head_settings + own)
-        return self._started(self._start("head", self.home, ["head", *self._ports(0)]), "stands at")
+        return self._started(self._start("head", self.home, ["head", *self._ports(0)]), "listens at")
 
     def begin(self, name: str, *arguments: str, **variables: str) -> Member:
         """A node that joins; answers at once."""

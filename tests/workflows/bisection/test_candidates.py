@@ -47,7 +47,7 @@ def test_the_index_says_what_lies_between(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "pyrometer.toml").write_text(declared.format(name="nightly"))
     assert choose_candidates(load_settings(), "nightly 2026-11-17", days[-1], None) == found
     (tmp_path / "pyrometer.toml").write_text(declared.format(name="ours"))
-    with pytest.raises(UsageError, match="no version that the package index could have neighbours of"):
+    with pytest.raises(UsageError, match="not a version that the package index can list neighbours of"):
         choose_candidates(load_settings(), "ours 2026-11-17", "ours 2026-11-19", None)
     listed = choose_candidates(load_settings(), "ours 2026-11-17", "ours 2026-11-19", "ours 2026-11-18")
     assert listed == ("ours 2026-11-17", "ours 2026-11-18", "ours 2026-11-19")

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from analysis.comparison.comparison import Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
-from analysis.decision.screening import FIRST_FULL, Screen
+from analysis.comparison.screening import FIRST_FULL, Screen
+from analysis.decision.comparison import Comparison
 from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner.session_plan import SessionPlan, Timing
 from workflows.errors import UsageError

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from analysis.comparison.comparison import COMPARED, Comparison, compared
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold
+from analysis.decision.comparison import COMPARED, Comparison, compared
 from reports.text.reason_text import decision_body, sentence
 from support.builders.run_records import an_environment, an_outcome
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from records.outcomes import Outcome
 
-from ..decision.screening import FIRST_FULL, Screen, ScreenedCase, screen_case
-from .case_results import CaseResult, CaseSide, judge_case
-from .plan import Plan
-from .policy import Limits, Policy, Waiver
-from .thresholds import Threshold
+from ..comparison.case_results import CaseResult, CaseSide, judge_case
+from ..comparison.plan import Plan
+from ..comparison.policy import Limits, Policy, Waiver
+from ..comparison.screening import FIRST_FULL, Screen, ScreenedCase, screen_case
+from ..comparison.thresholds import Threshold
 from .upgrade import Upgrade, decide
 
 #: The facts of a run that hold its comparison (see `to_body`), and what came of it (see `decision_body`).

@@ -8,8 +8,8 @@ from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.pairs import Pair
 from analysis.comparison.policy import Policy, Waiver
 from analysis.comparison.thresholds import threshold_of
-from analysis.comparison.upgrade import Upgrade, decide
 from analysis.comparison.verdict import judge
+from analysis.decision.upgrade import Upgrade, decide
 from reports.text.reason_text import sentence
 from support.builders.upgrade_cases import FLOOR, alike, kinds, result, verdict
 

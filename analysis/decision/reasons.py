@@ -5,15 +5,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..decision.process_modes import Modes
-from ..decision.screening import MISSED_LIMIT, MISSED_SHARE, SCREEN_LIMIT
-from ..decision.suite_decision import RuleWord, SuiteDecision
+from ..comparison.case_results import UNDER_LOAD, CaseResult, CaseSide
+from ..comparison.policy import Policy
+from ..comparison.screening import MISSED_LIMIT, MISSED_SHARE, SCREEN_LIMIT
+from ..comparison.thresholds import threshold_of
+from ..comparison.verdict import Verdict
 from ..geomean import Geomean
 from ..metrics import METRICS, PEAK_MEMORY
-from .case_results import UNDER_LOAD, CaseResult, CaseSide
-from .policy import Policy
-from .thresholds import threshold_of
-from .verdict import Verdict
+from .process_modes import Modes
+from .suite_decision import RuleWord, SuiteDecision
 
 Decision = Literal["no-go", "unclear", "go"]
 Kind = Literal[
@@ -280,7 +280,8 @@ def worst_decision(decisions: Iterable[Decision | None]) -> Decision:
     None stands for a machine without a decision, which leaves the upgrade unclear. Raises ValueError for no
     machine at all.
     """
-    return min((one or "unclear" for one in decisions), key=WORST_FIRST.index)
+    ranks = (WORST_FIRST.index("unclear" if one is None else one) for one in decisions)
+    return WORST_FIRST[min(ranks)]
 
 
 def ordered(found: Iterable[Reason]) -> list[Reason]:

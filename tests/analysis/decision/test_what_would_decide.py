@@ -5,8 +5,8 @@ import pytest
 from analysis.comparison.pairs import UNLIKE, Pair
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
-from analysis.comparison.upgrade import decide
 from analysis.comparison.verdict import judge
+from analysis.decision.upgrade import decide
 from support.builders.upgrade_cases import FLOOR, alike, kinds, result, verdict
 
 

@@ -12,8 +12,8 @@ from analysis.comparison.case_results import BROKEN, CaseResult, CaseSide, side
 from analysis.comparison.pairs import Pair
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold, threshold_of
-from analysis.comparison.upgrade import Upgrade, decide
 from analysis.comparison.verdict import judge
+from analysis.decision.upgrade import Upgrade, decide
 from reports.text.reason_text import exclusion, sentence
 from support.builders.upgrade_cases import FLOOR, alike, kinds, result, verdict
 

@@ -4,13 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ..comparison.case_results import CaseResult
+from ..comparison.plan import Plan
+from ..comparison.policy import Policy
+from ..comparison.verdict import MOST, Verdict, pairs_needed
 from ..geomean import Geomean
 from ..metrics import COLD
-from .case_results import CaseResult
-from .plan import Plan
-from .policy import Policy
 from .reasons import Reason
-from .verdict import MOST, Verdict, pairs_needed
 
 #: So many pairs are proposed where nothing is known of the noise.
 _USUAL = 12

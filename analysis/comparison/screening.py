@@ -14,9 +14,9 @@ from enum import StrEnum
 
 from records.outcomes import Outcome, OutcomeStatus
 
-from ..comparison import rounds
-from ..comparison.pairs import pairs_of
 from ..dispatch_difference import CaseDifference
+from . import rounds
+from .pairs import pairs_of
 
 #: Short pairs of each case, and the numbers they may have: as many again replace those that do not count.
 SHORT_PAIRS, FIRST_FULL = 2, 4

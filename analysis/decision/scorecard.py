@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
+from ..comparison.case_results import BROKEN, CaseResult
+from ..comparison.policy import Limits, Policy
+from ..comparison.thresholds import threshold_of
+from ..comparison.verdict import Verdict
 from ..geomean import Geomean
 from ..metrics import COMPILE_TIME, METRICS, PEAK_MEMORY
-from .case_results import BROKEN, CaseResult
-from .policy import Limits, Policy
 from .reasons import CaseBeyondLimit, Detail, Doubtful, Kind, MeanChange, Reason, Worse, negligible, worsening
-from .thresholds import threshold_of
-from .verdict import Verdict
 
 #: What the steady latency is where a policy judges by something else.
 _LATENCY = "latency_floor"

@@ -4,14 +4,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..decision.suite_decision import SuiteDecision
-from ..decision.suite_pairs import judge_cases
+from ..comparison.case_results import CaseResult, CaseSide
+from ..comparison.false_discovery_rate import control
+from ..comparison.plan import Plan
+from ..comparison.policy import Policy, Waiver
+from ..comparison.verdict import Verdict
 from ..geomean import CONFIDENCE, Geomean, geomean
 from ..robust_mean import Location
-from .case_results import CaseResult, CaseSide
-from .false_discovery_rate import control
-from .plan import Plan
-from .policy import Policy, Waiver
 from .reasons import (
     CaseDetail,
     Decision,
@@ -26,7 +25,8 @@ from .reasons import (
     reasons,
 )
 from .scorecard import Scorecard, limit_reasons, metric_score, scorecard
-from .verdict import Verdict
+from .suite_decision import SuiteDecision
+from .suite_pairs import judge_cases
 from .what_would_decide import Settling, settlings
 
 #: What is shown in a table of its own, beside the metric that decides.

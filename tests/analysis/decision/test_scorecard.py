@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from analysis.comparison.case_results import CaseResult, CaseSide
-from analysis.comparison.comparison import Comparison
 from analysis.comparison.pairs import Pair
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Limits, Policy
-from analysis.comparison.reasons import Reason
 from analysis.comparison.thresholds import threshold_of
-from analysis.comparison.upgrade import Upgrade, decide
 from analysis.comparison.verdict import judge
+from analysis.decision.comparison import Comparison
+from analysis.decision.reasons import Reason
+from analysis.decision.upgrade import Upgrade, decide
 from reports.text.reason_text import sentence
 from support.builders.upgrade_cases import FLOOR, alike, kinds, result, verdict
 

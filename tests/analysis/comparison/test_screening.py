@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from analysis.comparison.case_results import CaseResult, CaseSide
-from analysis.comparison.comparison import Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
-from analysis.comparison.upgrade import Upgrade, decide
-from analysis.decision.screening import FIRST_FULL, Screen, ScreenedCase, Selection, screen_case
+from analysis.comparison.screening import FIRST_FULL, Screen, ScreenedCase, Selection, screen_case
+from analysis.decision.comparison import Comparison
+from analysis.decision.upgrade import Upgrade, decide
 from analysis.dispatch_difference import CaseDifference, compare_cases
 from records.dispatch import CaseFingerprint
 from records.outcomes import Outcome
