@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from analysis.comparison.case_results import CaseResult
-from analysis.comparison.upgrade import Upgrade
 from analysis.comparison.verdict import Verdict
+from analysis.decision.upgrade import Upgrade
 from analysis.metrics import METRICS
 from records.runs import StepScript
 
