@@ -70,6 +70,7 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
             "changes": [asdict(one) for one in changes(subject.old, subject.new)],
         },
         "dispatch": [one.to_body() for one in subject.dispatch],
+        "step": {**subject.step.to_body(), "bisect": subject.bisect()} if subject.step else None,
         "run": _run(subject),
         "blockers": list(upgrade.blockers),
         "without_blockers": upgrade.without_blockers,
