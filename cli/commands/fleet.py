@@ -40,7 +40,7 @@ def _by_name(found: FleetStatus) -> list[NodeStatus]:
 
 def nodes_table(found: FleetStatus) -> Table:
     """Each machine: its task, its labels, its hardware."""
-    listed = table("machine", "state", "does", "asked by", "hardware", "version")
+    listed = table("machine", "state", "tasks", "labels", "hardware", "version")
     for node in _by_name(found):
         doing = [f"task {task.id}: {part_label(task.schedule, task.part)}" for task in node.doing]
         state = node.state
@@ -54,8 +54,8 @@ def nodes_table(found: FleetStatus) -> Table:
 
 
 def waiting_table(found: FleetStatus) -> Table:
-    """What waits for a machine, and why."""
-    listed = table("task", "waits", "asks for", "why")
+    """The waiting tasks, and why they wait."""
+    listed = table("task", "schedule", "label", "why it waits")
     for task, why in found.waiting:
         cells = (str(task.id), part_label(task.schedule, task.part), task.label or "any machine")
         listed.add_row(*(escape(printable(cell)) for cell in (*cells, why_it_waits(task, why))))
@@ -63,7 +63,7 @@ def waiting_table(found: FleetStatus) -> Table:
 
 
 def examined_table(found: FleetStatus) -> Table:
-    """What each machine's doctor said."""
+    """The report of each machine's doctor."""
     listed = table("machine", "hardware", "GPUs", "environments", "telemetry", "missing")
     for node in _by_name(found):
         facts = node.facts
@@ -99,8 +99,8 @@ _NO_FLEET = (
     'no fleet is configured: this machine measures alone; [fleet] engine = "ray" or "slurm" in '
     "pyrometer.toml configures one"
 )
-#: What Ray says once it stands.
-_STANDS = "Ray runtime started."
+#: In Ray's log once it has started.
+_STARTED = "Ray runtime started."
 #: Parts of a GPU's name that are no label.
 _BRANDS = frozenset({"nvidia", "tesla", "geforce", "quadro"})
 _KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
@@ -127,7 +127,7 @@ machine of the fleet. Run `pyrometer scheduler` on the same machine; it assigns 
 
 @app.command("head", help=_HEAD_HELP)
 def head(ports: Ports = 10000) -> None:
-    """Be the head (the help text is above, where its layout survives)."""
+    """Run a head (the help text is a constant, which keeps its layout)."""
     with in_one_sentence():
         app_context = context()
         fleet = app_context.settings.fleet
@@ -149,11 +149,15 @@ def head(ports: Ports = 10000) -> None:
             say(f"created the token of the fleet: {token}")
         ray.check_token(token)
         with _alone(app_context, "head") as folder:
-            at = ray.RayMember(ip, ports, token, folder)
+            member = ray.RayMember(ip, ports, token, folder)
             say(f"on each other machine: copy {token} to fleet/token in its data folder, then")
             say(f"  pyrometer fleet join {fleet.address}")
-            code = _stand(
-                app_context, "head", at.head(port), ray.variables(token), f"the head listens at {ip}:{port}"
+            code = _run_ray(
+                app_context,
+                "head",
+                member.head(port),
+                ray.variables(token),
+                f"the head listens at {ip}:{port}",
             )
     raise typer.Exit(code)
 
@@ -187,7 +191,7 @@ def join(
     ] = None,
     ports: Ports = 10000,
 ) -> None:
-    """Be a node (the help text is above, where its layout survives)."""
+    """Run a node (the help text is a constant, which keeps its layout)."""
     with in_one_sentence():
         app_context = context()
         ray.check_installed()
@@ -212,7 +216,7 @@ def join(
                 f"{there}:{port}", machine_name(), labels
             )
             sentence = f"{machine_name()} measures for {address}"
-            code = _stand(app_context, "node", command, ray.node_variables(token, Path.cwd()), sentence)
+            code = _run_ray(app_context, "node", command, ray.node_variables(token, Path.cwd()), sentence)
     raise typer.Exit(code)
 
 
@@ -325,7 +329,7 @@ def accelerator_labels(name: str) -> dict[str, str]:
 
 @contextmanager
 def _alone(app_context: AppContext, role: str) -> Generator[Path]:
-    """Ray's folder for a life in this role; raises UsageError while another process of this place has it."""
+    """Ray's folder for this role; raises UsageError while another process with the data folder has it."""
     data_dir = app_context.places.data_dir
     with lock_file(data_dir / "fleet" / f"{role}.lock") as locked:
         if not locked:
@@ -333,45 +337,45 @@ def _alone(app_context: AppContext, role: str) -> Generator[Path]:
         yield ray.ray_folder(data_dir, role)
 
 
-def _stand(
+def _run_ray(
     app_context: AppContext, role: str, command: list[str], variables: Mapping[str, str], sentence: str
 ) -> int:
-    """Run until a stop is requested; prints the reason where it cannot run."""
+    """Run Ray until a stop is requested; prints why it cannot run, or why it ended."""
     log = app_context.places.data_dir / "fleet" / f"ray-{role}.log"
     foreground = Foreground(command, variables, log, ray.PROCESS_NAMES)
-    stood: list[bool] = []
+    has_started: list[bool] = []
 
-    def stands() -> None:
-        stood.append(True)
+    def started() -> None:
+        has_started.append(True)
         say(sentence)
 
-    code = foreground.run(stands, _STANDS, ray.WRONG_TOKEN)
-    if code and stood:
+    code = foreground.run(started, _STARTED, ray.WRONG_TOKEN)
+    if code and has_started:
         say(f"pyrometer: Ray ended unexpectedly; finished results are kept; its log is {log}")
     elif code:
-        say(f"pyrometer: Ray did not start: {why_not(foreground.output())}; its log is {log}")
-    elif stood:
+        say(f"pyrometer: Ray did not start: {start_error(foreground.output())}; its log is {log}")
+    elif has_started:
         say(f"the {role} has stopped; finished results are kept")
     return USAGE if code else 0
 
 
-#: What Ray's log has, and what it means.
+#: Errors in Ray's log, and their meanings.
 _KNOWN: tuple[tuple[str, str], ...] = (
     (ray.WRONG_TOKEN, "the head refuses this machine's token: copy it from the head again"),
     ("Version mismatch", "head and node need the same Ray and the same Python, to the minor version"),
     ("Address already in use", "a port that it needs is in use: choose others by --ports"),
     (
         "is already running at",
-        "nodes on this machine still hold that address: end them, or try again when they have left",
+        "nodes on this machine still use that address: end them, or try again when they have left",
     ),
-    ("timed out during startup", "the head did not answer in time: several may join at once, try again"),
+    ("timed out during startup", "the head did not answer in time, as when several join at once: try again"),
 )
 
 
-def why_not(said: str) -> str:
-    """One sentence out of the log of a Ray that did not start."""
+def start_error(log: str) -> str:
+    """One sentence from the log of Ray on why it did not start."""
     for sign, sentence in _KNOWN:
-        if sign in said:
+        if sign in log:
             return sentence
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return printable(lines[-1]) if lines else "it says nothing"
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return printable(lines[-1]) if lines else "its log is empty"

@@ -118,7 +118,7 @@ def table(items: Sequence[MachineStatus], now: datetime) -> str:
     columns = [
         ("Machine", False),
         ("Scheduler", False),
-        ("Asked by", False),
+        ("Labels", False),
         ("Doing now", False),
         ("Newest run", False),
     ]
@@ -193,7 +193,7 @@ def facts(
         "seen": f"{wording.utc(seen)}, {wording.ago(seen, now)}" if seen else None,
         "started": wording.utc(scheduler.started_at) if scheduler else None,
         "version": scheduler.version if scheduler else None,
-        "asked by": list(scheduler.labels) if scheduler else [],
+        "labels": list(scheduler.labels) if scheduler else [],
         "measures": measures(scheduler) if scheduler else None,
     }
     return markup.panels(

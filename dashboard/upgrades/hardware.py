@@ -22,21 +22,22 @@ class HardwareVerdict:
 
 
 def on_all_hardware(one: Listed, items: Iterable[Listed]) -> list[Listed]:
-    """The run that answers best on each hardware that measured the same pair of versions as `one`.
+    """The run that answers best on each machine that measured the same pair of versions as `one`.
 
-    On its own hardware that is `one` itself. The newest whole runs of other suites there come after: what one
-    suite found is not taken back by another. Builds for another device are the same version.
+    On its own machine that is `one` itself. The newest whole runs of other suites there come after. What one
+    suite or one machine of a hardware found is not taken back by another. Builds for another device are the
+    same version.
     """
-    best = {one.run.hardware: one}
+    best = {_place(one): one}
     alike = [each for each in items if not each.confirms and _pair(each) == _pair(one)]
     for each in alike:
-        known = best.setdefault(each.run.hardware, each)
+        known = best.setdefault(_place(each), each)
         if known is not one and answers(each) > answers(known):
-            best[each.run.hardware] = each
-    others: dict[tuple[str, str], Listed] = {}
+            best[_place(each)] = each
+    others: dict[tuple[str, str, str], Listed] = {}
     for each in alike:
-        place = each.run.hardware, each.run.suite
-        if all(answers(each)[:3]) and each.run.suite != best[each.run.hardware].run.suite:
+        place = *_place(each), each.run.suite
+        if all(answers(each)[:3]) and each.run.suite != best[_place(each)].run.suite:
             others[place] = max(others.get(place, each), each, key=answers)
     return [*best.values(), *others.values()]
 
@@ -53,6 +54,10 @@ def missing(verdicts: Sequence[HardwareVerdict], known: Mapping[str, str]) -> li
     """The labels of known hardware (by fingerprint) on which the pair was not measured, by name."""
     there = {one.listed.run.hardware for one in verdicts}
     return sorted({label for fingerprint, label in known.items() if fingerprint not in there})
+
+
+def _place(one: Listed) -> tuple[str, str]:
+    return one.run.hardware, one.run.machine
 
 
 def _pair(one: Listed) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """An upgrade as HTML: verdict, reasons, tables; in the words of the reports, and every text escaped."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from html import escape as _escape
 
@@ -68,8 +69,15 @@ def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> DataTable[Hardw
     """A pair of versions on all hardware, a row each: the decision and the four metrics."""
     usual = ("Pass rate", "Steady latency", "Compile time", "Peak memory")
     metrics = next((tuple(each.title for each in one.entries) for one in verdicts if one.entries), usual)
+    places = {(one.listed.run.hardware, one.listed.run.machine) for one in verdicts}
+    machines = Counter(hardware for hardware, _ in places)
+
+    def named(one: HardwareVerdict) -> Markup:
+        return _hardware(one, named=machines[one.listed.run.hardware] > 1)
+
     columns: list[Column[HardwareVerdict]] = [
-        Column("hardware", "Hardware", lambda one: one.listed.run.hardware_label, _hardware),
+        Column("hardware", "Hardware", lambda one: one.listed.run.hardware_label, named),
+        Column("machine", value=lambda one: one.listed.run.machine),
         Column("run", value=lambda one: one.listed.run.id),
         Column("suite", value=lambda one: one.listed.run.suite),
         Column("started_at", value=lambda one: one.listed.run.started_at),
@@ -81,9 +89,14 @@ def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> DataTable[Hardw
     return DataTable("All hardware", columns, verdicts)
 
 
-def _hardware(one: HardwareVerdict) -> Markup:
-    return Markup("<strong>{}</strong><small>{} · {}</small>").format(
-        escaped(one.listed.run.hardware_label), _where(one.listed), utc(one.listed.run.started_at)
+def _hardware(one: HardwareVerdict, *, named: bool) -> Markup:
+    """The hardware of a verdict; `named`: with the machine, of several with this hardware."""
+    machine = f" · {one.listed.run.machine}" if named else ""
+    return Markup("<strong>{}</strong><small>{} · {}{}</small>").format(
+        escaped(one.listed.run.hardware_label),
+        _where(one.listed),
+        utc(one.listed.run.started_at),
+        escaped(machine),
     )
 
 

@@ -57,6 +57,24 @@ def test_the_no_go_of_older_hardware_is_on_top_and_shown(open_page: Open, stored
     assert [row[-1].strip() for row in listed] == ["shown below", "Open\u00a0→", "Open\u00a0→"]
 
 
+def test_a_newer_go_of_another_machine_of_the_same_hardware_does_not_hide_a_no_go(
+    open_page: Open, tmp_path: Path
+) -> None:
+    twins = (
+        Story(hardware=H100, machine="first", broken=(GPT_COMPILED,), memory=1.0),
+        Story(
+            LATER, hardware=H100, machine="second", begun=BEGUN + timedelta(days=2), still=True, memory=1.0
+        ),
+    )
+    page = open_page(store_upgrades(tmp_path, *twins), PAGE)
+    listed = rows(html(page))
+    assert [(row[0].split()[-1], row[1].split()[-1]) for row in listed] == [
+        ("first", "No-go"),
+        ("second", "Go"),
+    ]
+    assert page.selectbox(key="choose-run").value == RUN
+
+
 def test_a_row_has_the_four_metrics_with_what_stands_out(open_page: Open, stored: str) -> None:
     h100, _, h200 = rows(html(open_page(stored, PAGE)))
     assert "5 of 6" in h100[2] and "1 broke" in h100[2]

@@ -1,4 +1,4 @@
-"""`pyrometer fleet` where no engine is needed: what stands, what waits and why, and what is refused."""
+"""`pyrometer fleet` where no engine is needed: machines, waiting tasks, and what is refused."""
 
 import fcntl
 import json
@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from cli.commands.fleet import accelerator_labels, why_not
+from cli.commands.fleet import accelerator_labels, start_error
 from db.connection.engine import open_database
 from db.queue.commands import claim, lose, plan_run, seen_all
 from db.queue.queries import schedulers
@@ -297,16 +297,16 @@ def test_a_gpu_is_a_label(name: str, labels: tuple[str, str] | None) -> None:
 
 
 def test_why_ray_does_not_start_is_one_sentence() -> None:
-    assert "refuses this machine's token" in why_not("W gcs_client: InvalidAuthToken: missing\nTraceback\n")
-    assert "same Ray" in why_not(
+    assert "refuses this machine's token" in start_error("W client: InvalidAuthToken: missing\nTraceback\n")
+    assert "same Ray" in start_error(
         "RuntimeError: Version mismatch: The cluster was started with:\n Ray: 2.60\n"
     )
-    assert "nodes on this machine still hold" in why_not(
+    assert "nodes on this machine still use" in start_error(
         "ConnectionError: Ray is trying to start at 127.0.0.2:6379, but is already running at 127.0.0.2:6379."
     )
-    assert "try again" in why_not("Exception: The current node timed out during startup. This could\n")
-    assert why_not("one\n\ntwo\n") == "two"
-    assert why_not("") == "it says nothing"
+    assert "try again" in start_error("Exception: The current node timed out during startup. This could\n")
+    assert start_error("one\n\ntwo\n") == "two"
+    assert start_error("") == "its log is empty"
 
 
 LEAVES = """

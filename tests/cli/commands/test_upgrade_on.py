@@ -166,6 +166,7 @@ def test_without_waiting_the_tasks_are_named_and_wait(machines: Machines) -> Non
 REFUSED = [
     (("--on", "h100"), 'no machine that is there and measures has the label "h100": they have a10, one'),
     (("--on", "a10", "--cases", "own.py"), "--cases does not go with --on: the file is on this machine only"),
+    (("--on", "a10", "--step", "own.py"), "--step does not go with --on: the script is on this machine only"),
     (("--on", "a10", "--resume", "latest"), "--resume does not go with --on"),
     (("--on", "a10", "--pairs", "5"), "--pairs takes an even number"),
     (("--on", "a10", "--suite", "smok"), 'unknown suite "smok"'),

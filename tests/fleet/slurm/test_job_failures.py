@@ -180,7 +180,7 @@ def test_a_job_that_is_submitted_twice_is_done_once(at_slurm: Site, cluster: Slu
     until(lambda: not cluster.jobs(), "it is over")
     assert executions(at_slurm.node_data()) == all_of()
     assert handle.result() == WELL
-    assert "this order was taken" in (folder / "slurm.out").read_text()
+    assert "has run this order" in (folder / "slurm.out").read_text()
 
 
 def test_names_that_lead_elsewhere_are_refused(at_slurm: Site) -> None:

@@ -49,9 +49,10 @@ PAIRS = {**dict.fromkeys(KINDS, 6), GPT: 7}
 class Story:
     """What happens in an upgrade: its run, its policy, what breaks in the new environment, and why.
 
-    `unfinished` leaves the second half of the pairs out of the journal. `hardware` is a label, that of
-    `builders.a_machine` where it is empty. `still`: no case is slower or faster. `memory` is new / old of the
-    peak memory, `compile` of what compiling takes with a warm cache, which is not known without it.
+    `unfinished` leaves the second half of the pairs out of the journal. `hardware` is a label and `machine` a
+    name, those of `builders.a_machine` where empty. `still`: no case is slower or faster. `memory` is new /
+    old of the peak memory, `compile` of what compiling takes with a warm cache, which is not known without
+    it.
     """
 
     run: str = RUN
@@ -67,6 +68,7 @@ class Story:
     notes: tuple[str, ...] = ("the CPU's frequency is not readable",)
     suite: str = "cpu"
     hardware: str = ""
+    machine: str = ""
     still: bool = False
     memory: float = 1.09
     compile: float | None = None
@@ -121,8 +123,8 @@ def _header(story: Story, planned: list[Planned]) -> Any:
     machine = a_machine()
     label = story.hardware or machine.hardware.label
     known = {
-        "fingerprint": f"{machine.fingerprint} {story.hardware}".strip(),
-        "name": machine.name,
+        "fingerprint": f"{machine.fingerprint} {story.hardware}{story.machine}".strip(),
+        "name": story.machine or machine.name,
         "hardware_fingerprint": f"{machine.hardware.fingerprint} {story.hardware}".strip(),
         "hardware_label": label,
         "hardware": {},
