@@ -68,7 +68,8 @@ class DispatchFingerprint:
 class FingerprintConditions:
     """What the fingerprints of one environment depend on beside the case.
 
-    `harness` is its version, followed by that of the user's cases where there are any.
+    `harness` is its version, followed by that of the user's cases where there are any. `driver` is that of
+    the GPU, empty on the CPU.
     """
 
     environment: Environment
@@ -76,6 +77,12 @@ class FingerprintConditions:
     preset: RunPreset
     harness: str
     device: str
+    driver: str = ""
+
+    @property
+    def stored_device(self) -> str:
+        """The device with its driver, which chooses kernels too."""
+        return f"{self.device}, {self.driver}" if self.driver else self.device
 
 
 @dataclass(frozen=True, slots=True)

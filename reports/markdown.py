@@ -42,7 +42,7 @@ def upgrade_markdown(subject: Subject, results: Sequence[CaseResult], upgrade: U
         _means(subject, results, upgrade),
         *(_metric_table(table, subject.policy) for table in upgrade.tables),
         _exclusions(each, upgrade),
-        _differences(subject),
+        f"### What differs between the environments\n\n{differences(subject)}",
         _how(subject),
         _again(subject, each),
     ]
@@ -123,7 +123,7 @@ def _metric_table(table: Table, policy: Policy) -> str:
     about = sentences.about_table(table, policy)
     if missing := without_ratio(table):
         about += f" Without a ratio: {', '.join(map(_code, missing))}."
-    return _details(
+    return details(
         f"{sentences.table_title(table)}: {sentences.table_summary(table)}",
         f"{about}\n\n{tables.metric_table(table, _case).markdown()}",
     )
@@ -144,31 +144,33 @@ def _exclusions(each: Sequence[Row], upgrade: Upgrade) -> str:
     return "\n\n".join(parts)
 
 
-def _differences(subject: Subject) -> str:
-    title, table = "### What differs between the environments\n\n", tables.differences(subject)
+def differences(subject: Subject) -> str:
+    """What the new environment has other than the old: a table, folded where it is long."""
+    table = tables.differences(subject)
     if not table.rows:
-        return title + _text(sentences.no_difference(subject))
+        return _text(sentences.no_difference(subject))
     many = len(table.rows)
-    return title + _folded(wording.plural(many, "difference"), table.markdown(), many)
+    return _folded(wording.plural(many, "difference"), table.markdown(), many)
 
 
 def _how(subject: Subject) -> str:
     rules = "\n".join(f"- {_text(rule)}" for rule in sentences.rules(subject))
     notes = "\n".join(f"- {_text(note)}" for note in subject.notes)
     parts = [sentences.how(subject), tables.facts(subject).markdown(), "The rules it was judged by:", rules]
-    return _details("How it was measured", "\n\n".join([*parts, *(["Notes:", notes] if notes else [])]))
+    return details("How it was measured", "\n\n".join([*parts, *(["Notes:", notes] if notes else [])]))
 
 
 def _again(subject: Subject, each: Sequence[Row]) -> str:
     commands = "\n".join(subject.reproduce(row.case) for row in each)
-    return _details("Measure a case again", fenced(commands, "sh"))
+    return details("Measure a case again", fenced(commands, "sh"))
 
 
 def _folded(summary: str, body: str, length: int) -> str:
-    return _details(summary, body) if length > _LONG else f"{summary}:\n\n{body}"
+    return details(summary, body) if length > _LONG else f"{summary}:\n\n{body}"
 
 
-def _details(summary: str, body: str) -> str:
+def details(summary: str, body: str) -> str:
+    """Markdown that is folded under a summary."""
     return f"<details>\n<summary>{_text(summary)}</summary>\n\n{body}\n\n</details>"
 
 

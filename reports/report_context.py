@@ -18,8 +18,11 @@ from records.runs import StepScript
 #: Of this many the two sides start first in half each: it is an even number.
 _PAIRS = "--pairs"
 _COLD_PAIRS = "--cold-pairs"
+#: Stands in a command for the environments that only the reader knows.
+UNKNOWN_BETWEEN = "A,B,C"
 #: The script of a step; and the options of `upgrade` that `bisect` takes as well, each of which has a value.
 _STEP = "--step"
+_VERSION, _NIGHTLY = r"\d+(\.\d+)+\S*", r"nightly\b.*"
 _OF_BISECT = (_STEP, "--package", "--preset", "--policy", "--device", "--deadline")
 
 #: Facts of a build besides the versions, each with its title.
@@ -110,7 +113,14 @@ class Subject:
             return ""
         both = zip(self.options[::2], self.options[1::2], strict=False)
         kept = [part for option, value in both if option in _OF_BISECT for part in (option, value)]
-        return shlex.join(["pyrometer", "bisect", *self._sides, *kept])
+        between = [] if self.between_is_known else ["--candidates", UNKNOWN_BETWEEN]
+        return shlex.join(["pyrometer", "bisect", *self._sides, *between, *kept])
+
+    @property
+    def between_is_known(self) -> bool:
+        """Whether the package index says what lies between the two: two versions, or two nightlies."""
+        versions = [re.fullmatch(_VERSION, side) for side in self._sides]
+        return all(versions) or all(re.fullmatch(_NIGHTLY, side) for side in self._sides)
 
     def with_script_alone(self) -> "Subject":
         """The same whose commands name the script without its folder, for a reader who saved it."""

@@ -26,6 +26,8 @@ SETTLE = (
 )
 
 
+#: How it is known what runs differently.
+DISPATCH = "One untimed step of each case was recorded before anything was measured."
 #: Before the command that resumes an interrupted one.
 GOES_ON = "On the machine that measured it, resume with:"
 

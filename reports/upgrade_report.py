@@ -17,6 +17,7 @@ from .body import upgrade_json
 from .markdown import upgrade_markdown
 from .page import upgrade_html
 from .report_context import ComparedEnvironment, Subject, build_of
+from .step_markdown import step_markdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,8 @@ def _page(one: JudgedUpgrade) -> str:
 
 
 def _markdown(one: JudgedUpgrade) -> str:
+    if one.subject.step is not None:
+        return step_markdown(one.subject, one.subject.step, one.results, one.upgrade)
     return upgrade_markdown(one.subject, one.results, one.upgrade)
 
 

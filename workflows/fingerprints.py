@@ -16,11 +16,13 @@ from db.errors import DatabaseError
 from records.dispatch import CaseFingerprint, FingerprintConditions
 from records.environments import Environment
 from records.machines import Hardware, Machine
+from records.outcomes import Outcome, OutcomeStatus
 from records.runs import RunPreset
 from reports.text.dispatch_text import case_words, summary_words
 from runner import machine
 from runner.dispatch.capture import FingerprintSettings, take_fingerprint
 from runner.environment import MeasuredEnvironment
+from runner.errors import RunnerError
 from runner.execution.harness import Harness
 from runner.execution.launch.launch import allowed_cpus
 from runner.execution.process import sweep
@@ -35,7 +37,7 @@ from .session_queue import without_again
 
 #: So many are taken at once at most: each holds a model in memory.
 _AT_ONCE = 4
-#: What both environments of an upgrade may take together, in seconds.
+#: What both environments of an upgrade may take together, and that of a run afterwards, in seconds.
 _MOST_SECONDS = 900.0
 #: A folder in which nothing was made for so long has no process any more.
 _ABANDONED_SECONDS = 6 * 3600.0
@@ -140,6 +142,33 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
     return replace(prepared, header=replace(header, dispatch=dispatch))
 
 
+def take_afterwards(
+    app: AppContext, prepared: Prepared, outcomes: Sequence[Outcome], interrupts: Interrupts
+) -> None:
+    """Take the fingerprints that are missing of the cases that ended `ok` in a run; hold the machine.
+
+    The run is over: what cannot be had, and an interruption, are reported and change nothing of it.
+    """
+    header = prepared.header
+    cases = list(dict.fromkeys(one.case for one in outcomes if one.status == OutcomeStatus.OK))
+    try:
+        with interrupts.deferred():
+            for body in header.environments:
+                take_all(
+                    app,
+                    MeasuredEnvironment(body["name"], body["python"], body["facts"], (), {}),
+                    prepared.preset,
+                    prepared.harness,
+                    header.device,
+                    cases,
+                    min(header.timing_policy.deadline_seconds, _MOST_SECONDS),
+                    interrupts,
+                    seconds=_MOST_SECONDS,
+                )
+    except (DatabaseError, RunnerError, Interrupted, KeyboardInterrupt, OSError) as error:
+        app.reporter.note(f"not every fingerprint was taken: {error or 'interrupted'}")
+
+
 def _compared(header: Header) -> set[str]:
     """The cases of which it is known what runs differently."""
     found = map(CaseDifference.from_body, header.dispatch)
@@ -177,6 +206,7 @@ def conditions_of(
         RunPreset(stored["fingerprint"], stored["name"], stored["settings"]),
         harness.version + user,
         "cuda:0" if gpus else "cpu",
+        str(local.conditions.get("driver") or "") if gpus else "",
     )
 
 
@@ -208,7 +238,7 @@ def _taken(
             return None
         cpus = slots.get()
         # A case that chooses its CPUs itself has to see all of the preset's.
-        chooses = CaseKey.parse(case).axis("cpus") != "profile"
+        chooses = CaseKey.parse(case).axis("cpus") != "preset"
         preset = settings.preset if chooses else replace(settings.preset, cpus=cpus)
         try:
             return take_fingerprint(case, replace(settings, preset=preset))

@@ -30,9 +30,9 @@ class Header:
 
     `canary` is the canary's environment; None for a run without one. `telemetry` says what could be read of
     GPUs and CPUs when the run began (see `telemetry_body`); None where it was not read. `dispatch` is what
-    runs differently in the environments of an upgrade, case by case (see `CaseDifference.to_body`), where
-    `fingerprints` are wanted. `step` is the script whose step is compared (see `StepScript.to_body`); None
-    where cases are.
+    runs differently in the environments of an upgrade, case by case (see `CaseDifference.to_body`);
+    `fingerprints`: whether they are to be taken, of an upgrade before it measures, else afterwards. `step`
+    is the script whose step is compared (see `StepScript.to_body`); None where cases are.
     """
 
     run: str

@@ -10,6 +10,7 @@ from analysis.comparison.plan import Plan
 from analysis.decision.suite_decision import SUITE_PAIRS
 from common.interrupts import Interrupts
 from configuration.settings import DEFAULT_ENVIRONMENT
+from records.kinds import RunState
 from runner.environment import check_interpreter
 from runner.execution import harness as harnesses
 from runner.execution.machine_lock import exclusive, holder
@@ -24,7 +25,7 @@ from runner.suites.suite import with_baselines
 from .app_context import AppContext, Reporter
 from .database_upkeep import Kept
 from .errors import Interrupted, NothingToMeasure, UsageError
-from .fingerprints import with_differences
+from .fingerprints import take_afterwards, with_differences
 from .ingest import store_pending
 from .measure import RunResult, measure
 from .planning.plan_run import (
@@ -79,6 +80,7 @@ class RunRequest:
     """What is to be measured; None: the default of the settings.
 
     `budget` and `deadline` are seconds. With `trace_steps` so many steps of each case are traced instead.
+    `fingerprints`: whether those that are missing are taken after the measuring.
     """
 
     suite: str | None = None
@@ -95,6 +97,7 @@ class RunRequest:
     run_id: str | None = None
     nodes: Path | None = None
     yes: bool = False
+    fingerprints: bool = False
 
 
 def start_run(app: AppContext, request: RunRequest, interrupts: Interrupts, conclude: Conclude) -> RunResult:
@@ -105,7 +108,7 @@ def start_run(app: AppContext, request: RunRequest, interrupts: Interrupts, conc
     store_pending(app)
     with alone(app.reporter):
         prepared = _prepare(app, request, chosen, nodes)
-        return measured(app, prepared, interrupts, conclude)
+        return _measured_run(app, prepared, interrupts, conclude)
 
 
 def resume_run(
@@ -121,7 +124,19 @@ def resume_run(
     resumable(folder)
     nodes_read = read_nodes(nodes) if nodes else ()
     with alone(app.reporter):
-        return measured(app, prepare_again(app, folder, nodes_read), interrupts, conclude)
+        return _measured_run(app, prepare_again(app, folder, nodes_read), interrupts, conclude)
+
+
+def _measured_run(
+    app: AppContext, prepared: Prepared, interrupts: Interrupts, conclude: Conclude
+) -> RunResult:
+    """Have a run measured; then its fingerprints are taken where it was to."""
+    result = measured(app, prepared, interrupts, conclude)
+    header = prepared.header
+    if header.fingerprints and header.comparison is None and result.state == RunState.COMPLETE:
+        with store_of(app).using([target.python for target in header.targets.values()]):
+            take_afterwards(app, prepared, result.outcomes, interrupts)
+    return result
 
 
 def _choose(app: AppContext, request: RunRequest) -> Chosen:
@@ -167,7 +182,8 @@ def _prepare(app: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[
     if suite.name == CHOSEN and not (request.yes or request.budget or request.run_id):
         refuse_long(patterns, planned, timing)
     budget, device = request.budget or suite.budget_seconds, request.device or suite.device
-    return prepare(app, chosen, probed, RunPlan(planned, timing, budget, device), request.run_id, nodes)
+    prepared = prepare(app, chosen, probed, RunPlan(planned, timing, budget, device), request.run_id, nodes)
+    return replace(prepared, header=replace(prepared.header, fingerprints=request.fingerprints))
 
 
 def _with_baselines(app: AppContext, cases: list[str]) -> list[str]:

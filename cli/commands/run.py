@@ -39,6 +39,10 @@ Exit code: 0 every case is ok, skipped or unsupported; 1 a case failed; 2 wrong 
 """
 
 
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="measure the selected cases even if they take long")]
+Fingerprint = Annotated[
+    bool, typer.Option("--fingerprint", help="then take the fingerprints that are missing, as nights do")
+]
 #: Names the file of `--nodes`; the job of a fleet sets it.
 NODES_VARIABLE = "PYROMETER_NODES_FILE"
 
@@ -78,10 +82,9 @@ def run(
             help="a file with the nodes of this job, for cases with axis nodes; a fleet sets it",
         ),
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="measure the selected cases even if they take long")
-    ] = False,
+    yes: Yes = False,
     run_id: RunId = None,
+    fingerprint: Fingerprint = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Measure this machine (the help text is above, where its layout survives)."""
@@ -99,6 +102,7 @@ def run(
         run_id=run_id,
         nodes=nodes,
         yes=yes,
+        fingerprints=fingerprint,
     )
     with in_one_sentence(), interruptible() as interrupts:
         raise typer.Exit(_run(request, resume, interrupts, as_json=as_json))

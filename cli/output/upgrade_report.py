@@ -16,6 +16,7 @@ from reports.body import upgrade_json
 from reports.report_context import Subject
 from reports.rows import Row, Tone, left_out, rows, statuses, techniques
 from reports.scorecard import entries
+from reports.step_markdown import step_title
 from reports.text import numbers
 from reports.text.dispatch_text import case_words, summary_words
 from reports.text.reason_text import exclusion, sentence
@@ -32,6 +33,8 @@ from .reporter import concluding, say
 _STYLES: dict[Tone, str] = {"bad": "red", "odd": "yellow", "good": "green", "quiet": ""}
 DECISION_STYLES = {"go": "bold green", "no-go": "bold red", "unclear": "bold yellow"}
 
+#: What became of a step that a bisection can follow.
+_CHANGED = ("broken", "repaired", "slower", "faster")
 #: Below this many columns old and new, n and the smallest visible change are left to the files.
 _WIDE = 120
 #: Changes of one case in what runs differently.
@@ -59,6 +62,8 @@ def print_upgrade(
     for line in (sentences.risk(upgrade), *sentences.waived(upgrade), sentences.so_far(subject)):
         if line:
             _line(console, line)
+    if subject.step:
+        _line(console, f"{step_title(subject, subject.step, each[0] if each else None)}.")
     console.print()
     console.print(_scorecard(subject, upgrade))
     console.print()
@@ -76,6 +81,8 @@ def print_upgrade(
         _line(console, f"{sentences.table_title(table)}: {sentences.table_summary(table)}")
     _exclusions(console, each, upgrade)
     _line(console, f"measure a case again with: {_again(subject, each, upgrade)}")
+    if subject.step and each and each[0].status in _CHANGED:
+        _line(console, f"find where it changed with: {subject.bisect()}")
     if subject.resume:
         _line(console, f"{'resume with:' if local else sentences.GOES_ON} {subject.resume}")
 

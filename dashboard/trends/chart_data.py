@@ -102,7 +102,12 @@ def of(known: History, chosen: Trends, better: Better) -> ChartData:
     stepped = (
         ()
         if along_versions
-        else marks.steps(shown, known.changes, moves.levels(shown, known.tracks_of_place, known.borders))
+        else marks.steps(
+            shown,
+            known.changes,
+            moves.levels(shown, known.tracks_of_place, known.borders),
+            known.dispatch,
+        )
     )
     marked = marks.moves(moved, chosen.axis, points, levels) if len(points) else pd.DataFrame()
     look = replace(

@@ -5,7 +5,7 @@ All of it raises `db.errors.DatabaseError`, which `app.py` turns into one senten
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import streamlit as st
@@ -13,6 +13,7 @@ import streamlit as st
 from analysis.detection.default_watched_metrics import judged_by
 from dashboard.components import load
 from dashboard.server.database import opened
+from dashboard.trends.dispatch import dispatch_changes
 from dashboard.trends.lines import Place, PlaceTracks, TrendLine, lines, place_of
 from dashboard.trends.moves import Borders, border
 from db.findings import store as findings
@@ -33,7 +34,8 @@ class History:
 
     `findings` are those of the lines, and of the metric by which a line's own is judged (`judged_by`).
     `changes` are by place, against the place before it in its track, whichever line was measured there;
-    `of_line`, by a line's letter and place, are against the place before it in that line.
+    `of_line`, by a line's letter and place, are against the place before it in that line, as is `dispatch`,
+    which is what runs differently.
     """
 
     lines: tuple[TrendLine, ...]
@@ -41,6 +43,9 @@ class History:
     findings: tuple[Finding, ...]
     changes: Mapping[Place, Sequence[RunChange]]
     of_line: Mapping[tuple[str, Place], Sequence[RunChange]]
+    dispatch: Mapping[tuple[str, Place], Sequence[RunChange]] = field(
+        default_factory=dict[tuple[str, Place], Sequence[RunChange]]
+    )
 
     @property
     def borders(self) -> Borders:
@@ -68,7 +73,7 @@ def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
     }
     drawn = tuple(lines(keys, points, measured_for))
     judged = tuple(findings.findings_of_series(database, [*keys, *_judged_by(keys)]))
-    return History(drawn, measured_for, judged, *_changes(url, drawn))
+    return History(drawn, measured_for, judged, *_changes(url, drawn), dispatch_changes(database, drawn))
 
 
 def _judged_by(keys: Sequence[SeriesKey]) -> list[SeriesKey]:

@@ -114,15 +114,19 @@ def steps(
     drawn: Sequence[TrendLine],
     changes: Mapping[Place, Sequence[RunChange]],
     levels: Sequence[LevelShift] = (),
+    dispatch: Mapping[tuple[str, Place], Sequence[RunChange]] | None = None,
 ) -> list[TrackChange]:
     """What else changed along the lines, each once, the newest first: PyTorch's own version is left out.
 
-    `changes` are by place, each against the place before it in its track.
+    `changes` are by place, each against the place before it in its track; `dispatch` is what runs
+    differently, by a line's letter and place.
     """
     found: dict[tuple[str, str], TrackChange] = {}
     for line in drawn:
         for point, track in zip(line.points, line.tracks, strict=True):
             own = [each for each in changes.get(place_of(point), ()) if each.name not in _PYTORCH]
+            # First, for it says why a line may have moved.
+            own = [*(dispatch or {}).get((line.letter, place_of(point)), ()), *own]
             if own:
                 # The canary's environment is another one, in the same run.
                 known = found.get((point.run, track))

@@ -37,7 +37,8 @@ def about_moves(metric: str) -> str:
 
 ABOUT_STEPS = (
     "Grey ticks on the axis: something else than PyTorch's version differs from the run before on the same "
-    "machine and track. Changes at the same point cannot be separated by the line."
+    "machine and track, or a case runs differently by its fingerprint. Changes at the same point cannot be "
+    "separated by the line."
 )
 
 

@@ -23,6 +23,7 @@ from reports import sentences, tables, wording
 from reports.forest import ForestAxis, axis_of
 from reports.rows import Row, by_impact, grid, rows, without_ratio
 from reports.table import DataTable
+from reports.text.dispatch_text import summary_words
 from reports.text.numbers import percent
 from reports.text.templates import escaped
 from reports.upgrade_report import JudgedUpgrade
@@ -162,6 +163,8 @@ def report(run: Run, judged: JudgedUpgrade) -> Report:
         _correctness(judged),
         _cases(run, judged, ordered),
         _heat(judged, worst_first),
+        _dispatch(judged, worst_first),
+        _screen(judged, worst_first),
         _means(judged),
         *_about_run(judged),
         _exclusions(judged, ordered),
@@ -287,6 +290,31 @@ def _heat(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | 
 
 def _by_workload(row: Row) -> tuple[str, str]:
     return row.workload, row.result.technique
+
+
+def _dispatch(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:
+    if not judged.subject.dispatch:
+        return None
+    table = _at_most(tables.dispatch(judged.subject, worst_first, _case))
+    return ReportSection(
+        "What runs differently",
+        (table,) if table.rows else (),
+        f"{summary_words(judged.subject.dispatch)} {sentences.DISPATCH}",
+        _file(judged, "dispatch") if table.rows else "",
+    )
+
+
+def _screen(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:
+    about = sentences.screen(worst_first)
+    if not about:
+        return None
+    table = _at_most(tables.screening(worst_first, _case))
+    return ReportSection(
+        "How it was screened",
+        (table,) if table.rows else (),
+        about,
+        _file(judged, "screen") if table.rows else "",
+    )
 
 
 def _means(judged: JudgedUpgrade) -> ReportSection:

@@ -34,7 +34,7 @@ def save_fingerprints(
             "machine_id": machine_id(connection, conditions.machine),
             "profile_id": profile_id(connection, conditions.preset),
             "harness": conditions.harness,
-            "device": conditions.device,
+            "device": conditions.stored_device,
         }
         cases = case_ids(connection, {result.case for result in results})
         contents, new = _content_ids(connection, [each.fingerprint for each in results if each.fingerprint])
@@ -63,7 +63,7 @@ def fingerprints_under(
         tables.MachineRow.fingerprint == conditions.machine.fingerprint,
         tables.ProfileRow.fingerprint == conditions.preset.fingerprint,
         row.harness == conditions.harness,
-        row.device == conditions.device,
+        row.device == conditions.stored_device,
     )
     with database.reading() as connection:
         found = rows_among(connection, query, tables.BenchmarkCaseRow.key, cases)
@@ -96,6 +96,44 @@ def newest_fingerprints(
     with database.reading() as connection:
         found = rows_among(connection, query, tables.BenchmarkCaseRow.key, cases)
     return {row.key: _result(row) for row in found}
+
+
+def fingerprints_by_environment(
+    database: Database, environments: Collection[str], hardware: str, preset: str, cases: Collection[str]
+) -> dict[tuple[str, str], DispatchFingerprint]:
+    """The newest fingerprint of each environment and case on one kind of hardware under a preset.
+
+    All but the cases are fingerprints of their own. Each content is read once, however many have it.
+    """
+    row, run = CaseFingerprintRow, tables.RunRow
+    machines = (
+        select(run.machine_id)
+        .join(tables.HardwareRow, tables.HardwareRow.id == run.hardware_id)
+        .where(tables.HardwareRow.fingerprint == hardware)
+    )
+    query = (
+        select(tables.EnvironmentRow.fingerprint, tables.BenchmarkCaseRow.key, row.fingerprint_id)
+        .select_from(row)
+        .join(tables.EnvironmentRow, tables.EnvironmentRow.id == row.environment_id)
+        .join(tables.BenchmarkCaseRow, tables.BenchmarkCaseRow.id == row.case_id)
+        .join(tables.ProfileRow, tables.ProfileRow.id == row.profile_id)
+        .where(
+            tables.BenchmarkCaseRow.key.in_(cases),
+            tables.ProfileRow.fingerprint == preset,
+            row.machine_id.in_(machines),
+            row.fingerprint_id.is_not(None),
+        )
+        .order_by(row.taken_at)
+    )
+    content = select(FingerprintRow.id, FingerprintRow.content)
+    with database.reading() as connection:
+        found = rows_among(connection, query, tables.EnvironmentRow.fingerprint, environments)
+        ids = {each.fingerprint_id for each in found}
+        bodies = {
+            each.id: DispatchFingerprint.from_body(each.content)
+            for each in rows_among(connection, content, FingerprintRow.id, ids)
+        }
+    return {(each.fingerprint, each.key): bodies[each.fingerprint_id] for each in found}
 
 
 def _content_ids(

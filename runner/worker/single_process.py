@@ -11,6 +11,7 @@ from . import correctness
 from .case_key import CaseKey
 from .measurements import bounds, compiling, memory, timing
 from .messages import Block, Window
+from .prepared_case import Unsupported
 from .techniques.apply import build
 
 
@@ -69,6 +70,10 @@ class SingleProcess:
     def first_call(self) -> int:
         """The first step; of a training case, loss and gradients are kept for the answer's check."""
         returned = self._call()
+        if self.prepared.model is None and self._device == "cpu" and torch.cuda.is_initialized():
+            raise Unsupported(
+                "it computes on a GPU, and on the CPU nothing waits for one: leave out --device"
+            )
         self._trace = correctness.record_step(self.prepared, returned)
         return self._calls_ns[0]
 

@@ -29,6 +29,9 @@ def measure(task: Task, context: JobContext) -> JobResult:
     track = str(task.spec["track"])
     environment = resolve_alias(track, context.settings)
     command = ["run", "--environment", environment, *run_options(task.spec, context)]
+    if not context.away:
+        # A machine that is away stores nothing in this database.
+        command.append("--fingerprint")
     run = run_measurement(task, context, command)
     if not run.complete:
         return JobResult(TaskState.FAILED, {"run": run.run} if run.began else {}, error=failure_reason(run))

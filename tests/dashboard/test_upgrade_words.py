@@ -10,11 +10,12 @@ from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold
 from dashboard.upgrades.sections import Report, report
-from reports import sentences, wording
+from reports import sentences, tables, wording
+from reports.rows import rows
 from reports.text.reason_text import decision_body, sentence
 from reports.upgrade_report import JudgedUpgrade
 from support.builders.run_records import a_run
-from support.builders.upgrade_reports import a_result, an_exact_verdict, reported
+from support.builders.upgrade_reports import a_result, an_exact_verdict, dispatched, reported, screened
 
 GONE = a_result("gone/infer/-/eager", new=CaseSide("crashed", "no"), verdicts={})
 NOISE = {"noise": 0.3}
@@ -112,3 +113,21 @@ def test_what_a_case_may_do_is_no_ground_to_go() -> None:
     body = decision_body(upgrade)
     assert (body["decision"], body["because"]) == ("no-go", sentence(upgrade.reasons[0]))
     assert body["broken"] == [GONE.case]
+
+
+def test_what_runs_differently_stands_on_the_page_as_in_the_report() -> None:
+    found = report(a_run(), JudgedUpgrade(*dispatched()))
+    (own,) = [each for each in found.sections if each.title == "What runs differently"]
+    assert own.about.startswith("1 of 2 cases run differently")
+    (table,) = own.tables
+    assert table.rows == tables.dispatch(found.judged.subject, rows(*dispatched())).rows
+    assert "ref:any instead of jit:avx512_core" in table.markdown()
+    assert "What runs differently" not in [each.title for each in report_of([GONE]).sections]
+
+
+def test_a_screened_upgrade_says_on_its_page_how_it_was_screened() -> None:
+    found = report(a_run(), JudgedUpgrade(*screened()))
+    (own,) = [each for each in found.sections if each.title == "How it was screened"]
+    assert own.about.startswith("Screened: 5 cases, by fingerprint and 2 short pairs each. 3 went on")
+    assert len(own.tables[0].rows) == 3
+    assert "Screened" in found.verdict

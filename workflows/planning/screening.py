@@ -59,6 +59,7 @@ class ScreenedPairs:
         sides = comparison.old, comparison.new
         self._short = Pairs(short_planned, sides, short(timing), self._screened, SHORT_PAIRS)
         self._full: Pairs | None = None
+        self._selected: set[str] = set()
         self._passed: list[Planned] = []
 
     def next(self, fits: Fits) -> SessionPlan | None:
@@ -66,14 +67,14 @@ class ScreenedPairs:
         if self._full is None:
             if session := self._short.next(fits):
                 return session
-            self._full = self._selected()
+            self._full = self._full_pairs()
         return self._full.next(fits)
 
     def learn(self, outcome: Outcome) -> None:
         """A case may be over with it; full pairs are learnt of when the short ones are over."""
         if outcome.replicate < FIRST_FULL:
             self._short.learn(outcome)
-        elif self._full is not None:
+        elif self._full is not None and outcome.case in self._selected:
             self._full.learn(outcome)
         self._outcomes[outcome.case].append(outcome)
 
@@ -100,9 +101,9 @@ class ScreenedPairs:
             return ""
         return "not needed: the case is screened"
 
-    def _selected(self) -> Pairs:
+    def _full_pairs(self) -> Pairs:
         """The full pairs of the cases that the screen selects."""
-        selected: set[str] = set()
+        selected = self._selected
         for case in {planned.case for planned in self._full_planned}:
             screened = self._comparison.screened(case, self._outcomes[case])
             if screened is None or screened.selection is not None:

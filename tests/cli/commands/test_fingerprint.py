@@ -84,3 +84,39 @@ def test_help_says_what_a_fingerprint_is(tmp_path: Path) -> None:
         done = place.call("fingerprint", "--help")
         assert done.code == 0
         assert "Nothing is timed" in done.out
+
+
+SHY = '''"""A case that cannot be looked at."""
+
+import torch
+from runner.worker.case import case
+
+
+@case()
+def shy():
+    """Works until a profiler watches."""
+    ones = torch.ones(4)
+
+    def step():
+        if torch.autograd._profiler_enabled():
+            raise RuntimeError("not while others watch")
+        return ones + ones
+
+    return step
+'''
+
+
+def test_a_night_takes_those_that_are_missing_once_and_one_that_fails_fails_no_night(site: Site) -> None:
+    (site.folder / "shy.py").write_text(SHY)
+    chosen = ("--cases", "cases.py", "--cases", "shy.py", "--case", ADD, "--case", "shy")
+    once = ("--replicates", "1", "--yes", "--json")
+    plain = site.call("run", *chosen, *once)
+    assert plain.code == 0, plain
+    assert _stored(site) == (0, 0)
+    for _ in range(2):
+        night = site.call("run", *chosen, *once, "--fingerprint")
+        assert night.code == 0, night
+        assert "fingerprint 1 of 1, shy/infer/-/eager" in night.err or "fingerprint 1 of 2" in night.err
+        # The one that failed has a row with the reason and no content, and is tried again.
+        assert _stored(site) == (2, 1)
+    assert "fingerprint 1 of 1, shy/infer/-/eager: " in night.err

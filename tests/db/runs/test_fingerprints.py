@@ -6,7 +6,12 @@ import pytest
 from sqlalchemy import func, select
 
 from db.connection.engine import Database
-from db.runs.fingerprints import fingerprints_under, newest_fingerprints, save_fingerprints
+from db.runs.fingerprints import (
+    fingerprints_by_environment,
+    fingerprints_under,
+    newest_fingerprints,
+    save_fingerprints,
+)
 from db.runs.store import save_run
 from db.schema.dispatch_tables import CaseFingerprintRow, FingerprintRow
 from records.dispatch import CaseFingerprint, DispatchFingerprint
@@ -93,3 +98,27 @@ def test_another_form_is_taken_again(database: Database) -> None:
     old = replace(a_case_fingerprint(), fingerprint=DispatchFingerprint({}, format=0))
     save_fingerprints(database, fingerprint_conditions(), [old])
     assert not fingerprints_under(database, fingerprint_conditions(), [MLP])[MLP].settled
+
+
+def test_another_driver_of_the_gpu_is_another_condition(database: Database) -> None:
+    conditions = replace(fingerprint_conditions(), device="cuda:0", driver="580.65")
+    save_fingerprints(database, conditions, [a_case_fingerprint()])
+    assert set(fingerprints_under(database, conditions, [MLP])) == {MLP}
+    assert fingerprints_under(database, replace(conditions, driver="590.01"), [MLP]) == {}
+
+
+def test_of_several_environments_each_content_is_one_object(database: Database) -> None:
+    save_run(database, a_run())
+    versions = [an_environment(f"2.13.{number}") for number in range(3)]
+    for number, environment in enumerate(versions):
+        taken = a_case_fingerprint(taken=number, **({"mkl": {"SGEMM(T,N)": 3}} if number == 2 else {}))
+        save_fingerprints(database, fingerprint_conditions(environment), [taken])
+    failed = CaseFingerprint(RESNET, a_night(3), OutcomeStatus.CRASHED, "killed by SIGILL")
+    save_fingerprints(database, fingerprint_conditions(versions[0]), [failed])
+    names = [each.fingerprint for each in versions]
+    place = a_machine().hardware.fingerprint, a_preset().fingerprint
+    found = fingerprints_by_environment(database, names, *place, [MLP, RESNET])
+    assert set(found) == {(name, MLP) for name in names}
+    first, second, third = (found[name, MLP] for name in names)
+    assert first is second and third != first
+    assert fingerprints_by_environment(database, names, "other hardware", place[1], [MLP]) == {}

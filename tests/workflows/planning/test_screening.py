@@ -59,20 +59,40 @@ def measured(session: SessionPlan, ratio: float, status: str) -> list[Outcome]:
 
 def drained(
     queue: ScreenedPairs, ratios: Mapping[str, float], statuses: Mapping[int, str] | None = None
-) -> list[Outcome]:
-    """What every session gives that it hands out; by number of the pair, how its processes end."""
-    found: list[Outcome] = []
+) -> list[list[Outcome]]:
+    """The outcomes of every session that it hands out, each with what is not needed after it.
+
+    By number of the pair, how its processes end.
+    """
+    steps: list[list[Outcome]] = []
     while session := queue.next(always):
         (case,) = {one.case for one in session.contenders}
         status = (statuses or {}).get(session.contenders[0].replicate, "ok")
-        for outcome in measured(session, ratios.get(case, 1.0), status):
+        steps.append([*measured(session, ratios.get(case, 1.0), status)])
+        for outcome in steps[-1]:
             queue.learn(outcome)
-            found.append(outcome)
+        steps[-1] += closed(queue)
+    return [*steps, closed(queue)]
+
+
+def closed(queue: ScreenedPairs) -> list[Outcome]:
+    """What is not needed, closed as a run closes it."""
+    found = [
+        Outcome(one.case, one.environment, one.replicate, OutcomeStatus.SKIPPED, reason)
+        for one, reason in queue.settled()
+    ]
+    for outcome in found:
+        queue.learn(outcome)
     return found
 
 
-def pairs(found: Sequence[Outcome]) -> Counter[tuple[str, str]]:
+def flat(steps: Sequence[Sequence[Outcome]]) -> list[Outcome]:
+    return [outcome for step in steps for outcome in step]
+
+
+def pairs(steps: Sequence[Sequence[Outcome]]) -> Counter[tuple[str, str]]:
     """How many short and full pairs each case got."""
+    found = [one for one in flat(steps) if one.status != OutcomeStatus.SKIPPED]
     kinds = [(one.case, "short" if one.replicate < FIRST_FULL else "full") for one in found]
     return Counter({kind: many // 2 for kind, many in Counter(kinds).items()})
 
@@ -87,13 +107,11 @@ def test_two_short_pairs_of_each_and_full_pairs_of_what_runs_differently_or_diff
     # The first short pair of the second case is enough to send it on.
     assert many[B, "short"] == 1 and many[B, "full"] >= 4
     assert many[C, "short"] == 0 and many[C, "full"] >= 4
-    shorts = [one.replicate < FIRST_FULL for one in found]
+    shorts = [step[0].replicate < FIRST_FULL for step in found if step]
     assert shorts == sorted(shorts, reverse=True)
-    # Every planned replicate is either measured or settled, once.
-    settled = [one for one, _ in queue.settled()]
-    assert len(settled) == len(set(settled))
-    assert {one.planned for one in found} | set(settled) == set(every)
-    judged = {one.case: one for one in comparison.results(found)}
+    # Every planned replicate is either measured or closed, once.
+    assert Counter(one.planned for one in flat(found)) == Counter(every)
+    judged = {one.case: one for one in comparison.results(flat(found))}
     assert (judged[A].only_screened, judged[B].only_screened) == (True, False)
     assert comparison.verdict([*judged.values()]).decision == "no-go"
 
@@ -116,14 +134,14 @@ def test_a_resumed_screen_goes_on_where_it_stopped(known: int) -> None:
     comparison = a_comparison(C)
     every, ratios = planned(comparison, A, B, C), {B: 1.3}
     whole = drained(ScreenedPairs(every, comparison, TIMING), ratios)
-    before = whole[: 2 * known]
+    before = flat(whole[:known])
     resumed = ScreenedPairs(every, comparison, TIMING)
     for outcome in before:
         resumed.learn(outcome)
-    after = drained(resumed, ratios)
-    assert [one.planned for one in (*before, *after)] == [one.planned for one in whole]
-    settled = [one for one, _ in resumed.settled()]
-    assert {one.planned for one in whole} | set(settled) == set(every)
+    after = flat(drained(resumed, ratios))
+    assert Counter(one.planned for one in (*before, *after)) == Counter(every)
+    ended = {one.planned: one.status for one in flat(whole)}
+    assert {one.planned: one.status for one in (*before, *after)} == ended
 
 
 def test_short_pairs_are_short() -> None:
