@@ -19,7 +19,7 @@ from .report_context import ComparedEnvironment, Subject, changes
 from .rows import Row, rows, table_rows, techniques, without_ratio
 from .scorecard import scorecard_json
 from .text.reason_text import exclusion, sentence
-from .text.verdict_text import open_because
+from .text.verdict_text import left_out_because, open_because
 
 SCHEMA = "pyrometer.upgrade/1"
 
@@ -154,7 +154,7 @@ def _verdict(judged: Verdict) -> dict[str, Any]:
         "word": judged.word,
         "reason": open_because(judged),
         "n": judged.n,
-        "left_out": list(judged.left_out),
+        "left_out": [left_out_because(why) for why in judged.left_out],
         "old": judged.old,
         "new": judged.new,
         "ratio": ratio(judged.change),

@@ -18,7 +18,7 @@ from common.text import plural, printable
 
 from .text.numbers import NONE, ends, figure, percent, share, word
 from .text.reason_text import sentence
-from .text.verdict_text import open_because
+from .text.verdict_text import left_out_because, open_because
 
 DECISIONS: dict[Decision, str] = {"go": "Go", "no-go": "No-go", "unclear": "Unclear"}
 
@@ -93,7 +93,8 @@ def _not_ruled_out(low: float, high: float, threshold: float) -> str:
 
 def left_out(verdict: Verdict) -> list[str]:
     """Why pairs do not count, each reason once, with how many."""
-    return [f"{plural(many, 'pair')}: {printable(why)}" for why, many in Counter(verdict.left_out).items()]
+    whys = Counter(map(left_out_because, verdict.left_out))
+    return [f"{plural(many, 'pair')}: {printable(why)}" for why, many in whys.items()]
 
 
 def mean(found: Geomean) -> str:

@@ -100,3 +100,17 @@ def test_shell_blocks_call_commands_with_options_that_exist(page: Path) -> None:
         assert shown.exit_code == 0, f"pyrometer {shlex.join(words)}: {shown.output}"
         for option in (word for word in words if word.startswith("--")):
             assert option.split("=")[0] in shown.output, f"pyrometer {shlex.join(words)}"
+
+
+@pytest.mark.parametrize("name", ["guarantees.md", "failure-modes.md"])
+def test_places_that_enforce_a_guarantee_exist(name: str) -> None:
+    text = (DOCS / name).read_text()
+    files = re.findall(r"`((?:\w+/)+[\w.-]+\.\w+)`", text)
+    missing = [file for file in files if not (ROOT / file).exists()]
+    named = re.findall(r"`(\w+)` in `((?:\w+/)+\w+\.py)`", text)
+    missing += [
+        f"{name} in {file}"
+        for name, file in named
+        if not re.search(rf"\b{name}\b", (ROOT / file).read_text())
+    ]
+    assert missing == []

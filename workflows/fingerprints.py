@@ -238,7 +238,7 @@ def _taken(
             return None
         cpus = slots.get()
         # A case that chooses its CPUs itself has to see all of the preset's.
-        chooses = CaseKey.parse(case).axis("cpus") != "profile"
+        chooses = CaseKey.parse(case).axis("cpus") != "preset"
         preset = settings.preset if chooses else replace(settings.preset, cpus=cpus)
         try:
             return take_fingerprint(case, replace(settings, preset=preset))

@@ -86,7 +86,7 @@ def load_run(data_dir: Path, run: str, open_database: OpenDatabase) -> LoadedRun
         stored = stored_outcomes(database)
         known = {*stored, *journals}
         if not known:
-            raise NoSuchRun("nothing was measured yet: `pyrometer run` does")
+            raise NoSuchRun("no run is stored yet: `pyrometer run` measures one")
         name = _latest(database, journals, stored) if run == LATEST else run
         if name not in known:
             raise NoSuchRun(unknown("run", name, [*known, LATEST]))

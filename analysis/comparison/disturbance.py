@@ -7,8 +7,13 @@ from typing import Any
 OWN_CORE = 0.9
 
 
-def disturbed(facts: Mapping[str, Any]) -> str:
-    """How much of its core a replicate had, where others took some of it; else an empty text.
+def disturbed(facts: Mapping[str, Any]) -> bool:
+    """Whether others took some of the core of a replicate; see `core_share`."""
+    return core_share(facts) is not None
+
+
+def core_share(facts: Mapping[str, Any]) -> float | None:
+    """The share of its core that a replicate had, where others took some of it; else None.
 
     `facts` are the outcome's: `device`, `cpu_share` (its CPU time over its wall time while timed; of
     instances that of the one that had least),
@@ -23,5 +28,5 @@ def disturbed(facts: Mapping[str, Any]) -> str:
         or not isinstance(share, float)
         or share >= OWN_CORE
     ):
-        return ""
-    return f"had {100 * share:.0f} % of its core"
+        return None
+    return share

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, Literal
 
 from records.outcomes import Outcome, OutcomeStatus
 
 from . import rounds
-from .disturbance import disturbed
+from .disturbance import core_share, disturbed
 
 #: A fast wrong answer is no gain, and neither is one that silently ran something else.
 NEVER_COMPARED = ("wrong", "not_compiled")
@@ -16,8 +17,37 @@ NEVER_COMPARED = ("wrong", "not_compiled")
 #: How the processes of a disturbed pair end.
 _UNDER_LOAD = {OutcomeStatus.OK, OutcomeStatus.CONTENDED}
 
-#: Why a pair is left out whose two sides did not do the same work.
-UNLIKE = "the two differ in the items of a step"
+
+class PairFlaw(StrEnum):
+    """Why both sides of a pair together are left out."""
+
+    OTHER_SESSION = "other_session"
+    OTHER_ITEMS = "other_items"
+    WAITS = "waits"
+    BEYOND = "beyond"
+
+
+@dataclass(frozen=True, slots=True)
+class SideFlaw:
+    """Why one side of a pair cannot be used.
+
+    `status` is how it ended, `core` the share of its core that it had, `metric` what is not known of it.
+    """
+
+    side: Literal["old", "new"]
+    cause: Literal["not measured", "ended", "left its CPUs", "shared its core", "not known", "not above 0"]
+    status: str = ""
+    core: float = 1.0
+    metric: str = ""
+
+
+#: Why a pair does not count; empty where it does.
+LeftOut = tuple[SideFlaw | PairFlaw, ...]
+#: The two sides did not do the same work.
+UNLIKE: LeftOut = (PairFlaw.OTHER_ITEMS,)
+#: The pair is beyond the last look that was reached, and waits for the next; beyond the last of the plan.
+WAITS: LeftOut = (PairFlaw.WAITS,)
+BEYOND: LeftOut = (PairFlaw.BEYOND,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +62,7 @@ class Pair:
 
     old: float
     new: float
-    left_out: str = ""
+    left_out: LeftOut = ()
     new_first: bool | None = None
     change: float | None = None
 
@@ -85,16 +115,15 @@ def pairs_of(metric: str, old: Sequence[Outcome], new: Sequence[Outcome], exact:
 
 def _pair(metric: str, old: Outcome | None, new: Outcome | None, exact: bool) -> Pair:
     values = [_value(metric, side) for side in (old, new)]
-    whys = [
-        f"{name} {why}" for name, side in (("old", old), ("new", new)) if (why := _unfit(metric, side, exact))
-    ]
+    flaws = (_flaw("old", old, metric, exact), _flaw("new", new, metric, exact))
+    whys: list[SideFlaw | PairFlaw] = [flaw for flaw in flaws if flaw is not None]
     # For want of memory they may have taken turns as whole processes; whoever judges them says so.
     if old and new and not whys and not (concurrent(old, new) or measured_alone(old) or measured_alone(new)):
-        whys.append("the two were not measured in one session")
+        whys.append(PairFlaw.OTHER_SESSION)
     if old and new and not whys and old.facts.get("items") != new.facts.get("items"):
-        whys.append(UNLIKE)
+        whys.append(PairFlaw.OTHER_ITEMS)
     change = log_ratio(metric, old, new) if old and new and not whys else None
-    return Pair(values[0], values[1], ", ".join(whys), _new_first(old, new), change)
+    return Pair(values[0], values[1], tuple(whys), _new_first(old, new), change)
 
 
 def changes_under_load(old: Sequence[Outcome], new: Sequence[Outcome]) -> list[float]:
@@ -136,19 +165,19 @@ def _value(metric: str, side: Outcome | None) -> float:
     return float(value) if isinstance(value, int | float) else math.nan
 
 
-def _unfit(metric: str, side: Outcome | None, exact: bool) -> str:
+def _flaw(name: Literal["old", "new"], side: Outcome | None, metric: str, exact: bool) -> SideFlaw | None:
     if side is None:
-        return "was not measured"
+        return SideFlaw(name, "not measured")
     if side.status != "ok":
-        return f"ended {side.status}"
+        return SideFlaw(name, "ended", status=side.status)
     if left_its_cpus(side.facts):
-        return "left the CPUs it was given"
-    if not exact and (why := disturbed(side.facts)):
-        return why
+        return SideFlaw(name, "left its CPUs")
+    if not exact and (core := core_share(side.facts)) is not None:
+        return SideFlaw(name, "shared its core", core=core)
     value = _value(metric, side)
     if not math.isfinite(value) or value < 0:
-        return f"does not know {metric}"
-    return "" if value > 0 or exact else f"has no {metric} above 0"
+        return SideFlaw(name, "not known", metric=metric)
+    return None if value > 0 or exact else SideFlaw(name, "not above 0", metric=metric)
 
 
 def _alive(one: Outcome) -> tuple[float, float]:

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .false_discovery_rate import RATE
+from .pairs import WAITS
 from .plan import Plan
-from .verdict import WAITS, Verdict
+from .verdict import Verdict
 
 AdviceCause = Literal["look ahead", "settled", "plan used up", "no room", "not comparable"]
 

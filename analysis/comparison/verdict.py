@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .. import distributions
 from ..metrics import METRICS
 from ..robust_mean import Location, locate
-from .pairs import UNLIKE, Pair
+from .pairs import BEYOND, WAITS, LeftOut, Pair, PairFlaw
 from .plan import Plan
 from .thresholds import Threshold
 
@@ -24,9 +24,6 @@ Word = Literal["faster", "slower", "same", "unclear", "no data", "not comparable
 POWER = 0.80
 #: An exact metric is not believed on the word of a single pair.
 _EXACT_FEWEST = 2
-#: Why a pair beyond the last look that was reached is left out, and why one beyond the last there is.
-WAITS = "waits for the next look"
-BEYOND = "is beyond the plan's last look"
 #: Beyond so many pairs nothing is promised.
 MOST = 200
 
@@ -91,7 +88,7 @@ class Verdict:
     reason: VerdictReason | None = None
     threshold: float = 0.0
     n: int = 0
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     old: float | None = None
     new: float | None = None
     change: float | None = None
@@ -143,7 +140,7 @@ def judge(metric: str, pairs: Sequence[Pair], threshold: Threshold, plan: Plan |
             if not math.isfinite(value) or value < 0 or (value == 0 and not threshold.exact):
                 raise ValueError(f"{metric}: {value} cannot be compared; a pair that holds it is left out")
     left_out = tuple(pair.left_out for pair in pairs if pair.left_out)
-    if any(UNLIKE in why for why in left_out):
+    if any(PairFlaw.OTHER_ITEMS in why for why in left_out):
         return replace(not_comparable(metric), left_out=left_out)
     verdict = Verdict(metric, "no data", Doubt.NO_PAIR, threshold.log, left_out=left_out)
     if not used:

@@ -146,7 +146,7 @@ def prune(
         bool, typer.Option("--yes/--dry-run", help="delete, or only report what would be deleted")
     ] = False,
 ) -> None:
-    """Delete the telemetry rows and the samples of old runs; every outcome and every metric stays.
+    """Delete telemetry rows and samples of old runs; all outcomes and metrics are kept.
 
     By default, telemetry is kept for 90 days, samples for ever, and tasks without a run for 400 days. Each
     run also prunes at its end. An SQLite file keeps its size; the free pages are used again.

@@ -352,6 +352,9 @@ def list_tasks(
                 json.dumps({**_body(task), **_tried(spent.get(task.id)), "waits_for": said.get(task.id)})
             )
         return
+    if not found:
+        typer.echo("no tasks")
+        return
     local_zone = zone(app_context.settings.timezone)
     listed = table("task", "schedule", "part", "job", "due", "state", "took", "run", "result")
     for task in found:

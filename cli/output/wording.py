@@ -1,10 +1,11 @@
 """Numbers, outcomes and case keys as the command line writes them."""
 
-from analysis.comparison.disturbance import disturbed
+from analysis.comparison.disturbance import core_share
 from analysis.metrics import METRICS
 from analysis.speedups import Gain
 from common.text import printable
 from records.outcomes import Outcome, OutcomeStatus
+from reports.text.verdict_text import had_of_core
 
 _SIGNS = {OutcomeStatus.OK: "✓", OutcomeStatus.SKIPPED: "–", OutcomeStatus.UNSUPPORTED: "–"}
 
@@ -58,7 +59,7 @@ def outcome_line(outcome: Outcome, environment: str = "") -> str:
             for m in ("compile_cold", "compile_warm")
             if m in outcome.metrics
         ]
-        if disturbance := disturbed(outcome.facts):
+        if disturbance := had_of_core(core_share(outcome.facts)):
             parts.append(f"disturbed: {disturbance}")
         return f"{name}: {', '.join(parts)}"
     return f"{name}: {outcome.status}: {printable(outcome.reason)}"

@@ -13,9 +13,9 @@ class AlertSettings(ConfigTable):
     """`[alerts]`: who receives reports, and when something counts as silent.
 
     `targets` and the lines of `targets_file` are Apprise URLs. `dashboard_url` is used for links. `quiet`
-    says whether a night without news is sent. A machine is silent after `silent_minutes` without a sign
-    of life; a night is missing if it was not begun `overdue_hours` after it was due. `disturbed_share` is
-    the share of throttled and contended outcomes that is reported.
+    says whether a digest without problems or changes is sent. A machine is silent after `silent_minutes`
+    without a sign of life; a night is missing if it was not begun `overdue_hours` after it was due.
+    `disturbed_share` is the share of throttled and contended outcomes that is reported.
     """
 
     targets: tuple[Target, ...] = Field(default=(), description="a list of Apprise URLs", repr=False)

@@ -7,13 +7,14 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
-from analysis.comparison.disturbance import disturbed
+from analysis.comparison.disturbance import core_share
 from analysis.comparison.rounds import TAINTED, tainted_blocks
 from dashboard.components import frames, links, markup, run_source, wording
 from interchange.formats import came_from
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run, RunSummary
 from records.series import Headline, SeriesKey
+from reports.text.verdict_text import had_of_core
 
 
 def in_words(facts: Mapping[str, Any]) -> str:
@@ -375,7 +376,7 @@ def _reason(outcome: Outcome) -> str:
 
 
 def _disturbed(outcome: Outcome) -> str:
-    said = [disturbed(outcome.facts), in_words(outcome.facts)]
+    said = [had_of_core(core_share(outcome.facts)), in_words(outcome.facts)]
     return f'<span class="py-reason">{escape("; ".join(text for text in said if text))}</span>'
 
 

@@ -93,7 +93,7 @@ def _schedules(url: str, morning: OverviewData, now: datetime) -> None:
         parts.code("pyrometer scheduler")
         return
     if not any(row.served for row in rows):
-        parts.caption("No scheduler is there that says when anything fires next.")
+        parts.caption("No scheduler is running, so the next runs are not known.")
     parts.html(timetable.table(rows[:ROWS], now) + _rest(rows, "schedule"))
 
 

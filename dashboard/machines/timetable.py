@@ -1,4 +1,4 @@
-"""The schedules: when each fires next, how the last fire ended, and which scheduler serves it."""
+"""The schedules: the next run of each, how the last one ended, and which scheduler serves it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class ScheduleRow:
 
 
 def rows(plan: Iterable[Served], fires: Iterable[LastScheduledRun]) -> list[ScheduleRow]:
-    """Every schedule that is served or ever fired; a name that is served in two ways has two rows."""
+    """Every schedule that is served or ever ran; a name that is served in two ways has two rows."""
     last = {fire.schedule: fire for fire in fires}
     found = [ScheduleRow(each.schedule, each, last.get(each.schedule)) for each in plan]
     known = {row.schedule for row in found}
@@ -42,7 +42,7 @@ def rows(plan: Iterable[Served], fires: Iterable[LastScheduledRun]) -> list[Sche
 
 
 def following(plan: Iterable[Served], now: datetime) -> datetime | None:
-    """The next moment at which a schedule of a live scheduler fires."""
+    """The next fire time of a schedule of a live scheduler."""
     return min((moment for each in plan if each.alive for moment in each.next if moment > now), default=None)
 
 
@@ -52,7 +52,7 @@ def table(items: Sequence[ScheduleRow], now: datetime) -> str:
         ("Schedule", False),
         ("When", False),
         ("What", False),
-        ("Fires next (UTC)", False),
+        ("Next run (UTC)", False),
         ("Last fire", False),
         ("Served by", False),
     ]

@@ -14,7 +14,7 @@ from records.tasks import SchedulerSeen
 class Served:
     """A schedule as one scheduler or several serve it: `by` are their machines, in order.
 
-    `alive`: one of them was seen lately. `next` are the moments at which it fires that were announced last;
+    `alive`: one of them was seen lately. `next` are its next fire times as announced last;
     of a scheduler that died some lie in the past. `labels` is empty for any machine.
     """
 

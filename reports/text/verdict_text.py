@@ -1,5 +1,6 @@
 """Why a verdict is open, and why a case gets more pairs or no more, in words."""
 
+from analysis.comparison.pairs import LeftOut, PairFlaw, SideFlaw
 from analysis.comparison.sequential_test import Advice
 from analysis.comparison.verdict import ChanceInSuite, Doubt, OneSideFirst, TooFewPairs, Verdict
 
@@ -10,6 +11,34 @@ _DOUBTS = {
     Doubt.PAIRS_DISAGREE: "the pairs disagree",
     Doubt.OTHER_WORK: "the two differ in the items of a step",
 }
+_PAIR_FLAWS = {
+    PairFlaw.OTHER_SESSION: "the two were not measured in one session",
+    PairFlaw.OTHER_ITEMS: "the two differ in the items of a step",
+    PairFlaw.WAITS: "waits for the next look",
+    PairFlaw.BEYOND: "is beyond the plan's last look",
+}
+
+
+def left_out_because(why: LeftOut) -> str:
+    """Why a pair does not count."""
+    return ", ".join(_side(flaw) if isinstance(flaw, SideFlaw) else _PAIR_FLAWS[flaw] for flaw in why)
+
+
+def _side(flaw: SideFlaw) -> str:
+    words = {
+        "not measured": "was not measured",
+        "ended": f"ended {flaw.status}",
+        "left its CPUs": "left the CPUs it was given",
+        "shared its core": had_of_core(flaw.core),
+        "not known": f"does not know {flaw.metric}",
+        "not above 0": f"has no {flaw.metric} above 0",
+    }
+    return f"{flaw.side} {words[flaw.cause]}"
+
+
+def had_of_core(share: float | None) -> str:
+    """How much of its core a process had; empty for one that is not known to have shared it."""
+    return "" if share is None else f"had {100 * share:.0f} % of its core"
 
 
 def open_because(verdict: Verdict) -> str:

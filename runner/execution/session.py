@@ -111,7 +111,7 @@ class Session:
         # Only the devices in use: other devices do not concern this session.
         devices = max((self._gpus(key) for key in keys), key=len)
         cpus = conditions.preset.cpus
-        if cpus and any(key.axis("cpus") != "profile" for key in keys):
+        if cpus and any(key.axis("cpus") != "preset" for key in keys):
             # By number: without CPUs the sampler counts those it may use, which are the housekeeping CPUs.
             cpus = allowed_cpus(conditions.preset)
         with contextlib.suppress(OSError):

@@ -74,12 +74,12 @@ def _one_rank(key: CaseKey) -> tuple[str, ...]:
 
 def _one_process(key: CaseKey) -> tuple[str, ...]:
     single = key.under(instances="1")
-    if key.axis("threads") == "profile":
+    if key.axis("threads") == "preset":
         # Instances share all the cores out, and one process has a thread on each.
         return _keys(single, single.under(cpus="all"))
     single = single.under(threads=str(key.count("instances") * key.count("threads")))
     everywhere = single.under(cpus="all")
-    return _keys(single, everywhere, everywhere.under(threads="profile"))
+    return _keys(single, everywhere, everywhere.under(threads="preset"))
 
 
 def _keys(*keys: CaseKey) -> tuple[str, ...]:

@@ -81,21 +81,21 @@ _ALL = (
     Axis("optimizer", "fused", ("fused", "foreach", "loop"), "which implementation of AdamW takes the step"),
     Axis(
         "cpus",
-        "profile",
-        ("profile", "1", "node", "physical", "all"),
+        "preset",
+        ("preset", "1", "node", "physical", "all"),
         "CPUs of the process: as the preset says, one core, one NUMA node, one thread a core, or every CPU",
     ),
-    Axis("threads", "profile", ("profile",), "OMP_NUM_THREADS, before torch is imported", counts=True),
+    Axis("threads", "preset", ("preset",), "OMP_NUM_THREADS, before torch is imported", counts=True),
     Axis(
         "omp",
-        "profile",
-        ("profile", "passive", "spin", "close", "spread"),
+        "preset",
+        ("preset", "passive", "spin", "close", "spread"),
         "OpenMP: waiting threads sleep at once or spin, or OMP_PROC_BIND with OMP_PLACES=cores",
     ),
     Axis(
         "allocator",
-        "profile",
-        ("profile", "as-it-comes", "quiet", "hugetlb", "tcmalloc", "jemalloc"),
+        "preset",
+        ("preset", "as-it-comes", "quiet", "hugetlb", "tcmalloc", "jemalloc"),
         "malloc: glibc untouched, with the quiet thresholds or huge pages, or another library by LD_PRELOAD",
     ),
     Axis(

@@ -16,7 +16,7 @@ from records.evidence import OperatorDifference, PairVerdict, RelatedFinding
 from records.findings import Finding, FindingState
 from records.outcomes import OperatorTable
 from records.series import SeriesKey
-from reports.text.verdict_text import open_because
+from reports.text.verdict_text import left_out_because, open_because
 from runner.environments.versions import date_of, parse
 from runner.suites.suite import built_in
 
@@ -54,7 +54,7 @@ def pair_verdict(verdict: Verdict) -> PairVerdict:
         reason=open_because(verdict),
         pairs=verdict.n,
         needed=verdict.needed,
-        left_out=verdict.left_out,
+        left_out=tuple(map(left_out_because, verdict.left_out)),
         **finite,
     )
 

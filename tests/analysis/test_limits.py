@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.comparison.pairs import Pair
+from analysis.comparison.pairs import Pair, SideFlaw
 from analysis.comparison.policy import Limits, Policy
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.verdict import judge
@@ -74,7 +74,7 @@ def test_a_limit_leaves_what_is_too_little_in_any_unit(new: float, decision: str
         ([Pair(0, 0)], "go"),
         ([Pair(0, 0)] * 3, "go"),
         ([Pair(0, 50)] * 3, "no-go"),
-        ([Pair(math.nan, 1, "old does not know graph_breaks")] * 3, "unclear"),
+        ([Pair(math.nan, 1, (SideFlaw("old", "not known", metric="graph_breaks"),))] * 3, "unclear"),
     ],
 )
 def test_a_limited_metric_without_a_ratio_is_not_passed_over(pairs: list[Pair], decision: str) -> None:
@@ -103,7 +103,7 @@ def test_a_limited_case_of_too_few_pairs_of_anything_counts_among_those_without_
 
 
 def test_a_case_without_any_number_counts_among_those() -> None:
-    left = [Pair(1.0, 1.0, "old left the CPUs it was given")] * 6
+    left = [Pair(1.0, 1.0, (SideFlaw("old", "left its CPUs"),))] * 6
     verdicts = {metric: judge(metric, left, threshold_of(metric)) for metric in (FLOOR, "rss_peak_steady")}
     policy = Policy(worst={FLOOR: 0.1, "rss_peak_steady": 0.2})
     assert decide([*alike(), result("mlp", verdicts=verdicts)], policy).decision == "go"

@@ -57,7 +57,7 @@ def test_a_forgotten_run_goes_and_its_journal_stays_and_is_not_stored_again(fold
     again = typed("forget", "run-1", "--yes")
     assert again.stdout == "run run-1 is not in the database; its journal is marked and stays\n"
     report = CliRunner().invoke(app, ["report", "run-1"])
-    assert report.exit_code == 2 and "nothing was measured yet" in report.stderr
+    assert report.exit_code == 2 and "no run is stored yet" in report.stderr
     resumed = CliRunner().invoke(app, ["run", "--resume", "run-1"])
     assert resumed.exit_code == 4 and "run run-1 was forgotten: remove " in resumed.stderr
     path.with_name("forgotten").unlink()
@@ -102,7 +102,7 @@ def test_a_metric_from_outside_is_corrected_and_no_number_changes(folder: Path) 
 
 def test_what_is_not_to_be_corrected_is_refused(folder: Path) -> None:
     own = typed("metric", "latency", "--unit", "s")
-    assert own.exit_code == 2 and "metric latency is Pyrometer's own, in ms" in own.stderr
+    assert own.exit_code == 2 and "metric latency is built in, with unit ms" in own.stderr
     unknown = typed("metric", "tool.speed", "--unit", "s")
     assert unknown.exit_code == 2 and "there is no metric tool.speed" in unknown.stderr
     assert typed("metric", "tool.speed", "--title", " ").exit_code == 2

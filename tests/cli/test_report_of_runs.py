@@ -66,7 +66,10 @@ def test_an_unknown_run_gets_the_nearest_one(measured_once: tuple[Site, Done]) -
 def test_half_a_run_is_reported_with_the_command_that_resumes_it(
     site: Site, measured_once: tuple[Site, Done]
 ) -> None:
-    assert typed(site, "report").one_sentence() == "pyrometer: nothing was measured yet: `pyrometer run` does"
+    assert (
+        typed(site, "report").one_sentence()
+        == "pyrometer: no run is stored yet: `pyrometer run` measures one"
+    )
     _, done = measured_once
     whole = measured_once[0].journal(done.run).read_bytes().splitlines(keepends=True)
     first = next(at for at, line in enumerate(whole) if json.loads(line)["kind"] == "outcome")

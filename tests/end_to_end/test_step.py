@@ -70,7 +70,6 @@ def lacks():
     pass
 '''
 LACKS = "import einops_of_our_own\n\ndef step():\n    pass\n"
-#: A suite is refused with a step, so its pairs are as short as a policy and this machine allow.
 PAIRS = ("--pairs", "4", "--no-fingerprint")
 
 
@@ -230,7 +229,9 @@ def test_a_step_is_bisected(place: Site) -> None:
     ],
 )
 def test_what_cannot_be_a_step_is_refused_in_a_sentence(
-    place: Site, command: str, arguments: tuple[str, ...], said: str
+    site: Site, command: str, arguments: tuple[str, ...], said: str
 ) -> None:
-    between = ("--candidates", "./old,./new") if command == "bisect" else ()
-    assert said in typed(place, command, "./old", "./new", *between, *arguments).one_sentence()
+    (site.folder / "repro.py").write_text(SCRIPT)
+    ends = ("default", str(measured_python()))
+    between = ("--candidates", ",".join(ends)) if command == "bisect" else ()
+    assert said in typed(site, command, *ends, *between, *arguments).one_sentence()

@@ -79,7 +79,7 @@ def test_a_table_of_one_metric_has_the_worst_first_and_says_what_has_no_ratio() 
 
 def test_pairs_that_do_not_count_are_listed() -> None:
     assert left_out(rows(*a_mixed_upgrade())) == [
-        ("resnet50/infer/batch=8,image=224/compile=default", "2 pairs: new had less than 90 % of its core")
+        ("resnet50/infer/batch=8,image=224/compile=default", "2 pairs: new had 55 % of its core")
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.comparison.pairs import Pair
+from analysis.comparison.pairs import BEYOND, WAITS, Pair
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.verdict import Doubt, Verdict, judge, not_comparable
 from analysis.decision.what_would_decide import Settling
@@ -152,8 +152,11 @@ def test_a_change_without_a_ratio_is_a_difference() -> None:
 
 
 def test_pairs_left_out_are_counted_by_reason() -> None:
-    pairs = [Pair(1.0, 1.0, "a"), Pair(1.0, 1.0, "b"), Pair(1.0, 1.0, "a")]
-    assert wording.left_out(judge(FLOOR, pairs, Threshold(0.01))) == ["2 pairs: a", "1 pair: b"]
+    pairs = [Pair(1.0, 1.0, why) for why in (BEYOND, WAITS, BEYOND)]
+    assert wording.left_out(judge(FLOOR, pairs, Threshold(0.01))) == [
+        "2 pairs: is beyond the plan's last look",
+        "1 pair: waits for the next look",
+    ]
 
 
 def test_what_would_settle_it() -> None:

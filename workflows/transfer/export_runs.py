@@ -55,7 +55,7 @@ def chosen(database: Database, wanted: Sequence[str]) -> list[str]:
     """The ids of the requested runs, each once; `latest` is the one that started last. Raises NoSuchRun."""
     latest = queries.latest_run_id(database)
     if latest is None:
-        raise NoSuchRun("nothing was measured yet: `pyrometer run` does")
+        raise NoSuchRun("no run is stored yet: `pyrometer run` measures one")
     names = list(dict.fromkeys(latest if name == LATEST else name for name in wanted))
     known = queries.run_ids(database)
     for name in names:
@@ -67,7 +67,7 @@ def chosen(database: Database, wanted: Sequence[str]) -> list[str]:
 def every(database: Database) -> list[str]:
     """The ids of all runs, the oldest first; raises NoSuchRun where there is none."""
     if not (names := queries.runs_by_age(database)):
-        raise NoSuchRun("nothing was measured yet: `pyrometer run` does")
+        raise NoSuchRun("no run is stored yet: `pyrometer run` measures one")
     return names
 
 

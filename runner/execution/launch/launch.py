@@ -69,7 +69,7 @@ def start_of(key: CaseKey, preset: MachinePreset, machine: Topology, find_numact
     cpus = _cpus(key.axis("cpus"), preset, machine)
     facts: dict[str, Any] = {"pinned_by": "profile", "cpus": list(cpus)}
     prefix: tuple[str, ...] = ()
-    if key.axis("cpus") != "profile":
+    if key.axis("cpus") != "preset":
         if both := sorted({*cpus} & {*preset.housekeeping}):
             facts["shared_with_controller"] = both
         nodes = machine.nodes_of(cpus)
@@ -82,7 +82,7 @@ def start_of(key: CaseKey, preset: MachinePreset, machine: Topology, find_numact
     try:
         allocator = key.axis("allocator")
         kept = dict(preset.variables)
-        variables = kept if allocator == "profile" else variables_for(allocator, kept)
+        variables = kept if allocator == "preset" else variables_for(allocator, kept)
     except NoAllocator as error:
         raise CannotLaunch(str(error)) from None
     variables |= _OMP.get(key.axis("omp"), {})
@@ -137,7 +137,7 @@ def usable_numactl(nodes: tuple[int, ...]) -> tuple[str, str]:
 
 def _cpus(value: str, preset: MachinePreset, machine: Topology) -> tuple[int, ...]:
     profiled = preset.cpus or machine.allowed
-    if value == "profile":
+    if value == "preset":
         return preset.cpus
     if value == "1":
         return profiled[:1]
@@ -153,9 +153,9 @@ def _threads(key: CaseKey, cpus: tuple[int, ...], machine: Topology) -> int | No
 
     None leaves it to the preset.
     """
-    if key.axis("threads") != "profile":
+    if key.axis("threads") != "preset":
         return key.count("threads")
-    if key.axis("cpus") == "profile":
+    if key.axis("cpus") == "preset":
         return None
     processes = key.count("instances") * key.count("ranks") // key.count("nodes")
     return max(1, len(machine.one_per_core(cpus)) // processes)

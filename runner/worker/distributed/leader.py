@@ -66,7 +66,7 @@ class RankGroup:
             word="rank" if self._parallel else "instance",
             count=self._count,
             each=self._cores_each(),
-            threads=None if key.axis("threads") == "profile" else key.count("threads"),
+            threads=None if key.axis("threads") == "preset" else key.count("threads"),
         )
         self._torchrun = key.axis("launcher") == "torchrun" or key.count("nodes") > 1
         self._members: Members
@@ -229,7 +229,7 @@ class RankGroup:
             return None
         if self._device.startswith("cuda"):
             return max(1, len(cores_of(own_cpus())) // torch.cuda.device_count())
-        return 1 if self._key.axis("threads") == "profile" else self._key.count("threads")
+        return 1 if self._key.axis("threads") == "preset" else self._key.count("threads")
 
     def _build(self, device: str, seed: int) -> None:
         store_port = None if self._store is None else self._store.port

@@ -135,7 +135,7 @@ def check_start_conditions(key: CaseKey, threads: int) -> dict[str, Any]:
     The loader ignores a library that it cannot preload and says so only in the log; torch, whose number of
     `threads` is given, takes no more of them than there are CPUs.
     """
-    if key.axis("threads") not in ("profile", str(threads)):
+    if key.axis("threads") not in ("preset", str(threads)):
         raise StartConditionNotMet(
             f"torch takes {threads} threads here, not the {key.axis('threads')} asked for"
         )
@@ -145,7 +145,7 @@ def check_start_conditions(key: CaseKey, threads: int) -> dict[str, Any]:
             f"OMP_THREAD_LIMIT={limit} leaves fewer threads than the {threads} torch counts on"
         )
     wanted, loaded = key.axis("allocator"), allocator()
-    if wanted != "profile" and loaded != (wanted if wanted in _PRELOADED else "libc"):
+    if wanted != "preset" and loaded != (wanted if wanted in _PRELOADED else "libc"):
         raise StartConditionNotMet(
             f"malloc was to be {wanted}, but {loaded} serves it: the preload did not work"
         )

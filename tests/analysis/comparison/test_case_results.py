@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from analysis.comparison.case_results import judge_case
+from analysis.comparison.pairs import BEYOND, SideFlaw
 from analysis.comparison.plan import Plan
 from analysis.comparison.thresholds import Threshold
-from analysis.comparison.verdict import BEYOND
 from records.outcomes import Outcome
 from support.builders.run_records import FIRST_NIGHT, an_outcome
 
@@ -86,7 +86,10 @@ def test_a_case_that_broke_has_no_verdict_and_says_why() -> None:
     assert result.broke
     assert result.new.reason == "6 of 6 replicates: SIGSEGV"
     verdict = result.verdicts["latency_floor"]
-    assert (verdict.word, verdict.left_out) == ("no data", ("new ended crashed",) * 6)
+    assert (verdict.word, verdict.left_out) == (
+        "no data",
+        ((SideFlaw("new", "ended", status="crashed"),),) * 6,
+    )
     assert judge_case("eager", gone, replicates()).repaired
     assert judge_case("eager", gone, gone).never_worked
     assert judge_case("eager", [], gone).may_have_broken

@@ -4,19 +4,20 @@ from typing import Any
 
 import pytest
 
-from analysis.comparison.disturbance import disturbed
+from analysis.comparison.disturbance import core_share, disturbed
 
 
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ({"device": "cpu", "cpu_share": 0.35}, "had 35 % of its core"),
-        ({"device": "cpu", "cpu_share": 0.9}, ""),
-        ({"device": "cuda:0", "cpu_share": 0.35}, ""),
-        ({"device": "cpu"}, ""),
-        ({"device": "cpu", "cpu_share": 0.35, "waits_for_data": True}, ""),
-        ({}, ""),
+        ({"device": "cpu", "cpu_share": 0.35}, 0.35),
+        ({"device": "cpu", "cpu_share": 0.9}, None),
+        ({"device": "cuda:0", "cpu_share": 0.35}, None),
+        ({"device": "cpu"}, None),
+        ({"device": "cpu", "cpu_share": 0.35, "waits_for_data": True}, None),
+        ({}, None),
     ],
 )
-def test_who_had_less_of_its_core_says_so(facts: dict[str, Any], said: str) -> None:
-    assert disturbed(facts) == said
+def test_who_had_less_of_its_core_says_so(facts: dict[str, Any], said: float | None) -> None:
+    assert core_share(facts) == said
+    assert disturbed(facts) == (said is not None)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from analysis.comparison.pairs import UNLIKE, Pair, pairs_of
+from analysis.comparison.pairs import Pair, SideFlaw, pairs_of
 from records.outcomes import Outcome
+from reports.text.verdict_text import left_out_because
 from support.builders.run_records import FIRST_NIGHT, an_outcome
 
 FLOOR = "latency_floor"
@@ -36,14 +37,14 @@ def test_replicates_pair_by_number() -> None:
 def test_one_without_a_partner_is_left_out_and_not_lost() -> None:
     first, second = pairs_of(FLOOR, processes(1.0, 2.0), processes(3.0))
     assert first == Pair(1.0, 3.0)
-    assert (second.old, second.left_out) == (2.0, "new was not measured")
+    assert (second.old, left_out_because(second.left_out)) == (2.0, "new was not measured")
     assert math.isnan(second.new)
 
 
 OTHERS: Sequence[tuple[dict[str, Any], str]] = [
     ({"status": "crashed", "metrics": {}}, "new ended crashed"),
     ({"started_at": FIRST_NIGHT + timedelta(hours=3)}, "the two were not measured in one session"),
-    ({"facts": {"items": 16}}, UNLIKE),
+    ({"facts": {"items": 16}}, "the two differ in the items of a step"),
     ({"facts": {"items": 8, "device": "cpu", "cpu_share": 0.4}}, "new had 40 % of its core"),
     ({"facts": {"items": 8, "launch": {"held": False}}}, "new left the CPUs it was given"),
     ({"metrics": {}}, "new does not know latency_floor"),
@@ -56,7 +57,7 @@ OTHERS: Sequence[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("changes", "why"), OTHERS)
 def test_why_a_pair_does_not_count(changes: dict[str, Any], why: str) -> None:
     (old,), (new,) = processes(1.0), processes(2.0)
-    assert [pair.left_out for pair in pairs_of(FLOOR, [old], [replace(new, **changes)])] == [why]
+    assert [left_out_because(p.left_out) for p in pairs_of(FLOOR, [old], [replace(new, **changes)])] == [why]
 
 
 def test_a_pair_knows_who_started_first() -> None:
@@ -75,4 +76,4 @@ def test_what_others_took_of_a_core_says_nothing_about_an_exact_metric() -> None
     (old,), (new,) = processes(1.0), processes(1.0)
     robbed = replace(new, facts={"items": 8, "device": "cpu", "cpu_share": 0.5})
     (timed,), (counted,) = pairs_of(FLOOR, [old], [robbed]), pairs_of("graph_breaks", [old], [robbed], True)
-    assert "of its core" in timed.left_out and not counted.left_out
+    assert timed.left_out == (SideFlaw("new", "shared its core", core=0.5),) and not counted.left_out

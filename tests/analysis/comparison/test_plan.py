@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.comparison.pairs import WAITS
 from analysis.comparison.plan import FEWEST, Plan
 from analysis.comparison.sequential_test import advise
-from analysis.comparison.verdict import WAITS, Verdict, not_comparable
+from analysis.comparison.verdict import Verdict, not_comparable
 from reports.text.verdict_text import advised
 
 plans = st.builds(Plan, st.integers(FEWEST, 400))

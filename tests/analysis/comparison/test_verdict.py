@@ -10,12 +10,11 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
-from analysis.comparison.pairs import UNLIKE, Pair
+from analysis.comparison.pairs import BEYOND, UNLIKE, WAITS, Pair, SideFlaw
 from analysis.comparison.plan import Plan
 from analysis.comparison.sequential_test import advise
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.verdict import (
-    WAITS,
     Doubt,
     OneSideFirst,
     Verdict,
@@ -140,11 +139,12 @@ def test_fewer_pairs_than_the_plan_begins_with_are_no_verdict(logs: list[float])
 @given(st.lists(ratios, min_size=6, max_size=30), st.integers(0, 5))
 @example([0.05] * 30, 0)
 def test_every_pair_is_judged_or_left_out_with_a_reason(logs: list[float], bad: int) -> None:
-    broken = [Pair(math.nan, 1.0, "old ended crashed")] * bad
+    crashed = (SideFlaw("old", "ended", status="crashed"),)
+    broken = [Pair(math.nan, 1.0, crashed)] * bad
     verdict = judge(FLOOR, [*broken, *shifted(0.0, logs)], PERCENT)
     assert verdict.n + len(verdict.left_out) == len(logs) + bad
     assert verdict.n == Plan().look(len(logs))
-    assert verdict.left_out.count("old ended crashed") == bad
+    assert verdict.left_out.count(crashed) == bad
 
 
 def test_pairs_between_two_looks_wait() -> None:
@@ -153,7 +153,7 @@ def test_pairs_between_two_looks_wait() -> None:
     assert judge(FLOOR, seven, PERCENT).left_out == (WAITS,)
     # Spare pairs may all be good ones, and then there is no next look.
     found = judge(FLOOR, (seven * 2)[:13], PERCENT, Plan())
-    assert (found.n, found.left_out) == (12, ("is beyond the plan's last look",))
+    assert (found.n, found.left_out) == (12, (BEYOND,))
     assert not advise(found, Plan(), 40).go_on
 
 
@@ -164,7 +164,7 @@ def test_what_is_no_positive_number_is_refused(bad: float, side: str) -> None:
     with pytest.raises(ValueError, match="cannot be compared"):
         judge(FLOOR, [*shifted(0.0), pair], PERCENT)
     # Left out for a reason, it does no harm.
-    assert judge(FLOOR, [*shifted(0.0), Pair(pair.old, pair.new, "why")], PERCENT).left_out == ("why",)
+    assert judge(FLOOR, [*shifted(0.0), Pair(pair.old, pair.new, BEYOND)], PERCENT).left_out == (BEYOND,)
 
 
 @pytest.mark.parametrize("metric", ["no_such", "gpu_busy"])

@@ -56,7 +56,7 @@ def test_an_environment_from_its_declaration_to_its_removal(place: Site) -> None
     listed = json.loads(call(place, "environments", "list", "--json").out)
     assert [(row["name"], row["state"]) for row in listed] == [("default", "broken"), ("old", "not built")]
     refused = call(place, "environments", "build", "old", "default").one_sentence()
-    assert "environment default is an interpreter that exists" in refused
+    assert "environment default is an existing interpreter" in refused
 
     done = call(place, "environments", "build", "old")
     assert done.code == 0, done
@@ -90,9 +90,9 @@ def test_only_what_is_meant_is_removed(place: Site, tmp_path: Path) -> None:
         refused = call(place, "environments", command, "mine").one_sentence()
         assert refused.endswith("environment mine is not built")
         refused = call(place, "environments", command, "2.9.1").one_sentence()
-        assert '"2.9.1" means several' in refused and one.name in refused and other.name in refused
+        assert '"2.9.1" matches several' in refused and one.name in refused and other.name in refused
     refused = call(place, "environments", "remove", one.name, "2.9.1").one_sentence()
-    assert "means several" in refused and len(shelf.all()) == 2
+    assert "matches several" in refused and len(shelf.all()) == 2
     wheel = write_wheel(tmp_path / "loose", "2.9.1")
     assert call(place, "environments", "remove", str(wheel)).one_sentence().endswith("is not built")
     assert call(place, "environments", "remove", one.name, one.name).code == 0

@@ -85,6 +85,7 @@ def test_every_schedule_is_listed_with_its_next_moments(place: Path) -> None:
     printed = schedule("list").output
     assert "times of Europe/Berlin" in printed
     assert "never" in printed
+    assert tasks("list").output == "no tasks\n"
 
 
 def test_triggered_manually_its_tasks_wait_and_missing_machines_are_named(place: Path) -> None:

@@ -194,7 +194,7 @@ def test_techniques_can_be_listed() -> None:
     axes = {axis["name"]: axis for axis in json.loads(invoke("cases", "techniques", "--json"))}
     assert "max-autotune" in axes["compile"]["values"] and axes["ranks"]["counts"]
     assert re.search(
-        r"^allocator +profile, as-it-comes, .*jemalloc", invoke("cases", "techniques"), re.MULTILINE
+        r"^allocator +preset, as-it-comes, .*jemalloc", invoke("cases", "techniques"), re.MULTILINE
     )
 
 

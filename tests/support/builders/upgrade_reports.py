@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from analysis.comparison.case_results import CaseResult, CaseSide
-from analysis.comparison.pairs import Pair
+from analysis.comparison.pairs import Pair, SideFlaw
 from analysis.comparison.policy import Policy
 from analysis.comparison.screening import ScreenedCase, Selection
 from analysis.comparison.thresholds import threshold_of
@@ -36,7 +36,7 @@ def a_verdict(
     """A verdict on `n` pairs that differ by so many per cent, and on `torn` ones that do not count."""
     wobble = (_WOBBLE * (n // len(_WOBBLE) + 1))[:n]
     pairs = [Pair(old, old * (1 + percent / 100) * math.exp(noise * own)) for own in wobble]
-    pairs += [Pair(old, old, "new had less than 90 % of its core")] * torn
+    pairs += [Pair(old, old, (SideFlaw("new", "shared its core", core=0.55),))] * torn
     return judge(metric, pairs, threshold_of(metric))
 
 

@@ -12,6 +12,7 @@ from runner.environments.recipe import NIGHTLY, Recipe
 from runner.environments.store import Store
 from runner.errors import BuildFailed
 from support.fakes.torch_wheels import write_wheel
+from workflows.errors import UsageError
 from workflows.planning.resolve_environment import built_of, make_ready, store_of
 
 DECLARED = """
@@ -98,3 +99,24 @@ def test_the_newest_nightly_is_none_whose_python_was_replaced(tmp_path: Path) ->
         shelf.mark(recipe, {"python": made_by}, seconds=1.0)
     found = built_of(shelf, Recipe(torch=NIGHTLY, base_python=str(base)))
     assert found is not None and found.label == f"{NIGHTLY}-2026-11-18"
+
+
+def test_packages_make_an_environment_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    write_wheel(tmp_path / "wheels", "2.9.1")
+    write_wheel(tmp_path / "wheels", "1.0", project="our_helper")
+    monkeypatch.chdir(tmp_path)
+    app_context = context()
+    (plain,) = make_ready(app_context, ["2.9.1"], Recipe(usual=False))
+    (helped,) = make_ready(app_context, ["2.9.1"], Recipe(usual=False), ["our_helper"])
+    assert plain.python != helped.python and plain.asked == helped.asked
+    built = {one.python: one.facts for one in store_of(app_context).all()}
+    assert "our_helper==1.0" in built[helped.python]["packages"]
+    assert built[plain.python]["fingerprint"] != built[helped.python]["fingerprint"]
+    (tmp_path / "venv").symlink_to(sys.prefix)
+    with pytest.raises(UsageError, match="is an interpreter: install it there"):
+        make_ready(app_context, ["2.9.1", "./venv"], packages=["our_helper"])

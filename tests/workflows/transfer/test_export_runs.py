@@ -129,7 +129,7 @@ def test_latest_is_the_run_that_started_last_and_each_is_taken_once(filled: Data
 def test_an_empty_database_has_nothing_to_export(tmp_path: Path) -> None:
     with open_database(sqlite_with_tables(tmp_path / "empty.db")) as empty:
         for ask in (lambda: export_runs.chosen(empty, ["latest"]), lambda: export_runs.every(empty)):
-            with pytest.raises(NoSuchRun, match="nothing was measured yet"):
+            with pytest.raises(NoSuchRun, match="no run is stored yet"):
                 ask()
 
 
