@@ -360,7 +360,7 @@ def _known_of_the_newest(outcomes: Sequence[Outcome]) -> set[str]:
 
 
 def again(fingerprint: str) -> str:
-    """The identity of an environment that is compared with itself: which shows what the method makes up."""
+    """The identity of an environment that is compared with itself (A/A test)."""
     return fingerprint + AGAIN
 
 

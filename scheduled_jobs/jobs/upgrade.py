@@ -34,11 +34,12 @@ _REPEATED = {
 }
 #: The key of a spec where it is not the name of the request's field.
 _KEYS = {"cases": "case", "budget": "budget_seconds", "fingerprints": "fingerprint"}
-_SHARED = frozenset({"old", "new", "suite", "preset", "device", "budget_seconds", "fingerprint"})
+_SHARED = frozenset({"old", "new", "suite", "preset", "device", "budget_seconds", "fingerprint", "screen"})
 #: Why an option stays on this machine, where that needs a reason.
 _STAYS = {
     "case_files": "--cases does not go with --on: the file is on this machine only",
     "step": "--step does not go with --on: the script is on this machine only",
+    "packages": "--package does not go with --on: it is for a script of --step",
     "run_id": "--run-id does not go with --on: each machine has a run of its own",
 }
 
@@ -83,6 +84,7 @@ def _own_options(spec: Mapping[str, Any]) -> list[str]:
     for key, option in _REPEATED.items():
         values: Sequence[object] = spec.get(key) or ()
         options += [part for value in values for part in (option, str(value))]
+    options += ["--screen"] if spec.get("screen") else []
     return options if spec.get("fingerprint", True) else [*options, "--no-fingerprint"]
 
 

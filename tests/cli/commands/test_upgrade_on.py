@@ -141,6 +141,7 @@ def test_a_machine_that_fails_leaves_the_upgrade_unclear_with_its_reason(machine
 def test_the_options_travel_to_the_machine(machines: Machines) -> None:
     how = ("--suite", "cpu", "--case", "resnet50", "--pairs", "8", "--also", "compile_warm", "--budget", "60")
     waived = ("--waive", RESNET, "--because", "known, #7", "--no-fingerprint", "--policy", "default")
+    waived += ("--screen",)
     with machines.there("one", "lab", hardware="A10", still=True, memory=1.0):
         assert machines.typed("--on", "one", *how, *waived).code == 0
     (command,) = machines.commands("one")
@@ -150,7 +151,7 @@ def test_the_options_travel_to_the_machine(machines: Machines) -> None:
         "--budget": "60"
     }
     assert (given["--waive"], given["--because"]) == (RESNET, "known, #7")
-    assert given["--waived-by"] and "--no-fingerprint" in command
+    assert given["--waived-by"] and {"--no-fingerprint", "--screen"} <= {*command}
 
 
 def test_without_waiting_the_tasks_are_named_and_wait(machines: Machines) -> None:
@@ -166,6 +167,7 @@ def test_without_waiting_the_tasks_are_named_and_wait(machines: Machines) -> Non
 REFUSED = [
     (("--on", "h100"), 'no machine that is there and measures has the label "h100": they have a10, one'),
     (("--on", "a10", "--cases", "own.py"), "--cases does not go with --on: the file is on this machine only"),
+    (("--on", "a10", "--step", "own.py"), "--step does not go with --on: the script is on this machine only"),
     (("--on", "a10", "--step", "own.py"), "--step does not go with --on: the script is on this machine only"),
     (("--on", "a10", "--resume", "latest"), "--resume does not go with --on"),
     (("--on", "a10", "--pairs", "5"), "--pairs takes an even number"),
