@@ -20,9 +20,10 @@ _PAIRS = "--pairs"
 _COLD_PAIRS = "--cold-pairs"
 #: Stands in a command for the environments that only the reader knows.
 UNKNOWN_BETWEEN = "A,B,C"
+#: Two of one kind have neighbours in the package index.
+_VERSION, _NIGHTLY = r"\d+(\.\d+)+\S*", r"nightly\b.*"
 #: The script of a step; and the options of `upgrade` that `bisect` takes as well, each of which has a value.
 _STEP = "--step"
-_VERSION, _NIGHTLY = r"\d+(\.\d+)+\S*", r"nightly\b.*"
 _OF_BISECT = (_STEP, "--package", "--preset", "--policy", "--device", "--deadline")
 
 #: Facts of a build besides the versions, each with its title.

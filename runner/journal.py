@@ -33,7 +33,7 @@ _LOCK_SECONDS = 0.5
 class Contents:
     """What a journal, or a part of one, holds. `header` is the run's description, empty in a part without it.
 
-    A later header replaces the first one: a resumed run may know more about itself.
+    A later header of the same run replaces the first one: a resumed run may know more about itself.
 
     `ended` is the run's last word, if it had one.
     `canaries` are the canary's outcomes, which no plan asks for.
@@ -176,7 +176,7 @@ def parse(data: bytes, first: int = 1) -> Contents:
         if isinstance(line, ValueError):
             aside.append(f"line {number}: {line}")
         elif line.kind == "header":
-            header = line.body
+            header = line.body if not header or line.body.get("run") == header.get("run") else header
         elif line.kind in ("outcome", "canary"):
             try:
                 outcome = Outcome.from_body(line.body)

@@ -86,7 +86,9 @@ class Read:
         """
         with _fitting(path):
             contents = journal.parse(written + waiting, before.lines + 1)
-            header = Header.from_body(contents.header) if contents.header else before.header
+            header, later = before.header, contents.header
+            if later and (header is None or later.get("run") == header.run):
+                header = Header.from_body(later)
             if header is None:
                 raise JournalError(f"{path} has no readable header")
             known = {outcome.planned for outcome in before.outcomes}

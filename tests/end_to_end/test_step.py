@@ -168,8 +168,8 @@ def test_a_package_that_is_missing_is_named(place: Site) -> None:
 @pytest.mark.torch
 def test_a_set_up_that_does_not_end_is_a_timeout(place: Site) -> None:
     (place.folder / "slow.py").write_text("import time\ntime.sleep(600)\n\ndef step():\n    pass\n")
-    _, body, _ = compared(place, "slow.py", "--deadline", "5")
-    assert "no end within 5 s, last seen in build" in json.dumps(body["cases"])
+    _, body, _ = compared(place, "slow.py", "--deadline", "20")
+    assert "no end within 20 s, last seen in build" in json.dumps(body["cases"])
 
 
 @pytest.mark.torch
@@ -208,7 +208,7 @@ def test_a_step_is_bisected(place: Site) -> None:
     ("command", "arguments", "said"),
     [
         ("upgrade", ("--step", "missing.py"), "missing.py: No such file or directory"),
-        ("upgrade", ("--step", "pyrometer.toml"), "pyrometer.toml is not Python 3."),
+        ("upgrade", ("--step", "notes.txt"), "notes.txt is not Python 3."),
         ("upgrade", ("--step", "repro.py:stop"), "repro.py has no function stop: it defines step, breaks"),
         ("upgrade", ("--step", "repro.py:Tables"), "Tables is a class"),
         ("upgrade", ("--step", "repro.py", "--suite", "smoke"), "leave out --suite, --case and --cases"),
@@ -232,6 +232,7 @@ def test_what_cannot_be_a_step_is_refused_in_a_sentence(
     site: Site, command: str, arguments: tuple[str, ...], said: str
 ) -> None:
     (site.folder / "repro.py").write_text(SCRIPT)
+    (site.folder / "notes.txt").write_text("nothing that a parser knows\n")
     ends = ("default", str(measured_python()))
     between = ("--candidates", ",".join(ends)) if command == "bisect" else ()
     assert said in typed(site, command, *ends, *between, *arguments).one_sentence()

@@ -160,6 +160,7 @@ def test_killed_in_the_middle_it_goes_on_and_measures_nothing_twice(place: Site)
 
 
 @pytest.mark.torch
+@pytest.mark.timeout(900)
 def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(place: Site) -> None:
     old, new = interpreter(place, "old"), interpreter(place, "new", "2")
     arguments = ("upgrade", old, new, *narrowed(SPINS, WAITS, BREAKS), *PAIRS, "--screen")
@@ -189,6 +190,7 @@ def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(pl
 
 
 @pytest.mark.torch
+@pytest.mark.timeout(900)
 def test_a_resume_takes_the_fingerprints_that_are_missing(place: Site) -> None:
     old, new = interpreter(place, "old"), interpreter(place, "new", "2")
     arguments = ("upgrade", old, new, *narrowed(SPINS), *PAIRS)
