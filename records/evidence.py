@@ -181,7 +181,7 @@ class Evidence:
 def evidence_of(body: Facts) -> Evidence:
     """The evidence in what `evidence_body` made of it, also by an earlier version."""
     known = {name: body[name] for name in _PLAIN if body.get(name) is not None}
-    names = {*_NAMES, *(each.name for each in fields(Confirmation))}
+    names = {*_NAMES, *(each.name for each in fields(Confirmation)), _RELATED_BEFORE}
     return Evidence(
         detected=_record(Detection, body.get("detected")),
         sides=_record(ComparedRuns, body.get("sides")),
@@ -209,6 +209,8 @@ def evidence_body(evidence: Evidence) -> dict[str, Any]:
 _PLAIN = ("new_run", "waits", "tries", "first_as", "repeated", "began_as", "confirmed_before")
 #: Parts of the evidence whose name is their key; those of its confirmation follow.
 _NAMES = ("detected", "sides", "changes", "goes_on", *_PLAIN)
+#: The key of related cases in 0.1.0.
+_RELATED_BEFORE = "neighbours"
 
 
 def _confirmation(body: Facts) -> Confirmation:
@@ -223,8 +225,7 @@ def _confirmation(body: Facts) -> Confirmation:
         bisect=str(body.get("bisect") or ""),
         related=tuple(
             RelatedVerdict(str(row.get("case") or ""), _verdict(row))
-            # 0.1.0 stored them as `neighbours`.
-            for row in body.get("related", body.get("neighbours")) or ()
+            for row in body.get("related", body.get(_RELATED_BEFORE)) or ()
         ),
         moved_with=_records(RelatedFinding, body.get("moved_with")),
         dispatch=dict(body.get("dispatch") or {}),

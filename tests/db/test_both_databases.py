@@ -170,6 +170,13 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         a_preset().fingerprint,
         [MLP, RESNET, BERT],
     ),
+    fingerprints.fingerprints_by_environment: lambda database: fingerprints.fingerprints_by_environment(
+        database,
+        [NEW.fingerprint, OLD.fingerprint],
+        a_machine().hardware.fingerprint,
+        a_preset().fingerprint,
+        [MLP, RESNET, BERT],
+    ),
     store.save_more_metrics: lambda database: store.save_more_metrics(
         database, "more", [an_outcome(metrics={"accuracy": 0.5})]
     ),

@@ -52,5 +52,5 @@ def test_the_index_says_what_lies_between(tmp_path: Path, monkeypatch: pytest.Mo
     listed = choose_candidates(load_settings(), "ours 2026-11-17", "ours 2026-11-19", "ours 2026-11-18")
     assert listed == ("ours 2026-11-17", "ours 2026-11-18", "ours 2026-11-19")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    with pytest.raises(UsageError, match=r"both are 2\.9\.1"):
+    with pytest.raises(UsageError, match=r"both ends of the bisection are 2\.9\.1"):
         choose_candidates(settings, "2.9.1", "torch==2.9.1", None)
