@@ -43,6 +43,8 @@ _UNKNOWN_GPUS = (
     "the measured PyTorch reports no UUIDs of its devices, as old ones do not: GPUs are not watched, neither "
     "for others on them nor for power, clocks and utilisation"
 )
+#: Noted where the settings take every block, however much of the CPUs other programs used.
+_INTERFERENCE_IGNORED = "no block is repeated because of other programs' load: contention_limit is 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,8 @@ def prepare(
     )
     if gpus and not header.gpus:
         header = replace(header, notes=(*header.notes, _UNKNOWN_GPUS))
+    if plan.timing.contention_limit >= 1:
+        header = replace(header, notes=(*header.notes, _INTERFERENCE_IGNORED))
     return Prepared(header, preset, harness, nodes=nodes)
 
 
