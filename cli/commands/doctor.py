@@ -66,7 +66,7 @@ def examine(app_context: AppContext) -> dict[str, Any]:
         gpus = gpus or described.gpus
         facts = described.facts
         answers[name] = (
-            f"torch {facts['torch']}, Python {facts['python']}, {facts['threads']} threads, "
+            f"torch {facts['torch']}, Python {facts['python']}, {plural(facts['threads'], 'thread')}, "
             f"{len(facts['devices'])} CUDA devices"
         )
     facts = machine.describe(gpus)
