@@ -46,6 +46,8 @@ _NEVER = frozenset(
         "QOSMaxWallDurationPerJobLimit",
     )
 )
+#: The state of a node that has not reported to its controller since that was started.
+_UNREGISTERED = "unknown"
 #: The reason of a job that Slurm has not considered yet.
 _NO_REASON = frozenset(("None", ""))
 #: The meanings of the other states.
@@ -299,6 +301,9 @@ class SlurmQueue:
         """Why a job would wait for ever, which cancels it; or why it waits."""
         if node is None:
             why = "Slurm does not know it any more"
+        elif node.state.lower().startswith(_UNREGISTERED):
+            # It comes up or is declared down (SlurmdTimeout).
+            return "", f"waits until {node.name} reports to Slurm's controller, which was started anew"
         elif not node.is_online:
             why = f"in Slurm it is {node.state} ({node.reason})"
         elif row.reason in _NEVER:

@@ -232,7 +232,7 @@ def test_an_environment_against_itself_says_so(place: Site) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "two ends"),
+        ((), "give both environments"),
         (("default", "no-such"), "unknown environment"),
         (("default", "default", "--pairs", "5"), "even number"),
         (("default", "default", "--pairs", "10002"), "--pairs takes 10,000 at most"),

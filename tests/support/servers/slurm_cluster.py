@@ -95,10 +95,14 @@ class SlurmCluster:
         self._start("slurmctld", "-D")
 
     def kill_controller(self) -> None:
-        """Kill slurmctld as a power cut would, once it has written down which jobs there are."""
-        names = [job[2].encode() for job in self.jobs()]
-        state = self.folder / "state" / "job_state"
-        self.wait_for(lambda: all(name in state.read_bytes() for name in names), "the jobs are written down")
+        """Kill slurmctld as a power cut would, once it has written down each job in the state it has now.
+
+        It writes within five seconds after a change.
+        """
+        state, now = self.folder / "state" / "job_state", time.time()
+        for number, *_ in self.jobs():
+            self.call("scontrol", "update", f"JobId={number}", "Comment=written down")
+        self.wait_for(lambda: not self.jobs() or state.stat().st_mtime > now, "the jobs are written down")
         self._daemons["slurmctld"].kill()
         self._daemons["slurmctld"].wait()
 
