@@ -46,9 +46,9 @@ class TaskProgress:
 
 
 def queue_upgrade(app: AppContext, request: UpgradeRequest, labels: Sequence[str]) -> list[Task]:
-    """Queue the upgrade for every machine that has one of the labels, and answer the tasks, by machine.
+    """Queue the upgrade for every machine that has one of the labels, and return the tasks, by machine.
 
-    Raises UsageError for a label that no machine has which is there and measures, and for a request that no
+    Raises UsageError for a label that no machine with a running scheduler has, and for a request that no
     machine could carry out; then nothing is queued. Raises DatabaseError.
     """
     spec = task_spec(replace(request, waived_by=getpass.getuser()) if request.waive else request)
@@ -79,7 +79,7 @@ def _check(settings: Settings, request: UpgradeRequest) -> None:
 
 
 def _living(database: Database, now: datetime) -> EligibleMachines:
-    """The machines that are there and measure."""
+    """The machines with a running scheduler that measures."""
     living = present(recently_seen(queue_queries.schedulers(database), now))
     return eligible_machines(filter(measures, living))
 
@@ -87,18 +87,18 @@ def _living(database: Database, now: datetime) -> EligibleMachines:
 def _matching(living: EligibleMachines, labels: Sequence[str]) -> list[str]:
     """The machines that have one of the labels, by name; raises UsageError for a label that none has."""
     if not living.every:
-        raise UsageError("no scheduler is there that measures: start one with `pyrometer scheduler`")
+        raise UsageError("no running scheduler measures: start one with `pyrometer scheduler`")
     for label in labels:
         if not label or not living.of(label):
             known = ", ".join(sorted(living.by_label))
             raise UsageError(
-                f'no machine that is there and measures has the label "{label}": they have {known}'
+                f'no machine with a running scheduler has the label "{label}": known labels are {known}'
             )
     return sorted({machine for label in labels for machine in living.of(label)})
 
 
 def follow(app: AppContext, tasks: Sequence[Task], report: Callable[[TaskProgress], None]) -> list[Task]:
-    """Wait until all tasks have ended, and answer them as they ended; `report` receives each at each look.
+    """Wait until all tasks have ended, and return them as they ended; `report` receives each at each look.
 
     A database that is away is waited for.
     """

@@ -23,7 +23,7 @@ SCHEMA = "pyrometer.fleet-upgrade/1"
 
 @dataclass(frozen=True, slots=True)
 class MachineUpgrade:
-    """What one machine came to, by the task that had it measured; `reason` is why there is no verdict."""
+    """The verdict of one machine and the task that measured it; `reason` is why there is no verdict."""
 
     machine: str
     task: int
@@ -61,7 +61,7 @@ class HardwareUpgrade:
 
 @dataclass(frozen=True, slots=True)
 class FleetUpgrade:
-    """An upgrade from `old` to `new`, as they were typed, on all machines that were asked; at least one."""
+    """An upgrade from `old` to `new`, as they were typed, on all machines with the labels; at least one."""
 
     old: str
     new: str

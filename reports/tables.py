@@ -192,7 +192,7 @@ def cases(
         Column("technique", value=lambda row: row.result.technique),
         Column("status", value=lambda row: row.status),
         *_judged_columns(metric, lambda row: row.verdict, sentences.interval_heading(subject, upgrade)),
-        Column("told", "Verdict", lambda row: row.summary, lambda row: _verdict(row.status, row.summary)),
+        Column("summary", "Verdict", lambda row: row.summary, lambda row: _verdict(row.status, row.summary)),
         Column("", "Visible from", lambda row: row.verdict and row.verdict.smallest, visible, number=True),
         Column("weight", value=lambda row: policy.weight(row.case)),
         Column("impact", value=lambda row: impact(row, policy)),

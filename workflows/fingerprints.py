@@ -15,6 +15,7 @@ from common.interrupts import Interrupts
 from db.errors import DatabaseError
 from records.dispatch import CaseFingerprint, FingerprintConditions
 from records.environments import Environment
+from records.json_values import Facts
 from records.machines import Hardware, Machine
 from records.outcomes import Outcome, OutcomeStatus
 from records.runs import RunPreset
@@ -121,7 +122,7 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
             old, new = (
                 take_all(
                     app,
-                    MeasuredEnvironment(body["name"], body["python"], body["facts"], (), {}),
+                    _environment(body),
                     prepared.preset,
                     prepared.harness,
                     header.device,
@@ -156,7 +157,7 @@ def take_afterwards(
             for body in header.environments:
                 take_all(
                     app,
-                    MeasuredEnvironment(body["name"], body["python"], body["facts"], (), {}),
+                    _environment(body),
                     prepared.preset,
                     prepared.harness,
                     header.device,
@@ -167,6 +168,11 @@ def take_afterwards(
                 )
     except (DatabaseError, RunnerError, Interrupted, KeyboardInterrupt, OSError) as error:
         app.reporter.note(f"not every fingerprint was taken: {error or 'interrupted'}")
+
+
+def _environment(body: Facts) -> MeasuredEnvironment:
+    """An environment of a header, as far as taking fingerprints needs it."""
+    return MeasuredEnvironment(body["name"], body["python"], body["facts"], (), {})
 
 
 def _compared(header: Header) -> set[str]:

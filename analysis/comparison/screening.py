@@ -1,4 +1,4 @@
-"""Which cases of a screened upgrade are measured in full, and which are only looked at.
+"""Which cases of a screened upgrade are measured in full, and which by short pairs only.
 
 A screen compares dispatch fingerprints, and takes two short pairs of each case that runs the same in both
 environments. A case goes on to full pairs where something runs differently, where the steady latency of a
@@ -76,15 +76,14 @@ def screen_case(case: str, screen: Screen, old: Sequence[Outcome], new: Sequence
     changes = tuple(pair.log for pair in pairs_of(rounds.METRIC, old, new) if not pair.left_out)
     failed = any(one.status not in (OutcomeStatus.OK, *_SAYS_NOTHING) for one in (*old, *new))
     limit = math.log1p(SCREEN_LIMIT)
-    selection = (
-        Selection.DISPATCH
-        if case in screen.changed
-        else Selection.FAILURE
-        if failed
-        else Selection.CHANGE
-        if any(abs(change) >= limit for change in changes)
-        else Selection.NO_PAIRS
-        if len(changes) < SHORT_PAIRS
-        else None
-    )
+    if case in screen.changed:
+        selection = Selection.DISPATCH
+    elif failed:
+        selection = Selection.FAILURE
+    elif any(abs(change) >= limit for change in changes):
+        selection = Selection.CHANGE
+    elif len(changes) < SHORT_PAIRS:
+        selection = Selection.NO_PAIRS
+    else:
+        selection = None
     return ScreenedCase(changes, selection, case not in screen.unknown)

@@ -230,7 +230,7 @@ class Doubtful:
 class OnlyScreened:
     """So many of `total` cases passed a screen, in which nothing differed by `limit` (a share) or more.
 
-    Of a slow-down by `missed_limit` it misses at most the share `missed_share` (see `decision.screening`).
+    Of a slow-down by `missed_limit` it misses at most the share `missed_share` (see `comparison.screening`).
     """
 
     cases: int

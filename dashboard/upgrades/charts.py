@@ -97,7 +97,7 @@ def _points(style: IntervalStyle, colours: alt.Scale) -> alt.Chart:
             shape=alt.Shape("status:N", scale=shapes, legend=None),
             tooltip=[
                 alt.Tooltip("label:N", title="case"),
-                alt.Tooltip("told:N", title="verdict"),
+                alt.Tooltip("summary:N", title="verdict"),
                 alt.Tooltip("changed:N", title="change"),
                 alt.Tooltip("interval:N", title="interval"),
                 alt.Tooltip("n:Q", title="pairs (n)"),

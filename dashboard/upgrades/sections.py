@@ -90,7 +90,7 @@ def _drawn(
         "high": inside[2],
         "beyond": any(end is not None and abs(end) > axis.limit for end in ends),
         "text": f"{percent(change)} [{interval}], n {n}",
-        "told": summary,
+        "summary": summary,
         "interval": interval,
         "changed": percent(change),
         "n": n,

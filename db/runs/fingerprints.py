@@ -70,34 +70,6 @@ def fingerprints_under(
     return {row.key: _result(row) for row in found}
 
 
-def newest_fingerprints(
-    database: Database, environment: str, hardware: str, preset: str, cases: Collection[str]
-) -> dict[str, CaseFingerprint]:
-    """The newest fingerprint of each case in an environment on one kind of hardware under a preset.
-
-    All three are fingerprints of their own. Cases of which none was ever recorded are missing.
-    """
-    run = tables.RunRow
-    machines = (
-        select(run.machine_id)
-        .join(tables.HardwareRow, tables.HardwareRow.id == run.hardware_id)
-        .where(tables.HardwareRow.fingerprint == hardware)
-    )
-    query = (
-        _query()
-        .where(
-            tables.EnvironmentRow.fingerprint == environment,
-            tables.ProfileRow.fingerprint == preset,
-            CaseFingerprintRow.machine_id.in_(machines),
-            CaseFingerprintRow.fingerprint_id.is_not(None),
-        )
-        .order_by(CaseFingerprintRow.taken_at)
-    )
-    with database.reading() as connection:
-        found = rows_among(connection, query, tables.BenchmarkCaseRow.key, cases)
-    return {row.key: _result(row) for row in found}
-
-
 def fingerprints_by_environment(
     database: Database, environments: Collection[str], hardware: str, preset: str, cases: Collection[str]
 ) -> dict[tuple[str, str], DispatchFingerprint]:

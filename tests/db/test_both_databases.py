@@ -163,13 +163,6 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     fingerprints.fingerprints_under: lambda database: fingerprints.fingerprints_under(
         database, fingerprint_conditions(NEW), [MLP, BERT]
     ),
-    fingerprints.newest_fingerprints: lambda database: fingerprints.newest_fingerprints(
-        database,
-        NEW.fingerprint,
-        a_machine().hardware.fingerprint,
-        a_preset().fingerprint,
-        [MLP, RESNET, BERT],
-    ),
     fingerprints.fingerprints_by_environment: lambda database: fingerprints.fingerprints_by_environment(
         database,
         [NEW.fingerprint, OLD.fingerprint],

@@ -165,7 +165,7 @@ def test_without_waiting_the_tasks_are_named_and_wait(machines: Machines) -> Non
 
 
 REFUSED = [
-    (("--on", "h100"), 'no machine that is there and measures has the label "h100": they have a10, one'),
+    (("--on", "h100"), 'no machine with a running scheduler has the label "h100": known labels are a10, one'),
     (("--on", "a10", "--cases", "own.py"), "--cases does not go with --on: the file is on this machine only"),
     (("--on", "a10", "--step", "own.py"), "--step does not go with --on: the script is on this machine only"),
     (("--on", "a10", "--step", "own.py"), "--step does not go with --on: the script is on this machine only"),
@@ -190,4 +190,4 @@ def test_what_makes_no_sense_is_refused_and_queues_nothing(machines: Machines) -
 
 def test_without_a_scheduler_it_says_how_to_start_one(machines: Machines) -> None:
     sentence = machines.typed("--on", "a10").one_sentence()
-    assert sentence == "pyrometer: no scheduler is there that measures: start one with `pyrometer scheduler`"
+    assert sentence == "pyrometer: no running scheduler measures: start one with `pyrometer scheduler`"

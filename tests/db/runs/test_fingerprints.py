@@ -9,7 +9,6 @@ from db.connection.engine import Database
 from db.runs.fingerprints import (
     fingerprints_by_environment,
     fingerprints_under,
-    newest_fingerprints,
     save_fingerprints,
 )
 from db.runs.store import save_run
@@ -90,8 +89,10 @@ def test_the_newest_on_a_kind_of_hardware(database: Database) -> None:
     failed = CaseFingerprint(MLP, a_night(3), OutcomeStatus.CRASHED, "killed by SIGILL")
     save_fingerprints(database, replace(fingerprint_conditions(), harness="newest"), [failed])
     sides = an_environment().fingerprint, a_machine().hardware.fingerprint, a_preset().fingerprint
-    assert newest_fingerprints(database, *sides, [MLP, RESNET]) == {MLP: new}
-    assert newest_fingerprints(database, sides[0], "other hardware", sides[2], [MLP]) == {}
+    other, (environment, hardware, preset) = an_environment("2.9.1").fingerprint, sides
+    found = fingerprints_by_environment(database, [environment, other], hardware, preset, [MLP, RESNET])
+    assert found == {(environment, MLP): new.fingerprint}
+    assert fingerprints_by_environment(database, [environment], "other hardware", preset, [MLP]) == {}
 
 
 def test_another_form_is_taken_again(database: Database) -> None:

@@ -144,6 +144,17 @@ def test_a_job_that_waits_outlives_short_outages_of_slurm(
         ended(handle)
 
 
+def test_a_waiting_job_outlives_a_restart_of_the_controller(tmp_path: Path, played: Played) -> None:
+    _, handle = started(tmp_path, played, "PENDING")
+    # The node has not reported to the new controller yet.
+    played.says("sinfo", "alpha|unknown*|(null)|(null)|none")
+    assert ended(handle) is None and "alpha" in handle.wait_reason
+    played.says("sinfo", "alpha|down*|(null)|(null)|not responding")
+    with pytest.raises(NodeLost, match="not responding"):
+        ended(handle)
+    assert played.asked("scancel") == ["7"]
+
+
 def test_a_file_system_that_fails_for_a_moment_costs_nothing(
     tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
