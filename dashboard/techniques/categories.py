@@ -8,11 +8,11 @@ Subject = Literal["compile", "precision", "graphs", "pinning", "scaling", "other
 
 #: The axes of each subject; a case of two subjects is of neither, for the effect could not be assigned.
 _AXES: dict[Subject, frozenset[str]] = {
-    "compile": frozenset({"compile", "dynamic"}),
+    "compile": frozenset({"compile", "dynamic", "wrapper", "freezing"}),
     "precision": frozenset({"precision"}),
     "graphs": frozenset({"graph"}),
     "pinning": frozenset({"cpus", "threads", "omp", "instances"}),
-    "others": frozenset({"allocator", "layout", "checkpoint", "export", "memory", "optimizer"}),
+    "others": frozenset({"allocator", "attention", "layout", "checkpoint", "export", "memory", "optimizer"}),
 }
 #: What torch.compile records CUDA graphs for.
 _GRAPHED = ("reduce-overhead", "cudagraphs")

@@ -90,13 +90,13 @@ def _bert_workload(batch: int, tokens: int, layers: int, size: BertSize) -> Work
     )
 
 
-@case(phases=("infer", "train"), batch=[1, 4, 16, 32], tokens=[128], layers=[2, 12])
+@case(family="transformers", phases=("infer", "train"), batch=[1, 4, 16, 32], tokens=[128], layers=[2, 12])
 def bert_base(batch: int, tokens: int, layers: int) -> Workload:
     """BERT-base, uncased; trained as a classifier whose class scores are the pooled state itself."""
     return _bert_workload(batch, tokens, layers, BASE)
 
 
-@case(phases=("infer", "train"), batch=[4, 8, 16], tokens=[128], layers=[2, 24])
+@case(family="transformers", phases=("infer", "train"), batch=[4, 8, 16], tokens=[128], layers=[2, 24])
 def bert_large(batch: int, tokens: int, layers: int) -> Workload:
     """BERT-large, uncased; trained as BERT-base is. What mixed precision is usually shown on."""
     return _bert_workload(batch, tokens, layers, LARGE)
@@ -115,7 +115,7 @@ def _lengths(count: int) -> list[int]:
     return [MIDDLE_LENGTH, *around[::2], *around[1::2]]
 
 
-@case(batch=[4], layers=[2], lengths=[3, 9])
+@case(family="transformers", batch=[4], layers=[2], lengths=[3, 9])
 def dynamic_shapes(batch: int, layers: int, lengths: int) -> Workload:
     """BERT-base of few layers over an odd number of sequence lengths in turn; 9 exceed Dynamo's limit of 8.
 

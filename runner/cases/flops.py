@@ -7,6 +7,8 @@ convention of `torch.utils.flop_counter` and of the model-FLOPs utilisation of P
 counts nothing for `nn.LSTM` and for attention fused on the CPU.
 """
 
+from math import prod
+
 
 def linear(rows: int, inputs: int, outputs: int) -> int:
     """`rows` vectors through a matrix: 2 · rows · inputs · outputs."""
@@ -18,10 +20,20 @@ def conv2d(images: int, inputs: int, outputs: int, kernel: int, size: int) -> in
     return 2 * images * size * size * outputs * inputs * kernel * kernel
 
 
+def convolution(
+    images: int, inputs: int, outputs: int, kernel: tuple[int, ...], places: tuple[int, ...], groups: int = 1
+) -> int:
+    """A kernel of any dimension over `inputs` channels in `groups`, at each of `places` along the dimensions.
+
+    The places are those of the output; of a transposed convolution, those of the input.
+    """
+    return 2 * images * prod(places) * outputs * inputs // groups * prod(kernel)
+
+
 def conv_size(size: int, kernel: int, stride: int, padding: int) -> int:
     """Pixels along one side after a convolution or pooling of an input with `size` pixels along it.
 
-    Source: the shape formula of `torch.nn.Conv2d`, dilation 1.
+    Source: the shape formula of `torch.nn.Conv2d`; under dilation d the kernel spans d · (kernel - 1) + 1.
     """
     return (size + 2 * padding - kernel) // stride + 1
 

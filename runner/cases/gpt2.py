@@ -36,7 +36,7 @@ class Gpt2(nn.Module):
         return F.linear(self.norm(self.layers(hidden)), self.tokens.weight)
 
 
-@case(phases=("infer", "train"), batch=[1, 4], tokens=[128], layers=[2, 12])
+@case(family="transformers", phases=("infer", "train"), batch=[1, 4], tokens=[128], layers=[2, 12])
 def gpt2_small(batch: int, tokens: int, layers: int) -> Workload:
     """GPT-2 small: logits of every position at once (prefill; no key-value cache)."""
     head = flops.linear(batch * tokens, WIDTH, VOCABULARY)

@@ -142,7 +142,14 @@ def _flops(images: int) -> int:
     return convolutions + flops.linear(images, _features(), CLASSES)
 
 
-@case(batch=[16], workers=[0, 1, 2], prefetch=[2], pin=[False, True], non_blocking=[False, True])
+@case(
+    family="input pipeline",
+    batch=[16],
+    workers=[0, 1, 2],
+    prefetch=[2],
+    pin=[False, True],
+    non_blocking=[False, True],
+)
 def input_pipeline(batch: int, workers: int, prefetch: int, pin: bool, non_blocking: bool) -> Workload:
     """An epoch of 8 batches through DataLoader, decoding and a small network, and the share spent waiting.
 

@@ -58,7 +58,7 @@ class StoredGradients(nn.Module):
             weight.grad = self.get_buffer(f"gradient_{index}")
 
 
-@case(phases=("train",), layers=[1, 12])
+@case(family="optimizers", phases=("train",), layers=[1, 12])
 def optimizer_step(layers: int) -> Workload:
     """AdamW over the 7.1 million weights of each layer of BERT-base; axis `optimizer` says which AdamW."""
     model = StoredGradients(layers)
@@ -69,3 +69,38 @@ def optimizer_step(layers: int) -> Workload:
         unit="weights",
         loss=lambda loss: loss,
     )
+
+
+_DEFAULTS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+
+
+class DefaultStep(nn.Module):
+    """A step of an optimizer that was made with nothing but the weights, whose gradients stand.
+
+    Answers nothing: the weights change from step to step, so that there is no answer to compare.
+    """
+
+    def __init__(self, kind: str, weights: tuple[nn.Parameter, ...]) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(weights)
+        self._make = _DEFAULTS[kind]
+        self._optimizer: torch.optim.Optimizer | None = None
+
+    def forward(self) -> None:
+        if self._optimizer is None:
+            for weight in self.weights:
+                weight.grad = torch.full_like(weight, 1e-3)
+            # SGD had no default rate before PyTorch 2.3.
+            rate = {"lr": 1e-3} if self._make is torch.optim.SGD else {}
+            self._optimizer = self._make(self.weights, **rate)
+        self._optimizer.step()
+
+
+@case(family="optimizers", kind=["adam", "adamw", "sgd"], layers=[1])
+def default_optimizer(kind: str, layers: int) -> Workload:
+    """The step of `Adam(weights)`, `AdamW(weights)` or `SGD(weights)` as most programs write it.
+
+    Guards: PyTorch's own choice of implementation, which changes with versions, and its memory.
+    """
+    weights = tuple(one for _ in range(layers) for one in BertLayer(BASE).parameters())
+    return Workload(DefaultStep(kind, weights), (), items=sum(one.numel() for one in weights), unit="weights")

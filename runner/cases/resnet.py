@@ -86,7 +86,7 @@ def _flops(batch: int, image: int) -> int:
     return total + flops.linear(batch, channels, CLASSES)
 
 
-@case(phases=("infer", "train"), batch=[1, 4, 8, 16, 32], image=[64, 224])
+@case(family="convolutional networks", phases=("infer", "train"), batch=[1, 4, 8, 16, 32], image=[64, 224])
 def resnet50(batch: int, image: int) -> Workload:
     """ResNet-50 on square images of `image` pixels a side (224 in the paper)."""
     return Workload(

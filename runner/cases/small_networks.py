@@ -19,7 +19,7 @@ def _cnn_stage(inputs: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(convolution, nn.BatchNorm2d(outputs), nn.ReLU(), nn.MaxPool2d(2))
 
 
-@case(phases=("infer", "train"), batch=[4, 32, 256])
+@case(family="convolutional networks", phases=("infer", "train"), batch=[4, 32, 256])
 def custom_cnn(batch: int) -> Workload:
     """Four times convolution, batch norm, ReLU and pooling over 32 x 32 images, then one linear layer."""
     stages: list[nn.Module] = []
@@ -42,7 +42,7 @@ def custom_cnn(batch: int) -> Workload:
 MLP_WIDTHS = (512, 1024, 1024, 10)
 
 
-@case(phases=("infer", "train"), batch=[1, 64])
+@case(family="programs", phases=("infer", "train"), batch=[1, 64])
 def mlp_overhead(batch: int) -> Workload:
     """Three linear layers, 512-1024-1024-10, with ReLU between them: the framework's overhead."""
     first, second, third = (nn.Linear(inputs, outputs) for inputs, outputs in pairwise(MLP_WIDTHS))
@@ -78,7 +78,7 @@ class LstmLanguageModel(nn.Module):
         return self.head(hidden)
 
 
-@case(phases=("infer", "train"), batch=[1, 20], tokens=[35])
+@case(family="recurrent networks", phases=("infer", "train"), batch=[1, 20], tokens=[35])
 def lstm_lm(batch: int, tokens: int) -> Workload:
     """LSTM language model, two layers of 650 units over segments of a WikiText-2-sized vocabulary."""
     layer = flops.recurrent(batch, tokens, LSTM_WIDTH, LSTM_WIDTH, gates=4)
@@ -120,7 +120,7 @@ class GruCell(nn.Module):
         return state
 
 
-@case(phases=("infer", "train"), batch=[16], steps=[8, 64], hidden=[256])
+@case(family="recurrent networks", phases=("infer", "train"), batch=[16], steps=[8, 64], hidden=[256])
 def custom_gru_cell(batch: int, steps: int, hidden: int) -> Workload:
     """A GRU written out in Python, step by step; its last state serves as class scores in training."""
     return Workload(

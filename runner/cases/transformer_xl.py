@@ -111,7 +111,7 @@ def _flops(batch: int, tokens: int, layers: int) -> int:
     return layers * layer + flops.linear(rows, WIDTH, VOCABULARY)
 
 
-@case(phases=("infer", "train"), batch=[1, 4], tokens=[150], layers=[2, 16])
+@case(family="transformers", phases=("infer", "train"), batch=[1, 4], tokens=[150], layers=[2, 16])
 def transformer_xl(batch: int, tokens: int, layers: int) -> Workload:
     """Transformer-XL base: one segment with a full memory of 150 tokens from the segment before."""
     predict = cross_entropy(batch, tokens, classes=VOCABULARY)

@@ -40,7 +40,7 @@ class VisionTransformer(nn.Module):
         return self.head(self.norm(hidden[:, 0]))
 
 
-@case(phases=("infer", "train"), batch=[1, 4, 16, 32], image=[64, 224])
+@case(family="transformers", phases=("infer", "train"), batch=[1, 4, 16, 32], image=[64, 224])
 def vit_b(batch: int, image: int) -> Workload:
     """ViT-B/16 on square images of `image` pixels a side, a multiple of 16 (224 in the paper)."""
     side = image // PATCH

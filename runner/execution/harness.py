@@ -42,7 +42,7 @@ def build(folder: Path, case_files: Iterable[Path] = (), step: StepScript | None
     """
     ours = {
         f"runner/{path.relative_to(_ROOT).as_posix()}": path.read_bytes()
-        for part in ("__init__.py", "worker/**/*.py", "cases/*.py")
+        for part in ("__init__.py", "worker/**/*.py", "cases/**/*.py")
         for path in sorted(_ROOT.glob(part))
     }
     users = _user_files(case_files) | _step_file(step)

@@ -304,7 +304,10 @@ def _timing(table: Mapping[str, Any], base: Suite) -> Timing:
 FOLDER = Path(__file__).parent
 
 #: In the order people read them; a suite can include those before it.
-NAMES = ("smoke", "cpu", "gpu", "scaling", "serving", "ops", "full")
+NAMES = (
+    *("smoke", "cpu", "gpu", "scaling", "serving", "ops", "models", "regressions"),
+    *("nightly-cpu", "nightly-gpu", "full"),
+)
 
 
 @cache

@@ -76,26 +76,62 @@ class Workload:
 Build = Callable[..., "Workload | Callable[[], object]"]
 
 
+#: What the built-in cases are about. A suite leaves out a family of which it has no case.
+FAMILIES = (
+    "products",
+    "convolutions",
+    "indexing and reductions",
+    "elementwise",
+    "attention",
+    "linear algebra",
+    "optimizers",
+    "transformers",
+    "decoding",
+    "encoder-decoder",
+    "convolutional networks",
+    "recurrent networks",
+    "diffusion",
+    "programs",
+    "input pipeline",
+    "start",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One registered workload: how to build it, and the parameters and phases it is offered with."""
+    """One registered workload: how to build it, and the parameters and phases it is offered with.
+
+    `guards` says which kind of regression the case stands for; "" where its docstring does not.
+    """
 
     name: str
     build: Build
     grid: Mapping[str, Sequence[Value]]
     phases: tuple[str, ...]
     summary: str
+    family: str = ""
+    guards: str = ""
 
 
 REGISTER: dict[str, Case] = {}
 
 
-def case(*, phases: Sequence[str] = ("infer",), **grid: Sequence[Value]) -> Callable[[Build], Build]:
+def read_docstring(text: str | None) -> tuple[str, str]:
+    """The first line of a case's docstring, and what follows `Guards:` in its last paragraph, in one line."""
+    lines = inspect.cleandoc(text or "").split("\n")
+    _, _, guards = "\n".join(lines).partition("\nGuards: ")
+    return lines[0], " ".join(guards.split("\n\n")[0].split())
+
+
+def case(
+    *, phases: Sequence[str] = ("infer",), family: str = "", **grid: Sequence[Value]
+) -> Callable[[Build], Build]:
     """Register the decorated function as a workload under its own name.
 
     The function's arguments are the workload's parameters; `grid` lists the values it is offered with
-    by default. Raises ValueError for a name used twice, a phase that does not exist, a
-    grid that does not match the function's arguments, or a value that cannot be part of a case key.
+    by default. `family` is one of FAMILIES, or "" for a case of your own. Raises ValueError for a name used
+    twice, an unknown phase or family, a grid that does not match the function's arguments, or a value that
+    cannot be part of a case key.
     """
 
     def register(build: Build) -> Build:
@@ -105,6 +141,8 @@ def case(*, phases: Sequence[str] = ("infer",), **grid: Sequence[Value]) -> Call
             raise ValueError(f"two cases are named {name!r}")
         if unknown := [phase for phase in phases if phase not in PHASES]:
             raise ValueError(f"case {name}: unknown phase {unknown[0]!r}, one of {', '.join(PHASES)}")
+        if family and family not in FAMILIES:
+            raise ValueError(f"case {name}: unknown family {family!r}, one of {', '.join(FAMILIES)}")
         if sorted(arguments) != sorted(grid):
             raise ValueError(f"case {name}: takes {arguments}, but its grid names {sorted(grid)}")
         for parameter, values in grid.items():
@@ -112,8 +150,9 @@ def case(*, phases: Sequence[str] = ("infer",), **grid: Sequence[Value]) -> Call
                 raise ValueError(f"case {name}: {parameter} needs a list of values, not {values!r}")
             for value in values:
                 CaseKey.of(name, PHASES[0], {parameter: value}, {})
-        summary = (inspect.getdoc(build) or "").split("\n")[0]
-        REGISTER[name] = Case(name, build, {k: list(v) for k, v in grid.items()}, tuple(phases), summary)
+        offered = {parameter: list(values) for parameter, values in grid.items()}
+        summary, guards = read_docstring(build.__doc__)
+        REGISTER[name] = Case(name, build, offered, tuple(phases), summary, family, guards)
         return build
 
     return register

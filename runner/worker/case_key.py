@@ -54,6 +54,14 @@ _ALL = (
         ("auto", "off", "on", "mark"),
         "shapes under torch.compile: dynamic=None, False, True, or mark_dynamic on the dimensions that vary",
     ),
+    Axis("wrapper", "python", ("python", "cpp"), "what calls Inductor's kernels: Python, or generated C++"),
+    Axis("freezing", "off", ("off", "on"), "Inductor's freezing: weights are constants of the compiled code"),
+    Axis(
+        "attention",
+        "auto",
+        ("auto", "flash", "efficient", "cudnn", "math"),
+        "the one kernel that scaled_dot_product_attention may take; auto leaves PyTorch its choice",
+    ),
     Axis(
         "export",
         "none",

@@ -93,8 +93,8 @@ def _leave() -> NoReturn:
 def load_cases(user_cases: list[str]) -> dict[str, str]:
     """Import every module of `runner.cases` and the user's; answers the user's broken ones with reasons."""
     cases = importlib.import_module("runner.cases")
-    for module in pkgutil.iter_modules(cases.__path__):
-        importlib.import_module(f"runner.cases.{module.name}")
+    for module in pkgutil.walk_packages(cases.__path__, "runner.cases."):
+        importlib.import_module(module.name)
     return load_user_cases(user_cases)
 
 
@@ -128,6 +128,8 @@ def _describe(broken: dict[str, str]) -> str:
             "phases": list(case.phases),
             "grid": dict(case.grid),
             "summary": case.summary,
+            "family": case.family,
+            "guards": case.guards,
             "source": case.build.__module__,
         }
         for case in REGISTER.values()

@@ -1,6 +1,7 @@
 """The worker's loop: read a message, do it, answer; whatever goes wrong becomes a message too."""
 
 import os
+import re
 import time
 import traceback
 from collections.abc import Callable
@@ -41,6 +42,9 @@ from .prepared_case import UnknownCase, Unsupported
 from .single_process import CaseRunner, SingleProcess
 
 _ONE_NODE = Nodes(())
+#: How PyTorch says, in a RuntimeError, that an operator has no kernel for a number format: "addmm_impl_cpu_"
+#: not implemented for 'Half'.
+_NO_SUCH_KERNEL = re.compile(r"not implemented for '\w+'")
 
 
 class Worker:
@@ -232,7 +236,7 @@ def failure(error: BaseException, phase: str) -> Failed:
         return Failed(error.status, str(error), phase, error.traceback)
     if isinstance(error, (UnknownCase, Unsupported, TooFewCpus, affinity_check.StartConditionNotMet)):
         status, reason = "unsupported", text
-    elif isinstance(error, NotImplementedError):
+    elif isinstance(error, NotImplementedError) or _NO_SUCH_KERNEL.search(text):
         status = "unsupported"
     elif missing := compiling.unavailable(error):
         status, reason = "unsupported", missing[:500]

@@ -8,7 +8,7 @@ import torch
 from ..case import Workload
 from ..case_key import CaseKey
 from ..prepared_case import Preparation, PreparedCase, UnknownCase, Unsupported, begin, finish, make
-from . import compiled, exported, graphs, precision
+from . import attention, compiled, exported, graphs, precision
 
 #: The share of the device's memory that axis `memory` leaves to PyTorch's allocator.
 FRACTIONS = {"all": 1.0, "half": 0.5, "quarter": 0.25}
@@ -82,10 +82,21 @@ def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 #: Each changes the preparation for the axes it knows and leaves it alone where they have their defaults.
-IN_ORDER = (apply_storage, precision.apply, exported.apply, compiled.apply, graphs.apply)
+IN_ORDER = (apply_storage, precision.apply, attention.apply, exported.apply, compiled.apply, graphs.apply)
 
 #: The axes a closure can be measured under: what surrounds or compiles the call.
-_FOR_CLOSURES = ("compile", "dynamic", "precision", "cpus", "threads", "omp", "allocator", "memory")
+_FOR_CLOSURES = (
+    "compile",
+    "dynamic",
+    "wrapper",
+    "freezing",
+    "precision",
+    "cpus",
+    "threads",
+    "omp",
+    "allocator",
+    "memory",
+)
 
 #: The precisions that are a matter of surroundings.
 _FORMATS_FOR_CLOSURES = ("fp32", "tf32", "amp-fp16", "amp-bf16")

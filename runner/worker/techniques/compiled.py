@@ -96,6 +96,7 @@ def compile_function(key: CaseKey, device: str, function: Callable[..., Any]) ->
     Raises Unsupported where the backend is not installed, or is not for `device`.
     """
     wanted, dynamic = key.axis("compile"), key.axis("dynamic")
+    options = _inductor_options(key)
     if wanted == "none":
         if dynamic != "auto":
             raise Unsupported(f"dynamic={dynamic} says how to compile, and this case does not compile")
@@ -106,7 +107,28 @@ def compile_function(key: CaseKey, device: str, function: Callable[..., Any]) ->
     if wanted in _BACKENDS:
         _require(wanted, device)
         return torch.compile(function, backend=wanted, dynamic=_DYNAMIC[dynamic])
+    if options:
+        return torch.compile(function, options=options, dynamic=_DYNAMIC[dynamic])
     return torch.compile(function, mode=wanted, dynamic=_DYNAMIC[dynamic])
+
+
+def _inductor_options(key: CaseKey) -> dict[str, Any]:
+    """Inductor's options that the axes `wrapper` and `freezing` ask for.
+
+    Raises Unsupported where nothing is compiled by Inductor's default mode (torch.compile takes a mode or
+    options, not both), and for freezing in training, whose weights are no constants.
+    """
+    options: dict[str, Any] = {}
+    if key.axis("wrapper") == "cpp":
+        options["cpp_wrapper"] = True
+    if key.axis("freezing") == "on":
+        options["freezing"] = True
+        if key.phase == "train":
+            raise Unsupported("freezing=on is for inference: weights that train are no constants")
+    if options and (wanted := key.axis("compile")) != "default":
+        asked = "wrapper=cpp" if "cpp_wrapper" in options else "freezing=on"
+        raise Unsupported(f"{asked} is an option of compile=default, not of compile={wanted}")
+    return options
 
 
 def _require(backend: str, device: str) -> None:

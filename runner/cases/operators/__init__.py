@@ -1,0 +1,1 @@
+"""Single operators, a module for each kind."""

@@ -1,0 +1,175 @@
+"""Operators that work number by number or row by row: broadcasts, casts, copies, normalisation, losses."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...worker.case import Workload, case
+from .operator import Backward, Operator, copies
+
+
+class Softmax(nn.Module):
+    """Over the last dimension."""
+
+    def forward(self, scores: Tensor) -> Tensor:
+        return scores.softmax(-1)
+
+
+@case(family="elementwise", rows=[4096], columns=[512, 4096])
+def softmax(rows: int, columns: int) -> Workload:
+    """Softmax along rows: bound by memory, so its items per second are bytes in disguise."""
+    scores = torch.randn(rows, columns)
+    return Workload(Softmax(), (scores,), items=rows, unit="rows", variants=copies(scores))
+
+
+class LayerNormGelu(nn.Module):
+    """GELU of the normalised rows (rows, width), with scale and shift of (width,)."""
+
+    def forward(self, rows: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        return F.gelu(F.layer_norm(rows, scale.shape, scale, shift))
+
+
+@case(family="elementwise", rows=[4096], width=[768, 1024])
+def layernorm_gelu(rows: int, width: int) -> Workload:
+    """Layer normalisation, then GELU: what fusion is worth in its simplest case."""
+    inputs = torch.randn(rows, width), 1.0 + 0.1 * torch.randn(width), torch.randn(width)
+    return Workload(LayerNormGelu(), inputs, items=rows, unit="rows", variants=copies(*inputs))
+
+
+class CrossEntropy(nn.Module):
+    """Mean over rows of -log softmax(logits) at the target; logits (rows, classes), targets (rows,)."""
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(logits, targets)
+
+
+@case(family="elementwise", rows=[512], classes=[1000, 50257])
+def cross_entropy(rows: int, classes: int) -> Workload:
+    """Cross-entropy of random logits; 512 rows over GPT-2's vocabulary are a batch of 4 at 128 tokens."""
+    inputs = torch.randn(rows, classes), torch.randint(classes, (rows,))
+    return Workload(CrossEntropy(), inputs, items=rows, unit="rows", variants=copies(*inputs))
+
+
+def _channels_last(images: Tensor) -> Tensor:
+    return images.contiguous(memory_format=torch.channels_last)
+
+
+def _chain(rows: Tensor, other: Tensor) -> Tensor:
+    return torch.sigmoid(rows * 1.5 + other).mul(rows).add(0.1).tanh()
+
+
+def _cast(rows: Tensor) -> Tensor:
+    return rows.to(torch.bfloat16).to(torch.float16).to(torch.float32)
+
+
+def _shape(kind: str, rows: int, width: int) -> tuple[tuple[int, ...], ...]:
+    """The shapes of the inputs of an elementwise operator."""
+    if kind == "channels_last":
+        return ((rows // 256, 16, 16, width),)
+    shapes: dict[str, tuple[tuple[int, ...], ...]] = {
+        "broadcast_row": ((rows, width), (width,)),
+        "broadcast_column": ((rows, width), (rows, 1)),
+        "cat": ((rows, width), (rows, width)),
+        "stack": ((rows, width), (rows, width)),
+        "add": ((rows, width), (rows, width)),
+        "chain": ((rows, width), (rows, width)),
+    }
+    return shapes.get(kind, ((rows, width),))
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": lambda rows, other: rows + other,
+    "broadcast_row": lambda rows, other: rows + other,
+    "broadcast_column": lambda rows, other: rows * other,
+    "cast": _cast,
+    "transposed_copy": lambda rows: rows.t().contiguous(),
+    "channels_last": _channels_last,
+    "chain": _chain,
+    "exp": lambda rows: rows.exp(),
+    "gelu": F.gelu,
+    "where": lambda rows: torch.where(rows > 0, rows, -0.1 * rows),
+    "cat": lambda rows, other: torch.cat([rows, other, rows], -1),
+    "stack": lambda rows, other: torch.stack([rows, other], 1),
+}
+
+
+@case(
+    family="elementwise",
+    kind=[
+        "add",
+        "broadcast_row",
+        "broadcast_column",
+        "cast",
+        "transposed_copy",
+        "channels_last",
+        "chain",
+        "exp",
+        "gelu",
+        "where",
+        "cat",
+        "stack",
+    ],
+    rows=[256, 4096],
+    width=[512],
+)
+def elementwise(kind: str, rows: int, width: int) -> Workload:
+    """One operator number by number: sums, broadcasts, casts, copies between layouts, a chain, cat and stack.
+
+    Guards: a loop that is no longer vectorised or parallel, a copy that goes number by number.
+    """
+    inputs = tuple(torch.randn(shape) for shape in _shape(kind, rows, width))
+    return Workload(Operator(_FUNCTIONS[kind]), inputs, items=rows, unit="rows", variants=copies(*inputs))
+
+
+def _normalised(rows: Tensor) -> Tensor:
+    return F.layer_norm(rows, rows.shape[-1:])
+
+
+_BACKWARD: dict[str, Callable[..., Tensor]] = {
+    **{
+        name: _FUNCTIONS[name]
+        for name in ("add", "broadcast_row", "broadcast_column", "chain", "gelu", "cat")
+    },
+    "softmax": lambda rows: rows.softmax(-1),
+    "layer_norm": _normalised,
+}
+
+
+@case(
+    family="elementwise",
+    kind=["add", "broadcast_row", "broadcast_column", "chain", "gelu", "cat", "softmax", "layer_norm"],
+    rows=[4096],
+    width=[512],
+)
+def elementwise_backward(kind: str, rows: int, width: int) -> Workload:
+    """The gradients of one operator alone; a broadcast's gradient is a sum over what was broadcast.
+
+    Guards: a gradient that is copied or expanded in memory before it is summed.
+    """
+    inputs = tuple(torch.randn(shape) for shape in _shape(kind, rows, width))
+    return Workload(Backward(_BACKWARD[kind]), inputs, items=rows, unit="rows")
+
+
+class BatchNorm(nn.Module):
+    """Batch normalisation with the statistics of the batch, then ReLU."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(channels))
+        self.shift = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return F.batch_norm(images, None, None, self.scale, self.shift, training=True).relu()
+
+
+@case(family="elementwise", batch=[8], channels=[64], side=[56])
+def batch_norm(batch: int, channels: int, side: int) -> Workload:
+    """Batch normalisation by the batch's own statistics, then ReLU.
+
+    Guards: statistics that are taken in two passes, or in one thread.
+    """
+    images = torch.randn(batch, channels, side, side)
+    return Workload(BatchNorm(channels), (images,), items=batch, unit="images", variants=copies(images))

@@ -1,0 +1,151 @@
+"""Rows picked, added and counted by index, and reductions that sort or scan."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...worker.case import Workload, case
+from .operator import Backward, Operator, copies
+
+#: GPT-2's. The table of 154 MB (fp32, width 768) is more than the caches of most machines hold.
+VOCABULARY = 50257
+#: As many batches of tokens as together ask for nearly every row of the table.
+_BATCHES_OF_TOKENS = 16
+
+
+@case(family="indexing and reductions", tokens=[8192], width=[768])
+def embedding(tokens: int, width: int) -> Workload:
+    """Rows of a table of 50 257, at random: memory read in pieces of one row."""
+    first, *others = ((torch.randint(VOCABULARY, (tokens,)),) for _ in range(_BATCHES_OF_TOKENS))
+    table = nn.Embedding(VOCABULARY, width)
+    return Workload(table, first, items=tokens, unit="tokens", variants=tuple(others))
+
+
+@case(family="indexing and reductions", rows=[1000, 100000], bags=[512], length=[20])
+def embedding_bag(rows: int, bags: int, length: int) -> Workload:
+    """Sums of `length` rows of a table for each of `bags` samples, as in a recommender's sparse features.
+
+    Guards: a generic loop in place of the kernel for sums of rows.
+    """
+    table = nn.EmbeddingBag(rows, 64, mode="sum")
+    offsets = torch.arange(0, bags * length, length)
+    first, *others = ((torch.randint(rows, (bags * length,)), offsets) for _ in range(_BATCHES_OF_TOKENS))
+    return Workload(table, first, items=bags, unit="bags", variants=tuple(others))
+
+
+def _added(rows: Tensor, places: Tensor, values: Tensor) -> Tensor:
+    return rows.index_add(0, places, values)
+
+
+def _put(rows: Tensor, places: Tensor, values: Tensor) -> Tensor:
+    return rows.index_put((places,), values, accumulate=True)
+
+
+def _gathered(rows: Tensor, places: Tensor, values: Tensor) -> Tensor:
+    return rows.gather(0, places[:, None].expand_as(values))
+
+
+def _scattered(reduce: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    def function(rows: Tensor, places: Tensor, values: Tensor) -> Tensor:
+        return rows.scatter_reduce(0, places[:, None].expand_as(values), values, reduce, include_self=False)
+
+    return function
+
+
+_BY_INDEX = {
+    "gather": _gathered,
+    "index_select": lambda rows, places, values: rows.index_select(0, places),
+    "index_add": _added,
+    "index_put": _put,
+    "scatter_sum": _scattered("sum"),
+    "scatter_amax": _scattered("amax"),
+}
+
+
+@case(
+    family="indexing and reductions",
+    kind=["gather", "index_select", "index_add", "index_put", "scatter_sum", "scatter_amax"],
+    rows=[8, 4096],
+    width=[32, 128],
+)
+def by_index(kind: str, rows: int, width: int) -> Workload:
+    """Rows read, added or reduced at given places, two for each row: the messages of a graph network.
+
+    Guards: a kernel that is no longer vectorised or no longer parallel for one reduction, small or large.
+    """
+    inputs = torch.randn(rows, width), torch.randint(rows, (2 * rows,)), torch.randn(2 * rows, width)
+    return Workload(Operator(_BY_INDEX[kind]), inputs, items=2 * rows, unit="rows", variants=copies(*inputs))
+
+
+@case(
+    family="indexing and reductions",
+    kind=["gather", "index_select", "index_add", "scatter_sum", "scatter_amax"],
+    rows=[4096],
+    width=[128],
+)
+def by_index_backward(kind: str, rows: int, width: int) -> Workload:
+    """The gradients of reading, adding or reducing rows by index, alone.
+
+    Guards: the backward pass that sorts, or runs in one thread.
+    """
+    inputs = torch.randn(rows, width), torch.randint(rows, (2 * rows,)), torch.randn(2 * rows, width)
+    return Workload(Backward(_BY_INDEX[kind]), inputs, items=2 * rows, unit="rows")
+
+
+_REDUCTIONS: dict[str, Callable[[Tensor], Any]] = {
+    "topk": lambda numbers: numbers.topk(40, -1).values,
+    "sort": lambda numbers: numbers.sort(-1).values,
+    "cumsum": lambda numbers: numbers.cumsum(-1),
+    "sum": lambda numbers: numbers.sum(0),
+    "amax": lambda numbers: numbers.amax(-1),
+    "logsumexp": lambda numbers: numbers.logsumexp(-1),
+    "norm": lambda numbers: torch.linalg.vector_norm(numbers, dim=-1),
+}
+
+
+@case(
+    family="indexing and reductions",
+    kind=["topk", "sort", "cumsum", "sum", "amax", "logsumexp", "norm"],
+    rows=[16, 512],
+    columns=[1024],
+)
+def reduction(kind: str, rows: int, columns: int) -> Workload:
+    """Rows sorted, scanned or reduced, as in the sampling of tokens and in losses.
+
+    Guards: a reduction that loses its vectors, its threads, or its in-place output.
+    """
+    numbers = torch.randn(rows, columns)
+    return Workload(
+        Operator(_REDUCTIONS[kind]), (numbers,), items=rows, unit="rows", variants=copies(numbers)
+    )
+
+
+@case(family="indexing and reductions", numbers=[1000, 1000000])
+def unique(numbers: int) -> Workload:
+    """The distinct ones of many whole numbers, with counts.
+
+    Guards: sorting where hashing was, or hashing where sorting was.
+    """
+    drawn = torch.randint(numbers // 10, (numbers,))
+
+    def function(values: Tensor) -> tuple[Tensor, ...]:
+        return torch.unique(values, return_counts=True)
+
+    return Workload(Operator(function), (drawn,), items=numbers, unit="numbers", variants=copies(drawn))
+
+
+@case(family="indexing and reductions", left=[256], right=[256], width=[100])
+def cosine_similarity(left: int, right: int, width: int) -> Workload:
+    """Each row against each other row by broadcasting, which must not write the broadcast rows.
+
+    Guards: peak memory, where an intermediate of (left, right, width) numbers is written.
+    """
+    inputs = torch.rand(1, left, width), torch.rand(right, 1, width)
+
+    def function(one: Tensor, other: Tensor) -> Tensor:
+        return F.cosine_similarity(one, other, dim=2)
+
+    return Workload(Operator(function), inputs, items=left * right, unit="pairs", variants=copies(*inputs))

@@ -1,0 +1,63 @@
+"""What the operator cases are made of: a function as a model, its gradients alone, copies of its inputs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+#: All copies together. Three times the level-2 cache of every GPU there is (the largest has 126 MiB) and of
+#: most last-level caches of CPUs. A constant, not what this machine would need: a case is the same workload
+#: everywhere. Behind a larger cache, as of a virtual machine that sees its host's, part may still be found.
+ROTATED_BYTES = 512 << 20
+#: Of small inputs no more copies than this; below 128 KiB a set, the cache may keep them.
+_MOST = 4096
+
+
+def copies(*inputs: Tensor) -> tuple[tuple[Tensor, ...], ...]:
+    """Variants for a workload with these inputs: the same numbers at other addresses.
+
+    The same, because a cache goes by address, and copying is much faster than drawing. Together with the
+    inputs they fill ROTATED_BYTES, or are the inputs alone where these are larger.
+    """
+    count = min(_MOST, ROTATED_BYTES // sum(tensor.nbytes for tensor in inputs))
+    return tuple(tuple(tensor.clone() for tensor in inputs) for _ in range(count - 1))
+
+
+class Operator(nn.Module):
+    """A function of tensors as a model without weights."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return self.function(*inputs)
+
+
+class Backward(nn.Module):
+    """The gradients of a function at its inputs, alone: the forward pass is taken in the first call and kept.
+
+    Answers a tuple with the gradient for each input of floating point that the function uses. The gradient
+    of the output is the output itself, as for half of its squared norm, so that it needs no second draw of
+    numbers. Later calls ignore their inputs: a workload gives this model one set of inputs, and no variants.
+    """
+
+    def __init__(self, function: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.function = function
+        self._leaves: tuple[Tensor, ...] = ()
+        self._output: Tensor | None = None
+        self._outer: Tensor | None = None
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        if self._output is None:
+            with torch.enable_grad():
+                taken = [one.detach().requires_grad_(one.is_floating_point()) for one in inputs]
+                self._leaves = tuple(one for one in taken if one.requires_grad)
+                self._output = self.function(*taken)
+            self._outer = self._output.detach().clone()
+        found = torch.autograd.grad(
+            self._output, self._leaves, self._outer, retain_graph=True, allow_unused=True
+        )
+        return tuple(gradient for gradient in found if gradient is not None)

@@ -1,0 +1,143 @@
+"""Matrix products: square and not, with and without batch, bias and transposed operands."""
+
+import torch
+from torch import Tensor, nn
+
+from ...worker.case import Workload, case
+from .. import flops
+from .operator import Operator, copies
+
+
+class Matmul(nn.Module):
+    """The product of (m, k) and (k, n)."""
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        return left @ right
+
+
+def _matmul_workload(m: int, n: int, k: int) -> Workload:
+    left, right = torch.randn(m, k), torch.randn(k, n)
+    return Workload(
+        Matmul(),
+        (left, right),
+        items=m,
+        unit="rows",
+        flops=flops.linear(m, k, n),
+        ceiling=True,
+        variants=copies(left, right),
+    )
+
+
+@case(family="products", m=[128, 512], n=[3072], k=[768])
+def matmul(m: int, n: int, k: int) -> Workload:
+    """The product (m, k) @ (k, n); by default BERT-base's widening layer over m tokens, without its bias.
+
+    Guards: one row (m=1), one column (n=1), a long sum (large k), a number format without a fast kernel.
+    """
+    return _matmul_workload(m, n, k)
+
+
+@case(family="products", size=[511, 512, 4088, 4090, 4095, 4096])
+def gemm(size: int) -> Workload:
+    """A square product whose side is a multiple of 16 (512, 4096), of 8 (4088), of 2 (4090), or odd.
+
+    Tensor cores want rows that begin at multiples of 16 bytes: 8 numbers of 16 bits, 4 of 32. Source:
+    NVIDIA, "Matrix Multiplication Background User's Guide", section "Tensor Core Requirements".
+    """
+    return _matmul_workload(size, size, size)
+
+
+_TRANSPOSED = {
+    "left": lambda left, right: left.t() @ right,
+    "right": lambda left, right: left @ right.t(),
+    "both": lambda left, right: left.t() @ right.t(),
+}
+
+
+@case(family="products", operand=["left", "right", "both"], size=[512])
+def matmul_transposed(operand: str, size: int) -> Workload:
+    """A square product of which one or both operands are transposed views, as backward passes have them.
+
+    Guards: a copy made before the product, where the library took the strides before.
+    """
+    left, right = torch.randn(size, size), torch.randn(size, size)
+    return Workload(
+        Operator(_TRANSPOSED[operand]),
+        (left, right),
+        items=size,
+        unit="rows",
+        flops=flops.linear(size, size, size),
+        variants=copies(left, right),
+    )
+
+
+@case(family="products", m=[1, 512], n=[3072], k=[768])
+def linear(m: int, n: int, k: int) -> Workload:
+    """A linear layer with bias over m rows; one row is the step of a decoder.
+
+    Guards: the bias added apart from the product, weights packed anew in every call, int8 kernels.
+    """
+    rows = torch.randn(m, k)
+    return Workload(
+        nn.Linear(k, n),
+        (rows,),
+        items=m,
+        unit="rows",
+        flops=flops.linear(m, k, n),
+        variants=copies(rows),
+    )
+
+
+@case(family="products", m=[128], n=[768], k=[768])
+def addmm(m: int, n: int, k: int) -> Workload:
+    """A matrix added to the product (m, k) @ (k, n).
+
+    Guards: the sum taken out of the product's kernel.
+    """
+    inputs = torch.randn(m, n), torch.randn(m, k), torch.randn(k, n)
+    return Workload(
+        Operator(torch.addmm),
+        inputs,
+        items=m,
+        unit="rows",
+        flops=flops.linear(m, k, n),
+        variants=copies(*inputs),
+    )
+
+
+def _batched(batch: int, m: int, n: int, k: int) -> tuple[Tensor, Tensor]:
+    return torch.randn(batch, m, k), torch.randn(batch, k, n)
+
+
+@case(family="products", batch=[96], m=[128], n=[128], k=[64])
+def bmm(batch: int, m: int, n: int, k: int) -> Workload:
+    """A batch of small products; by default the scores of 96 attention heads over 128 tokens.
+
+    Guards: a loop over the batch, one thread for all of it, a kernel for large products on small ones.
+    """
+    inputs = _batched(batch, m, n, k)
+    return Workload(
+        Operator(torch.bmm),
+        inputs,
+        items=batch,
+        unit="products",
+        flops=batch * flops.linear(m, k, n),
+        variants=copies(*inputs),
+    )
+
+
+@case(family="products", batch=[128], m=[64], n=[64], k=[32])
+def baddbmm(batch: int, m: int, n: int, k: int) -> Workload:
+    """A batch of small products added to a batch of matrices, as attention scores are to their bias.
+
+    Guards: the fall from a batched product to a loop with a copy for each.
+    """
+    inputs = (torch.randn(batch, m, n), *_batched(batch, m, n, k))
+    return Workload(
+        Operator(torch.baddbmm),
+        inputs,
+        items=batch,
+        unit="products",
+        flops=batch * flops.linear(m, k, n),
+        variants=copies(*inputs),
+    )

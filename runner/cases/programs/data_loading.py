@@ -1,0 +1,71 @@
+"""DataLoader without a network: small objects, batches with bytes, and the first batch of a new loader."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from ...worker.case import case
+
+#: Batches of one epoch.
+BATCHES = 16
+
+
+class Records(Dataset[dict[str, Any]]):
+    """Items of many small fields: twenty numbers, a name, and optionally 4 KiB of bytes."""
+
+    FIELDS = 20
+
+    def __init__(self, count: int, payload: bool) -> None:
+        self._count = count
+        self._payload = bytes(range(256)) * 16 if payload else b""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        record: dict[str, Any] = {f"field_{number}": index + number for number in range(self.FIELDS)}
+        record["name"] = f"record {index}"
+        if self._payload:
+            record["payload"] = self._payload
+        return record
+
+
+def _loader(batch: int, workers: int, payload: bool, keep: bool) -> "DataLoader[dict[str, Any]]":
+    parallel: dict[str, Any] = (
+        {"multiprocessing_context": "fork", "persistent_workers": keep} if workers else {}
+    )
+    # Pinned where there is a device to pin memory for.
+    pin = payload and torch.cuda.is_available()
+    return DataLoader(
+        Records(batch * BATCHES, payload), batch, num_workers=workers, pin_memory=pin, **parallel
+    )
+
+
+@case(family="input pipeline", batch=[32], workers=[0, 1, 2], payload=[False, True])
+def small_records(batch: int, workers: int, payload: bool) -> Callable[[], object]:
+    """An epoch of 16 batches whose items are dictionaries of numbers; with `payload` also of bytes, pinned.
+
+    Guards: collation item by item, bytes walked one by one, and what goes through pipes between processes.
+    """
+    loader = _loader(batch, workers, payload, keep=True)
+
+    def epoch() -> int:
+        return sum(len(one["name"]) for one in loader)
+
+    return epoch
+
+
+@case(family="input pipeline", batch=[32], workers=[0, 1, 2])
+def first_batch(batch: int, workers: int) -> Callable[[], object]:
+    """The first batch of a new loader, whose processes are started for it and ended after it.
+
+    Guards: what starting and ending of processes costs, which each epoch pays without persistent workers.
+    """
+    loader = _loader(batch, workers, payload=False, keep=False)
+
+    def first() -> object:
+        return next(iter(loader))
+
+    return first

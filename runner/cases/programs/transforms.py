@@ -1,0 +1,213 @@
+"""Programs around a small model: gradients of each sample, graphs, inner loops, many modules, modes."""
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ...worker.case import Workload, case
+from .. import flops
+from ..layers import cross_entropy
+
+CLASSES = 10
+
+
+def _small_convolutions() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, stride=2, padding=1),
+        nn.GroupNorm(4, 16),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1),
+        nn.GroupNorm(4, 32),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(4),
+        nn.Flatten(),
+        nn.Linear(32 * 16, CLASSES),
+    )
+
+
+class PerSampleGradients(nn.Module):
+    """The norm of the gradient of each weight for each sample: (weights, batch)."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor, targets: Tensor) -> Tensor:
+        weights = {name: one.detach() for name, one in self.network.named_parameters()}
+
+        def loss(weights: dict[str, Tensor], image: Tensor, target: Tensor) -> Tensor:
+            logits = functional_call(self.network, weights, (image[None],))
+            return F.cross_entropy(logits, target[None])
+
+        gradients = vmap(grad(loss), in_dims=(None, 0, 0))(weights, images, targets)
+        return torch.stack([one.flatten(1).norm(dim=1) for one in gradients.values()])
+
+
+@case(family="programs", batch=[16], image=[32])
+def per_sample_gradients(batch: int, image: int) -> Workload:
+    """The gradient of each sample by torch.func, as training with differential privacy takes it.
+
+    Guards: vmap over convolutions, whose grouped form is a kernel of its own, and its time to compile.
+    """
+    inputs = torch.randn(batch, 3, image, image), torch.randint(CLASSES, (batch,))
+    return Workload(PerSampleGradients(_small_convolutions()), inputs, items=batch, unit="samples")
+
+
+class InnerStep(nn.Module):
+    """A step of gradient descent for each task, then the loss of the changed weights: (tasks,).
+
+    Source: Finn et al. 2017, arXiv:1703.03400, algorithm 1, lines 5 to 7.
+    """
+
+    RATE = 0.1
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor, targets: Tensor) -> Tensor:
+        weights = {name: one.detach() for name, one in self.network.named_parameters()}
+
+        def loss(weights: dict[str, Tensor], images: Tensor, targets: Tensor) -> Tensor:
+            return F.cross_entropy(functional_call(self.network, weights, (images,)), targets)
+
+        def adapted(images: Tensor, targets: Tensor) -> Tensor:
+            slopes = grad(loss)(weights, images, targets)
+            changed = {name: one - self.RATE * slopes[name] for name, one in weights.items()}
+            return loss(changed, images, targets)
+
+        return vmap(adapted)(images, targets)
+
+
+@case(family="programs", tasks=[4], samples=[5], image=[28])
+def inner_loop(tasks: int, samples: int, image: int) -> Workload:
+    """The inner step of meta-learning (MAML) over several tasks at once.
+
+    Guards: overhead of function transforms around small kernels, alone and compiled.
+    """
+    inputs = torch.randn(tasks, samples, 3, image, image), torch.randint(CLASSES, (tasks, samples))
+    return Workload(InnerStep(_small_convolutions()), inputs, items=tasks, unit="tasks")
+
+
+class GraphIsomorphismLayer(nn.Module):
+    """Each node plus the sum of its neighbours, through two linear layers.
+
+    Source: Xu et al. 2019, arXiv:1810.00826, equation 4.1. Maps nodes (nodes, width) and edges (2, edges).
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.epsilon = nn.Parameter(torch.zeros(()))
+        self.update = nn.Sequential(
+            nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, width)
+        )
+
+    def forward(self, nodes: Tensor, edges: Tensor) -> Tensor:
+        source, target = edges
+        sums = torch.zeros_like(nodes).index_add(0, target, nodes[source])
+        return self.update((1 + self.epsilon) * nodes + sums)
+
+
+class GraphNetwork(nn.Module):
+    """Layers over a graph, then logits (nodes, 10)."""
+
+    def __init__(self, width: int, layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(GraphIsomorphismLayer(width) for _ in range(layers))
+        self.head = nn.Linear(width, CLASSES)
+
+    def forward(self, nodes: Tensor, edges: Tensor) -> Tensor:
+        for layer in self.layers:
+            nodes = layer(nodes, edges).relu()
+        return self.head(nodes)
+
+
+@case(family="programs", phases=("infer", "train"), nodes=[2000], degree=[8], width=[64], layers=[2])
+def graph_network(nodes: int, degree: int, width: int, layers: int) -> Workload:
+    """A graph isomorphism network: rows gathered by edge, added by node, small products between.
+
+    Guards: index_add and its fusion under compile, on which graph networks live.
+    """
+    rows = nodes * layers
+    return Workload(
+        GraphNetwork(width, layers),
+        (torch.randn(nodes, width), torch.randint(nodes, (2, nodes * degree))),
+        items=nodes,
+        unit="nodes",
+        flops=2 * flops.linear(rows, width, width) + flops.linear(nodes, width, CLASSES),
+        loss=cross_entropy(nodes, classes=CLASSES),
+    )
+
+
+class ScaledLayer(nn.Module):
+    """A linear layer whose output is scaled by a number that is an attribute of the module."""
+
+    def __init__(self, width: int, scale: float) -> None:
+        super().__init__()
+        self.layer = nn.Linear(width, width)
+        self.scale = scale
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return hidden + self.scale * self.layer(hidden).tanh()
+
+
+@case(family="programs", layers=[48], width=[64], batch=[4])
+def module_stack(layers: int, width: int, batch: int) -> Workload:
+    """Many small modules, each with a number as attribute: compiled, its time is the evaluation of guards.
+
+    Guards: guards per module and attribute that are checked in Python, or again for every call.
+    """
+    return Workload(
+        nn.Sequential(*(ScaledLayer(width, 1.0 / (2 + index)) for index in range(layers))),
+        (torch.randn(batch, width),),
+        items=batch,
+        unit="rows",
+        flops=layers * flops.linear(batch, width, width),
+    )
+
+
+class _PassingOn(TorchDispatchMode):
+    """Sees every operator and passes it on."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # pyright: ignore
+        return func(*args, **(kwargs or {}))
+
+
+class UnderMode(nn.Module):
+    """A model inside of a dispatch mode in every call, or in the first call alone."""
+
+    def __init__(self, model: nn.Module, always: bool) -> None:
+        super().__init__()
+        self.model = model
+        self._always = always
+        self._called = False
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if self._called and not self._always:
+            return self.model(rows)
+        self._called = True
+        with _PassingOn():
+            return self.model(rows)
+
+
+@case(family="programs", when=["always", "before"], batch=[64])
+def dispatch_mode(when: str, batch: int) -> Workload:
+    """A perceptron under a dispatch mode, as counters of operations are, or after one was left.
+
+    Guards: the cost of an operator in Python, and a mode that leaves later calls slow.
+    """
+    widths = 512, 1024, 1024, CLASSES
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(widths):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return Workload(
+        UnderMode(nn.Sequential(*layers), when == "always"),
+        (torch.randn(batch, widths[0]),),
+        items=batch,
+        unit="samples",
+        flops=sum(flops.linear(batch, a, b) for a, b in pairwise(widths)),
+    )
