@@ -38,9 +38,10 @@ class Operator(nn.Module):
 class Backward(nn.Module):
     """The gradients of a function at its inputs, alone: the forward pass is taken in the first call and kept.
 
-    Answers a tuple with the gradient for each input of floating point that the function uses. The gradient
-    of the output is the output itself, as for half of its squared norm, so that it needs no second draw of
-    numbers. Later calls ignore their inputs: a workload gives this model one set of inputs, and no variants.
+    Answers a tuple with the gradient for each input of floating point that the function uses, where the
+    gradient of the output y is cos(y): drawn from no generator, and not near what a normalisation takes out,
+    as y itself would be. Later calls ignore their inputs: a workload gives this model one set of inputs, and
+    no variants.
     """
 
     def __init__(self, function: Callable[..., Tensor]) -> None:
@@ -56,7 +57,7 @@ class Backward(nn.Module):
                 taken = [one.detach().requires_grad_(one.is_floating_point()) for one in inputs]
                 self._leaves = tuple(one for one in taken if one.requires_grad)
                 self._output = self.function(*taken)
-            self._outer = self._output.detach().clone()
+            self._outer = self._output.detach().cos()
         found = torch.autograd.grad(
             self._output, self._leaves, self._outer, retain_graph=True, allow_unused=True
         )

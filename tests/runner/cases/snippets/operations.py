@@ -7,11 +7,11 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from runner.cases import operations
+from runner.cases.operators import attention, convolutions, elementwise, indexing, operator, products  # noqa: F401
 from runner.worker.case import REGISTER
 
 #: Small enough to be quick, while copies are still taken.
-operations.ROTATED_BYTES = 1 << 20
+operator.ROTATED_BYTES = 1 << 20
 
 SMALL = {
     "matmul": {"m": 24, "n": 40, "k": 56},
@@ -113,7 +113,7 @@ def check(name):
 
 with torch.no_grad():
     small = {name: check(name) for name in SMALL}
-    operations.ROTATED_BYTES = 1 << 10
+    operator.ROTATED_BYTES = 1 << 10
     larger_than_all = len(build("softmax").variants)
 phases = {name: list(REGISTER[name].phases) for name in SMALL}
 summaries = {name: REGISTER[name].summary for name in SMALL}

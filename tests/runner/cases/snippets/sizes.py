@@ -6,7 +6,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from runner.cases import bert, gpt2, resnet, small_networks, transformer_xl, unet, vit  # noqa: F401
+from runner.cases import bert, diffusion, gpt2, resnet, small_networks, transformer_xl, vit  # noqa: F401
 from runner.worker.case import REGISTER
 
 SIZES = [

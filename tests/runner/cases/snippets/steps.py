@@ -6,7 +6,7 @@ import math
 import torch
 from torch._dynamo.utils import counters
 
-from runner.cases import bert, gpt2, resnet, small_networks, transformer_xl, unet, vit  # noqa: F401
+from runner.cases import bert, diffusion, gpt2, resnet, small_networks, transformer_xl, vit  # noqa: F401
 from runner.worker.case import REGISTER
 
 #: Its layers are all alike and their number is no parameter; sizes.py has all twelve.

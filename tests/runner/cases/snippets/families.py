@@ -1,0 +1,237 @@
+"""The families of cases: each answer against the same in double precision, or computed a second way."""
+
+import importlib
+import itertools
+import json
+import pkgutil
+
+import torch
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+import runner.cases
+from runner.cases import conv_networks, decoding, encoder_decoder
+from runner.cases.operators import operator
+from runner.cases.programs import transforms
+from runner.worker.case import REGISTER, Workload
+
+#: Small enough to be quick, while copies are still taken.
+operator.ROTATED_BYTES = 1 << 20
+
+for module in pkgutil.walk_packages(runner.cases.__path__, "runner.cases."):
+    importlib.import_module(module.name)
+
+#: Smaller than what is offered, where that would take long.
+SMALLER = {
+    "decoder_block": {"tokens": 8},
+    "decoding": {"past": 8},
+    "t5": {"tokens": 8, "layers": 1, "batch": 2},
+    "convolution": {"batch": 1},
+    "linear": {"m": 3, "n": 40, "k": 56},
+    "unique": {"numbers": 1000},
+    "small_records": {"batch": 2},
+}
+#: PyTorch's counter of operations cannot run around it.
+UNCOUNTABLE = {"flex_attention"}
+
+
+def build(name, parameters, seed=0):
+    torch.manual_seed(seed)
+    return REGISTER[name].build(**parameters)
+
+
+def double(value):
+    return value.double() if value.is_floating_point() else value
+
+
+def flat(value):
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [tensor for part in value for tensor in flat(part)]
+
+
+def error(ours, theirs):
+    pairs = zip(flat(ours), flat(theirs), strict=True)
+    return max(float((a.double() - b.double()).norm() / (b.double().norm() or 1.0)) for a, b in pairs)
+
+
+def check(name, parameters):
+    workload = build(name, parameters)
+    if not isinstance(workload, Workload):
+        workload()
+        return {"closure": True}
+    model = workload.model.eval()
+    answer = model(*workload.inputs)
+    if answer is None:
+        return {"changes_weights": True}
+    again = build(name, parameters)
+    same = again.model.eval()(*again.inputs)
+    precise = build(name, parameters)
+    reference = precise.model.double().eval()(*map(double, precise.inputs))
+    counted = None
+    if workload.flops is not None and name not in UNCOUNTABLE:
+        fresh = build(name, parameters)
+        fresh.model.eval()
+        if name.endswith("_backward"):
+            fresh.model(*fresh.inputs)
+        with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+            fresh.model(*fresh.inputs)
+        counted = counter.get_total_flops()
+    return {
+        "error": error(answer, reference),
+        "same_seed": error(same, answer),
+        "flops": workload.flops,
+        "counted": counted,
+        "numbers": sum(tensor.numel() for tensor in flat(answer)),
+    }
+
+
+def every():
+    found = {}
+    for name, case in REGISTER.items():
+        if not case.guards:
+            continue
+        texts = {key: values for key, values in case.grid.items() if isinstance(values[0], str)}
+        for chosen in itertools.product(*texts.values()):
+            first = {key: values[0] for key, values in case.grid.items()}
+            parameters = first | SMALLER.get(name, {}) | dict(zip(texts, chosen, strict=True))
+            label = name + "".join(f" {key}={value}" for key, value in zip(texts, chosen, strict=True))
+            if "cuda" in label and not torch.cuda.is_available():
+                continue
+            found[label] = check(name, parameters)
+    return found
+
+
+def decoded_one_by_one(model, growing):
+    """How far logits of a prompt, token by token with a cache, are from those of the whole prompt."""
+    torch.manual_seed(0)
+    size, count = decoding.SIZES[model], 6
+    decoder = decoding.Decoder(size, 2)
+    tokens = torch.randint(size.vocabulary, (1, count))
+    whole = decoder(tokens)
+    step = decoding.GrowingCacheStep(decoder) if growing else decoding.FixedCacheStep(decoder, size, 1)
+    past = torch.zeros(2, 2, 1, size.cached_heads, 0, size.head_width)
+    rows = []
+    for place in range(count):
+        one = tokens[:, place : place + 1]
+        if growing:
+            logits, past = step(one, past)
+        else:
+            logits = step(one, torch.tensor([place]))
+        rows.append(logits)
+    return error(torch.cat(rows, 1), whole)
+
+
+def generated_with_the_best_token():
+    """The loop's logits against those of the finished target decoded at once."""
+    torch.manual_seed(0)
+    model = encoder_decoder.T5(2)
+    source = torch.randint(encoder_decoder.VOCABULARY, (2, 5))
+    logits = encoder_decoder.Generation(model, 4)(source)
+    target = torch.cat([source.new_zeros(2, 1), logits.argmax(-1)], 1)
+    return error(logits, model(source, target[:, :-1]))
+
+
+def gradients_sample_by_sample():
+    torch.manual_seed(0)
+    network = transforms._small_convolutions()
+    images, targets = torch.randn(3, 3, 16, 16), torch.randint(10, (3,))
+    ours = transforms.PerSampleGradients(network)(images, targets)
+    rows = []
+    with torch.enable_grad():
+        for image, target in zip(images, targets, strict=True):
+            loss = F.cross_entropy(network(image[None]), target[None])
+            found = torch.autograd.grad(loss, list(network.parameters()))
+            rows.append(torch.stack([one.norm() for one in found]))
+    return error(ours, torch.stack(rows, 1))
+
+
+def inner_steps_task_by_task():
+    torch.manual_seed(0)
+    network = transforms._small_convolutions()
+    images, targets = torch.randn(2, 3, 3, 16, 16), torch.randint(10, (2, 3))
+    step = transforms.InnerStep(network)
+    ours = step(images, targets)
+    losses = []
+    for image, target in zip(images, targets, strict=True):
+        with torch.enable_grad():
+            loss = F.cross_entropy(network(image), target)
+            slopes = torch.autograd.grad(loss, list(network.parameters()))
+        changed = {
+            name: one - step.RATE * slope
+            for (name, one), slope in zip(network.named_parameters(), slopes, strict=True)
+        }
+        losses.append(F.cross_entropy(torch.func.functional_call(network, changed, (image,)), target))
+    return error(ours, torch.stack(losses))
+
+
+def messages_by_matrix():
+    torch.manual_seed(0)
+    layer = transforms.GraphIsomorphismLayer(5).eval()
+    nodes, edges = torch.randn(7, 5), torch.randint(7, (2, 20))
+    adjacency = torch.zeros(7, 7)
+    for source, target in edges.T.tolist():
+        adjacency[target, source] += 1
+    return error(layer(nodes, edges), layer.update(nodes + adjacency @ nodes))
+
+
+def bags_by_loop():
+    workload = build("embedding_bag", {"rows": 50, "bags": 4, "length": 3})
+    indices, offsets = workload.inputs
+    table = workload.model.weight
+    sums = [table[indices[start : start + 3]].sum(0) for start in offsets.tolist()]
+    return error(workload.model(indices, offsets), torch.stack(sums))
+
+
+def gradient_of_a_product():
+    """Of x * y with cos(x * y) from outside, the gradient at x is y * cos(x * y)."""
+    torch.manual_seed(0)
+    left, right = torch.randn(4, 6), torch.randn(4, 1)
+    model = operator.Backward(torch.mul)
+    of_left, of_right = model(left, right)
+    outer = (left * right).cos()
+    expected = (right * outer, (left * outer).sum(1, keepdim=True))
+    again = model(left, right)
+    return max(error((of_left, of_right), expected), error(again, expected))
+
+
+def rotated_by_hand():
+    """Turned heads keep their length, and a product of two depends on the distance alone."""
+    torch.manual_seed(0)
+    query, key = torch.randn(1, 1, 1, 8), torch.randn(1, 1, 1, 8)
+
+    def score(first, second):
+        turned = [
+            decoding.rotate(one, torch.tensor([place])) for one, place in ((query, first), (key, second))
+        ]
+        return float((turned[0] * turned[1]).sum())
+
+    length = float(decoding.rotate(query, torch.tensor([5])).norm() / query.norm())
+    return {"length": length, "apart": [score(3, 1), score(12, 10)], "other": score(3, 2)}
+
+
+def dense_block_width():
+    block = conv_networks.DenseBlock(6)
+    return block.head.in_features
+
+
+with torch.no_grad():
+    result = {
+        "every": every(),
+        "decoded": {
+            f"{model} {growing}": decoded_one_by_one(model, growing)
+            for model in decoding.SIZES
+            for growing in (False, True)
+        },
+        "generated": generated_with_the_best_token(),
+        "per_sample": gradients_sample_by_sample(),
+        "inner": inner_steps_task_by_task(),
+        "graph": messages_by_matrix(),
+        "bags": bags_by_loop(),
+        "gradient": gradient_of_a_product(),
+        "rotated": rotated_by_hand(),
+        "dense_width": dense_block_width(),
+    }
+result["families"] = {name: case.family for name, case in REGISTER.items()}
+print(json.dumps(result))

@@ -1,0 +1,95 @@
+"""The families in which regressions live: is each case what it says, and does it count right?"""
+
+from typing import Any
+
+import pytest
+
+from runner.suites.suite import built_in
+from runner.worker.case import FAMILIES
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(scope="module")
+def families(measured: Any) -> Any:
+    return measured("families.py")
+
+
+def _answers(families: Any) -> dict[str, Any]:
+    return {name: found for name, found in families["every"].items() if "error" in found}
+
+
+def test_every_answer_is_that_of_double_precision(families: Any) -> None:
+    answers = _answers(families)
+    assert len(answers) > 80
+    assert {name: found["error"] for name, found in answers.items() if not found["error"] < 1e-3} == {}
+
+
+def test_a_seed_decides_every_answer(families: Any) -> None:
+    assert {name for name, found in _answers(families).items() if found["same_seed"]} == set()
+
+
+def test_operations_on_paper_are_those_that_pytorch_counts(families: Any) -> None:
+    # PyTorch's counter takes the gradients of a grouped convolution as those of an ungrouped one, and does not
+    # see those of the CPU's fused attention.
+    off = {
+        name: (found["flops"], found["counted"])
+        for name, found in _answers(families).items()
+        if found["counted"] is not None and found["flops"] != pytest.approx(found["counted"], rel=1e-3)
+    }
+    assert set(off) == {
+        "attention_backward kind=causal",
+        "attention_backward kind=plain",
+        "convolution_backward kind=depthwise",
+        "convolution_backward kind=grouped",
+    }
+
+
+@pytest.mark.parametrize("model", ["llama", "gpt2"])
+@pytest.mark.parametrize("growing", ["False", "True"])
+def test_tokens_one_by_one_give_the_logits_of_the_whole_prompt(
+    families: Any, model: str, growing: str
+) -> None:
+    assert families["decoded"][f"{model} {growing}"] < 1e-4
+
+
+def test_generation_takes_the_best_token_each_time(families: Any) -> None:
+    assert families["generated"] < 1e-4
+
+
+def test_gradients_by_transforms_are_those_of_each_sample(families: Any) -> None:
+    assert families["per_sample"] < 1e-4
+    assert families["inner"] < 1e-4
+
+
+def test_messages_are_summed_over_edges(families: Any) -> None:
+    assert families["graph"] < 1e-5
+
+
+def test_bags_are_sums_of_their_rows(families: Any) -> None:
+    assert families["bags"] < 1e-6
+
+
+def test_gradients_alone_are_those_of_calculus_and_stay(families: Any) -> None:
+    assert families["gradient"] < 1e-6
+
+
+def test_rotation_keeps_lengths_and_knows_distances_alone(families: Any) -> None:
+    rotated = families["rotated"]
+    assert rotated["length"] == pytest.approx(1.0, rel=1e-5)
+    first, second = rotated["apart"]
+    assert first == pytest.approx(second, rel=1e-4)
+    assert rotated["other"] != pytest.approx(first, rel=1e-2)
+
+
+def test_a_dense_block_concatenates_all_its_layers(families: Any) -> None:
+    assert families["dense_width"] == 64 + 6 * 32
+
+
+def test_every_built_in_case_is_of_a_known_family(families: Any) -> None:
+    assert set(families["families"].values()) == set(FAMILIES)
+
+
+def test_a_night_on_a_cpu_leaves_no_family_out(families: Any) -> None:
+    names = {case.partition("/")[0] for case in built_in()["nightly-cpu"].cases}
+    assert {families["families"][name] for name in names} == set(FAMILIES)
