@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from runner.execution import harness
 from runner.suites import catalogue, plan
 from runner.suites.references import all_claims, claims_for
 from runner.suites.suite import Suite, SuiteBlock, built_in, is_glob, is_key
+from runner.worker.case import FAMILIES
 from runner.worker.case_key import AXES, CaseKey
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
@@ -28,7 +30,7 @@ from ..context import context, in_one_sentence, say
 from ..options import CaseFiles, Json
 from ..output.console import CaseName, report_console, table
 
-#: Below this many columns a list of workloads leaves out what each is; `cases show` says it.
+#: Below this many columns a list of workloads leaves out family and summary of each; `cases show` says them.
 _WIDE = 120
 
 cases = typer.Typer(help="List the cases that can be measured.", no_args_is_help=True)
@@ -36,17 +38,21 @@ cases = typer.Typer(help="List the cases that can be measured.", no_args_is_help
 
 @cases.command("list")
 def list_cases(cases_files: CaseFiles = None, as_json: Json = False) -> None:
-    """List every workload with its phases and default parameters."""
+    """List every workload by family, with its phases and default parameters."""
     with in_one_sentence():
         workloads = workloads_of(context(), cases_files)
     if as_json:
         typer.echo(json.dumps(list(workloads), indent=2))
         return
     console = report_console()
-    rows = table("case", "phases", "parameters", *(("",) if console.width >= _WIDE else ()))
-    for one in sorted(workloads, key=lambda workload: str(workload["name"])):
-        cells = (one["name"], ", ".join(one["phases"]), _parameters(one), one["summary"])
-        rows.add_row(*cells[: len(rows.columns)])
+    wide = console.width >= _WIDE
+    rows = table(*(("family",) if wide else ()), "case", "phases", "parameters", *(("",) if wide else ()))
+    order = {family: place for place, family in enumerate(FAMILIES)}
+    by_family = sorted(workloads, key=lambda one: (order.get(one["family"], len(order)), str(one["name"])))
+    for family, members in groupby(by_family, key=lambda one: str(one["family"])):
+        for place, one in enumerate(members):
+            cells = one["name"], ", ".join(one["phases"]), _parameters(one)
+            rows.add_row(*(("" if place else family or "yours", *cells, one["summary"]) if wide else cells))
     console.print(rows)
 
 
@@ -74,6 +80,10 @@ def show_case(name: str, cases_files: CaseFiles = None, as_json: Json = False) -
         return
     (workload,) = (one for one in workloads if one["name"] == name)
     typer.echo(f"{name}: {workload['summary']}")
+    if workload["family"]:
+        typer.echo(f"family: {workload['family']}")
+    if workload["guards"]:
+        typer.echo(f"guards against: {workload['guards']}")
     typer.echo(f"phases: {', '.join(workload['phases'])}; parameters: {_parameters(workload) or 'none'}")
     if any(listed.values()):
         report_console().print(_measured_by(listed))
@@ -186,6 +196,8 @@ def show_suite(name: str, cases_files: CaseFiles = None, as_json: Json = False) 
         rows.add_row(share["axis"], *figures, ", ".join(share["values"]))
     report_console().print(rows)
     typer.echo("\nA case under several axes counts in each. Estimates come from a machine with two cores.")
+    if left_out := body["families_left_out"]:
+        typer.echo(f"It leaves out these families of cases: {', '.join(left_out)}.")
 
 
 def _offered(app_context: AppContext, files: list[Path] | None, suite: Suite | None = None) -> list[str]:
@@ -228,12 +240,20 @@ def _body(suite: Suite, cases: list[str]) -> dict[str, Any]:
         "cases": cases,
         "case_seconds": [cost.get(case) for case in cases],
         "baselines_added": sorted(suite.baselines),
+        "families_left_out": _families_left_out(cases),
         "sessions": list(dict.fromkeys(CaseKey.parse(case).workload for case in _keys(cases))),
         "axes": [
             {"axis": s.axis, "values": list(s.values), "cases": s.cases, "seconds": s.seconds}
             for s in plan.shares(planned, suite.timing)
         ],
     }
+
+
+def _families_left_out(cases: Iterable[str]) -> list[str]:
+    """The families of built-in cases that none of these cases is of."""
+    names = {case.partition("/")[0] for case in cases}
+    covered = {one["family"] for one in catalogue.workloads() if one["name"] in names}
+    return [family for family in FAMILIES if family not in covered]
 
 
 def _minutes(seconds: float) -> str:
