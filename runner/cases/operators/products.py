@@ -72,7 +72,7 @@ def matmul_transposed(operand: str, size: int) -> Workload:
 
 
 @case(family="products", m=[1, 512], n=[3072], k=[768])
-def linear(m: int, n: int, k: int) -> Workload:
+def linear_layer(m: int, n: int, k: int) -> Workload:
     """A linear layer with bias over m rows; one row is the step of a decoder.
 
     Guards: the bias added apart from the product, weights packed anew in every call, int8 kernels.

@@ -28,7 +28,7 @@ SMALLER = {
     "decoding": {"past": 8},
     "t5": {"tokens": 8, "layers": 1, "batch": 2},
     "convolution": {"batch": 1},
-    "linear": {"m": 3, "n": 40, "k": 56},
+    "linear_layer": {"m": 3, "n": 40, "k": 56},
     "unique": {"numbers": 1000},
     "small_records": {"batch": 2},
 }
