@@ -251,7 +251,7 @@ def _rows(app_context: AppContext, now: datetime) -> list[dict[str, Any]]:
 
 
 def _row(name: str, schedule: ScheduleSettings | None, local_zone: tzinfo, now: datetime) -> dict[str, Any]:
-    """When a schedule fires; what follows another schedule is none in pyrometer.toml."""
+    """A schedule with its next fire times; one that follows another is not in pyrometer.toml."""
     if schedule is None:
         job, _, followed = name.partition(":")
         return {"schedule": name, "job": job, "cron": f"after {followed}", "enabled": True, "next": []}

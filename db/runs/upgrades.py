@@ -17,7 +17,7 @@ def upgrade_runs(
     database: Database, kind: RunKind = RunKind.UPGRADE, *, newest: int = 100
 ) -> list[UpgradeRun]:
     """The newest runs of a kind that measures two environments in turns, newest first."""
-    run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.ProfileRow
+    run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.PresetRow
     query = (
         select(
             run.number,
@@ -35,7 +35,7 @@ def upgrade_runs(
         )
         .join(machine, machine.id == run.machine_id)
         .join(hardware, hardware.id == run.hardware_id)
-        .join(preset, preset.id == run.profile_id)
+        .join(preset, preset.id == run.preset_id)
         .where(run.kind == kind)
         .order_by(run.started_at.desc(), run.number.desc())
         .limit(newest)

@@ -161,7 +161,7 @@ def _telemetry(exported: ExportedRun, catalogue: Catalogue) -> Iterator[Row]:
     for outcome in exported.outcomes:
         whose = _whose(exported, outcome)
         for recording in exported.recordings(outcome):
-            about = (*whose, recording.device, recording.name, recording.rung)
+            about = (*whose, recording.device, recording.name, recording.utilisation_source)
             for name, values in recording.values.items():
                 unit = catalogue.telemetry_unit(name)
                 stamps = zip(recording.started_ns, recording.ended_ns, values, strict=True)
@@ -265,7 +265,7 @@ TABLES: dict[str, ExportTable] = {
             *_OUTCOME,
             ExportColumn("device", "text", "host, or the GPU"),
             ExportColumn("device_name", "text", "its model"),
-            ExportColumn("rung", "text", "where GPU utilisation came from; none for the host"),
+            ExportColumn("utilisation_source", "text", "where GPU utilisation came from; none for the host"),
             ExportColumn("column", "text", "what was read"),
             _UNIT,
             ExportColumn("row", "int64", "from 0 on, within the recording"),

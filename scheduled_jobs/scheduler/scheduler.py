@@ -236,8 +236,8 @@ class Service:
         # Until it has succeeded it is due.
         self._plan_again = True
         for each in self._planner.plan(self._opened(), settings, now):
-            event = "missed" if each.due.how == MISSED else "fire"
-            named = run_details(each.schedule, each.due.moment, each.due.how, each.tasks)
+            event = "missed" if each.due.kind == MISSED else "planned"
+            named = run_details(each.schedule, each.due.moment, each.due.kind, each.tasks)
             self._log(event, about=named | {"instead_of": each.instead_of or None})
         self._plan_again = False
 

@@ -36,7 +36,9 @@ def a_whole_run(*outcomes: Outcome, id: str = "run-1") -> ExportedRun:
     )
 
 
-GPU = a_recording("GPU-1", rung="gpm", values={"power": (700.5, None, 0.1), "sm_clock": (1980.0,) * 3})
+GPU = a_recording(
+    "GPU-1", utilisation_source="gpm", values={"power": (700.5, None, 0.1), "sm_clock": (1980.0,) * 3}
+)
 RUN = a_whole_run(
     an_outcome(MLP, latency=0.1 + 0.2, telemetry=[GPU]),
     an_outcome(MLP, replicate=1, metrics={"dynamo.speedup": -1.5}, blocks=()),

@@ -178,7 +178,7 @@ def test_a_run_that_came_to_nothing_is_no_night_to_compare_with(site: NotifiedSi
 
 @on_both
 def test_what_was_missed_and_not_made_up_for_is_a_missing_night(site: NotifiedSite) -> None:
-    site.due(how="missed", tasks=False)
+    site.due(kind="missed", tasks=False)
     site.run_digest()
     assert site.subjects() == ["Pyrometer 2026-11-22: nightly was due and no scheduler was there to begin it"]
 

@@ -21,7 +21,7 @@ def utc(text: str) -> datetime:
 def fires_of(cron: str, since: str, now: str, zone: ZoneInfo = BERLIN) -> list[tuple[str, str]]:
     """What is due as (moment in UTC, how)."""
     found = due(cron, zone, utc(since), utc(now))
-    return [(f"{each.moment:%m-%d %H:%M:%S}", each.how) for each in found]
+    return [(f"{each.moment:%m-%d %H:%M:%S}", each.kind) for each in found]
 
 
 def test_what_has_just_come_is_fired_in_time() -> None:
@@ -52,13 +52,13 @@ def test_the_newest_is_in_time_however_many_were_missed_before_it() -> None:
 def test_a_silence_of_years_leaves_a_bounded_number_of_missed_moments() -> None:
     found = due("* * * * *", BERLIN, utc("01-01 00:00:00") - timedelta(days=3650), utc("06-01 00:00:30"))
     assert len(found) == MOST_MISSED + 1
-    assert [each.how for each in found[-2:]] == ["missed", "timetable"]
+    assert [each.kind for each in found[-2:]] == ["missed", "timetable"]
     assert found[-1].moment == utc("06-01 00:00:00")
 
 
 def test_a_rare_moment_long_ago_is_still_found() -> None:
     found = due("0 3 29 2 *", BERLIN, datetime(2023, 1, 1, tzinfo=UTC), utc("06-01 00:00:00"))
-    assert [(each.moment, each.how) for each in found] == [
+    assert [(each.moment, each.kind) for each in found] == [
         (datetime(2024, 2, 29, 2, tzinfo=UTC), "caught up")
     ]
 
