@@ -319,7 +319,7 @@ def a_header() -> dict[str, Any]:
         "environments": [
             {"name": "nothing", "python": sys.executable, "fingerprint": ENVIRONMENT, "facts": facts}
         ],
-        "profile": {"fingerprint": "profile", "name": "quiet", "settings": {}},
+        "preset": {"fingerprint": "profile", "name": "quiet", "settings": {}},
         "harness": "harness",
         "harness_path": "harness.zip",
         "user_version": "",

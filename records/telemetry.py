@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from .json_values import JsonValue, integers, name_of, text_of, texts_of
+from .json_values import JsonValue, integers, name_in, name_of, text_of, texts_of
 
 T = TypeVar("T")
 
@@ -100,8 +100,7 @@ def read_recording(at: JsonValue, *, strict: bool = True) -> Recording:
     device = (name_of if strict else text_of)(at, "device")
     # Early journals have recordings without notes.
     notes = texts_of(at, "notes") if strict or at.get("notes") else ()
-    # Journals of 0.1.0 call the source `rung`.
-    source = text_of(at, "rung" if at.get("utilisation_source") is None else "utilisation_source")
+    source = text_of(at, name_in(at, "utilisation_source", "rung"))
     return Recording(device, text_of(at, "name"), source, started, ended, values, notes)
 
 

@@ -204,7 +204,7 @@ def _run(subject: Subject) -> dict[str, Any]:
         "machine": subject.machine,
         "hardware": subject.hardware,
         "device": subject.device,
-        "profile": {"name": subject.preset, "settings": subject.settings},
+        "preset": {"name": subject.preset, "settings": subject.settings},
         "harness": subject.harness,
         "pyrometer": subject.pyrometer,
         "command": subject.command,

@@ -183,7 +183,7 @@ _OUTCOME = (
 )
 _MACHINE = ExportColumn("machine", "text", "name of the machine")
 _HARDWARE = ExportColumn("hardware", "text", "label of what makes machines comparable")
-_PRESET = ExportColumn("profile", "text", "name of the measurement preset")
+_PRESET = ExportColumn("preset", "text", "name of the measurement preset")
 _UNIT = ExportColumn("unit", "text", "unit of the values in this row")
 _STARTED = ExportColumn("started_at", "time", "when the run started")
 
@@ -201,7 +201,7 @@ TABLES: dict[str, ExportTable] = {
             _HARDWARE,
             ExportColumn("hardware_fingerprint", "text", "identity of the hardware"),
             _PRESET,
-            ExportColumn("profile_fingerprint", "text", "identity of the preset"),
+            ExportColumn("preset_fingerprint", "text", "identity of the preset"),
             ExportColumn("torch_versions", "text", "with commas"),
             ExportColumn("environments", "json", "name by fingerprint"),
             ExportColumn("harness", "text", "version of what measured"),

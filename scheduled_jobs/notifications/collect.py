@@ -320,7 +320,7 @@ def _upgraded(database: Database, task: Task) -> UpgradeDecision:
 
 
 def _failed(over: Iterable[Task]) -> list[DigestProblem]:
-    """A trouble for each schedule and job of which tasks failed, with the newest sentence."""
+    """A problem for each schedule and job with failed tasks, with the newest error."""
     failures: dict[tuple[str, str], list[Task]] = defaultdict(list)
     for task in over:
         if task.state in (TaskState.FAILED, TaskState.LOST):

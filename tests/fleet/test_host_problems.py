@@ -49,8 +49,8 @@ def a_head(head: Head, engine: LoopbackEngine, folder: Path) -> Iterator[Databas
 def reported(database: Database) -> Sequence[str]:
     """What the scheduler reports about nodes that it does not use."""
     seen = {one.machine: one.facts for one in schedulers(database)}
-    assert all("troubles" not in facts for name, facts in seen.items() if name != machine_name())
-    return seen.get(machine_name(), {}).get("troubles", [])
+    assert all("problems" not in facts for name, facts in seen.items() if name != machine_name())
+    return seen.get(machine_name(), {}).get("problems", [])
 
 
 def test_a_node_that_cannot_be_used_is_reported_for_as_long_as_that_is_so(

@@ -76,7 +76,7 @@ def test_both_forms_hold_the_same(table: str) -> None:
 
 def test_the_page_describes_every_column() -> None:
     page = (Path(__file__).parents[2] / "docs" / "export.md").read_text().splitlines()
-    shared = {"run", "case", "environment", "machine", "hardware", "profile", "torch_version", "started_at"}
+    shared = {"run", "case", "environment", "machine", "hardware", "preset", "torch_version", "started_at"}
     for name, table in TABLES.items():
         (row,) = [line for line in page if line.startswith(f"| `{name}` |")]
         columns = {each.name for each in table.columns if not each.name.endswith("_fingerprint")}

@@ -97,7 +97,7 @@ class Fleet:
     def problems(self) -> str:
         """Why hosts are not used, as the head reports it now."""
         (own,) = [one for one in schedulers(self.database) if one.machine == "here"]
-        return " ".join(own.facts.get("troubles", []))
+        return " ".join(own.facts.get("problems", []))
 
     def missing(self) -> list[str]:
         """Which hosts are gone, as the head reports it now."""
@@ -225,7 +225,8 @@ def test_a_drained_place_finishes_what_it_has_takes_nothing_new_and_leaves(fleet
         fleet.go_on()
         fleet.over(first)
         until(
-            lambda: [each.facts["measures"] for each in schedulers(fleet.database)] == [False, True], "told"
+            lambda: [each.facts["measures"] for each in schedulers(fleet.database)] == [False, True],
+            "reported",
         )
         assert fleet.now(second).state == "waiting"
         fleet.go("a")
