@@ -48,7 +48,7 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
             }
             for reason in upgrade.reasons
         ],
-        "settle": [{**asdict(one), "reproduce": subject.settle(one)} for one in upgrade.settle],
+        "to_decide": [{**asdict(one), "reproduce": subject.to_decide(one)} for one in upgrade.to_decide],
         "broken": [result.case for result in upgrade.broken],
         "repaired": [result.case for result in upgrade.repaired],
         "scorecard": scorecard_json(upgrade.scorecard, subject.policy),

@@ -11,7 +11,7 @@ from analysis.comparison.verdict import Verdict
 from analysis.decision.reasons import Reason
 from analysis.decision.upgrade import Table as MetricTable
 from analysis.decision.upgrade import Upgrade
-from analysis.decision.what_would_decide import Settling
+from analysis.decision.what_would_decide import PairsToDecide
 from analysis.dispatch_difference import CaseDifference
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
@@ -112,16 +112,16 @@ def reasons(subject: Subject, upgrade: Upgrade) -> DataTable[Reason]:
     return DataTable("Reasons", columns, upgrade.reasons)
 
 
-def settle(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[Settling]:
-    """What would settle an unclear upgrade: new pairs of each case, minutes and the command."""
-    columns: list[Column[Settling]] = [
+def to_decide(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[PairsToDecide]:
+    """What would decide an unclear upgrade: new pairs of each case, minutes and the command."""
+    columns: list[Column[PairsToDecide]] = [
         case_column(lambda one: one.case, case),
-        Column("pairs", "What it takes", lambda one: one.pairs, wording.settling),
+        Column("pairs", "What it takes", lambda one: one.pairs, wording.pairs_to_decide),
         Column("minutes", value=lambda one: one.minutes),
         Column("because", value=lambda one: one.why),
-        Column("command", "Command", subject.settle, lambda one: code(subject.settle(one))),
+        Column("command", "Command", subject.to_decide, lambda one: code(subject.to_decide(one))),
     ]
-    return DataTable("What would settle it", columns, upgrade.settle, tall=True)
+    return DataTable("What would decide it", columns, upgrade.to_decide, tall=True)
 
 
 def correctness(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[CaseResult]:

@@ -11,7 +11,7 @@ from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import Verdict
 from analysis.decision.reasons import Decision, Reason
 from analysis.decision.upgrade import Upgrade
-from analysis.decision.what_would_decide import Settling
+from analysis.decision.what_would_decide import PairsToDecide
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from common.text import plural, printable
@@ -161,8 +161,8 @@ def sign(reason: Reason) -> str:
     return "!" if reason.warning else DECISION_SIGNS[reason.speaks]
 
 
-def settling(one: Settling) -> str:
-    """What would settle one case."""
+def pairs_to_decide(one: PairsToDecide) -> str:
+    """What would decide one case."""
     if one.pairs is None:
         return "no reasonable number of pairs would"
     if one.minutes is None:
@@ -171,13 +171,13 @@ def settling(one: Settling) -> str:
     return f"{plural(one.pairs, 'new pair')}, about {minutes(one.minutes)}"
 
 
-def settling_in_all(settle: Sequence[Settling]) -> str:
-    """What settling all of it would take."""
-    known = [one.minutes for one in settle if one.minutes is not None]
-    text = f"{plural(len(settle), 'case')}"
+def pairs_to_decide_in_all(to_decide: Sequence[PairsToDecide]) -> str:
+    """What deciding all of it would take."""
+    known = [one.minutes for one in to_decide if one.minutes is not None]
+    text = f"{plural(len(to_decide), 'case')}"
     if known:
         text += f", about {minutes(math.fsum(known))} of measuring"
-    if unknown := len(settle) - len(known):
+    if unknown := len(to_decide) - len(known):
         text += f"; of {unknown} it cannot be said"
     return text
 

@@ -43,7 +43,7 @@ def fill(database: Database, history: History) -> None:
     write = _into_sqlite if database.engine.dialect.name == "sqlite" else _into_postgres
     write(database, _parts(history, names, database))
     if database.engine.dialect.name == "postgresql":
-        _settle(database)
+        _vacuum(database)
 
 
 class Names:
@@ -199,7 +199,7 @@ def _into_postgres(database: Database, parts: Iterator[Rows]) -> None:
             connection.commit()
 
 
-def _settle(database: Database) -> None:
+def _vacuum(database: Database) -> None:
     """What a server does by itself in a quiet hour, and that the next run gets the next number."""
     with database.writing() as connection:
         sequence = func.pg_get_serial_sequence("run", "number")

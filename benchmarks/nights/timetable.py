@@ -109,7 +109,7 @@ def _find(database: Database, history: History) -> None:
         key = keys[place * 17 % len(keys)]
         machine = int(key.hardware.rpartition("-")[2])
         before, at = history.night(number - 1, machine), history.night(number, machine)
-        settled = number + 2 * _NIGHTS_A_FINDING < history.count
+        decided = number + 2 * _NIGHTS_A_FINDING < history.count
         one = NewFinding(
             key=key,
             schedule=SCHEDULE,
@@ -126,7 +126,7 @@ def _find(database: Database, history: History) -> None:
             high=0.07,
             evidence=evidence_of(_EVIDENCE),
             group_key=at.run,
-            state=_STATES[place % len(_STATES)] if settled else "candidate",
+            state=_STATES[place % len(_STATES)] if decided else "candidate",
         )
         findings.save_findings(database, [one], at.started_at)
 

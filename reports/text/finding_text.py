@@ -16,7 +16,7 @@ STATES: Mapping[FindingState, str] = {
     FindingState.CONFIRMING: "old and new are being measured against each other now",
     FindingState.CONFIRMED: "measured again, old and new in turns on the same machine: the change is there",
     FindingState.REFUTED: "measured again, old and new in turns on the same machine: the change is not there",
-    FindingState.UNCLEAR: "measured again, and the pairs could not settle it",
+    FindingState.UNCLEAR: "measured again, and the pairs could not decide it",
     FindingState.NO_LONGER: "later nights took it back before it was measured again",
     FindingState.MACHINE: (
         "the change came with the machine: PyTorch's environment is the same before and after, or the pinned "
@@ -62,7 +62,7 @@ def confirmation_reason(found: FindingVerdict) -> str:
         return f"in the {_SIDES[found.cause]} environment the case ended {found.ended.status}{why}"
     if found.cause == ConfirmationCause.NO_PAIR:
         return f"no pair of the session has {found.finding.key.metric}"
-    if found.cause == ConfirmationCause.UNSETTLED and found.verdict is not None:
+    if found.cause == ConfirmationCause.UNDECIDED and found.verdict is not None:
         return open_because(found.verdict) or found.verdict.word
     rebuilt = found.rebuilt and found.cause != ConfirmationCause.SHOWN
     return _CAUSES[found.cause] + (", but a side had to be built anew" if rebuilt else "")

@@ -205,7 +205,7 @@ def _worse(one: Worse) -> str:
 def _doubtful(one: Doubtful) -> str:
     case, verdict = one.largest
     return (
-        f"{METRICS[one.metric].title}: {of_cases(one.cases, one.total)} not settled and may be "
+        f"{METRICS[one.metric].title}: {of_cases(one.cases, one.total)} undecided and may be "
         f"{called('slower', one.metric)} by {share(one.limit)} or more; largest: {case} "
         f"{percent(verdict.change)} in {plural(verdict.n, 'pair')}"
     )

@@ -244,7 +244,7 @@ class Service:
     def _take_tasks(self) -> None:
         """Record what has ended and claim what waits; while the service stops, only the former."""
         database = self._opened()
-        self._settle(database)
+        self._record_ended(database)
         if self._stopping:
             return
         # Before anything is claimed: a lost host must not claim the task that it has just lost.
@@ -282,7 +282,7 @@ class Service:
         work.fenced = True
         work.stop.set()
 
-    def _settle(self, database: Database) -> None:
+    def _record_ended(self, database: Database) -> None:
         """Write down how attempts ended; where the database refuses, it is tried again."""
         for work in self._pool.ended():
             record_result(database, work, self._around.now(), self._log)
@@ -403,7 +403,7 @@ class Service:
             work.ending = work.ending or Released()
         try:
             database = self._opened()
-            self._settle(database)
+            self._record_ended(database)
             self._pool.unregister(database)
             database.close()
         except DatabaseError as error:

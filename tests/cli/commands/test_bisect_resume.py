@@ -48,7 +48,7 @@ def test_an_interrupted_pair_is_all_that_is_lost(world: World) -> None:
     end = end_of(again)
     assert (again.code, end["end"]) == (0, "pair")
     assert [one["run"] for one in end["comparisons"]][:2] == [known.steps[0].run, known.current.run]
-    # Four pairs settle a comparison, and the one that was interrupted went on with what it had.
+    # Four pairs decide a comparison, and the one that was interrupted went on with what it had.
     assert len(world.pairs) == 4 * len(world.compared())
 
     resumed = world.call("bisect", "--resume", "latest", "--json")

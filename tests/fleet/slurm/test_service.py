@@ -19,7 +19,7 @@ from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import machine_name
 from support.fakes.pyrometer_run import CASES
-from support.servers.schedulers import a_service, executions, settled, until
+from support.servers.schedulers import a_service, executions, settings_of, until
 from support.servers.slurm_cluster import SlurmCluster
 from support.servers.slurm_site import Site
 
@@ -33,7 +33,9 @@ def head(at_slurm: Site, url: str) -> Generator[None]:
     """A service with the cluster as its fleet."""
     at_slurm.data_dir.mkdir(exist_ok=True)
     hosts = FleetHosts(at_slurm.engine, at_slurm.data_dir, partial(open_database, url, timeout=30))
-    service = a_service(url, at_slurm.data_dir, settled("", at_slurm.data_dir), Log("json", now), hosts=hosts)
+    service = a_service(
+        url, at_slurm.data_dir, settings_of("", at_slurm.data_dir), Log("json", now), hosts=hosts
+    )
     asked = threading.Event()
     thread = threading.Thread(target=service.run, args=(asked.is_set,))
     thread.start()

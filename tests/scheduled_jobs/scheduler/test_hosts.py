@@ -21,7 +21,7 @@ from support.builders.journals import a_header
 from support.fakes import folder_hosts
 from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
 from support.servers.databases import on_both
-from support.servers.schedulers import Process, executions, scheduler, settled, until
+from support.servers.schedulers import Process, executions, scheduler, settings_of, until
 from support.sqlite_files import sqlite_with_tables
 
 AN_ENVIRONMENT = {
@@ -41,7 +41,7 @@ class Fleet:
         self.nodes.mkdir(parents=True)
         header = a_header("", plan(), environments=(AN_ENVIRONMENT,)).to_body()
         (self.data_dir / HEADER).write_text(json.dumps(header))
-        settled("", self.data_dir)
+        settings_of("", self.data_dir)
 
     def come(self, name: str, *labels: str, drained: bool = False) -> None:
         folder_hosts.come(self.nodes, name, *labels, drained=drained)

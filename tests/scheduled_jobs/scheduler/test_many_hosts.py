@@ -101,7 +101,7 @@ class Head:
     def live(self, looks: int, enough: Callable[[], bool] = lambda: True) -> list[int]:
         """Look so many times, and until it is enough; returns the statements between any two looks."""
         self.folder.mkdir(exist_ok=True)
-        settings = schedulers.settled("", self.folder)
+        settings = schedulers.settings_of("", self.folder)
         log = Log("json", lambda: NOW, stream=StringIO())
         opened = open_database(self.url)
         event.listen(opened.engine, "before_cursor_execute", self._note)
@@ -271,7 +271,7 @@ def test_a_timetable_that_falls_due_during_a_stop_does_not_hold_it(
         database.name,
         tmp_path,
         # Each time they are others, so that the timetable is planned anew: it reads the timer's jobs.
-        lambda: schedulers.settled("", tmp_path),
+        lambda: schedulers.settings_of("", tmp_path),
         Log("json", lambda: NOW, stream=StringIO()),
         hosts=hosts,
     )

@@ -11,7 +11,7 @@ from db.queue.commands import claim, finish, release, set_run
 from db.queue.queries import scheduled_runs, tasks
 from scheduled_jobs.scheduler.planner import Planner, tasks_of, trigger_schedule
 from support.servers.databases import on_both
-from support.servers.schedulers import settled
+from support.servers.schedulers import settings_of
 from workflows.errors import NoSuchSchedule
 
 TOML = """
@@ -28,7 +28,7 @@ budget_seconds = 7200
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return settled(TOML, tmp_path)
+    return settings_of(TOML, tmp_path)
 
 
 def utc(text: str) -> datetime:
@@ -60,7 +60,7 @@ def test_a_task_is_made_for_each_environment_on_each_label(settings: Settings) -
 
 
 def test_what_each_job_has_to_do(tmp_path: Path) -> None:
-    settings = settled(
+    settings = settings_of(
         """
         [schedules.nightly]
         cron = "30 2 * * *"
@@ -172,11 +172,11 @@ def test_a_new_scheduler_under_a_clock_that_was_set_back_goes_on(
 
 def test_a_timetable_that_changes_while_it_is_kept(database: Database, tmp_path: Path) -> None:
     planner = Planner()
-    planner.plan(database, settled(TOML, tmp_path), utc("01 12:00:00"))
-    hourly = settled(TOML.replace("30 2 * * *", "0 * * * *"), tmp_path)
+    planner.plan(database, settings_of(TOML, tmp_path), utc("01 12:00:00"))
+    hourly = settings_of(TOML.replace("30 2 * * *", "0 * * * *"), tmp_path)
     planner.plan(database, hourly, utc("01 12:10:00"))
     planner.plan(database, hourly, utc("01 13:00:05"))
-    off = settled(
+    off = settings_of(
         TOML.replace("30 2 * * *", "0 * * * *").replace("replicates", "enabled = false\n#"), tmp_path
     )
     planner.plan(database, off, utc("01 15:00:05"))
@@ -187,7 +187,7 @@ def test_a_timetable_that_changes_while_it_is_kept(database: Database, tmp_path:
 def test_a_schedule_enabled_during_an_outage_has_no_missed_runs(
     sqlite: Database, tmp_path: Path, off: str
 ) -> None:
-    on, without, memory = settled(TOML, tmp_path), settled(off, tmp_path), tmp_path / "data" / "off"
+    on, without, memory = settings_of(TOML, tmp_path), settings_of(off, tmp_path), tmp_path / "data" / "off"
     before = Planner(memory)
     before.plan(sqlite, on, utc("01T12:00"))
     before.plan(sqlite, without, utc("01T13:00"))
@@ -206,14 +206,14 @@ def test_a_memory_that_cannot_be_kept_is_none(sqlite: Database, tmp_path: Path) 
     (tmp_path / "file").touch()
     memory = tmp_path / "file" / "off"
     planner = Planner(memory)
-    planner.plan(sqlite, settled(TOML + "enabled = false", tmp_path), utc("01T12:00"))
-    planner.plan(sqlite, settled(TOML, tmp_path), utc("02T12:00"))
+    planner.plan(sqlite, settings_of(TOML + "enabled = false", tmp_path), utc("01T12:00"))
+    planner.plan(sqlite, settings_of(TOML, tmp_path), utc("02T12:00"))
     assert [kind for _, kind, _ in nightly(sqlite)] == ["first seen"]
 
 
 @pytest.mark.parametrize("off", ['timezone = "Europe/Berlin"', TOML + "enabled = false"])
 def test_what_is_switched_off_misses_nothing(database: Database, tmp_path: Path, off: str) -> None:
-    on, without, planner = settled(TOML, tmp_path), settled(off, tmp_path), Planner()
+    on, without, planner = settings_of(TOML, tmp_path), settings_of(off, tmp_path), Planner()
     planner.plan(database, on, utc("05T00:00"))
     planner.plan(database, without, utc("06T00:00"))
     planner.plan(database, without, utc("09T00:00"))
@@ -268,7 +268,7 @@ def test_of_tasks_that_did_not_begin_only_the_newest_wait(database: Database, se
 
 def test_no_part_is_left_out_where_all_take_longer_than_a_night(database: Database, tmp_path: Path) -> None:
     tracks = ("2.13.0", "2.14.0", "nightly")
-    settings = settled(TOML.replace('["2.13.0", "nightly"]', str([*tracks]).replace("'", '"')), tmp_path)
+    settings = settings_of(TOML.replace('["2.13.0", "nightly"]', str([*tracks]).replace("'", '"')), tmp_path)
     planner, begun = Planner(), list[str]()
     planner.plan(database, settings, utc("01 12:00:00"))
     for day in range(2, 8):

@@ -29,7 +29,7 @@ from scheduled_jobs.scheduler.planner import trigger_schedule
 from support.builders.journals import a_header
 from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
 from support.servers.databases import on_both
-from support.servers.schedulers import a_service, executions, scheduler, settled, until
+from support.servers.schedulers import a_service, executions, scheduler, settings_of, until
 from support.sqlite_files import sqlite_with_tables
 
 AN_ENVIRONMENT = {
@@ -59,7 +59,7 @@ class Installation:
 
     def trigger(self, kind: str = "quick", schedule: str = "night") -> Task:
         """Have a schedule done; answers its one task."""
-        settings = settled(TOML.format(kind=kind), self.data_dir)
+        settings = settings_of(TOML.format(kind=kind), self.data_dir)
         moment = trigger_schedule(self.database, settings, schedule, datetime.now(UTC))
         (enqueued,) = [each for each in tasks(self.database, schedule=schedule) if each.due_at == moment]
         return enqueued
@@ -308,7 +308,7 @@ def test_what_follows_and_is_refused_fails_its_task_and_not_the_service(
         )
 
     enqueued = sqlite_installation.trigger(schedule="tidy")
-    settings = settled(TOML.format(kind="quick"), sqlite_installation.data_dir)
+    settings = settings_of(TOML.format(kind="quick"), sqlite_installation.data_dir)
     log = Log("json", lambda: datetime.now(UTC))
     a_service(
         sqlite_installation.url, sqlite_installation.data_dir, settings, log, jobs={"prune": twice}
