@@ -99,7 +99,7 @@ class Subject:
         return self._command(case, self.options)
 
     def to_decide(self, one: PairsToDecide) -> str:
-        """The command that decides a case, by a new plan of as many pairs as it takes, if any number would."""
+        """The command that decides a case: a new plan with the pairs that it takes, if any number would."""
         if one.pairs is None:
             return self.reproduce(one.case)
         pairs, given = one.pairs + one.pairs % 2, self.options
