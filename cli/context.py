@@ -22,8 +22,7 @@ from .output.reporter import JsonReporter, TerminalReporter, say
 #: CannotResume.
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
-#: The options that only the scheduler gives: the name of a run that has not begun, and that a session confirms
-#: findings.
+#: The options that only the scheduler gives: the name of a run to begin, and that it confirms findings.
 _RUN_ID, _CONFIRMS = "--run-id", "--confirms"
 
 

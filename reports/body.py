@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from analysis.comparison.case_results import CaseResult
+from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.screening import MISSED_LIMIT, MISSED_SHARE, SCREEN_LIMIT
 from analysis.comparison.verdict import Verdict
 from analysis.decision.suite_decision import SuiteDecision
@@ -18,6 +18,7 @@ from . import wording
 from .report_context import ComparedEnvironment, Subject, changes
 from .rows import Row, rows, table_rows, techniques, without_ratio
 from .scorecard import scorecard_json
+from .text.case_text import ran_alone, side_reason
 from .text.reason_text import exclusion, sentence
 from .text.verdict_text import left_out_because, open_because
 
@@ -135,14 +136,18 @@ def _case(row: Row, subject: Subject) -> dict[str, Any]:
         "case": row.case,
         "technique": result.technique,
         "status": row.status,
-        "old": asdict(result.old),
-        "new": asdict(result.new),
+        "old": _side(result.old),
+        "new": _side(result.new),
         "weight": subject.policy.weight(row.case),
         "pair_seconds": result.pair_seconds,
-        "turns": result.turns,
+        "ran_alone": ran_alone(result),
         "verdict": _verdict(row.verdict) if row.verdict else None,
         "reproduce": subject.reproduce(row.case),
     }
+
+
+def _side(side: CaseSide) -> dict[str, Any]:
+    return {"status": side.status, "reason": side_reason(side)}
 
 
 def _verdict(judged: Verdict) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from analysis.comparison.case_results import BROKEN, CaseResult, CaseSide
+from analysis.comparison.case_results import BROKEN, CaseResult
 from analysis.comparison.screening import SCREEN_LIMIT, ScreenedCase, Selection
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import Verdict
@@ -16,6 +16,7 @@ from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from common.text import plural, printable
 
+from .text.case_text import ending
 from .text.numbers import NONE, ends, figure, percent, share, word
 from .text.reason_text import sentence
 from .text.verdict_text import left_out_because, open_because
@@ -224,19 +225,15 @@ def counted(words: Iterable[str]) -> str:
 def case_result(result: CaseResult, metric: str) -> str:
     """What one case of an upgrade says, in a line: `slower, +98.1 % [+95.0 % to +101.2 %], 12 pairs`."""
     if result.broke:
-        return f"broke: {_ended(result.new)}"
+        return f"broke: ended {ending(result.new)}"
     if result.old.status in BROKEN:
-        return f"the good one is no use: it {_ended(result.old)}"
+        return f"the good one is no use: it ended {ending(result.old)}"
     judged = result.verdicts.get(metric)
     if not result.works:
-        return f"the good one {_ended(result.old)}, the other {_ended(result.new)}"
+        return f"the good one ended {ending(result.old)}, the other ended {ending(result.new)}"
     if judged is None:
         return f"no pair has {metric}"
     parts = [verdict(judged)]
     if judged.low is not None:
         parts.append(f"{change(judged)} [{interval(judged.low, judged.high)}]")
     return ", ".join((*parts, plural(judged.n, "pair")))
-
-
-def _ended(side: CaseSide) -> str:
-    return f"ended {side.status}" + (f" ({side.reason})" if side.reason else "")

@@ -7,6 +7,7 @@ from analysis.metrics import METRICS
 from records.evidence import Continuation, Detection, Evidence, PairVerdict
 from records.findings import FindingState, FindingTriage
 
+from .case_text import ending
 from .numbers import called, percent
 from .verdict_text import open_because
 
@@ -58,8 +59,7 @@ _SIDES = {ConfirmationCause.OLD_ENDED_BADLY: "old", ConfirmationCause.NEW_ENDED_
 def confirmation_reason(found: FindingVerdict) -> str:
     """Why a session confirms a finding, refutes it, or leaves it unclear."""
     if found.ended is not None:
-        why = f" ({found.ended.reason})" if found.ended.reason else ""
-        return f"in the {_SIDES[found.cause]} environment the case ended {found.ended.status}{why}"
+        return f"in the {_SIDES[found.cause]} environment the case ended {ending(found.ended)}"
     if found.cause == ConfirmationCause.NO_PAIR:
         return f"no pair of the session has {found.finding.key.metric}"
     if found.cause == ConfirmationCause.UNDECIDED and found.verdict is not None:

@@ -220,7 +220,7 @@ def _affordable(
 
 
 def waivers(cases: Sequence[str], because: Sequence[str], user: str = "") -> tuple[Waiver, ...]:
-    """The cases that a team excludes from the decision, dated today, in the name of `user` (default: this user).
+    """The cases excluded from the decision as of today, in the name of `user`, by default the process owner.
 
     One reason goes for all cases. Raises UsageError for a case without a reason, or a reason without a case.
     """

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from analysis.comparison.case_results import CaseResult, CaseSide
+from analysis.comparison.case_results import CaseResult, CaseSide, side
 from analysis.comparison.pairs import Pair
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Limits, Policy
@@ -173,7 +173,7 @@ def test_the_pass_rate() -> None:
 
 
 def test_a_pass_rate_of_cases_that_were_not_measured_is_not_ok() -> None:
-    skipped = CaseSide("skipped", "it was not measured")
+    skipped = side([])
     none = [result(f"{number}", old=skipped, new=skipped, verdicts={}) for number in range(4)]
     assert decide(none).scorecard.pass_rate.state == "not measured"
     half = decide([*alike(4), *(result(f"{number}", new=skipped, verdicts={}) for number in range(4))])

@@ -14,6 +14,7 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.verdict import judge
 from analysis.decision.upgrade import Upgrade, decide
+from reports.text.case_text import side_reason
 from reports.text.reason_text import exclusion, sentence
 from support.builders.upgrade_cases import FLOOR, alike, kinds, result, verdict
 
@@ -261,9 +262,8 @@ def test_a_case_that_is_worse_and_imprecise_counts_whole_against_the_limit() -> 
 
 def test_a_replicate_that_broke_now_and_then_is_unclear() -> None:
     def broke(old: int, new: int) -> Upgrade:
-        ends = [
-            CaseSide("ok", f"{many} of 6 replicates ended crashed" if many else "") for many in (old, new)
-        ]
+        counts = ((("crashed", many),) if many else () for many in (old, new))
+        ends = [CaseSide("ok", replicates=6, broken=count) for count in counts]
         return decide([*alike(), result("mlp", old=ends[0], new=ends[1], failed=(old, new))])
 
     assert (broke(0, 1).decision, kinds(broke(0, 1), "unclear")) == ("unclear", ["shaky"])
@@ -367,7 +367,8 @@ def test_tables_of_their_own() -> None:
     ],
 )
 def test_how_a_case_ended(statuses: Sequence[tuple[str, str]], status: str, reason: str) -> None:
-    assert side(statuses) == CaseSide(status, reason)
+    found = side(statuses)
+    assert (found.status, side_reason(found)) == (status, reason)
 
 
 STATUSES = ("ok", "ok", "ok", *BROKEN, "lost", "skipped")
