@@ -69,8 +69,8 @@ def test_processes_that_had_to_take_turns_are_pairs_and_it_is_said() -> None:
     assert result.verdicts["latency_floor"].word == "slower"
     assert result.alone == AloneProcesses(6, 12, crowded)
     assert ran_alone(result) == f"6 of 12 processes had to run alone: out of memory {crowded}"
-    together = judge_case("eager", old, new)
-    assert together.alone is None and ran_alone(together) == ""
+    side_by_side = judge_case("eager", old, new)
+    assert side_by_side.alone is None and ran_alone(side_by_side) == ""
 
 
 def test_thresholds_and_the_plan_are_the_callers() -> None:
