@@ -18,8 +18,15 @@ from runner.errors import JournalError
 from runner.execution import canary_runner
 from runner.execution.harness import Harness
 from runner.execution.process import sweep
-from runner.execution.running_session import Entered, Event, Measured, RunningSession, SessionEnded
-from runner.execution.session import MAX_LOST, Conditions
+from runner.execution.session import (
+    MAX_LOST,
+    Conditions,
+    Entered,
+    Event,
+    Measured,
+    RunningSession,
+    SessionEnded,
+)
 from runner.journal import Journal
 from runner.multi_node.nodes import Node
 from runner.preset import MachinePreset
