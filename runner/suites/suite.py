@@ -324,7 +324,8 @@ _CASES_FOLDER = Path(__file__).parents[1] / "cases"
 def workloads() -> tuple[Mapping[str, Any], ...]:
     """What a measured environment answers about the built-in cases (see `worker.messages.Described`).
 
-    Their files are read and not imported, for their imports need torch. Raises ValueError for a case that is not declared by literals alone: `@case(batch=[1, 8])`.
+    Their files are read and not imported, for their imports need torch. Raises ValueError for a case that is
+    not declared by literals alone: `@case(batch=[1, 8])`.
     """
     return tuple(found for path in sorted(_CASES_FOLDER.glob("*.py")) for found in _declared(path))
 
