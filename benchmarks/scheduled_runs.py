@@ -105,7 +105,7 @@ def scheduler(folder: Path, url: str) -> None:
     from scheduled_jobs.jobs.measure import measure
     from scheduled_jobs.scheduler import scheduler as loop
     from scheduled_jobs.scheduler.log import Log
-    from scheduled_jobs.scheduler.worker_slot import WorkerSlot
+    from scheduled_jobs.scheduler.worker_pool import WorkerSlot
     from workflows.fleet_status import MEASURING
 
     loop.TICK_SECONDS = 0.2

@@ -37,7 +37,7 @@ from scheduled_jobs.jobs.registry import JOBS
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.scheduler import SchedulerConfig, Service
-from scheduled_jobs.scheduler.worker_slot import WorkerSlot
+from scheduled_jobs.scheduler.worker_pool import WorkerSlot
 from workflows.fleet_status import MEASURING
 
 BENCH, OFFICE = "bench-1", "office"

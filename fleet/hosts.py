@@ -13,7 +13,7 @@ from scheduled_jobs.scheduler.hosts import HostStatus
 from workflows.drained_nodes import drained_nodes
 
 from .engine import Engine, EngineError, EngineNode
-from .journal_sync import fetch
+from .journal_mirror import fetch
 from .remote_host import RemoteHost
 
 #: How often the engine lists its nodes.

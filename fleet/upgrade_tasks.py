@@ -13,7 +13,7 @@ from db.errors import DatabaseUnavailable
 from db.queue import queries as queue_queries
 from db.queue.commands import plan_run
 from records.tasks import NewTask, Task, TaskState
-from scheduled_jobs.jobs.environment_aliases import LATEST
+from scheduled_jobs.jobs.measure import LATEST
 from scheduled_jobs.jobs.upgrade import task_spec
 from scheduled_jobs.scheduler.planner import MANUAL
 from workflows.app_context import AppContext

@@ -25,7 +25,7 @@ from runner.dispatch.capture import FingerprintSettings, take_fingerprint
 from runner.environment import MeasuredEnvironment
 from runner.errors import RunnerError
 from runner.execution.harness import Harness
-from runner.execution.launch.launch import allowed_cpus
+from runner.execution.launch import allowed_cpus
 from runner.execution.process import sweep
 from runner.preset import MachinePreset
 from runner.worker.case_key import CaseKey

@@ -64,11 +64,15 @@ class Comparison:
         """The verdict on the upgrade, from the results of all its cases."""
         return decide(results, self.policy, self.plan, self.waived)
 
+    def is_short(self, replicate: int) -> bool:
+        """Whether the pair of this number is a short one of a screen."""
+        return self.screen is not None and replicate < FIRST_FULL
+
     def screened(self, case: str, outcomes: Sequence[Outcome]) -> ScreenedCase | None:
         """What the screen says of a case by its outcomes so far; None without a screen."""
         if self.screen is None:
             return None
-        short = [one for one in outcomes if one.replicate < FIRST_FULL]
+        short = [one for one in outcomes if self.is_short(one.replicate)]
         return screen_case(case, self.screen, *self.sides(short))
 
     def _result(self, case: str, outcomes: Sequence[Outcome]) -> CaseResult:
@@ -78,7 +82,7 @@ class Comparison:
         if screened.selection is None:
             sides = CaseSide("ok"), CaseSide("ok")
             return CaseResult(case, case.rpartition("/")[2], *sides, {}, screen=screened)
-        full = [one for one in outcomes if one.replicate >= FIRST_FULL]
+        full = [one for one in outcomes if not self.is_short(one.replicate)]
         if not full:
             side = CaseSide("skipped", not_measured=NotMeasured.NO_FULL_PAIR)
             return CaseResult(case, case.rpartition("/")[2], side, side, {}, screen=screened)

@@ -32,13 +32,13 @@ from records.tasks import SchedulerSeen, Task, TaskAttempt, TaskState
 from runner import journal
 from scheduled_jobs.jobs.context import CONTROL_JOBS
 from scheduled_jobs.jobs.detect import unwatchable_reason
-from scheduled_jobs.jobs.environment_aliases import LATEST
+from scheduled_jobs.jobs.measure import LATEST
 from scheduled_jobs.scheduler import planner, timetable
 from scheduled_jobs.scheduler.child_process import logs_of
 from scheduled_jobs.scheduler.log import Form, Log
 from scheduled_jobs.scheduler.process_identity import machine_name
 from scheduled_jobs.scheduler.scheduler import SchedulerConfig, Service
-from scheduled_jobs.scheduler.worker_slot import WorkerSlot
+from scheduled_jobs.scheduler.worker_pool import WorkerSlot
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.fleet_status import MEASURING

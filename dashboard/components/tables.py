@@ -9,6 +9,7 @@ from typing import Any
 
 from analysis.comparison.disturbance import core_share
 from analysis.comparison.rounds import TAINTED, tainted_blocks
+from analysis.comparison.screening import EVIDENCE
 from dashboard.components import frames, links, markup, run_source, wording
 from interchange.formats import came_from
 from records.outcomes import Measurement, Outcome, OutcomeStatus
@@ -376,7 +377,8 @@ def _reason(outcome: Outcome) -> str:
 
 
 def _disturbed(outcome: Outcome) -> str:
-    said = [had_of_core(core_share(outcome.facts)), in_words(outcome.facts)]
+    short = "short pair of a screen: no measurement" if EVIDENCE in outcome.facts else ""
+    said = [short, had_of_core(core_share(outcome.facts)), in_words(outcome.facts)]
     return f'<span class="py-reason">{escape("; ".join(text for text in said if text))}</span>'
 
 

@@ -25,13 +25,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .counters import GpuCounters, HostCounters, Reading
 from .gpu.processes import Pids
 from .gpu.source import GpuSource
 from .host.source import HostSource
 from .recording import MOST_HZ
 from .sample_log import SampleLog
 from .source_thread import SourceThread
+from .telemetry_interface import GpuCounters, HostCounters, Reading
 
 #: An order is answered within this time, whichever source hangs.
 _TIMEOUT_SECONDS = 1.5

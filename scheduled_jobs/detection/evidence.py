@@ -20,7 +20,7 @@ from reports.text.verdict_text import left_out_because, open_because
 from runner.environments.versions import date_of, parse
 from runner.suites.suite import built_in
 
-from .rebuild_environment import version_spec
+from .confirmation_plan import version_spec
 
 #: Rows of a difference of operator tables that are kept: what is behind a change is among the first.
 _OPERATORS = 12

@@ -26,9 +26,8 @@ from scheduled_jobs.jobs.context import FollowUp, JobContext, JobResult
 from workflows.errors import JobError
 
 from ..detection.border_levels import BORDER_CHANGES, border_changes, newest_crossing
-from ..detection.drift_followup import continuations
+from ..detection.drift_followup import continuations, findings_to_repeat
 from ..detection.findings import MachineSeries, decisions_of, series_findings
-from ..detection.repeat_sessions import findings_to_repeat
 from ..detection.series_history import (
     MachineSeriesKey,
     by_machine,

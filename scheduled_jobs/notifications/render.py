@@ -16,8 +16,15 @@ from reports.text import markdown, numbers
 from reports.text.finding_text import interval
 
 from ..detection.border_levels import BorderChange
-from .digest import CaseChange, ChangeGroup, Digest, DigestProblem, PartResult, UpgradeDecision
-from .drift_followup import ContinuedChange
+from .digest import (
+    CaseChange,
+    ChangeGroup,
+    ContinuedChange,
+    Digest,
+    DigestProblem,
+    PartResult,
+    UpgradeDecision,
+)
 
 #: A sign that chats take for the beginning of a person's name.
 _MENTION = re.compile(r"(?<!\w)@|@(?=everyone|here|channel|all|team)", re.IGNORECASE)

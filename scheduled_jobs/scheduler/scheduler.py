@@ -35,8 +35,7 @@ from .process_identity import Owner, this_process
 from .reaper import Reaper
 from .task_results import give_up, record_result, run_details, task_details
 from .timetable import MISSED, CronTrigger, EveryTrigger, upcoming
-from .worker_pool import PoolWorker, WorkerPool
-from .worker_slot import Registry, Released, RunningTask, WorkerSlot
+from .worker_pool import PoolWorker, Registry, Released, RunningTask, WorkerPool, WorkerSlot
 
 #: How often the queue and the settings are read, and how often the heartbeat is written.
 TICK_SECONDS = 1.0

@@ -10,7 +10,7 @@ from records.tasks import Task, TaskState
 from ..jobs.context import FollowUp, JobResult
 from .log import Log
 from .planner import FOLLOW_UP
-from .worker_slot import Lost, Released, RunningTask
+from .worker_pool import Lost, Released, RunningTask
 
 #: An attempt that infrastructure lost is followed by another, until a task had so many: the second at once,
 #: the others after 4, 8 and 16 minutes.

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import db
-from db.admin import check, check_runs, delete_run, prune
+from db.admin import check, delete_run, prune
 from db.connection import engine
 from db.connection.engine import Database, check_fits, open_database
 from db.findings import notices
@@ -359,9 +359,9 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     check.point_check: check.point_check,
     check.metric_check: lambda database: check.metric_check(database, {"latency"}),
     check.queue_check: check.queue_check,
-    check_runs.measurement_check: lambda database: check_runs.measurement_check(database, measurements_for),
-    check_runs.sample_check: check_runs.sample_check,
-    check_runs.telemetry_check: check_runs.telemetry_check,
+    check.measurement_check: lambda database: check.measurement_check(database, measurements_for),
+    check.sample_check: check.sample_check,
+    check.telemetry_check: check.telemetry_check,
     delete_run.forget_run: lambda database: delete_run.forget_run(database, "traced"),
     prune.prune_samples: lambda database: prune.prune_samples(database, a_night(1)),
     prune.prune_telemetry: lambda database: prune.prune_telemetry(database, a_night(2)),

@@ -10,8 +10,17 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, insert, text, update
 
-from db.admin.check import WHOLE, Checked, guarded, looking, metric_check, schema_check
-from db.admin.check_runs import measurement_check, sample_check, telemetry_check
+from db.admin.check import (
+    WHOLE,
+    Checked,
+    guarded,
+    looking,
+    measurement_check,
+    metric_check,
+    sample_check,
+    schema_check,
+    telemetry_check,
+)
 from db.connection.engine import Database, open_database
 from db.errors import DatabaseError, DatabaseUnavailable
 from db.queue import commands as queue

@@ -18,13 +18,12 @@ import pytest
 from records.outcomes import Outcome
 from records.telemetry import Recording
 from runner import journal
-from runner.execution.running_session import Entered, Measured
-from runner.execution.session import Conditions
+from runner.execution.session import Conditions, Entered, Measured
 from runner.journal import Journal
 from runner.preset import MachinePreset
-from runner.telemetry.counters import GpuCounters, Reading
 from runner.telemetry.gpu.nvml import THROTTLE_FIELDS
 from runner.telemetry.sampler_client import Sampler
+from runner.telemetry.telemetry_interface import GpuCounters, Reading
 from support.fakes import nvml
 from support.measuring import (
     CASE_FILES,

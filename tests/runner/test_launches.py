@@ -8,7 +8,7 @@ import pytest
 
 from records.outcomes import Outcome
 from runner import preset
-from runner.execution.launch.allocators import NoAllocator, library
+from runner.execution.allocators import NoAllocator, library
 from support.measuring import CASE_FILES, Happened, Scratch, conditions, measure
 from support.site import unavailable
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_had_is_unsupported_and_never_measured_as_if(
         # The loader says "cannot be preloaded: ignored" and goes on with glibc's malloc.
         return "/nowhere/libtcmalloc.so.4"
 
-    monkeypatch.setattr("runner.execution.launch.allocators.library", ask)
+    monkeypatch.setattr("runner.execution.allocators.library", ask)
     shared = conditions(tmp_path, FILE)
     done = measure(shared, [[case("allocator=jemalloc"), case("allocator=tcmalloc")]])
     assert [ended.kind for ended in done.ended] == ["done"]

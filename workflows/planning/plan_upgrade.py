@@ -21,7 +21,7 @@ from configuration.suggestions import unknown
 from records.kinds import RunKind
 from records.runs import StepScript
 from runner.environment import MeasuredEnvironment
-from runner.execution.launch.compile_cache import compiles
+from runner.execution.compile_cache import compiles
 from runner.session_plan import Timing
 from runner.step_file import read_step, spelled_step
 from runner.suites import plan as sessions

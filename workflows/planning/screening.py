@@ -44,7 +44,7 @@ def timing_of_replicates(header: Header) -> Callable[[Planned], Timing]:
     if comparison is None or comparison.screen is None:
         return lambda planned: timing
     of_short, of_full = short(timing), full(timing)
-    return lambda planned: of_short if planned.replicate < FIRST_FULL else of_full
+    return lambda planned: of_short if comparison.is_short(planned.replicate) else of_full
 
 
 class ScreenedPairs:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..capability import UtilisationSource
-from ..counters import GpuCounters
 from ..sample_log import SampleLog
+from ..telemetry_interface import GpuCounters
 from .nvml import (
     GPM_METRICS,
     SHORTEST_WINDOW_SECONDS,

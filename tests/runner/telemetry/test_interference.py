@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.telemetry.counters import GpuCounters, HostCounters, Reading
 from runner.telemetry.interference import Interference, find_interference
+from runner.telemetry.telemetry_interface import GpuCounters, HostCounters, Reading
 
 MS = 1_000_000
 WALL = 100 * MS

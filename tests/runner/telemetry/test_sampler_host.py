@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from records.telemetry import HOST, Recording
-from runner.telemetry.counters import HostCounters, Reading
 from runner.telemetry.host import source as host_source
 from runner.telemetry.host.process_tree import Tree as ReadTree
 from runner.telemetry.host.source import HostSource
 from runner.telemetry.sample_log import SampleLog, recordings
+from runner.telemetry.telemetry_interface import HostCounters, Reading
 from support.fakes.samplers import Samplers, Tree, one_tree
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 
 from configuration.errors import ConfigurationError
 from runner.environment import MeasuredEnvironment
-from runner.suites.catalogue import workloads
+from runner.suites.suite import workloads
 from scheduled_jobs.jobs.measure import run_options
 from scheduled_jobs.scheduler.planner import tasks_of
 from support.builders.detection_nights import job_context

@@ -22,8 +22,7 @@ from scheduled_jobs.scheduler.child_process import Logs
 from scheduled_jobs.scheduler.hosts import HostStatus
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import this_process
-from scheduled_jobs.scheduler.worker_pool import PoolWorker
-from scheduled_jobs.scheduler.worker_slot import Lost, Released, RunningTask
+from scheduled_jobs.scheduler.worker_pool import Lost, PoolWorker, Released, RunningTask
 from support.servers import schedulers
 from support.sqlite_files import sqlite_with_tables
 

@@ -30,7 +30,7 @@ from scheduled_jobs.scheduler import worker_pool
 from scheduled_jobs.scheduler.hosts import HostProvider
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.scheduler import SchedulerConfig, Service
-from scheduled_jobs.scheduler.worker_slot import Registry, WorkerSlot
+from scheduled_jobs.scheduler.worker_pool import Registry, WorkerSlot
 from support.fakes.folder_hosts import FolderHosts
 from workflows.fleet_status import MEASURING
 
