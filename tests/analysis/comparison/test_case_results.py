@@ -11,7 +11,7 @@ from analysis.comparison.pairs import BEYOND, SideFlaw
 from analysis.comparison.plan import Plan
 from analysis.comparison.thresholds import Threshold
 from records.outcomes import Outcome
-from reports.text.case_text import ran_alone
+from reports.text.case_text import ran_alone, side_reason
 from support.builders.run_records import FIRST_NIGHT, an_outcome
 
 WOBBLE = (0.001, -0.002, 0.0, 0.002, -0.001, 0.0015)
@@ -87,7 +87,7 @@ def test_a_case_that_broke_has_no_verdict_and_says_why() -> None:
     gone = [replace(one, status="crashed", reason="SIGSEGV", metrics={}) for one in replicates()]
     result = judge_case("eager", replicates(), gone)
     assert result.broke
-    assert result.new.reason == "6 of 6 replicates: SIGSEGV"
+    assert side_reason(result.new) == "6 of 6 replicates: SIGSEGV"
     verdict = result.verdicts["latency_floor"]
     assert (verdict.word, verdict.left_out) == (
         "no data",
