@@ -1,4 +1,4 @@
-"""The agent of a node, which runs orders one at a time and reads their files; and engines that have agents."""
+"""The agent of a node, which runs orders one at a time and reads their files; the engine that calls it."""
 
 import os
 import platform
