@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
-from configuration.tables.fleet import host_and_port
+from configuration.schema import host_and_port
 
 from ..agent import AgentEngine
 from ..engine import EngineAway, EngineError, EngineNode, NodeLost, NodeRefused, NodeSilent
