@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from db.connection.engine import Database
+from fleet.status import drained_nodes
 from scheduled_jobs.scheduler.hosts import HostStatus
-from workflows.drained_nodes import drained_nodes
 
 from .engine import Engine, EngineError, EngineNode
 from .journal_mirror import fetch

@@ -11,8 +11,7 @@ import typer
 from common.atomic_file import write_whole
 from configuration.settings import Settings
 from db.connection.engine import Database, open_database
-from records.deliveries import Delivery, DeliveryState
-from records.findings import Notice
+from records.findings import Delivery, DeliveryState, Notice
 from reports.text.markdown import text
 from scheduled_jobs.jobs.digest import as_notice, save_digest
 from scheduled_jobs.notifications.collect import collect_digest_data, night_of, stored_digest, usual_span

@@ -144,6 +144,11 @@ def quantity(value: float, unit: str) -> str:
     return number(value, unit) if unit in ("", "count") else f"{number(value, unit)} {unit}"
 
 
+def value_range(low: float | None, high: float | None, unit: str) -> str:
+    """Both ends without their unit: `1.21 to 1.34`; a dash where one is not known."""
+    return NONE if low is None or high is None else f"{number(low, unit)} to {number(high, unit)}"
+
+
 def percent(fraction: float | None) -> str:
     """A fraction as a percentage: 0.0123 is `1.23 %`; a dash for None."""
     return NONE if fraction is None else f"{significant(100 * fraction)} %"

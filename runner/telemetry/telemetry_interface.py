@@ -37,7 +37,6 @@ class GpuCounters:
 
     uuid: str
     throttled_ns: Mapping[str, int] = field(default_factory=dict[str, int])
-    energy_mj: int | None = None
     ecc_uncorrected: int | None = None
     pcie_replays: int | None = None
     xids: tuple[int, ...] = ()

@@ -7,8 +7,8 @@ from datetime import datetime
 from functools import partial
 
 from analysis.detection.change_points import judge
-from analysis.detection.crossings import Crossing
 from analysis.detection.default_watched_metrics import WATCHED, rules_of
+from analysis.detection.nights import Crossing
 from analysis.metrics import METRICS
 from configuration.suggestions import unknown
 from configuration.tables.schedules import ScheduleSettings

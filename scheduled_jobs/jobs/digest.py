@@ -9,8 +9,7 @@ from configuration.settings import Settings
 from db.connection.engine import Database
 from db.findings.notices import notice, notices, save_notice
 from db.queue.queries import schedulers
-from records.deliveries import Delivery, DeliveryState
-from records.findings import Notice
+from records.findings import Delivery, DeliveryState, Notice
 from records.tasks import Task
 from reports.text import markdown
 from reports.text.staleness_text import in_words, silence

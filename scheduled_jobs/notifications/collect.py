@@ -24,8 +24,7 @@ from db.findings.store import findings, open_regressions
 from db.queue.queries import scheduled_runs, schedulers, tasks
 from db.runs.queries import endings, run_summary
 from db.runs.run_changes import run_changes
-from records.deliveries import DeliveryState
-from records.findings import Finding, FindingState, FindingTriage, Notice
+from records.findings import DeliveryState, Finding, FindingState, FindingTriage, Notice
 from records.outcomes import OutcomeCount, OutcomeStatus
 from records.tasks import ScheduledRun, Task, TaskState
 from workflows import fleet_status

@@ -32,13 +32,11 @@ from db.runs import (
     series_queries,
     store,
     traces,
-    upgrades,
 )
 from db.runs import releases as runs_releases
 from db.telemetry import queries as telemetry
-from records.deliveries import Delivery, DeliveryState
 from records.evidence import ComparedRuns, Confirmation
-from records.findings import FindingGroup, NewFinding, Notice
+from records.findings import Delivery, DeliveryState, FindingGroup, NewFinding, Notice
 from records.kinds import RunKind
 from records.outcomes import MetricDefinition
 from records.runs import RunsOnly
@@ -200,8 +198,8 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queries.measurements_of_run: lambda database: queries.measurements_of_run(database, "night-2"),
     series_queries.series_keys: series_queries.series_keys,
     series_queries.series: lambda database: series_queries.series(database, _latency(database), newest=2),
-    upgrades.upgrade_runs: lambda database: [
-        upgrades.upgrade_runs(database, kind, newest=3)[0] for kind in (RunKind.UPGRADE, RunKind.CONFIRMATION)
+    queries.upgrade_runs: lambda database: [
+        queries.upgrade_runs(database, kind, newest=3)[0] for kind in (RunKind.UPGRADE, RunKind.CONFIRMATION)
     ],
     series_queries.headlines: lambda database: series_queries.headlines(database, "latency"),
     queries.replicates_of_run: lambda database: queries.replicates_of_run(database, "night-2"),

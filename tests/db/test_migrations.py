@@ -34,9 +34,8 @@ from db.runs import releases as runs_releases
 from db.schema import core_tables as tables
 from db.schema import version as schema
 from db.telemetry import queries as telemetry
-from records.deliveries import Delivery, DeliveryState
 from records.evidence import Confirmation, Evidence, evidence_body
-from records.findings import NewFinding
+from records.findings import Delivery, DeliveryState, NewFinding
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.old_runs import kind_of_old_environment, kind_of_old_run, source_of_old_run
 from records.outcomes import Outcome

@@ -78,7 +78,6 @@ class GpuDevice:
         return GpuCounters(
             self.uuid,
             self._ask("throttle time", throttled_ns, self._whole) or {},
-            self._ask("energy", N.nvmlDeviceGetTotalEnergyConsumption, self._handle),
             self._ask("ECC errors", N.nvmlDeviceGetTotalEccErrors, self._whole, 1, N.NVML_VOLATILE_ECC),
             self._ask("PCIe replays", N.nvmlDeviceGetPcieReplayCounter, self._whole),
             xids,

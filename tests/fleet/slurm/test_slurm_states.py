@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from configuration.schema import SlurmSettings
 from configuration.settings import load_settings
-from configuration.tables.slurm import SlurmSettings
 from db.connection.engine import open_database
 from fleet.engine import EngineAway, NodeLost, NodeSilent, Order
 from fleet.hosts import FleetHosts
