@@ -1,5 +1,6 @@
 """Suites: from tables in TOML, the built-in ones among them, to lists of cases with a time budget."""
 
+import ast
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from typing import Any
 
 from ..errors import BadSuite
 from ..session_plan import Timing
+from ..worker.case import read_docstring
 from ..worker.case_key import AXES, PHASES, CaseKey, CaseKeyError
 from .plan import matches
 
@@ -317,3 +319,42 @@ def built_in() -> Mapping[str, Suite]:
     for name in NAMES:
         suites[name] = compose(name, tomllib.loads((FOLDER / f"{name}.toml").read_text()), suites)
     return MappingProxyType(suites)
+
+
+_CASES_FOLDER = Path(__file__).parents[1] / "cases"
+
+
+def workloads() -> tuple[Mapping[str, Any], ...]:
+    """What a measured environment answers about the built-in cases (see `worker.messages.Described`).
+
+    Their files are read and not imported, for their imports need torch. Raises ValueError for a case that is
+    not declared by literals alone: `@case(batch=[1, 8])`.
+    """
+    return tuple(found for path in sorted(_CASES_FOLDER.rglob("*.py")) for found in _declared(path))
+
+
+def _declared(path: Path) -> list[Mapping[str, Any]]:
+    module = ast.parse(path.read_bytes())
+    return [
+        _workload(node, call, ".".join(path.relative_to(_CASES_FOLDER).with_suffix("").parts))
+        for node in module.body
+        if isinstance(node, ast.FunctionDef)
+        for call in node.decorator_list
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "case"
+    ]
+
+
+def _workload(node: ast.FunctionDef, call: ast.Call, module: str) -> Mapping[str, Any]:
+    given: dict[str, Any] = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+    phases = given.pop("phases", ("infer",))
+    family = given.pop("family", "")
+    summary, guards = read_docstring(ast.get_docstring(node))
+    return {
+        "name": node.name,
+        "phases": list(phases),
+        "grid": {name: list(values) for name, values in given.items()},
+        "summary": summary,
+        "family": family,
+        "guards": guards,
+        "source": f"runner.cases.{module}",
+    }

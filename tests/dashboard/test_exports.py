@@ -14,7 +14,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.components import links, markup, parts
-from dashboard.exports import chart_download, footer, page
+from dashboard.exports import chart_download, page
 from dashboard.exports import page_recorder as shown
 from dashboard.exports.page_recorder import PageItem, PageRecord, frame_of
 from dashboard.regressions import findings as findings_page
@@ -61,7 +61,7 @@ def records(monkeypatch: pytest.MonkeyPatch) -> list[PageRecord]:
             kept.append(record)
             yield record
 
-    monkeypatch.setattr(footer.page_recorder, "recorded", recorded)
+    monkeypatch.setattr(page.page_recorder, "recorded", recorded)
     return kept
 
 

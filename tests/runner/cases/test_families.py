@@ -30,7 +30,7 @@ def test_a_seed_decides_every_answer(families: Any) -> None:
 
 
 def test_operations_on_paper_are_those_that_pytorch_counts(families: Any) -> None:
-    # PyTorch's counter takes the gradients of a grouped convolution as those of an ungrouped one, and does not
+    # PyTorch's counter takes the gradients of grouped convolutions for those of ungrouped ones, and does not
     # see those of the CPU's fused attention.
     off = {
         name: (found["flops"], found["counted"])
@@ -64,6 +64,10 @@ def test_gradients_by_transforms_are_those_of_each_sample(families: Any) -> None
 
 def test_messages_are_summed_over_edges(families: Any) -> None:
     assert families["graph"] < 1e-5
+
+
+def test_each_token_takes_its_two_best_experts(families: Any) -> None:
+    assert families["experts"] < 1e-5
 
 
 def test_bags_are_sums_of_their_rows(families: Any) -> None:

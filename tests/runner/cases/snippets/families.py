@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import runner.cases
-from runner.cases import conv_networks, decoding, encoder_decoder
+from runner.cases import conv_networks, decoding, encoder_decoder, experts
 from runner.cases.operators import operator
 from runner.cases.programs import transforms
 from runner.worker.case import REGISTER, Workload
@@ -176,6 +176,20 @@ def messages_by_matrix():
     return error(layer(nodes, edges), layer.update(nodes + adjacency @ nodes))
 
 
+def experts_token_by_token():
+    torch.manual_seed(0)
+    model, tokens = experts.MixtureOfExperts(), torch.randn(9, experts.WIDTH)
+    rows = []
+    for token in tokens:
+        scores = model.router(token)
+        best = scores.argsort(descending=True)[: experts.CHOSEN]
+        shares = scores[best].softmax(0)
+        rows.append(
+            sum(share * model.experts[int(one)](token) for one, share in zip(best, shares, strict=True))
+        )
+    return error(model(tokens), torch.stack(rows))
+
+
 def bags_by_loop():
     workload = build("embedding_bag", {"rows": 50, "bags": 4, "length": 3})
     indices, offsets = workload.inputs
@@ -228,6 +242,7 @@ with torch.no_grad():
         "per_sample": gradients_sample_by_sample(),
         "inner": inner_steps_task_by_task(),
         "graph": messages_by_matrix(),
+        "experts": experts_token_by_token(),
         "bags": bags_by_loop(),
         "gradient": gradient_of_a_product(),
         "rotated": rotated_by_hand(),

@@ -13,8 +13,8 @@ from torch.jit import is_tracing  # pyright: ignore[reportPrivateImportUsage]
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 
-from ..worker.case import Workload, case
-from . import flops
+from ...worker.case import Workload, case
+from .. import flops
 
 #: What lies on the disk of others: as large as a photograph scaled for training usually is kept.
 STORED_SIDE = 160
