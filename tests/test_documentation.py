@@ -15,6 +15,8 @@ DOCS = ROOT / "docs"
 
 README_BYTES = 8 * 1024
 DOCS_BYTES = 110 * 1024
+#: Pages that are nothing but a table of facts, as long as the facts are many.
+TABLES = ("coverage.md",)
 DECISION_BYTES = 3584
 GLOSSARY_ENTRIES = 40
 
@@ -49,7 +51,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_readme_and_pages_are_short() -> None:
-    sizes = {page: page.stat().st_size for page in DOCS.rglob("*.md")}
+    sizes = {page: page.stat().st_size for page in DOCS.rglob("*.md") if page.name not in TABLES}
     long = [page.name for page in DOCS.glob("decisions/*.md") if sizes[page] > DECISION_BYTES]
     assert long == []
     assert sum(sizes.values()) <= DOCS_BYTES

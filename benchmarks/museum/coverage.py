@@ -1,0 +1,77 @@
+"""Which reported regressions of PyTorch a built-in case would show: writes docs/coverage.md.
+
+python benchmarks/museum/coverage.py [FILE]
+"""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from run import exhibits, judged, reports, verdict
+
+from runner.worker.case import FAMILIES
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
+_HEAD = """# Coverage: would it have been caught?
+
+{covered} of {count} performance regressions that were reported of PyTorch between 2023 and 2026 have a case
+here that runs the same operator or model in the same number format and technique. {measured} were measured between
+real releases on a CPU; the others are on the same path, and not shown.
+
+`benchmarks/museum/coverage.py` writes this page from `benchmarks/museum/reports.toml`, and
+`benchmarks/museum/run.py` measures.
+
+| family | reported | with a case | caught | missed |
+|---|---|---|---|---|
+"""
+_WORDS = {
+    "caught": "**caught**, {change}",
+    "missed": "not seen here, {change}",
+    "held": "no slow-down here, {change}",
+    "false": "called slower, {change}",
+}
+
+
+def evidence(report: dict[str, Any]) -> tuple[str, str]:
+    """What was measured of a report (`caught`, `missed`, `held`, `false` or ""), and the sentence for it."""
+    words: list[tuple[str, str]] = []
+    for one in exhibits():
+        if one.report != report["id"]:
+            continue
+        found = verdict(one)
+        word = judged(one, found)
+        if found and word in _WORDS:
+            words.append((word, _WORDS[word].format(change=f"{found['ratio'] - 1:+.1%}")))
+    if not words:
+        return "", "not measured" if report.get("cases") else report["missing"]
+    return words[0][0], "; ".join(sentence for _, sentence in words)
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    known = list(reports().values())
+    found = {one["id"]: evidence(one) for one in known}
+    covered = [one for one in known if one.get("cases")]
+    measured = sum(1 for word, _ in found.values() if word)
+    text = _HEAD.format(covered=len(covered), count=len(known), measured=measured)
+    for family in FAMILIES:
+        ours = [one for one in known if one["family"] == family]
+        if ours:
+            words = [found[one["id"]][0] for one in ours]
+            figures = len(ours), sum(1 for one in ours if one.get("cases")), words.count("caught")
+            text += f"| {family} | {' | '.join(map(str, figures))} | {words.count('missed')} |\n"
+    text += "\n| report | what | device, releases | reported | case | here |\n|---|---|---|---|---|---|\n"
+    return text + "".join(_row(one, found[one["id"]][1]) for one in known)
+
+
+def _row(one: dict[str, Any], sentence: str) -> str:
+    releases = f"{one['device']}, {one['good']} to {one['bad']}" if one["good"] else one["device"]
+    cases: Iterable[str] = one.get("cases", ())
+    listed = "<br>".join(f"`{case}`" for case in cases) or "none"
+    link = f"[{one['issue']}](https://github.com/{one['issue'].replace('#', '/issues/')})"
+    return f"| {link} | {one['what']} | {releases} | {one['effect']} | {listed} | {sentence} |\n"
+
+
+if __name__ == "__main__":
+    (Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE).write_text(page())
