@@ -16,8 +16,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
 _HEAD = """# Coverage: would it have been caught?
 
 {covered} of {count} performance regressions that were reported of PyTorch between 2023 and 2026 have a case
-here that runs the same operator or model in the same number format and technique. {measured} were measured between
-real releases on a CPU; the others are on the same path, and not shown.
+here that runs the same operator or model in the same number format and technique. {measured} were measured
+between real releases on a CPU; the others are on the same path, and not shown.
 
 `benchmarks/museum/coverage.py` writes this page from `benchmarks/museum/reports.toml`, and
 `benchmarks/museum/run.py` measures.

@@ -136,10 +136,8 @@ def print_table(chosen: list[Exhibit]) -> int:
             if found["ratio_low"] is not None:
                 change += f" [{found['ratio_low'] - 1:+.1%}, {found['ratio_high'] - 1:+.1%}]"
         pairs = found["n"] if found else 0
-        issue = known[one.report]["issue"]
-        print(
-            f"| {issue} | {one.old} to {one.new} | `{one.case}` | {one.metric} | {change} | {pairs} | {word} |"
-        )
+        which = f"{known[one.report]['issue']} | {one.old} to {one.new} | `{one.case}`"
+        print(f"| {which} | {one.metric} | {change} | {pairs} | {word} |")
     print("\n" + ", ".join(f"{count} {word}" for word, count in sorted(counts.items())))
     return counts.get("false", 0)
 
