@@ -115,6 +115,11 @@ CaseFiles = Annotated[
     list[Path] | None, typer.Option("--cases", help="a Python file with your own cases (repeatable)")
 ]
 
+CensusFile = Annotated[
+    Path | None,
+    typer.Option("--census", help="measure the operators of this census (`pyrometer record` writes one)"),
+]
+
 StepFile = Annotated[
     str | None,
     typer.Option(

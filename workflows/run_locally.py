@@ -28,6 +28,7 @@ from .errors import Interrupted, NothingToMeasure, UsageError
 from .fingerprints import take_afterwards, with_differences
 from .ingest import store_pending
 from .measure import RunResult, measure
+from .planning.census_cases import census_cases
 from .planning.plan_run import (
     Chosen,
     Prepared,
@@ -88,6 +89,7 @@ class RunRequest:
     python: Path | None = None
     cases: tuple[str, ...] = ()
     case_files: tuple[Path, ...] = ()
+    census: Path | None = None
     preset: str | None = None
     device: str | None = None
     replicates: int | None = None
@@ -103,6 +105,9 @@ class RunRequest:
 def start_run(app: AppContext, request: RunRequest, interrupts: Interrupts, conclude: Conclude) -> RunResult:
     """Plan and measure a new run; raises UsageError, RunnerError, JobError or Interrupted."""
     # Errors that are known at once are raised before waiting for another run.
+    if request.census is not None:
+        found = census_cases(app, request.census, request.suite, request.cases, request.case_files)
+        request = replace(request, cases=found.keys, case_files=(found.file,), census=None)
     nodes = read_nodes(request.nodes) if request.nodes else ()
     chosen = _choose(app, request)
     store_pending(app)
@@ -204,6 +209,11 @@ def start_upgrade(
         choose_policy(settings, request.policy),
         Plan().largest if request.confirms else SUITE_PAIRS,
     )
+    if request.census is not None:
+        others = request.suite, request.cases, request.case_files, request.step
+        found = census_cases(app, request.census, *others)
+        request = replace(request, cases=found.keys, case_files=(found.file,), census=None)
+        policy = replace(policy, weights=found.weights)
     pairs = pairs_plan(request.pairs, usual=usual)
     waivers(request.waive, request.because)
     check_screen(request, policy)

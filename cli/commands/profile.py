@@ -1,4 +1,4 @@
-"""`pyrometer profile`: where the time of one case goes, and what differs between two tables of that."""
+"""`pyrometer profile` and `pyrometer record`: where the time of a case goes, and that of your own program."""
 
 import csv
 import json
@@ -18,13 +18,16 @@ from db.connection.engine import Database
 from db.runs.traces import operator_tables
 from interchange.exporters.tables import cell
 from records.outcomes import OperatorTable
+from runner.census.census import Census, summary
+from runner.census.recording import record_program
 from runner.suites import plan
-from workflows.errors import UsageError
+from workflows.errors import JobError, UsageError
 from workflows.ingest import store_pending
 from workflows.run_locally import RunRequest
 
-from ..context import context, in_one_sentence
-from ..options import CaseFiles, CaseOrCommand, Device, RunId, finite
+from ..context import context, in_one_sentence, say
+from ..options import CaseFiles, CaseOrCommand, Device, Json, RunId, finite
+from ..output.console import report_console, table
 from ..output.operator_tables import print_difference
 from .run import measure
 
@@ -160,3 +163,66 @@ def _write_csv(changes: Sequence[OperatorChange]) -> None:
     writer = csv.writer(sys.stdout)
     writer.writerow(rows[0])
     writer.writerows([cell(value) for value in row.values()] for row in rows)
+
+
+RECORD_HELP = """Record which operators a program of yours calls, with shapes and their share of the time.
+
+\b
+pyrometer record -- python train.py --lr 0.1        writes census.toml
+pyrometer record --steps 5 -- python -m my.training
+pyrometer upgrade 2.12.1 2.13.0 --census census.toml
+
+The program runs in its own interpreter, where nothing is installed, and is ended after its steps. A step is a
+call of the outermost module, with backward pass and update. The file holds no number of a tensor and no name
+of a file. `run` and `upgrade` measure each operator as a case; a verdict weighs it by its share.
+"""
+
+#: So many operators are listed; the file holds all.
+_LISTED = 12
+
+
+def record(
+    command: Annotated[list[str], typer.Argument(metavar="-- PYTHON SCRIPT ...", help="the program")],
+    steps: Annotated[int, typer.Option(min=1, max=1000, help="steps that are recorded")] = 3,
+    skip: Annotated[int, typer.Option(min=0, help="steps before them that are not")] = 1,
+    output: Annotated[Path, typer.Option("--output", "-o", help="the file")] = Path("census.toml"),
+    as_json: Json = False,
+) -> None:
+    """Record a program (the help text is above, where its layout survives)."""
+    with in_one_sentence():
+        if output.is_dir() or not output.absolute().parent.is_dir():
+            raise UsageError(f"--output {output} is no file that can be written")
+        done = record_program(command, steps, skip)
+        try:
+            output.write_text(done.census.to_toml(), encoding="utf-8")
+        except OSError as error:
+            raise JobError(f"{output}: {error.strerror or error}") from None
+    if done.code:
+        say(f"note: the program ended with {done.code}; what was recorded before is kept")
+    if done.census.compiled:
+        say("note: a compiled module was recorded as the operators it is made of")
+    if as_json:
+        typer.echo(json.dumps(_body(done.census, output), indent=2))
+        return
+    _print(done.census, output)
+
+
+def _body(census: Census, output: Path) -> dict[str, object]:
+    operators = [
+        {"name": one.name, "inputs": one.inputs, "count": one.count, "share": one.share, "case": one.case}
+        for one in census.operators
+    ]
+    return {"file": str(output), "torch": census.torch, "steps": census.steps, "operators": operators}
+
+
+def _print(census: Census, output: Path) -> None:
+    typer.echo(f"{output}: {summary(census)}")
+    rows = table("share", "calls", "operator", "inputs")
+    for one in census.operators[:_LISTED]:
+        rows.add_row(f"{one.share:.1%}", str(one.count), one.name, one.inputs)
+    report_console().print(rows)
+    if (more := len(census.operators) - _LISTED) > 0:
+        typer.echo(f"and {more} more in {output}")
+    typer.echo(
+        f"measure them: pyrometer run --census {output}, or pyrometer upgrade OLD NEW --census {output}"
+    )

@@ -17,7 +17,7 @@ from workflows.run_header import Header
 from workflows.run_locally import Conclude, RunRequest, resume_run, start_run
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, refused_for_good, say
-from ..options import CaseFiles, Cases, Device, RunId, finite
+from ..options import CaseFiles, Cases, CensusFile, Device, RunId, finite
 from ..output.reporter import concluding
 from ..output.run_report import print_loaded
 from ..output.upgrade_report import UpgradeConclusion
@@ -64,6 +64,7 @@ def run(
     ] = None,
     case: Cases = None,
     cases: CaseFiles = None,
+    census: CensusFile = None,
     preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
     device: Device = None,
     replicates: Annotated[int | None, typer.Option(min=1, help="fresh processes per case")] = None,
@@ -96,6 +97,7 @@ def run(
         device=device,
         cases=tuple(case or ()),
         case_files=tuple(cases or ()),
+        census=census,
         replicates=replicates,
         budget=budget,
         deadline=deadline,

@@ -177,11 +177,10 @@ def _operator(body: Mapping[str, Any]) -> CensusOperator:
 
 def summary(census: Census) -> str:
     """What was recorded, in a sentence."""
-    kept = plural(len(census.operators), "operator")
-    cut = "" if len(census.operators) == census.seen else f" of {census.seen}"
+    distinct = f" of {census.seen} distinct ones" if len(census.operators) < census.seen else ""
     return (
-        f"{plural(census.steps, 'step')} in PyTorch {census.torch}: {kept}{cut} with other shapes take "
-        f"{census.share:.1%} of the time"
+        f"{plural(census.steps, 'step')} in PyTorch {census.torch}: "
+        f"{plural(len(census.operators), 'operator call')}{distinct} take {census.share:.1%} of the time"
     )
 
 

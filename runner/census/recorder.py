@@ -4,7 +4,7 @@
 
 A step is a call of an outermost `nn.Module`, with the backward pass and the update that follow it. After K
 steps, N are recorded, and the program is ended at the next one. FILE is written after each step, and whatever
-happens to the program: a JSON object with what was seen. No number of a tensor is in it, and no name of a file.
+happens to the program: a JSON object with what was seen. No number of a tensor is in it, no name of a file.
 """
 
 import json

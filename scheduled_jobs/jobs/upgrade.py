@@ -37,6 +37,7 @@ _SHARED = frozenset({"old", "new", "suite", "preset", "device", "budget_seconds"
 #: Why an option stays on this machine, where that needs a reason.
 _STAYS = {
     "case_files": "--cases does not go with --on: the file is on this machine only",
+    "census": "--census does not go with --on: the file is on this machine only",
     "step": "--step does not go with --on: the script is on this machine only",
     "packages": "--package does not go with --on: it is for a script of --step",
     "run_id": "--run-id does not go with --on: each machine has a run of its own",

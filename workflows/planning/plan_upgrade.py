@@ -57,6 +57,7 @@ class UpgradeRequest:
     suite: str | None = None
     cases: tuple[str, ...] = ()
     case_files: tuple[Path, ...] = ()
+    census: Path | None = None
     preset: str | None = None
     policy: str | None = None
     device: str | None = None

@@ -1,0 +1,223 @@
+"""The census of a program: what is recorded of real ones, what is kept, and what is refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.census import recording
+from runner.census.census import KEPT_SHARE, BadCensus, Census, from_raw, read_census, summary
+from runner.census.recording import record_program
+from runner.execution import harness
+from runner.suites import plan
+from support.site import measured_python
+
+PROGRAMS = Path(__file__).parent / "programs"
+LINEAR = {"args": [{"tensor": {"shape": [2, 3], "dtype": "float32", "device": "cpu"}}, 1.5], "kwargs": {}}
+
+
+def recorded(*program: str, steps: int = 2, skip: int = 1) -> tuple[Census, int]:
+    """The census of a real program in the measured environment, and the program's exit code."""
+    found = record_program([str(measured_python()), *program], steps, skip)
+    return found.census, found.code
+
+
+def counts(census: Census) -> dict[str, int]:
+    """How often each operator was called, whatever its shapes."""
+    found: dict[str, int] = {}
+    for one in census.operators:
+        found[one.name] = found.get(one.name, 0) + one.count
+    return found
+
+
+@pytest.fixture
+def everything_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every operator is kept, so that none is missed for taking little time."""
+    monkeypatch.setattr("runner.census.census.KEPT_SHARE", 2.0)
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("everything_kept")
+def test_a_training_is_recorded_forward_backward_and_update(capfd: pytest.CaptureFixture[str]) -> None:
+    census, code = recorded(str(PROGRAMS / "training.py"))
+    assert (code, census.steps, census.compiled) == (0, 2, False)
+    found = counts(census)
+    # Two linear layers in each of two steps, and their two or three products backward.
+    assert found["aten.addmm.default"] == 4
+    assert found["aten.mm.default"] == 8
+    assert found["aten.embedding.default"] == found["aten.embedding_dense_backward.default"] == 2
+    assert found["aten.native_layer_norm_backward.default"] == 2
+    assert "aten.view.default" not in found and "aten.t.default" not in found
+    assert {one.inputs for one in census.operators if one.name == "aten.embedding.default"} == {
+        "float32[50, 32] int64[16, 8]"
+    }
+    # The program is ended when its steps are recorded, the third update done.
+    assert capfd.readouterr().out.split("\n") == ["step 1", "step 2", "step 3", ""]
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("everything_kept")
+def test_a_loop_of_inference_is_recorded_call_by_call() -> None:
+    census, code = recorded(str(PROGRAMS / "denoising.py"), steps=3)
+    assert (code, census.steps) == (0, 3)
+    assert counts(census)["aten.convolution.default"] == 6
+    assert {one.inputs for one in census.operators if "group_norm" in one.name} == {
+        "float32[2, 16, 16, 16] float32[16] float32[16]"
+    }
+
+
+@pytest.mark.torch
+def test_a_program_that_breaks_leaves_what_was_seen() -> None:
+    census, code = recorded(str(PROGRAMS / "training.py"), "crash", "3", steps=5)
+    assert code == 1
+    assert census.steps >= 1 and counts(census)["aten.addmm.default"] >= 2
+
+
+@pytest.mark.torch
+def test_a_program_that_is_killed_leaves_its_whole_steps(tmp_path: Path) -> None:
+    raw = tmp_path / "raw.json"
+    recorder = Path(recording.__file__).with_name("recorder.py")
+    options = ["--raw", str(raw), "--steps", "9", "--skip", "0"]
+    program = [str(PROGRAMS / "training.py")]
+    with subprocess.Popen(
+        [str(measured_python()), str(recorder), *options, *program], stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        while "step 4" not in child.stdout.readline():
+            assert child.poll() is None
+        child.send_signal(signal.SIGKILL)
+    assert from_raw(json.loads(raw.read_text())).steps >= 3
+
+
+@pytest.mark.torch
+def test_no_number_and_no_path_is_in_the_file(tmp_path: Path) -> None:
+    program = tmp_path / "secret_name.py"
+    program.write_text(
+        "import torch\nmodel = torch.nn.Linear(3, 2)\n"
+        "model(torch.tensor([[7.25, 9.5, 31337.0]])).sum().backward()\n"
+    )
+    census, _ = recorded(str(program), skip=0)
+    written = census.to_toml()
+    assert "31337" not in written and "secret_name" not in written and str(tmp_path) not in written
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["training.py", "denoising.py"])
+@pytest.mark.usefixtures("everything_kept")
+def test_every_recorded_operator_can_be_called_again(tmp_path: Path, name: str) -> None:
+    census, _ = recorded(str(PROGRAMS / name))
+    cases = tmp_path / "census_cases.py"
+    cases.write_text(census.to_case_file())
+    built = harness.build(tmp_path / "harness", [cases])
+    program = (
+        "import sys, json; sys.path.insert(0, sys.argv[1])\n"
+        "import user_cases.census_cases\n"
+        "from runner.worker.case_key import CaseKey\n"
+        "from runner.worker.techniques.apply import build\n"
+        "for case in json.loads(sys.argv[2]):\n"
+        "    prepared = build(CaseKey.parse(case), 'cpu', 0)\n"
+        "    for _ in range(3): prepared.step()\n"
+        "print('called')\n"
+    )
+    keys = json.dumps(list(census.weights))
+    done = subprocess.run(
+        [str(measured_python()), "-I", "-c", program, str(built.path), keys],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "called\n"), done.stderr[-2000:]
+
+
+def raw(*seconds: float) -> dict[str, Any]:
+    """What a recorder writes of operators that took so long."""
+    operators = [
+        {"name": f"aten.op{number}.default", "arguments": LINEAR, "count": 2, "seconds": one}
+        for number, one in enumerate(seconds)
+    ]
+    return {"torch": "2.13.0", "steps": 2, "compiled": False, "operators": operators, "left_out": {}}
+
+
+def test_a_census_is_cut_to_what_takes_the_time_and_says_so() -> None:
+    census = from_raw(raw(0.01, 6.0, 3.0, *[0.0001] * 500))
+    assert [one.name for one in census.operators] == ["aten.op1.default", "aten.op2.default"]
+    assert census.share >= KEPT_SHARE
+    assert "2 operator calls of 503 distinct ones take" in summary(census)
+
+
+def test_a_census_comes_back_from_its_file(tmp_path: Path) -> None:
+    census = from_raw(raw(2.0, 1.0))
+    file = tmp_path / "census.toml"
+    file.write_text(census.to_toml())
+    again = read_census(file)
+    assert again.weights.keys() == census.weights.keys()
+    assert [one.arguments for one in again.operators] == [one.arguments for one in census.operators]
+    assert tomllib.loads(file.read_text())["operator"][0]["inputs"] == "float32[2, 3]"
+
+
+def test_cases_of_a_census_have_keys_and_other_arguments_have_others() -> None:
+    first, second = from_raw(raw(1.0)).operators[0], from_raw(raw(1.0)).operators[0]
+    assert first.case == second.case and plan.matches(first.case, first.case)
+    other = {**raw(1.0)}
+    other["operators"] = [{**other["operators"][0], "arguments": {"args": [2], "kwargs": {}}}]
+    assert from_raw(other).operators[0].case != first.case
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "No such file"),
+        ("schema = 3", "it lacks schema"),
+        ("schema = ", "is no census"),
+        ('schema = "pyrometer.census/1"\n', "is damaged"),
+        (
+            'schema = "pyrometer.census/1"\ntorch = "2"\nsteps = 1\nseconds = 1.0\nseen = 1\n'
+            "compiled = false\noperator = []\n",
+            "holds no operator",
+        ),
+    ],
+)
+def test_a_file_that_is_no_census_is_refused(tmp_path: Path, text: str | None, said: str) -> None:
+    file = tmp_path / "census.toml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(BadCensus, match=said):
+        read_census(file)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ([], "name the program"),
+        (["no-such-interpreter-anywhere"], "there is no program"),
+        (["sh", "x.py"], "is no Python"),
+        ([sys.executable], "comes a script"),
+        ([sys.executable, "-c", "pass"], "comes a script"),
+        ([sys.executable, "missing.py"], "there is no script missing.py"),
+    ],
+)
+def test_a_command_that_is_no_program_of_python_is_refused(command: list[str], said: str) -> None:
+    with pytest.raises(BadCensus, match=said):
+        record_program(command, 1, 0)
+
+
+def test_an_interpreter_without_pytorch_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("print('never')")
+    # The application's own environment has no PyTorch.
+    with pytest.raises(BadCensus, match="needs PyTorch"):
+        record_program([sys.executable, str(program)], 1, 0)
+
+
+@pytest.mark.torch
+def test_a_program_without_operators_is_said_to_have_none(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(f"print({os.getpid()})")
+    with pytest.raises(BadCensus, match="called no operator"):
+        recorded(str(program), skip=0)
