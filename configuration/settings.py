@@ -14,20 +14,20 @@ from .reading import FILE_NAME, find_file, label_of, read_file
 from .schema import (
     BASES,
     POLICY,
+    AlertSettings,
+    FleetSettings,
     PolicySettings,
     PresetSettings,
+    PriceSettings,
     SettingsFile,
+    SlurmSettings,
     SuiteSettings,
 )
 from .secret_files import with_secrets
 from .suggestions import unknown
-from .tables.alerts import AlertSettings
 from .tables.dashboard import DashboardSettings, resolve_dashboard
 from .tables.environments import EnvironmentSettings, resolve_environment
-from .tables.fleet import FleetSettings
-from .tables.prices import PriceSettings
 from .tables.schedules import ScheduleSettings, resolve_schedules
-from .tables.slurm import SlurmSettings
 
 DEFAULT_ENVIRONMENT = "default"
 

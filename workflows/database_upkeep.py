@@ -10,8 +10,18 @@ from pathlib import Path
 from analysis.metrics import METRICS
 from common.text import plural
 from configuration.suggestions import unknown
-from db.admin.check import WHOLE, Checked, guarded, metric_check, schema_check
-from db.admin.check_runs import Progress, measurement_check, sample_check, telemetry_check, unseen
+from db.admin.check import (
+    WHOLE,
+    Checked,
+    Progress,
+    guarded,
+    measurement_check,
+    metric_check,
+    sample_check,
+    schema_check,
+    telemetry_check,
+    unseen,
+)
 from db.admin.delete_run import Forgotten, forget_run
 from db.admin.prune import Pruned, prune_queue, prune_samples, prune_telemetry
 from db.connection.engine import Database
@@ -59,8 +69,8 @@ def prune(database: Database, kept: Kept, *, dry_run: bool = False) -> Iterator[
         if gone.count:
             outcomes = plural(gone.count, "outcome")
             yield f"the samples of {outcomes} {_described(gone, kept.samples_days)}"
-    if fires := prune_queue(database, datetime.now(UTC) - timedelta(days=QUEUE_DAYS), dry_run=dry_run):
-        moments = plural(fires, "moment")
+    if runs := prune_queue(database, datetime.now(UTC) - timedelta(days=QUEUE_DAYS), dry_run=dry_run):
+        moments = plural(runs, "moment")
         yield f"the tasks of {moments} that were due more than {QUEUE_DAYS} days ago and made no run"
 
 

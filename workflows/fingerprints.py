@@ -25,7 +25,7 @@ from runner.dispatch.capture import FingerprintSettings, take_fingerprint
 from runner.environment import MeasuredEnvironment
 from runner.errors import RunnerError
 from runner.execution.harness import Harness
-from runner.execution.launch.launch import allowed_cpus
+from runner.execution.launch import allowed_cpus
 from runner.execution.process import sweep
 from runner.preset import MachinePreset
 from runner.worker.case_key import CaseKey
@@ -79,7 +79,7 @@ def take_all(
     conditions = conditions_of(environment, preset, harness, device)
     with app.open_database() as database:
         stored = {} if again else fingerprints_under(database, conditions, cases)
-        known = {case: one for case, one in stored.items() if one.settled}
+        known = {case: one for case, one in stored.items() if one.is_final}
         missing = [case for case in cases if case not in known]
         with _folder(app) as folder:
             settings = FingerprintSettings(

@@ -18,7 +18,7 @@ from analysis.staleness import (
     silent_machines,
     waiting,
 )
-from configuration.tables.alerts import AlertSettings
+from configuration.schema import AlertSettings
 from db.connection.engine import Database
 from db.queue import queries
 from records.tasks import SchedulerSeen, Task, TaskState

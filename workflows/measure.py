@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from analysis.comparison.screening import as_evidence
 from analysis.decision.suite_pairs import varies
 from records.kinds import RunKind, RunState
 from records.outcomes import Outcome, OutcomeStatus, Planned
@@ -18,8 +19,15 @@ from runner.errors import JournalError
 from runner.execution import canary_runner
 from runner.execution.harness import Harness
 from runner.execution.process import sweep
-from runner.execution.running_session import Entered, Event, Measured, RunningSession, SessionEnded
-from runner.execution.session import MAX_LOST, Conditions
+from runner.execution.session import (
+    MAX_LOST,
+    Conditions,
+    Entered,
+    Event,
+    Measured,
+    RunningSession,
+    SessionEnded,
+)
 from runner.journal import Journal
 from runner.multi_node.nodes import Node
 from runner.preset import MachinePreset
@@ -184,6 +192,7 @@ class _Run:
         self.outcomes: list[Outcome] = []
         self._kept: set[Planned] = set()
         self._header = header
+        self._comparison = header.compared
         self._recorder = recorder
         self._watcher = watcher
         self._conditions = conditions
@@ -227,7 +236,7 @@ class _Run:
     def _spare(self) -> None:
         """Close what is planned and not needed any more."""
         spared: Counter[tuple[str, str]] = Counter()
-        for planned, reason in self._queue.settled():
+        for planned, reason in self._queue.not_needed():
             self._keep(_without(planned, OutcomeStatus.SKIPPED, reason), report=False)
             spared[planned.case, reason] += 1
         for (case, reason), many in spared.items():
@@ -273,7 +282,8 @@ class _Run:
         if isinstance(event, Measured):
             # `scancel` and the like end a whole tree at once: why a worker died then is unknown.
             if not (event.outcome.status == OutcomeStatus.CRASHED and self._interrupted()):
-                self._keep(event.outcome)
+                short = self._comparison is not None and self._comparison.is_short(event.outcome.replicate)
+                self._keep(as_evidence(event.outcome) if short else event.outcome)
                 self._look_ahead()
         elif isinstance(event, Entered):
             self._under_way.entered(event.planned, event.phase)

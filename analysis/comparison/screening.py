@@ -3,13 +3,14 @@
 A screen compares dispatch fingerprints, and takes two short pairs of each case that runs the same in both
 environments. A case goes on to full pairs where something runs differently, where the steady latency of a
 short pair differs by `SCREEN_LIMIT` or more, and where its short pairs say nothing. Short pairs are no part
-of the full ones: a case that was chosen by its pairs is judged by others. How often a screen misses a
-slow-down was measured: `benchmarks/screen.py`.
+of the full ones: a case that was chosen by its pairs is judged by others. Nor are their numbers measurements:
+an outcome keeps them as a fact (see `as_evidence`). How often a screen misses a slow-down was measured:
+`benchmarks/screen.py`.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from records.outcomes import Outcome, OutcomeStatus
@@ -18,6 +19,8 @@ from ..dispatch_difference import CaseDifference
 from . import rounds
 from .pairs import pairs_of
 
+#: The fact of an outcome that holds the metrics of a process of a short pair.
+EVIDENCE = "screening"
 #: Short pairs of each case, and the numbers they may have: as many again replace those that do not count.
 SHORT_PAIRS, FIRST_FULL = 2, 4
 #: From this share on a short pair sends its case on.
@@ -71,9 +74,24 @@ class ScreenedCase:
     compared: bool
 
 
+def as_evidence(outcome: Outcome) -> Outcome:
+    """The outcome of a short pair as it is kept: without metrics, which are the fact `EVIDENCE`.
+
+    No history, chart, detection or report then takes the numbers of such a short time for measurements.
+    """
+    facts = {**outcome.facts, EVIDENCE: dict(outcome.metrics)}
+    return replace(outcome, metrics={}, facts=facts)
+
+
+def _with_metrics(outcome: Outcome) -> Outcome:
+    """The inverse of `as_evidence`."""
+    return replace(outcome, metrics=outcome.facts.get(EVIDENCE, {}))
+
+
 def screen_case(case: str, screen: Screen, old: Sequence[Outcome], new: Sequence[Outcome]) -> ScreenedCase:
-    """Screens a case by the outcomes of its short pairs in either environment."""
-    changes = tuple(pair.log for pair in pairs_of(rounds.METRIC, old, new) if not pair.left_out)
+    """Screens a case by the outcomes of its short pairs in either environment, each as evidence."""
+    sides = ([_with_metrics(one) for one in side] for side in (old, new))
+    changes = tuple(pair.log for pair in pairs_of(rounds.METRIC, *sides) if not pair.left_out)
     failed = any(one.status not in (OutcomeStatus.OK, *_SAYS_NOTHING) for one in (*old, *new))
     limit = math.log1p(SCREEN_LIMIT)
     if case in screen.changed:

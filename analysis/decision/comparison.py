@@ -8,7 +8,7 @@ from typing import Any
 
 from records.outcomes import Outcome
 
-from ..comparison.case_results import CaseResult, CaseSide, judge_case
+from ..comparison.case_results import CaseResult, CaseSide, NotMeasured, judge_case
 from ..comparison.plan import Plan
 from ..comparison.policy import Limits, Policy, Waiver
 from ..comparison.screening import FIRST_FULL, Screen, ScreenedCase, screen_case
@@ -20,7 +20,6 @@ COMPARED, DECIDED = "comparison", "decided"
 #: What makes a second identity of one environment, where it is compared with itself.
 AGAIN = "-again"
 #: Why a case that a screen sent on has no result yet.
-_NO_FULL_PAIR = "no full pair was measured yet"
 #: A larger plan is never made; of one that somebody wrote into a file, every look would be put down.
 MOST_PAIRS = 10_000
 
@@ -65,11 +64,15 @@ class Comparison:
         """The verdict on the upgrade, from the results of all its cases."""
         return decide(results, self.policy, self.plan, self.waived)
 
+    def is_short(self, replicate: int) -> bool:
+        """Whether the pair of this number is a short one of a screen."""
+        return self.screen is not None and replicate < FIRST_FULL
+
     def screened(self, case: str, outcomes: Sequence[Outcome]) -> ScreenedCase | None:
         """What the screen says of a case by its outcomes so far; None without a screen."""
         if self.screen is None:
             return None
-        short = [one for one in outcomes if one.replicate < FIRST_FULL]
+        short = [one for one in outcomes if self.is_short(one.replicate)]
         return screen_case(case, self.screen, *self.sides(short))
 
     def _result(self, case: str, outcomes: Sequence[Outcome]) -> CaseResult:
@@ -79,10 +82,10 @@ class Comparison:
         if screened.selection is None:
             sides = CaseSide("ok"), CaseSide("ok")
             return CaseResult(case, case.rpartition("/")[2], *sides, {}, screen=screened)
-        full = [one for one in outcomes if one.replicate >= FIRST_FULL]
+        full = [one for one in outcomes if not self.is_short(one.replicate)]
         if not full:
-            sides = CaseSide("skipped", _NO_FULL_PAIR), CaseSide("skipped", _NO_FULL_PAIR)
-            return CaseResult(case, case.rpartition("/")[2], *sides, {}, screen=screened)
+            side = CaseSide("skipped", not_measured=NotMeasured.NO_FULL_PAIR)
+            return CaseResult(case, case.rpartition("/")[2], side, side, {}, screen=screened)
         return replace(self._judged(case, full), screen=screened)
 
     def _judged(self, case: str, outcomes: Sequence[Outcome]) -> CaseResult:

@@ -15,9 +15,9 @@ from records.references import Claim
 from runner import environment as environment_room
 from runner.errors import BrokenEnvironment
 from runner.execution import harness
-from runner.suites import catalogue, plan
+from runner.suites import plan
 from runner.suites.references import all_claims, claims_for
-from runner.suites.suite import Suite, SuiteBlock, built_in, is_glob, is_key
+from runner.suites.suite import Suite, SuiteBlock, built_in, is_glob, is_key, workloads
 from runner.worker.case_key import AXES, CaseKey
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
@@ -312,7 +312,7 @@ def workloads_of(app_context: AppContext, files: list[Path] | None) -> Sequence[
     Raises UsageError for a file of cases that cannot be loaded, BrokenEnvironment where there is no PyTorch.
     """
     if not files:
-        return catalogue.workloads()
+        return workloads()
     built = harness.build(app_context.places.data_dir / "harness", files)
     name, python = choose_environment(app_context, None, may_build=False)
     environment = environment_room.describe(name, python, built, choose_preset(app_context.settings, None))

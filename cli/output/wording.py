@@ -1,6 +1,7 @@
 """Numbers, outcomes and case keys as the command line writes them."""
 
 from analysis.comparison.disturbance import core_share
+from analysis.comparison.screening import EVIDENCE
 from analysis.metrics import METRICS
 from analysis.speedups import Gain
 from common.text import printable
@@ -53,6 +54,8 @@ def outcome_line(outcome: Outcome, environment: str = "") -> str:
         totals = outcome.facts["traced"]
         return f"{name}: {len(outcome.facts['operators'])} operators traced over {totals['steps']:g} steps"
     if outcome.status == OutcomeStatus.OK:
+        if (short := outcome.facts.get(EVIDENCE)) is not None:
+            return f"{name}: short pair of the screen, median {quantity('latency', short['latency'])}"
         parts = [f"median {quantity('latency', outcome.metrics['latency'])}"]
         parts += [
             f"{METRICS[m].title.lower()} {quantity(m, outcome.metrics[m])}"

@@ -23,7 +23,7 @@ _DAMAGE = (zstandard.ZstdError, pa.ArrowException, LookupError, MemoryError, OSE
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a blob holds of a recording: all but its device, name and rung."""
+    """What a blob holds of a recording: all but its device, name and utilisation source."""
 
     started_ns: tuple[int, ...]
     ended_ns: tuple[int, ...]

@@ -9,7 +9,7 @@ from analysis.metrics import COLD
 from records.findings import Finding
 from records.series import Track
 from records.tasks import NewTask, Task
-from runner.execution.launch.compile_cache import compiles
+from runner.execution.compile_cache import compiles
 from runner.worker.case_key import CaseKey, CaseKeyError
 from scheduled_jobs.jobs.context import FollowUp
 from scheduled_jobs.scheduler.planner import DETECT, detect_task

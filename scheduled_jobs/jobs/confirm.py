@@ -23,10 +23,14 @@ from workflows.load_run import load_run
 from workflows.measure import RunResult, new_run_id
 from workflows.run_header import Header
 
-from ..detection.confirmation_command import ConfirmationPlan, plan_confirmation
+from ..detection.confirmation_plan import (
+    ConfirmationPlan,
+    EnvironmentGone,
+    environment_mismatch,
+    plan_confirmation,
+)
 from ..detection.evidence import bisect_offer, moved_with, operator_difference, pair_verdict
 from ..detection.findings import OPEN, compared_runs
-from ..detection.rebuild_environment import EnvironmentGone, environment_mismatch
 from ..detection.sessions import RELATED_ONLY, detect_again, related_after
 
 #: Cases that are traced on both sides once they are confirmed: those that became worse by most.

@@ -7,8 +7,8 @@ from datetime import datetime
 from functools import partial
 
 from analysis.detection.change_points import judge
-from analysis.detection.crossings import Crossing
 from analysis.detection.default_watched_metrics import WATCHED, rules_of
+from analysis.detection.nights import Crossing
 from analysis.metrics import METRICS
 from configuration.suggestions import unknown
 from configuration.tables.schedules import ScheduleSettings
@@ -26,9 +26,8 @@ from scheduled_jobs.jobs.context import FollowUp, JobContext, JobResult
 from workflows.errors import JobError
 
 from ..detection.border_levels import BORDER_CHANGES, border_changes, newest_crossing
-from ..detection.drift_followup import continuations
+from ..detection.drift_followup import continuations, findings_to_repeat
 from ..detection.findings import MachineSeries, decisions_of, series_findings
-from ..detection.repeat_sessions import findings_to_repeat
 from ..detection.series_history import (
     MachineSeriesKey,
     by_machine,

@@ -8,11 +8,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
-from configuration.tables.alerts import AlertSettings
+from configuration.schema import AlertSettings
 from db.connection.engine import Database
 from db.findings.notices import replace_delivery
-from records.deliveries import Delivery, DeliveryState
-from records.findings import Notice
+from records.findings import Delivery, DeliveryState, Notice
 from workflows.errors import TargetsUnreadable
 
 if TYPE_CHECKING:

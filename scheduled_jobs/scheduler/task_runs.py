@@ -18,7 +18,7 @@ from workflows.ingest import Ingested, ingest_pending
 from workflows.measure import new_run_id
 from workflows.run_header import Header
 
-from ..jobs.context import ChildExit, ChildLost, JobContext, OnEvent, ignore_event
+from ..jobs.context import ChildExit, ChildLost, JobContext, OnEvent
 from .child_process import PATIENCE_SECONDS
 from .process_identity import Owner
 
@@ -62,7 +62,6 @@ def run_measurement(
     task: Task,
     context: JobContext,
     command: Sequence[str],
-    on_event: OnEvent = ignore_event,
 ) -> MeasuredRun:
     """Have `command` (`run ...` or `upgrade OLD NEW ...`) measure the task's run, or go on with it.
 
@@ -82,7 +81,7 @@ def run_measurement(
         goes_on = ("--resume", run) if before.began else (*command[1:], "--run-id", run)
         ended = context.child(
             [command[0], *goes_on, "--json"],
-            _hearing(context, on_event),
+            _events_of(context),
             run,
             int(task.spec.get("nodes") or 1),
         )
@@ -112,8 +111,8 @@ def run_measurement(
     return MeasuredRun(run, ended, status.began, status.complete, status.counts)
 
 
-def _hearing(context: JobContext, on_event: OnEvent) -> OnEvent:
-    """Logs what a child waits for before it measures, and forwards every event."""
+def _events_of(context: JobContext) -> OnEvent:
+    """Logs what a child waits for before it measures."""
     waits = False
 
     def receive(event: Mapping[str, Any]) -> None:
@@ -125,7 +124,6 @@ def _hearing(context: JobContext, on_event: OnEvent) -> OnEvent:
         elif waits:
             waits = False
             context.waits("")
-        on_event(event)
 
     return receive
 

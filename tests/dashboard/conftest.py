@@ -24,7 +24,7 @@ import streamlit as st
 from playwright.sync_api import Browser
 from streamlit.components.v2 import manifest_scanner
 
-from dashboard.exports import footer, page_recorder
+from dashboard.exports import page, page_recorder
 from dashboard.exports.page_recorder import PageRecord
 from dashboard.server.database import opened
 from db.connection.engine import Database
@@ -224,7 +224,7 @@ def records(monkeypatch: pytest.MonkeyPatch) -> list[PageRecord]:
             kept.append(record)
             yield record
 
-    monkeypatch.setattr(footer.page_recorder, "recorded", recorded)
+    monkeypatch.setattr(page.page_recorder, "recorded", recorded)
     return kept
 
 

@@ -166,6 +166,11 @@ def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(pl
             numbers.setdefault(outcome.case, set()).add(outcome.replicate)
     # Two short pairs for what shows nothing, one for what does, none for what runs differently.
     assert numbers == {SPINS: {4, 5, 6, 7}, WAITS: {0, 4, 5, 6, 7}, BREAKS: {0, 1}}
+    with open_database(place.url, create=False) as database:
+        measured = queries.measurements_of_run(database, run)
+    counted = {one.case: one.n for one in measured if one.metric == "latency"}
+    # Short pairs are no measurements.
+    assert {case: counted.get(case) for case in (SPINS, WAITS, BREAKS)} == {SPINS: 4, WAITS: 4, BREAKS: None}
     loaded = place.call("report", run)
     assert (loaded.code, "2 went on to full pairs" in loaded.out) == (0, True), loaded
 

@@ -15,7 +15,7 @@ from analysis.comparison.thresholds import Threshold
 from analysis.decision.comparison import COMPARED, DECIDED, compared
 from db.connection.engine import Database, open_database
 from db.runs import queries
-from db.runs.upgrades import upgrade_runs
+from db.runs.queries import upgrade_runs
 from records.kinds import RunKind
 from reports.body import upgrade_json
 from reports.text.reason_text import sentence
@@ -52,6 +52,7 @@ STORIES = {
         )
     ),
     "interrupted": Story(unfinished=True),
+    "screened": Story(screened=True),
 }
 
 
@@ -98,6 +99,21 @@ def test_the_database_judges_as_the_journal_does(name: str, tmp_path: Path, data
             for one in after.upgrade.verdicts.values()
             for why in one.left_out
         )
+
+
+def test_short_pairs_of_a_screen_are_kept_and_enter_no_measurement(tmp_path: Path, sqlite: Database) -> None:
+    with open_database(f"sqlite:///{tmp_path}/plain.db") as plain:
+        ingest(write_upgrade(tmp_path / "plain", Story()), plain)
+        expected, verdicts = queries.measurements_of_run(plain, RUN), from_database(plain).upgrade.verdicts
+    ingest(write_upgrade(tmp_path / "data", STORIES["screened"]), sqlite)
+    assert queries.measurements_of_run(sqlite, RUN) == expected
+    found = from_database(sqlite)
+    assert found.upgrade.verdicts == verdicts
+    screens = [one.screen for one in found.results if one.screen]
+    assert all(one.selection == "change" and min(one.changes) > 0.2 for one in screens)
+    assert len(screens) == len(found.results)
+    short = [one for one in queries.outcomes_of_run(sqlite, RUN) if "screening" in one.facts]
+    assert len(short) == 2 * 2 * len(screens) and not any(one.metrics for one in short)
 
 
 def test_a_journey_by_file_changes_no_verdict(tmp_path: Path, sqlite: Database) -> None:

@@ -44,7 +44,7 @@ def timing_of_replicates(header: Header) -> Callable[[Planned], Timing]:
     if comparison is None or comparison.screen is None:
         return lambda planned: timing
     of_short, of_full = short(timing), full(timing)
-    return lambda planned: of_short if planned.replicate < FIRST_FULL else of_full
+    return lambda planned: of_short if comparison.is_short(planned.replicate) else of_full
 
 
 class ScreenedPairs:
@@ -84,11 +84,11 @@ class ScreenedPairs:
             return self._full.left()
         return [one for one in self._short.left() if one.contenders[0].replicate < SHORT_PAIRS]
 
-    def settled(self) -> Iterator[tuple[Planned, str]]:
+    def not_needed(self) -> Iterator[tuple[Planned, str]]:
         """What is not needed, of short pairs and of full ones."""
-        yield from self._short.settled()
+        yield from self._short.not_needed()
         if self._full is not None:
-            yield from self._full.settled()
+            yield from self._full.not_needed()
             passed, self._passed = self._passed, []
             for planned in passed:
                 yield planned, "not needed: nothing was seen in two short pairs"

@@ -8,7 +8,14 @@ import pytest
 from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
-from analysis.comparison.screening import FIRST_FULL, Screen, ScreenedCase, Selection, screen_case
+from analysis.comparison.screening import (
+    FIRST_FULL,
+    Screen,
+    ScreenedCase,
+    Selection,
+    as_evidence,
+    screen_case,
+)
 from analysis.decision.comparison import Comparison
 from analysis.decision.upgrade import Upgrade, decide
 from analysis.dispatch_difference import CaseDifference, compare_cases
@@ -23,7 +30,7 @@ A, B, C = "a/infer/-/eager", "b/infer/-/eager", "c/infer/-/eager"
 
 def outcomes(case: str, *ratios: float, first: int = 0, status: str = "ok") -> list[Outcome]:
     """Pairs of a case from number `first` on, new / old as given; the new side has that status."""
-    return [
+    found = [
         Outcome(
             case,
             side,
@@ -36,6 +43,7 @@ def outcomes(case: str, *ratios: float, first: int = 0, status: str = "ok") -> l
         for number, ratio in enumerate(ratios)
         for side in ("old", "new")
     ]
+    return found if first else [as_evidence(one) for one in found]
 
 
 def screened(*ratios: float, screen: Screen | None = None, status: str = "ok") -> ScreenedCase:
@@ -169,7 +177,7 @@ def test_where_every_case_went_on_the_whole_suite_is_judged() -> None:
     assert upgrade.suite is not None
 
 
-def test_a_case_that_went_on_and_is_not_settled_keeps_its_own_reason() -> None:
+def test_a_case_that_went_on_and_is_not_decided_keeps_its_own_reason() -> None:
     upgrade = suite(went_on(A, 9.0, noise=60.0))
     assert upgrade.decision == "unclear" and not upgrade.only_screened
     assert kinds(upgrade, "unclear") == ["worst", "screened"]

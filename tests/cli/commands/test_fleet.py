@@ -24,11 +24,11 @@ from db.queue.queries import schedulers
 from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray_processes
 from fleet.ray.processes import RayUnusable, check_token, make_token, node_variables, ray_folder
+from fleet.status import drained_nodes
 from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.process_identity import machine_name, this_process
 from support.command_line import called
 from support.site import COMMAND, Done
-from workflows.drained_nodes import drained_nodes
 
 FLEET = '[fleet]\nengine = "ray"\naddress = "127.0.0.1:26379"\n'
 MEASURED: Mapping[str, Any] = {

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from configuration.errors import ConfigurationError
+from configuration.schema import FleetSettings, host_and_port
 from configuration.settings import load_settings
-from configuration.tables.fleet import FleetSettings, host_and_port
 
 
 def loaded(folder: Path, text: str, **variables: str) -> FleetSettings:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from configuration.errors import ConfigurationError
+from configuration.schema import PriceSettings
 from configuration.settings import load_settings
-from configuration.tables.prices import PriceSettings
 from dashboard.server.settings import PRICES, Prices, ServerSettings
 
 

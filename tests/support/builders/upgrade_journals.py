@@ -2,13 +2,14 @@
 
 import random
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
+from analysis.comparison.screening import FIRST_FULL, SHORT_PAIRS, Screen, as_evidence
 from analysis.decision.comparison import Comparison
 from records.environments import Environment
 from records.kinds import RunKind
@@ -52,7 +53,7 @@ class Story:
     `unfinished` leaves the second half of the pairs out of the journal. `hardware` is a label and `machine` a
     name, those of `builders.a_machine` where empty. `still`: no case is slower or faster. `memory` is new /
     old of the peak memory, `compile` of what compiling takes with a warm cache, which is not known without
-    it.
+    it. `screened`: in two short pairs before the others every case was slower by 30 %.
     """
 
     run: str = RUN
@@ -72,6 +73,7 @@ class Story:
     still: bool = False
     memory: float = 1.09
     compile: float | None = None
+    screened: bool = False
 
     @property
     def comparison(self) -> Comparison:
@@ -80,7 +82,8 @@ class Story:
         names = (old.name, new.name)
         options = ("--suite", self.suite, "--pairs", "12")
         sides = (old.fingerprint, new.fingerprint)
-        return Comparison(*sides, Plan(), self.policy, names, options)
+        screen = Screen() if self.screened else None
+        return Comparison(*sides, Plan(), self.policy, names, options, screen=screen)
 
 
 def write_upgrade(data_dir: Path, story: Story | None = None) -> Path:
@@ -88,16 +91,22 @@ def write_upgrade(data_dir: Path, story: Story | None = None) -> Path:
     story = story or Story()
     comparison = story.comparison
     planned = pairs_planned(comparison, KINDS)
-    measured = [one for one in planned if one.replicate < PAIRS[one.case]]
+    first = FIRST_FULL if story.screened else 0
+    measured = [one for one in planned if first <= one.replicate < first + PAIRS[one.case]]
+    short = [one for one in planned if one.replicate < SHORT_PAIRS] if story.screened else []
     with Journal(data_dir / "runs" / story.run) as journal:
         journal.header(_header(story, planned).to_body())
+        for place, one in enumerate(short):
+            journal.outcome(_short_outcome(story, one, place))
         for place, one in enumerate(measured):
-            if not (story.unfinished and one.replicate >= PAIRS[one.case] // 2):
-                journal.outcome(_outcome(story, one, place))
+            number = one.replicate - first
+            if not (story.unfinished and number >= PAIRS[one.case] // 2):
+                outcome = _outcome(story, replace(one, replicate=number), place)
+                journal.outcome(replace(outcome, replicate=one.replicate))
         if not story.unfinished:
             ended = story.begun + timedelta(hours=1)
             for one in planned:
-                if one.replicate >= PAIRS[one.case]:
+                if one not in measured and one not in short:
                     journal.outcome(_spared(one, ended))
             song = {"case": SONG, "environment": CANARY["fingerprint"], "replicate": 0, "status": "ok"}
             journal.canary(Outcome(**song, started_at=ended, metrics={"latency": 1.5}))
@@ -188,13 +197,21 @@ def _outcome(story: Story, planned: Planned, place: int) -> Outcome:
     return Outcome(**about | {"facts": about["facts"] | facts}, status="ok", metrics=metrics)
 
 
+def _short_outcome(story: Story, planned: Planned, place: int) -> Outcome:
+    """A process of a short pair, the new one slower by 30 %."""
+    outcome = _outcome(replace(story, still=True), planned, place)
+    slower = 1.0 if planned.environment == story.sides[0].fingerprint else 1.3
+    floors = [floor * slower for floor in outcome.facts["block_floors_ns"]]
+    return as_evidence(replace(outcome, facts={**outcome.facts, "block_floors_ns": floors}))
+
+
 def _spared(planned: Planned, at: datetime) -> Outcome:
     return Outcome(
         planned.case,
         planned.environment,
         planned.replicate,
         "skipped",
-        reason="not needed: settled",
+        reason="not needed: decided",
         started_at=at,
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
-from analysis.comparison.screening import FIRST_FULL, Screen
+from analysis.comparison.screening import FIRST_FULL, Screen, as_evidence
 from analysis.decision.comparison import Comparison
 from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner.session_plan import SessionPlan, Timing
@@ -41,7 +41,7 @@ def always(sessions: Sequence[SessionPlan]) -> bool:
 
 def measured(session: SessionPlan, ratio: float, status: str) -> list[Outcome]:
     number = session.contenders[0].replicate
-    return [
+    outcomes = [
         Outcome(
             one.case,
             one.environment,
@@ -55,6 +55,7 @@ def measured(session: SessionPlan, ratio: float, status: str) -> list[Outcome]:
         )
         for one in session.contenders
     ]
+    return [as_evidence(one) if number < FIRST_FULL else one for one in outcomes]
 
 
 def drained(
@@ -79,7 +80,7 @@ def closed(queue: ScreenedPairs) -> list[Outcome]:
     """What is not needed, closed as a run closes it."""
     found = [
         Outcome(one.case, one.environment, one.replicate, OutcomeStatus.SKIPPED, reason)
-        for one, reason in queue.settled()
+        for one, reason in queue.not_needed()
     ]
     for outcome in found:
         queue.learn(outcome)

@@ -8,8 +8,7 @@ from configuration.settings import load_settings
 from runner.environment import MeasuredEnvironment
 from runner.session_plan import Timing
 from runner.suites import plan
-from runner.suites.catalogue import workloads
-from runner.suites.suite import built_in
+from runner.suites.suite import built_in, workloads
 from workflows.errors import UsageError
 from workflows.planning.select_cases import CHOSEN, choose_cases, choose_suite, observed, refuse_long, spelled
 

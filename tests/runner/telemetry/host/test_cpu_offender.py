@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import replace
 
-from runner.telemetry.host.cpu_offender import Offender, ProcessCpuTime, busiest, cpu_times, own_processes
+from runner.telemetry.interference import Offender, ProcessCpuTime, busiest, cpu_times, own_processes
 
 HOG = ProcessCpuTime("hog", 0.5, 1, 1)
 

@@ -1,13 +1,14 @@
 """A trace that was recorded plays like the device it was recorded from."""
 
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from support.fakes import nvml_trace
 from support.fakes.nvml import Shim, build
-from support.site import COMMAND
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,7 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
 
 def record(file: Path, variables: Mapping[str, str], seconds: float) -> "subprocess.CompletedProcess[str]":
     """The command, on scripted devices."""
-    command = [str(COMMAND), "telemetry", "record", str(file), "--seconds", str(seconds), "--hz", "10"]
+    command = [sys.executable, nvml_trace.__file__, str(file), "--seconds", str(seconds), "--hz", "10"]
     return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.execution.launch.topology import Topology, read
+from runner.execution.launch import Topology, read_topology
 
 
 def machine(root: Path, cores: dict[int, str], nodes: dict[int, str]) -> Path:
@@ -30,7 +30,7 @@ def two_packages(tmp_path: Path) -> Path:
 
 
 def test_one_thread_a_core_by_cpu_number(two_packages: Path) -> None:
-    whole = read(range(8), two_packages)
+    whole = read_topology(range(8), two_packages)
     assert whole.allowed == tuple(range(8))
     assert whole.one_per_core(whole.allowed) == (0, 1, 2, 3)
     assert whole.one_per_core((5, 6, 7)) == (5, 6, 7)
@@ -38,7 +38,7 @@ def test_one_thread_a_core_by_cpu_number(two_packages: Path) -> None:
 
 
 def test_nodes_hold_the_allowed_cpus_only(two_packages: Path) -> None:
-    part = read((1, 2, 5, 7), two_packages)
+    part = read_topology((1, 2, 5, 7), two_packages)
     assert part.of_node(0) == (1, 5)
     assert part.of_node(1) == (2, 7)
     assert part.nodes_of((1, 7)) == (0, 1)
@@ -46,11 +46,13 @@ def test_nodes_hold_the_allowed_cpus_only(two_packages: Path) -> None:
 
 
 def test_a_kernel_that_tells_nothing_has_cores_of_their_own_on_one_node(tmp_path: Path) -> None:
-    assert read((3, 1), tmp_path) == Topology((1, 3), {1: frozenset({1}), 3: frozenset({3})}, {1: 0, 3: 0})
+    assert read_topology((3, 1), tmp_path) == Topology(
+        (1, 3), {1: frozenset({1}), 3: frozenset({3})}, {1: 0, 3: 0}
+    )
 
 
 def test_this_machine_is_read() -> None:
-    topology = read(os.sched_getaffinity(0))
+    topology = read_topology(os.sched_getaffinity(0))
     assert set(topology.allowed) == os.sched_getaffinity(0)
     assert {cpu for node in topology.nodes_of(topology.allowed) for cpu in topology.of_node(node)} == set(
         topology.allowed

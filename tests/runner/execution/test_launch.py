@@ -5,8 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from runner.execution.launch.launch import CannotLaunch, affinity_held, allowed_cpus, start_of, usable_numactl
-from runner.execution.launch.topology import Topology
+from runner.execution.launch import (
+    CannotLaunch,
+    Topology,
+    affinity_held,
+    allowed_cpus,
+    start_of,
+    usable_numactl,
+)
 from runner.preset import MachinePreset
 from runner.worker.case_key import CaseKey
 
@@ -61,7 +67,7 @@ def test_cpus_and_threads(technique: str, cpus: tuple[int, ...], threads: int | 
 
 def test_the_pinning_tool_is_reported() -> None:
     assert start_of(case("eager"), PRESET, MACHINE, some).facts == {
-        "pinned_by": "profile",
+        "pinned_by": "preset",
         "cpus": [1, 2, 3, 5, 6, 7],
     }
     bound = start_of(case("cpus=node"), PRESET, MACHINE, some)
@@ -95,10 +101,10 @@ def test_the_allocator_is_recognised_by_what_it_changes(monkeypatch: pytest.Monk
     preset = MachinePreset("p", {"MALLOC_TOP_PAD_": "1"})
     plain = start_of(case("allocator=as-it-comes"), preset, MACHINE, none)
     assert plain.variables == {} and plain.facts["without"] == ["MALLOC_TOP_PAD_"]
-    monkeypatch.setattr("runner.execution.launch.allocators.library", lambda name: f"/lib/lib{name}.so.4")
+    monkeypatch.setattr("runner.execution.allocators.library", lambda name: f"/lib/lib{name}.so.4")
     preloaded = start_of(case("allocator=tcmalloc"), preset, MACHINE, none)
     assert preloaded.facts["variables"] == {"LD_PRELOAD": "/lib/libtcmalloc.so.4"}
-    monkeypatch.setattr("runner.execution.launch.allocators.no_huge_pages", lambda: "huge pages are off")
+    monkeypatch.setattr("runner.execution.allocators.no_huge_pages", lambda: "huge pages are off")
     with pytest.raises(CannotLaunch, match=r"^huge pages are off$"):
         start_of(case("allocator=hugetlb"), preset, MACHINE, none)
 

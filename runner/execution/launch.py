@@ -1,23 +1,78 @@
-"""How a worker is started for the axes that take effect before torch is imported.
+"""How a worker is started: which CPUs there are, and the axes that take effect before torch is imported.
 
-`cpus`, `threads`, `omp` and `allocator` are decided when the process begins: OpenMP and malloc read their
-variables once, and torch counts its CPUs when it is imported.
+A CPU's number is what affinity takes. A core's number is another thing: it repeats from package to package
+and counts no hardware threads, so nothing here ever pins to one. `cpus`, `threads`, `omp` and `allocator` are
+decided when the process begins: OpenMP and malloc read their variables once, and torch counts its CPUs when
+it is imported.
 """
 
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from runner.preset import MachinePreset, parse_cpus
 from runner.worker.case_key import CaseKey
 
-from ..process import listed
 from .allocators import NoAllocator, variables_for
-from .topology import Topology
+from .process import listed
+
+_SYS = Path("/sys/devices/system")
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The allowed CPUs. `siblings` maps each to the threads of its core, `nodes` to its NUMA node."""
+
+    allowed: tuple[int, ...]
+    siblings: Mapping[int, frozenset[int]]
+    nodes: Mapping[int, int]
+
+    def one_per_core(self, cpus: Iterable[int]) -> tuple[int, ...]:
+        """Of each core among `cpus` the first thread."""
+        chosen: dict[frozenset[int], int] = {}
+        for cpu in sorted(cpus):
+            chosen.setdefault(self.siblings[cpu], cpu)
+        return tuple(sorted(chosen.values()))
+
+    def of_node(self, node: int) -> tuple[int, ...]:
+        """The allowed CPUs of one NUMA node."""
+        return tuple(cpu for cpu in self.allowed if self.nodes[cpu] == node)
+
+    def nodes_of(self, cpus: Iterable[int]) -> tuple[int, ...]:
+        """The NUMA nodes of `cpus`."""
+        return tuple(sorted({self.nodes[cpu] for cpu in cpus}))
+
+
+def read_topology(allowed: Iterable[int], root: Path = _SYS) -> Topology:
+    """The topology of the `allowed` CPUs as the kernel reports it below `root`.
+
+    A CPU without an entry is a core of its own on node 0.
+    """
+    cpus = tuple(sorted(allowed))
+    siblings = {cpu: _siblings(cpu, root) for cpu in cpus}
+    nodes = dict.fromkeys(cpus, 0)
+    for folder in root.glob("node/node[0-9]*"):
+        node = int(folder.name.removeprefix("node"))
+        nodes |= {cpu: node for cpu in _listed(folder / "cpulist") if cpu in nodes}
+    return Topology(cpus, siblings, nodes)
+
+
+def _siblings(cpu: int, root: Path) -> frozenset[int]:
+    return frozenset({cpu, *_listed(root / f"cpu/cpu{cpu}/topology/thread_siblings_list")})
+
+
+def _listed(path: Path) -> tuple[int, ...]:
+    try:
+        return parse_cpus(path.read_text().strip())
+    except (OSError, ValueError):
+        # A node of memory alone has an empty list.
+        return ()
+
 
 #: Waiting threads of `omp=spin` go on for 10 to 50 ms: longer than any gap within a step, and bounded, so
 #: that a contender that waits for its turn does not take another's CPU for long. libgomp counts rounds
@@ -67,7 +122,7 @@ def start_of(key: CaseKey, preset: MachinePreset, machine: Topology, find_numact
     Where numactl cannot bind memory (see `usable_numactl`), CPUs are pinned by affinity alone.
     """
     cpus = _cpus(key.axis("cpus"), preset, machine)
-    facts: dict[str, Any] = {"pinned_by": "profile", "cpus": list(cpus)}
+    facts: dict[str, Any] = {"pinned_by": "preset", "cpus": list(cpus)}
     prefix: tuple[str, ...] = ()
     if key.axis("cpus") != "preset":
         if both := sorted({*cpus} & {*preset.housekeeping}):
@@ -136,13 +191,13 @@ def usable_numactl(nodes: tuple[int, ...]) -> tuple[str, str]:
 
 
 def _cpus(value: str, preset: MachinePreset, machine: Topology) -> tuple[int, ...]:
-    profiled = preset.cpus or machine.allowed
+    pinned = preset.cpus or machine.allowed
     if value == "preset":
         return preset.cpus
     if value == "1":
-        return profiled[:1]
+        return pinned[:1]
     if value == "node":
-        return machine.of_node(machine.nodes[profiled[0]])
+        return machine.of_node(machine.nodes[pinned[0]])
     if value == "physical":
         return machine.one_per_core(machine.allowed)
     return machine.allowed

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.execution.launch import allocators
-from runner.execution.launch.allocators import NoAllocator, library, no_huge_pages, variables_for
+from runner.execution import allocators
+from runner.execution.allocators import NoAllocator, library, no_huge_pages, variables_for
 from runner.preset import QUIET_MALLOC
 from support.site import unavailable
 

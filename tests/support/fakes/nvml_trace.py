@@ -1,14 +1,20 @@
-"""Recording what NVML says over some seconds, as a script that a stand-in for NVML can play again.
+"""Record what NVML says over some seconds, as a script that the stand-in for NVML (`nvml.py`) plays again.
 
-The script's language is that of tests/nvml/shim.c: `MILLISECONDS DEVICE KEY VALUE` a line, each value
-holding until the next. It names no machine: UUIDs and process ids are replaced.
+    python tests/support/fakes/nvml_trace.py FILE [--seconds 10] [--hz 5]
+
+Start the GPU work first; Ctrl-C ends the recording early. The script's language is that of
+`nvml_devices/shim.c`: `MILLISECONDS DEVICE KEY VALUE` a line, each value holding until the next. It names no
+machine: UUIDs and process ids are replaced.
 """
 
+import argparse
+import contextlib
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-from .gpu.nvml import (
+from runner.telemetry.gpu.nvml import (
     GPM_METRICS,
     THROTTLE_FIELDS,
     Absent,
@@ -23,9 +29,7 @@ from .gpu.nvml import (
     text,
     throttled_ns,
 )
-
-#: The driver's own counters are no fresher than this; GPM needs 100 ms between two samples.
-MOST_HZ = 10.0
+from runner.telemetry.sampler import MOST_HZ
 
 
 class NothingToRecord(Exception):
@@ -148,3 +152,27 @@ class _Recorded:
     def _counters(self) -> dict[str, int]:
         times = throttled_ns(self._handle)
         return {} if isinstance(times, Absent) else times
+
+
+def main() -> None:
+    """Record into a new file; the exit code is 2 where there is nothing to record, or the file exists."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--hz", type=float, default=5.0)
+    options = parser.parse_args()
+    file: Path = options.file
+    try:
+        with file.open("x") as out, contextlib.suppress(KeyboardInterrupt):
+            record(options.seconds, options.hz, out.write)
+    except FileExistsError:
+        parser.error(f"{file} exists already; a trace does not replace a file")
+    except NothingToRecord as error:
+        file.unlink()
+        parser.error(f"there is nothing to record: {error}")
+
+
+if __name__ == "__main__":
+    main()
