@@ -60,7 +60,8 @@ def recently_seen(schedulers: Iterable[SchedulerSeen], now: datetime) -> list[Sc
 
 def _warnings(one: SchedulerSeen) -> list[str]:
     """Why machines that joined are not used, as a scheduler reported."""
-    found = one.facts.get("troubles")
+    # A scheduler of 0.1.0 calls them troubles.
+    found = one.facts.get("problems", one.facts.get("troubles"))
     return [str(each) for each in found] if isinstance(found, list) else []
 
 

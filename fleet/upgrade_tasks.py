@@ -51,7 +51,8 @@ def queue_upgrade(app: AppContext, request: UpgradeRequest, labels: Sequence[str
     Raises UsageError for a label that no machine with a running scheduler has, and for a request that no
     machine could carry out; then nothing is queued. Raises DatabaseError.
     """
-    spec = task_spec(replace(request, waived_by=getpass.getuser()) if request.waive else request)
+    named = request.waived_by or not request.waive
+    spec = task_spec(request if named else replace(request, waived_by=getpass.getuser()))
     _check(app.settings, request)
     with app.open_database() as database:
         now = datetime.now(UTC)

@@ -69,8 +69,8 @@ def prune(database: Database, kept: Kept, *, dry_run: bool = False) -> Iterator[
         if gone.count:
             outcomes = plural(gone.count, "outcome")
             yield f"the samples of {outcomes} {_described(gone, kept.samples_days)}"
-    if fires := prune_queue(database, datetime.now(UTC) - timedelta(days=QUEUE_DAYS), dry_run=dry_run):
-        moments = plural(fires, "moment")
+    if runs := prune_queue(database, datetime.now(UTC) - timedelta(days=QUEUE_DAYS), dry_run=dry_run):
+        moments = plural(runs, "moment")
         yield f"the tasks of {moments} that were due more than {QUEUE_DAYS} days ago and made no run"
 
 

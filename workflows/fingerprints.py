@@ -79,7 +79,7 @@ def take_all(
     conditions = conditions_of(environment, preset, harness, device)
     with app.open_database() as database:
         stored = {} if again else fingerprints_under(database, conditions, cases)
-        known = {case: one for case, one in stored.items() if one.settled}
+        known = {case: one for case, one in stored.items() if one.is_final}
         missing = [case for case in cases if case not in known]
         with _folder(app) as folder:
             settings = FingerprintSettings(

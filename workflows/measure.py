@@ -236,7 +236,7 @@ class _Run:
     def _spare(self) -> None:
         """Close what is planned and not needed any more."""
         spared: Counter[tuple[str, str]] = Counter()
-        for planned, reason in self._queue.settled():
+        for planned, reason in self._queue.not_needed():
             self._keep(_without(planned, OutcomeStatus.SKIPPED, reason), report=False)
             spared[planned.case, reason] += 1
         for (case, reason), many in spared.items():

@@ -47,7 +47,7 @@ class Queue(Protocol):
         """What would still be measured if nothing ended early."""
         ...
 
-    def settled(self) -> Iterator[tuple[Planned, str]]:
+    def not_needed(self) -> Iterator[tuple[Planned, str]]:
         """Planned replicates that are not needed any more, each once, with the reason."""
         ...
 
@@ -69,7 +69,7 @@ class InOrder:
         """All that is left."""
         return self._sessions
 
-    def settled(self) -> Iterator[tuple[Planned, str]]:
+    def not_needed(self) -> Iterator[tuple[Planned, str]]:
         """Everything planned is needed."""
         return iter(())
 
@@ -213,7 +213,7 @@ class Pairs:
         """How many pairs the case will get, as far as can be known; None for all that wait."""
         return None if self._allocate is None else max(1, _USUAL_PAIRS - len(case.numbers))
 
-    def settled(self) -> Iterator[tuple[Planned, str]]:
+    def not_needed(self) -> Iterator[tuple[Planned, str]]:
         """What is not needed of cases that are over, and of pairs that were torn apart."""
         for case, one in self._cases.items():
             done = {outcome.planned for outcome in one.outcomes}

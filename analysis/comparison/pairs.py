@@ -90,7 +90,7 @@ def concurrent(one: Outcome, other: Outcome) -> bool:
 
 
 def measured_alone(one: Outcome) -> str:
-    """Why a process was measured when the others of its session were gone; empty where it was not."""
+    """The recorded circumstances of a process that was measured without its partner; empty for any other."""
     return str(one.facts.get("measured_alone", ""))
 
 

@@ -205,7 +205,7 @@ def _judged(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
 
 
 def pairs_needed(found: Location, threshold: float, plan: Plan) -> int | None:
-    """How many pairs a new plan like `plan` would need to settle this point with this noise.
+    """How many pairs a new plan like `plan` would need to decide this point with this noise.
 
     Settle: call it, or prove it the same, at the last look with a probability of 80 %. `threshold` is a
     logarithm. None where no even number up to 200 would do, as for a point right at the threshold.
@@ -216,10 +216,10 @@ def pairs_needed(found: Location, threshold: float, plan: Plan) -> int | None:
     pairs, visible, passes = _larger_plans(plan, found.n, found.set_aside, called)
     if called:
         # The point has to pass the threshold as well.
-        settled = (visible * noise <= size) & (passes * noise <= size - threshold)
+        decided = (visible * noise <= size) & (passes * noise <= size - threshold)
     else:
-        settled = visible * noise <= threshold - size
-    enough = pairs[settled]
+        decided = visible * noise <= threshold - size
+    enough = pairs[decided]
     return int(enough[0]) if len(enough) else None
 
 

@@ -55,7 +55,7 @@ class Rules:
     - `reach`: how much nights together must be off beyond that.
     - `clip`: how much of it one night can say at most. So no night alone is a change, and two can be.
     - `learn`: nights before anything is judged; `relearn`: nights after a border.
-    - `settle`: nights of a new level after which it is clear whether it stayed.
+    - `stay`: nights of a new level after which it is decided whether the level stayed.
     - `recent`: a candidate is listed for so many nights, so that a missed night loses none.
     - `coarsest`: a series that cannot show a step of this share within a week is not watchable.
     """
@@ -66,7 +66,7 @@ class Rules:
     clip: float = 3.0
     learn: int = 8
     relearn: int = 4
-    settle: int = 7
+    stay: int = 7
     recent: int = 7
     coarsest: float = 0.20
 
@@ -78,8 +78,8 @@ class Rules:
             raise ValueError(
                 "slack, clip and reach grow from 0 in this order, and reach is clip twice at most"
             )
-        if not 2 <= self.relearn <= self.learn or self.settle < 2 or self.recent < 1:
-            raise ValueError("too few nights to learn from, to settle or to answer for")
+        if not 2 <= self.relearn <= self.learn or self.stay < 2 or self.recent < 1:
+            raise ValueError("too few nights to learn from, to stay for or to answer for")
 
     @property
     def log_floor(self) -> float:

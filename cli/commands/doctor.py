@@ -84,8 +84,8 @@ def cpus_line(pinned: int) -> str:
     return f"{plural(pinned, 'CPU')} measured, the rest for housekeeping"
 
 
-#: What each rung of GPU utilisation is, for people.
-_RUNGS = {
+#: What each source of GPU utilisation gives, for people.
+_UTILISATION_SOURCES = {
     "gpm": "SM utilisation from hardware counters",
     "dcgm": "SM utilisation from hardware counters, through a DCGM host engine",
     "samples": "GPU busy time from the driver's buffer, no SM utilisation",
@@ -99,7 +99,8 @@ def telemetry_lines(gpus: Probe, cpu: Iterable[Capability]) -> list[str]:
     lines = [f"telemetry  GPU: none, {gpus.absent}"] if gpus.absent else []
     for gpu in gpus.gpus:
         part = f"MIG device of GPU {gpu.index}" if gpu.mig_of else f"GPU {gpu.index}"
-        lines.append(f"telemetry  {part}, {gpu.name}, driver {gpus.driver}: {_RUNGS[gpu.rung]}")
+        source = _UTILISATION_SOURCES[gpu.utilisation_source]
+        lines.append(f"telemetry  {part}, {gpu.name}, driver {gpus.driver}: {source}")
         lines += _listed(gpu.capabilities)
     return [*lines, "telemetry  CPU", *_listed(cpu)]
 

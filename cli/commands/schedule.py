@@ -75,7 +75,7 @@ def scheduler(
 ) -> None:
     """Run the service (the help text is above, where its layout survives)."""
     with in_one_sentence(), interruptible() as interrupts:
-        service = serving_of(context(), log, measuring=measuring, settled=once)
+        service = serving_of(context(), log, measuring=measuring, wait_for_nodes=once)
         live(service, interrupts, once=once)
 
 
@@ -99,9 +99,9 @@ def live(
 
 
 def serving_of(
-    app_context: AppContext, form: Form | None, *, measuring: bool, settled: bool = False
+    app_context: AppContext, form: Form | None, *, measuring: bool, wait_for_nodes: bool = False
 ) -> Service:
-    """The service of this place; with `settled` the machines of its fleet are known before it begins.
+    """The service of this place; with `wait_for_nodes` the machines of its fleet are known before it begins.
 
     Raises UsageError for a schedule that cannot be done, JobError for a fleet, and DatabaseError.
     """
@@ -131,17 +131,19 @@ def serving_of(
     )
     slots = [WorkerSlot("measuring", MEASURING)] if measuring else []
     return Service(
-        around, [*slots, WorkerSlot("thinking", CONTROL_JOBS)], fleet_of(app_context, log, settled=settled)
+        around,
+        [*slots, WorkerSlot("thinking", CONTROL_JOBS)],
+        fleet_of(app_context, log, wait_for_nodes=wait_for_nodes),
     )
 
 
-def fleet_of(app_context: AppContext, log: Log, *, settled: bool) -> FleetHosts | None:
+def fleet_of(app_context: AppContext, log: Log, *, wait_for_nodes: bool) -> FleetHosts | None:
     """The machines that measure for this one, where pyrometer.toml wants a fleet; raises JobError."""
     if app_context.settings.fleet.engine == "none":
         return None
     engine, data_dir = engine_of(app_context), app_context.places.data_dir
     hosts = FleetHosts(engine, data_dir, app_context.open_database, lambda sentence: log("fleet", sentence))
-    if settled and not hosts.settle(FLEET_SECONDS):
+    if wait_for_nodes and not hosts.wait_until_known(FLEET_SECONDS):
         log("fleet", f"it is not all there after {FLEET_SECONDS:g} s", level="warning")
     return hosts
 
@@ -251,7 +253,7 @@ def _rows(app_context: AppContext, now: datetime) -> list[dict[str, Any]]:
 
 
 def _row(name: str, schedule: ScheduleSettings | None, local_zone: tzinfo, now: datetime) -> dict[str, Any]:
-    """When a schedule fires; what follows another schedule is none in pyrometer.toml."""
+    """A schedule with its next fire times; one that follows another is not in pyrometer.toml."""
     if schedule is None:
         job, _, followed = name.partition(":")
         return {"schedule": name, "job": job, "cron": f"after {followed}", "enabled": True, "next": []}

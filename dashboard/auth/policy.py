@@ -54,7 +54,7 @@ class AccessRules:
         return self.url.startswith("https://")
 
 
-def settled(settings: DashboardSettings) -> AccessRules:
+def access_rules(settings: DashboardSettings) -> AccessRules:
     """The rules that `settings` make; reads the files of secrets. Raises ConfigurationError."""
     login = settings.login
     open_or_not = settings.metrics or ("open" if login == "none" else "viewers")

@@ -243,8 +243,8 @@ ABOUT_SCALING = (
 )
 
 
-#: What a rung's number is, and its source; numbers of two rungs never share a chart or a name.
-_RUNGS: Mapping[str, tuple[str, str]] = {
+#: What each utilisation source measures, and how; numbers of two sources never share a chart or a name.
+_UTILISATION_SOURCES: Mapping[str, tuple[str, str]] = {
     "gpm": ("SM utilisation", "hardware counters, GPM"),
     "dcgm": ("SM utilisation", "hardware counters, DCGM"),
     "samples": ("GPU busy, share of time with a kernel", "driver's buffer"),
@@ -252,16 +252,16 @@ _RUNGS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def utilisation(device: str, rung: str) -> tuple[str, str]:
+def utilisation(device: str, utilisation_source: str) -> tuple[str, str]:
     """What the utilisation of a device is, and where it was read."""
     if device == HOST:
         return "Measured CPUs busy", "kernel's counters"
-    return _RUNGS.get(rung, ("Utilisation", "this device reports none"))
+    return _UTILISATION_SOURCES.get(utilisation_source, ("Utilisation", "this device reports none"))
 
 
-def rung_title(rung: str) -> str:
-    """The title of a chart of one rung's utilisation."""
-    what, source = _RUNGS[rung]
+def utilisation_title(utilisation_source: str) -> str:
+    """The title of a chart of one source's utilisation."""
+    what, source = _UTILISATION_SOURCES[utilisation_source]
     return f"{what} ({source})"
 
 

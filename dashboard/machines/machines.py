@@ -109,7 +109,7 @@ def cards(items: Sequence[MachineStatus], tasks: OpenTasks, following: datetime 
         ),
         markup.card("Running now", f"{running:,}", "tasks of schedules"),
         markup.card("Waiting", f"{waiting:,}", "tasks of schedules"),
-        markup.card("Next fire", escape(coming), escape(when)),
+        markup.card("Next run", escape(coming), escape(when)),
     )
 
 

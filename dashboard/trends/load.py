@@ -24,7 +24,7 @@ from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
 from dashboard.trends.marks import TrackChange
 from dashboard.trends.moves import Borders, Move, border
-from dashboard.trends.view import MAX_TRACKS, Axis, TrendChoices, Trends, settled
+from dashboard.trends.view import MAX_TRACKS, Axis, TrendChoices, Trends, resolved
 from db.connection.engine import Database
 from db.findings import store as findings
 from db.runs import history as measured_history
@@ -239,10 +239,10 @@ def of_view(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> History:
     return history(url, keys, load.newest_points(len(keys), recent=chosen.recent))
 
 
-def settle(known: History, chosen: Trends) -> tuple[Trends, list[str]]:
-    """The view with the values that depend on its points, and complaints: see `view.settled`."""
+def resolve(known: History, chosen: Trends) -> tuple[Trends, list[str]]:
+    """The view with the values that depend on its points, and complaints: see `view.resolved`."""
     tracks = lines.in_order((track for line in known.lines for track in line.tracks), known.tracks_of_place)
-    return settled(
+    return resolved(
         chosen,
         tracks,
         [*lines.versions(known.lines), *lines.whole_versions(known.lines)],
@@ -254,12 +254,12 @@ def settle(known: History, chosen: Trends) -> tuple[Trends, list[str]]:
 # Shared and not copied, as the history: it is never changed.
 @st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=64, show_spinner=False)
 def drawing(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Better) -> ChartData:
-    """What a settled view draws, whichever point is opened; the lines must have a point."""
+    """What a resolved view draws, whichever point is opened; the lines must have a point."""
     return of(of_view(url, keys, chosen), chosen, better)
 
 
 def of(known: History, chosen: Trends, better: Better) -> ChartData:
-    """What a settled view draws of a history."""
+    """What a resolved view draws of a history."""
     every = lines.in_order((track for line in known.lines for track in line.tracks), known.tracks_of_place)
     labels = lines.labels(known.lines, every, known.tracks_of_place)
     kept = set(chosen.tracks) or _opening(known, chosen.axis, every)
@@ -336,7 +336,7 @@ def _opening(known: History, axis: Axis, every: Sequence[str]) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class TrendsData:
-    """A settled view with what it can choose from, what is known of its `lines` lines, and what it draws."""
+    """A resolved view with what it can choose from, what is known of its `lines` lines, and what it draws."""
 
     chosen: Trends
     offer: TrendChoices
@@ -362,6 +362,6 @@ def load_trends(url: str, query: Query) -> TrendsData | None:
     if not any(line.points for line in known.lines):
         return None
     metric = wording.metric(chosen.metric, defined)
-    chosen, more = settle(known, chosen)
+    chosen, more = resolve(known, chosen)
     drawn = drawing(url, shown, replace(chosen, at=""), metric.better)
     return TrendsData(chosen, offer, (*complaints, *more), len(shown), defined, metric, known, drawn)

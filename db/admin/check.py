@@ -192,7 +192,7 @@ def point_check(database: Database) -> Checked:
     """Whether each measurement stands at its run's time and on its hardware, and its numbers in order."""
     point, run, series = tables.MeasurementRow, tables.RunRow, tables.SeriesRow
     misplaced = point.started_at != run.started_at
-    elsewhere = or_(series.hardware_id != run.hardware_id, series.profile_id != run.profile_id)
+    elsewhere = or_(series.hardware_id != run.hardware_id, series.preset_id != run.preset_id)
     disordered = or_(
         point.n < 1,
         point.smallest > point.point,

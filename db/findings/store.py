@@ -58,7 +58,7 @@ _OPEN_STATES = (FindingState.CANDIDATE, FindingState.NO_LONGER)
 _LATER = (FindingState.MACHINE, FindingState.CANDIDATE)
 
 #: In these it was, and gave an answer that no later look takes back.
-_SETTLED = (FindingState.CONFIRMED, FindingState.REFUTED)
+_DECIDED = (FindingState.CONFIRMED, FindingState.REFUTED)
 
 #: What an action makes of a finding's triage; the others leave that as it is.
 _BECOMES = {
@@ -149,7 +149,7 @@ def defer(database: Database, ids: Collection[int], reason: str) -> None:
     Those that were confirmed or refuted meanwhile stay so.
     """
     with database.writing() as connection:
-        for row in _locked(connection, _FINDING.id.in_(list(ids)) & _FINDING.state.not_in(_SETTLED)):
+        for row in _locked(connection, _FINDING.id.in_(list(ids)) & _FINDING.state.not_in(_DECIDED)):
             known = evidence_of(row.evidence)
             evidence = evidence_body(replace(known, waits=reason, tries=known.tries + 1))
             values: Values = {"state": FindingState.CANDIDATE, "evidence": evidence}
@@ -207,7 +207,7 @@ def set_state(database: Database, ids: Collection[int], state: FindingState) -> 
 
     Those that were confirmed or refuted meanwhile stay so.
     """
-    movable = _FINDING.id.in_(ids) & _FINDING.state.not_in(_SETTLED)
+    movable = _FINDING.id.in_(ids) & _FINDING.state.not_in(_DECIDED)
     with database.writing() as connection:
         connection.execute(update(_FINDING).where(movable).values(state=state))
 

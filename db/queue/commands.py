@@ -1,4 +1,4 @@
-"""Fires, tasks and the attempts at them: each write is either repeatable or fenced by its attempt's token."""
+"""Writes of scheduled runs, tasks and attempts: each is repeatable, or fenced by its attempt's token."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
@@ -16,20 +16,24 @@ from .queries import task_of
 
 Values = dict[str, Any]
 
-_FIRE, _TASK, _ATTEMPT = queue_tables.FireRow, queue_tables.TaskRow, queue_tables.AttemptRow
+_SCHEDULED_RUN, _TASK, _ATTEMPT = queue_tables.ScheduledRunRow, queue_tables.TaskRow, queue_tables.AttemptRow
 
 #: What was lost more than once rests for so many minutes at most.
 _LONGEST_REST_MINUTES = 60
 
 
 def plan_run(
-    database: Database, schedule: str, due_at: datetime, how: str, tasks: Sequence[NewTask], now: datetime
+    database: Database, schedule: str, due_at: datetime, kind: str, tasks: Sequence[NewTask], now: datetime
 ) -> bool:
-    """Store one due moment of a schedule with its tasks; false, and nothing stored, where it is already."""
-    fire = insert_for(database.engine.dialect.name, _FIRE).on_conflict_do_nothing().returning(_FIRE.how)
-    values = {"schedule": schedule, "due_at": due_at, "how": how, "made_at": now}
+    """Store a scheduled run with its tasks; False, without a change, if its fire time is stored already."""
+    new_run = (
+        insert_for(database.engine.dialect.name, _SCHEDULED_RUN)
+        .on_conflict_do_nothing()
+        .returning(_SCHEDULED_RUN.kind)
+    )
+    values = {"schedule": schedule, "due_at": due_at, "kind": kind, "made_at": now}
     with database.writing() as connection:
-        if connection.execute(fire, values).first() is None:
+        if connection.execute(new_run, values).first() is None:
             return False
         if tasks:
             connection.execute(insert(_TASK), [_new_task(schedule, due_at, each) for each in tasks])
@@ -37,11 +41,13 @@ def plan_run(
 
 
 def withdraw_missed(database: Database, schedule: str, after: datetime) -> int:
-    """Delete the `missed` fires of a schedule that are due later than `after`, and say how many those were.
+    """Delete the `missed` runs of a schedule with a fire time later than `after`; returns their number.
 
-    For a clock that was set back: these moments are yet to come.
+    Used when the clock was set back: those fire times are in the future again.
     """
-    too_early = delete(_FIRE).where(_FIRE.schedule == schedule, _FIRE.how == "missed", _FIRE.due_at > after)
+    too_early = delete(_SCHEDULED_RUN).where(
+        _SCHEDULED_RUN.schedule == schedule, _SCHEDULED_RUN.kind == "missed", _SCHEDULED_RUN.due_at > after
+    )
     with database.writing() as connection:
         return connection.execute(too_early).rowcount
 
@@ -183,13 +189,15 @@ def cancel(database: Database, task_id: int, now: datetime) -> bool:
 
 
 def supersede(database: Database, schedule: str, before: datetime, now: datetime) -> int:
-    """End what waits of a schedule's fires that were due earlier and was never begun; says how many.
+    """Cancel the tasks of a schedule's earlier runs that have not started; returns their number.
 
-    A later fire stands for them: a machine that was away for nights has one to catch up, not all. What was
-    fired by hand, and what has a run, waits on.
+    A later run replaces them: a machine that was away for several nights catches up one, not all. Tasks that
+    were triggered by hand and tasks that have a measured run keep waiting.
     """
-    planned = select(_FIRE.due_at).where(
-        _FIRE.schedule == schedule, _FIRE.due_at < before, _FIRE.how.in_(("timetable", "caught up"))
+    planned = select(_SCHEDULED_RUN.due_at).where(
+        _SCHEDULED_RUN.schedule == schedule,
+        _SCHEDULED_RUN.due_at < before,
+        _SCHEDULED_RUN.kind.in_(("timetable", "caught up")),
     )
     waits = (_TASK.schedule == schedule, _TASK.state == TaskState.WAITING, _TASK.run_id.is_(None))
     over: Values = {"state": TaskState.CANCELLED, "ended_at": now, "error": SUPERSEDED}

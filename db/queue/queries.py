@@ -24,9 +24,9 @@ from ..schema import queue_tables
 from ..schema.types import PlainText
 from .prometheus_counts import schedule_names
 
-_FIRE, _TASK, _ATTEMPT = queue_tables.FireRow, queue_tables.TaskRow, queue_tables.AttemptRow
+_SCHEDULED_RUN, _TASK, _ATTEMPT = queue_tables.ScheduledRunRow, queue_tables.TaskRow, queue_tables.AttemptRow
 
-#: How the timetable itself makes fires; the others say nothing about when it was looked at.
+#: The kinds of scheduled runs that the timetable makes. Only these tell how far it was processed.
 BY_THE_TIMETABLE = ("timetable", "caught up", "missed", "first seen")
 
 
@@ -102,8 +102,13 @@ def task_of_run(database: Database, run_id: str) -> Task | None:
 
 
 def scheduled_runs(database: Database, schedule: str, newest: int = 50) -> list[ScheduledRun]:
-    """The newest fires of a schedule with their tasks, newest first."""
-    page = select(_FIRE).where(_FIRE.schedule == schedule).order_by(_FIRE.due_at.desc()).limit(newest)
+    """The newest runs of a schedule with their tasks, newest first."""
+    page = (
+        select(_SCHEDULED_RUN)
+        .where(_SCHEDULED_RUN.schedule == schedule)
+        .order_by(_SCHEDULED_RUN.due_at.desc())
+        .limit(newest)
+    )
     with database.reading() as connection:
         rows = [dict(row) for row in connection.execute(page).mappings()]
         moments = [row["due_at"] for row in rows]
@@ -115,14 +120,14 @@ def scheduled_runs(database: Database, schedule: str, newest: int = 50) -> list[
 
 
 def last_due(database: Database) -> dict[str, datetime]:
-    """By schedule, the last due moment that the timetable has dealt with: fired, caught up or missed.
+    """By schedule, the last fire time that the timetable has processed: planned, caught up or missed.
 
-    What was fired by hand or follows from something else says nothing about that.
+    Runs triggered by hand and follow-ups do not count: they say nothing about the timetable.
     """
     query = (
-        select(_FIRE.schedule, func.max(_FIRE.due_at))
-        .where(_FIRE.how.in_(BY_THE_TIMETABLE))
-        .group_by(_FIRE.schedule)
+        select(_SCHEDULED_RUN.schedule, func.max(_SCHEDULED_RUN.due_at))
+        .where(_SCHEDULED_RUN.kind.in_(BY_THE_TIMETABLE))
+        .group_by(_SCHEDULED_RUN.schedule)
     )
     with database.reading() as connection:
         return {schedule: due_at for schedule, due_at in connection.execute(query)}
@@ -274,38 +279,40 @@ def night_tasks(database: Database, since: datetime, until: datetime, newest: in
         return [Task(**row) for row in connection.execute(query).mappings()]
 
 
-def missed_fires(
-    database: Database, schedules: Collection[str], since: datetime
-) -> dict[str, list[datetime]]:
+def missed_runs(database: Database, schedules: Collection[str], since: datetime) -> dict[str, list[datetime]]:
     """By schedule the moments from `since` on that no scheduler served, newest first."""
-    query = select(_FIRE.schedule, _FIRE.due_at).where(
-        _FIRE.schedule.in_(set(schedules)), _FIRE.due_at >= since, _FIRE.how == "missed"
+    query = select(_SCHEDULED_RUN.schedule, _SCHEDULED_RUN.due_at).where(
+        _SCHEDULED_RUN.schedule.in_(set(schedules)),
+        _SCHEDULED_RUN.due_at >= since,
+        _SCHEDULED_RUN.kind == "missed",
     )
     found: dict[str, list[datetime]] = defaultdict(list)
     with database.reading() as connection:
-        for schedule, due_at in connection.execute(query.order_by(_FIRE.due_at.desc())):
+        for schedule, due_at in connection.execute(query.order_by(_SCHEDULED_RUN.due_at.desc())):
             found[schedule].append(due_at)
     return dict(found)
 
 
 def last_scheduled_runs(database: Database) -> list[LastScheduledRun]:
-    """Of every schedule that ever fired the newest fire, by schedule."""
+    """The newest run of every schedule that ever ran, by schedule."""
     with database.reading() as connection:
-        # One step along the key for each: schedules are few and fires many.
-        found = [_last_fire(connection, name) for name in schedule_names(connection)]
-    return sorted((each for each in found if each), key=lambda fire: fire.schedule)
+        # One step along the key for each: schedules are few and runs many.
+        found = [_last_scheduled_run(connection, name) for name in schedule_names(connection)]
+    return sorted((each for each in found if each), key=lambda run: run.schedule)
 
 
-def _last_fire(connection: Connection, schedule: str) -> LastScheduledRun | None:
-    newest = select(_FIRE.due_at, _FIRE.how).where(_FIRE.schedule == schedule, _FIRE.how != "first seen")
-    fire = connection.execute(newest.order_by(_FIRE.due_at.desc()).limit(1)).first()
-    if fire is None:
+def _last_scheduled_run(connection: Connection, schedule: str) -> LastScheduledRun | None:
+    newest = select(_SCHEDULED_RUN.due_at, _SCHEDULED_RUN.kind).where(
+        _SCHEDULED_RUN.schedule == schedule, _SCHEDULED_RUN.kind != "first seen"
+    )
+    run = connection.execute(newest.order_by(_SCHEDULED_RUN.due_at.desc()).limit(1)).first()
+    if run is None:
         return None
     query = (
         select(_TASK.state, func.count(), func.max(_TASK.error))
-        .where(_TASK.schedule == schedule, _TASK.due_at == fire.due_at)
+        .where(_TASK.schedule == schedule, _TASK.due_at == run.due_at)
         .group_by(_TASK.state)
     )
     rows = sorted(connection.execute(query).all(), key=lambda row: row[0])
     error = next((row[2] for row in rows if row[2]), "")
-    return LastScheduledRun(schedule, fire.due_at, fire.how, {state: many for state, many, _ in rows}, error)
+    return LastScheduledRun(schedule, run.due_at, run.kind, {state: many for state, many, _ in rows}, error)

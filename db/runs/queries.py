@@ -104,7 +104,7 @@ def latest_run_id(database: Database) -> str | None:
 
 def run_record(database: Database, run_id: str) -> Run | None:
     """Everything about one run but its outcomes; None if there is none of that id."""
-    run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.ProfileRow
+    run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.PresetRow
     with database.reading() as connection:
         row = connection.execute(
             select(
@@ -121,7 +121,7 @@ def run_record(database: Database, run_id: str) -> Run | None:
             )
             .join(machine, machine.id == run.machine_id)
             .join(hardware, hardware.id == run.hardware_id)
-            .join(preset, preset.id == run.profile_id)
+            .join(preset, preset.id == run.preset_id)
             .where(run.id == run_id)
         ).first()
         if row is None:
@@ -241,7 +241,7 @@ def _newest_run_first() -> tuple[UnaryExpression[Any], UnaryExpression[Any]]:
 
 
 def _summaries() -> AnySelect:
-    run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.ProfileRow
+    run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.PresetRow
     return (
         select(
             run.number,
@@ -261,7 +261,7 @@ def _summaries() -> AnySelect:
         )
         .join(machine, machine.id == run.machine_id)
         .join(hardware, hardware.id == run.hardware_id)
-        .join(preset, preset.id == run.profile_id)
+        .join(preset, preset.id == run.preset_id)
     )
 
 
@@ -394,7 +394,7 @@ def upgrade_runs(
     database: Database, kind: RunKind = RunKind.UPGRADE, *, newest: int = 100
 ) -> list[UpgradeRun]:
     """The newest runs of a kind that measures two environments in turns, newest first."""
-    run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.ProfileRow
+    run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.PresetRow
     query = (
         select(
             run.number,
@@ -412,7 +412,7 @@ def upgrade_runs(
         )
         .join(machine, machine.id == run.machine_id)
         .join(hardware, hardware.id == run.hardware_id)
-        .join(preset, preset.id == run.profile_id)
+        .join(preset, preset.id == run.preset_id)
         .where(run.kind == kind)
         .order_by(run.started_at.desc(), run.number.desc())
         .limit(newest)

@@ -37,7 +37,7 @@ def series_names() -> AnySelect:
         tables.SeriesRow,
         tables.BenchmarkCaseRow,
         tables.HardwareRow,
-        tables.ProfileRow,
+        tables.PresetRow,
     )
     return (
         select(
@@ -51,7 +51,7 @@ def series_names() -> AnySelect:
         )
         .join(case, case.id == table.case_id)
         .join(hardware, hardware.id == table.hardware_id)
-        .join(preset, preset.id == table.profile_id)
+        .join(preset, preset.id == table.preset_id)
     )
 
 
@@ -63,7 +63,7 @@ def series_of_metric(
     if hardware is not None:
         query = query.where(tables.HardwareRow.fingerprint == hardware)
     if preset is not None:
-        query = query.where(tables.ProfileRow.fingerprint == preset)
+        query = query.where(tables.PresetRow.fingerprint == preset)
     return query.where(under_technique()) if techniques else query
 
 

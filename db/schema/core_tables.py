@@ -69,10 +69,10 @@ class EnvironmentRow(Base):
     )
 
 
-class ProfileRow(Base):
+class PresetRow(Base):
     """A measurement preset."""
 
-    __tablename__ = "profile"
+    __tablename__ = "preset"
 
     id: Mapped[int] = mapped_column(primary_key=True)
     fingerprint: Mapped[str] = mapped_column(unique=True)
@@ -102,10 +102,10 @@ class SeriesRow(Base):
     case_id: Mapped[int] = mapped_column(ForeignKey("benchmark_case.id"))
     metric: Mapped[str]
     hardware_id: Mapped[int] = mapped_column(ForeignKey("hardware.id"))
-    profile_id: Mapped[int] = mapped_column(ForeignKey("profile.id"))
+    preset_id: Mapped[int] = mapped_column(ForeignKey("preset.id"))
 
     __table_args__ = (
-        UniqueConstraint("case_id", "metric", "hardware_id", "profile_id"),
+        UniqueConstraint("case_id", "metric", "hardware_id", "preset_id"),
         Index(None, "metric"),
     )
 
@@ -139,7 +139,7 @@ class RunRow(Base):
     ended_at: Mapped[datetime | None]
     state: Mapped[RunState]
     machine_id: Mapped[int] = mapped_column(ForeignKey("machine.id"))
-    profile_id: Mapped[int] = mapped_column(ForeignKey("profile.id"))
+    preset_id: Mapped[int] = mapped_column(ForeignKey("preset.id"))
     harness: Mapped[str]
     planned: Mapped[int]
     command: Mapped[str]
@@ -230,7 +230,7 @@ class TelemetryRow(Base):
     replicate: Mapped[int] = mapped_column(primary_key=True)
     device: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str]
-    rung: Mapped[str]
+    utilisation_source: Mapped[str]
     rows: Mapped[int]
     seconds: Mapped[float]
     utilisation: Mapped[float | None]

@@ -28,7 +28,7 @@ class CaseFingerprintRow(Base):
     case_id: Mapped[int] = mapped_column(ForeignKey("benchmark_case.id"), primary_key=True)
     environment_id: Mapped[int] = mapped_column(ForeignKey("environment.id"), primary_key=True)
     machine_id: Mapped[int] = mapped_column(ForeignKey("machine.id"), primary_key=True)
-    profile_id: Mapped[int] = mapped_column(ForeignKey("profile.id"), primary_key=True)
+    preset_id: Mapped[int] = mapped_column(ForeignKey("preset.id"), primary_key=True)
     harness: Mapped[str] = mapped_column(primary_key=True)
     device: Mapped[str] = mapped_column(primary_key=True)
     fingerprint_id: Mapped[int | None] = mapped_column(ForeignKey("dispatch_fingerprint.id"))

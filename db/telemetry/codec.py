@@ -43,8 +43,10 @@ def encode(recording: Recording) -> tuple[int, bytes]:
     return ARROW, frame.compress(sink.getvalue().to_pybytes())
 
 
-def decode(codec: int, blob: bytes, device: str = "", name: str = "", rung: str = "") -> Recording:
-    """The recording in `blob`, which holds all of it but its device, name and rung.
+def decode(
+    codec: int, blob: bytes, device: str = "", name: str = "", utilisation_source: str = ""
+) -> Recording:
+    """The recording in `blob`, which holds all of it but its device, name and utilisation source.
 
     Raises SchemaTooNew for a codec not known here, DamagedTelemetry for a bad blob.
     """
@@ -61,4 +63,4 @@ def decode(codec: int, blob: bytes, device: str = "", name: str = "", rung: str 
         notes = tuple(json.loads(table.schema.metadata[_NOTES]))
     except _DAMAGE as error:
         raise DamagedTelemetry(f"The stored recording cannot be read back: {error}.") from error
-    return Recording(device, name, rung, started, ended, columns, notes)
+    return Recording(device, name, utilisation_source, started, ended, columns, notes)

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from analysis.metrics import METRICS
 from common.journal_lines import decode_line
 from records.environments import Environment
-from records.json_values import count_of, maybe, moment_of, one_of, table_of, text_of, texts_of
+from records.json_values import count_of, maybe, moment_of, name_in, one_of, table_of, text_of, texts_of
 from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_environment, kind_of_old_run, source_of_old_run
@@ -331,7 +331,7 @@ def run_of(at: Value) -> Run:
         state=RunState(one_of(at, "state", tuple(RunState))),
         machine=_machine(at.need("machine")),
         environments=tuple(_environment(each, source) for each in at.need("environments").list()),
-        preset=_preset(at.need("profile")),
+        preset=_preset(at.need(name_in(at, "preset", "profile"))),
         harness=text_of(at, "harness"),
         planned=count_of(at, "planned"),
         command=text_of(at, "command"),

@@ -122,7 +122,7 @@ def start_of(key: CaseKey, preset: MachinePreset, machine: Topology, find_numact
     Where numactl cannot bind memory (see `usable_numactl`), CPUs are pinned by affinity alone.
     """
     cpus = _cpus(key.axis("cpus"), preset, machine)
-    facts: dict[str, Any] = {"pinned_by": "profile", "cpus": list(cpus)}
+    facts: dict[str, Any] = {"pinned_by": "preset", "cpus": list(cpus)}
     prefix: tuple[str, ...] = ()
     if key.axis("cpus") != "preset":
         if both := sorted({*cpus} & {*preset.housekeeping}):
@@ -191,13 +191,13 @@ def usable_numactl(nodes: tuple[int, ...]) -> tuple[str, str]:
 
 
 def _cpus(value: str, preset: MachinePreset, machine: Topology) -> tuple[int, ...]:
-    profiled = preset.cpus or machine.allowed
+    pinned = preset.cpus or machine.allowed
     if value == "preset":
         return preset.cpus
     if value == "1":
-        return profiled[:1]
+        return pinned[:1]
     if value == "node":
-        return machine.of_node(machine.nodes[profiled[0]])
+        return machine.of_node(machine.nodes[pinned[0]])
     if value == "physical":
         return machine.one_per_core(machine.allowed)
     return machine.allowed

@@ -47,8 +47,8 @@ def continuations(
 
 def _follows(other: Finding, one: Finding) -> bool:
     """Whether it is a later change of the series in the same direction: that covers all nights since."""
-    settled = other.state in (FindingState.CONFIRMED, FindingState.MACHINE)
-    return settled and other.direction == one.direction and (other.at, other.id) > (one.at, one.id)
+    decided = other.state in (FindingState.CONFIRMED, FindingState.MACHINE)
+    return decided and other.direction == one.direction and (other.at, other.id) > (one.at, one.id)
 
 
 def _by_finding(one: Finding, later: Sequence[Finding], now: datetime) -> Continuation | None:

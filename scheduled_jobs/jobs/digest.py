@@ -50,7 +50,7 @@ def health_check(task: Task, context: JobContext) -> JobResult:
         pending = [*reversed([one for one in newest if _is_recent(one, now)]), *stored]
         result = _sent(database, context, pending)
     sentences = [*map(silence, silent)]
-    return JobResult(result={"silent": sentences, "told": [one.title for one in stored], **result})
+    return JobResult(result={"silent": sentences, "notified": [one.title for one in stored], **result})
 
 
 def _is_recent(one: Notice, now: datetime) -> bool:
@@ -172,6 +172,6 @@ def _summary(tried: Sequence[tuple[str, Delivery]]) -> str:
 
 def _became(after: Delivery) -> str:
     if after.state == DeliveryState.DELIVERED:
-        return "told"
+        return "delivered"
     again = "is tried again" if after.tries < MOST_TRIES else "is given up"
     return f"try {after.tries} failed, {again}: {after.why}"

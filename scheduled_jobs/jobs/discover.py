@@ -37,12 +37,12 @@ class _NewRelease:
     judged: bool
 
     @property
-    def fire(self) -> str:
-        """The name under which its upgrade is enqueued; if it exists, the upgrade was enqueued before."""
+    def run_name(self) -> str:
+        """The schedule name of its upgrade; if a run of that name exists, the upgrade was enqueued before."""
         return f"{UPGRADE}:{self.schedule}:{self.baseline}:{self.version}"
 
     @property
-    def fire_before(self) -> str:
+    def run_name_before(self) -> str:
         """The name that an earlier Pyrometer gave it, which says nothing of the baseline: its tasks do."""
         return f"{UPGRADE}:{self.schedule}:{self.version}"
 
@@ -73,7 +73,7 @@ def discover(task: Task, context: JobContext) -> JobResult:
             if one not in enqueued:
                 _note(database, one, context)
     follow_ups = [
-        FollowUp(one.fire, _upgrades(context.settings.schedules[one.schedule], one), task.due_at)
+        FollowUp(one.run_name, _upgrades(context.settings.schedules[one.schedule], one), task.due_at)
         for one in enqueued
     ]
     new = list(dict.fromkeys(one.version for one in found))
@@ -111,8 +111,8 @@ def _new_releases(
 
 def _was_enqueued(database: Database, one: _NewRelease) -> bool:
     """Whether a release was set against this baseline before: one that is pinned later is another one."""
-    earlier = (task for fire in scheduled_runs(database, one.fire_before) for task in fire.tasks)
-    return bool(scheduled_runs(database, one.fire, newest=1)) or any(
+    earlier = (task for run in scheduled_runs(database, one.run_name_before) for task in run.tasks)
+    return bool(scheduled_runs(database, one.run_name, newest=1)) or any(
         task.spec.get("old") == one.baseline for task in earlier
     )
 

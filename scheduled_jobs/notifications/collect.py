@@ -43,7 +43,7 @@ RELEASE = "release"
 _BACK = timedelta(days=60)
 _NOTICES = 500
 #: More than these of a night are not looked at one by one.
-_FIRES, _TASKS, _FINDINGS = 300, 500, 10_000
+_SCHEDULED_RUNS, _TASKS, _FINDINGS = 300, 500, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,10 @@ def collect_digest_data(
     earlier = before(notices_made, until)
     since = since or earlier.until or until - timedelta(days=1)
     due = {
-        name: _of_window(scheduled_runs(database, name, _FIRES), since, until)
+        name: _of_window(scheduled_runs(database, name, _SCHEDULED_RUNS), since, until)
         for name in _measuring(database, settings)
     }
-    own = [(fire, task) for each in due.values() for fire in each for task in fire.tasks]
+    own = [(run, task) for each in due.values() for run in each for task in run.tasks]
     parts = _parts(fleet_status.recent_nights(database, until), [task for _, task in own])
     nights = [found for each in parts.values() if (found := newest_measured(each))]
     still = findings(
@@ -178,18 +178,18 @@ def _measuring(database: Database, settings: Settings) -> list[str]:
 
 
 def _of_window(newest: Iterable[ScheduledRun], since: datetime, until: datetime) -> list[ScheduledRun]:
-    """The fires that were due within, and of earlier ones the tasks that ended since or run still."""
+    """The runs that were due within, and of earlier ones the tasks that ended since or still run."""
     found: list[ScheduledRun] = []
-    for fire in newest:
-        if fire.due_at > until:
+    for run in newest:
+        if run.due_at > until:
             continue
         own = tuple(
             task
-            for task in fire.tasks
-            if fire.due_at > since or task.state == TaskState.RUNNING or _within(task.ended_at, since, until)
+            for task in run.tasks
+            if run.due_at > since or task.state == TaskState.RUNNING or _within(task.ended_at, since, until)
         )
-        if own or (fire.how == "missed" and fire.due_at > since):
-            found.append(ScheduledRun(fire.schedule, fire.due_at, fire.how, fire.made_at, own))
+        if own or (run.kind == "missed" and run.due_at > since):
+            found.append(ScheduledRun(run.schedule, run.due_at, run.kind, run.made_at, own))
     return found
 
 
@@ -226,10 +226,10 @@ def _ran(task: Task, by_run: dict[str, list[OutcomeCount]]) -> PartResult:
 
 def _missed(due: Iterable[Sequence[ScheduledRun]]) -> list[PartResult]:
     return [
-        PartResult(fire.schedule, "", fire.due_at, "missed")
+        PartResult(run.schedule, "", run.due_at, "missed")
         for own in due
-        for fire in own
-        if fire.how == "missed"
+        for run in own
+        if run.kind == "missed"
     ]
 
 
@@ -319,7 +319,7 @@ def _upgraded(database: Database, task: Task) -> UpgradeDecision:
 
 
 def _failed(over: Iterable[Task]) -> list[DigestProblem]:
-    """A trouble for each schedule and job of which tasks failed, with the newest sentence."""
+    """A problem for each schedule and job with failed tasks, with the newest error."""
     failures: dict[tuple[str, str], list[Task]] = defaultdict(list)
     for task in over:
         if task.state in (TaskState.FAILED, TaskState.LOST):

@@ -114,8 +114,8 @@ class Planner:
             since = now
         found: list[PlannedRun] = []
         for due in timetable.due(schedule.cron, zone(settings.timezone), since, now):
-            tasks = () if due.how == MISSED else _in_turn(database, name, tasks_of(settings, name))
-            if plan_run(database, name, due.moment, due.how, tasks, now):
+            tasks = () if due.kind == MISSED else _in_turn(database, name, tasks_of(settings, name))
+            if plan_run(database, name, due.moment, due.kind, tasks, now):
                 instead_of = supersede(database, name, due.moment, now) if tasks else 0
                 found.append(PlannedRun(name, due, len(tasks), instead_of))
         self._since[name], self._rules[name] = now, rule
@@ -146,9 +146,9 @@ def _begin(database: Database, name: str, last: datetime | None, now: datetime) 
     withdraw_missed(database, name, now)
     dealt_with = (timetable.TIMETABLE, timetable.CAUGHT_UP, MISSED, FIRST_SEEN)
     before = [
-        fire.due_at
-        for fire in scheduled_runs(database, name, newest=_LOOKED_BACK)
-        if fire.how in dealt_with and fire.due_at <= now
+        run.due_at
+        for run in scheduled_runs(database, name, newest=_LOOKED_BACK)
+        if run.kind in dealt_with and run.due_at <= now
     ]
     return max(before, default=now)
 

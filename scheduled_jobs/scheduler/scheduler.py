@@ -235,15 +235,15 @@ class Service:
         # Until it has succeeded it is due.
         self._plan_again = True
         for each in self._planner.plan(self._opened(), settings, now):
-            event = "missed" if each.due.how == MISSED else "fire"
-            named = run_details(each.schedule, each.due.moment, each.due.how, each.tasks)
+            event = "missed" if each.due.kind == MISSED else "planned"
+            named = run_details(each.schedule, each.due.moment, each.due.kind, each.tasks)
             self._log(event, about=named | {"instead_of": each.instead_of or None})
         self._plan_again = False
 
     def _take_tasks(self) -> None:
         """Record what has ended and claim what waits; while the service stops, only the former."""
         database = self._opened()
-        self._settle(database)
+        self._record_ended(database)
         if self._stopping:
             return
         # Before anything is claimed: a lost host must not claim the task that it has just lost.
@@ -281,7 +281,7 @@ class Service:
         work.fenced = True
         work.stop.set()
 
-    def _settle(self, database: Database) -> None:
+    def _record_ended(self, database: Database) -> None:
         """Write down how attempts ended; where the database refuses, it is tried again."""
         for work in self._pool.ended():
             record_result(database, work, self._around.now(), self._log)
@@ -402,7 +402,7 @@ class Service:
             work.ending = work.ending or Released()
         try:
             database = self._opened()
-            self._settle(database)
+            self._record_ended(database)
             self._pool.unregister(database)
             database.close()
         except DatabaseError as error:

@@ -50,9 +50,9 @@ def task_details(task: Task) -> dict[str, object]:
     }
 
 
-def run_details(schedule: str, due_at: datetime, how: str, count: int) -> dict[str, object]:
-    """What an event about a fire names."""
-    return {"schedule": schedule, "due_at": due_at.isoformat(), "how": how, "tasks": count}
+def run_details(schedule: str, due_at: datetime, kind: str, count: int) -> dict[str, object]:
+    """The fields of an event about a scheduled run."""
+    return {"schedule": schedule, "due_at": due_at.isoformat(), "kind": kind, "tasks": count}
 
 
 def _close(database: Database, work: RunningTask, done: JobResult, now: datetime, log: Log) -> None:
@@ -85,4 +85,4 @@ def _enqueue(database: Database, follow_up: FollowUp, now: datetime, log: Log) -
         moment += timedelta(microseconds=1)
         enqueued = plan_run(database, name, moment, FOLLOW_UP, follow_up.tasks, now)
     if enqueued:
-        log("fire", about=run_details(name, moment, FOLLOW_UP, len(follow_up.tasks)))
+        log("planned", about=run_details(name, moment, FOLLOW_UP, len(follow_up.tasks)))

@@ -120,9 +120,9 @@ class PoolWorker:
     """A host with its worker slots, registered in the database as a scheduler of its own.
 
     `labels` and `facts` are as of the last poll. `there`: seen in that poll. `drained`: takes no new tasks.
-    `only_labels`: takes only tasks with one of these labels for now; empty for no such limit. `news`: what
-    changed is not reported yet. `losses` counts the tasks lost in a row; the host rests until `rests_until`,
-    in seconds of the monotonic clock.
+    `only_labels`: takes only tasks with one of these labels for now; empty for no such limit. `changed`: a
+    change of these is not reported yet. `losses` counts the tasks lost in a row; the host rests until
+    `rests_until`, in seconds of the monotonic clock.
     """
 
     host: Host
@@ -332,7 +332,7 @@ class WorkerPool:
         if self._hosts is None:
             return served
         found = [*self._hosts.problems(), *([_NAMESAKE] if self._namesake else [])]
-        reported = {"troubles": found[:_MOST_PROBLEMS], "missing": sorted(self._missing)}
+        reported = {"problems": found[:_MOST_PROBLEMS], "missing": sorted(self._missing)}
         return {**served, **{name: each for name, each in reported.items() if each}}
 
     def _facts(self, worker: PoolWorker, served: Mapping[str, Any]) -> dict[str, Any]:

@@ -342,7 +342,7 @@ def test_half_an_upgrade_is_shown_as_far_as_it_has_come(open_page: Open, filled:
     page = open_page(filled(Story(unfinished=True)), PAGE)
     assert "Unclear</p>" in html(page) and "3 of at least 4 pairs" in html(page)
     assert typed(page)[0] == f"pyrometer upgrade --resume {RUN}"
-    assert "What would settle it" in [each.value for each in page.header]
+    assert "What would decide it" in [each.value for each in page.header]
 
 
 def test_when_everything_broke_the_page_says_so(open_page: Open, filled: Filled) -> None:

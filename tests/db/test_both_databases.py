@@ -256,7 +256,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queue_queries.night_tasks: lambda database: queue_queries.night_tasks(
         database, a_night(1), a_night(9), 5
     ),
-    queue_queries.missed_fires: lambda database: queue_queries.missed_fires(database, ["weekly"], a_night(1)),
+    queue_queries.missed_runs: lambda database: queue_queries.missed_runs(database, ["weekly"], a_night(1)),
     queue_queries.last_scheduled_runs: queue_queries.last_scheduled_runs,
     series_queries.points_of_runs: lambda database: series_queries.points_of_runs(
         database, ["night-0", "night-2"], ["latency"]

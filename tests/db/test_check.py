@@ -243,10 +243,10 @@ def test_rows_that_name_what_is_not_there_are_found(tmp_path: Path) -> None:
     with open_database(url) as database:
         filled(database)
     with closing(sqlite3.connect(tmp_path / "pyrometer.db")) as connection, connection:
-        connection.execute("DELETE FROM profile")
+        connection.execute("DELETE FROM preset")
         connection.execute("DELETE FROM run_environment WHERE run_number = 1 AND position = 0")
     found = problems(everything(url))["references"]
-    assert "3 rows of table run name rows of profile that are not there." in found
+    assert "3 rows of table run name rows of preset that are not there." in found
     assert "Run run-0 has 5 outcomes of environments not its own." in found
 
 

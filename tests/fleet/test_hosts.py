@@ -49,7 +49,7 @@ def fleet(head: Head, database: Database, said: list[str], tmp_path: Path) -> It
     def make() -> FleetHosts:
         opened = partial(open_database, f"sqlite:///{tmp_path}/pyrometer.db")
         made.append(FleetHosts(head.engine, head.data_dir, opened, said.append))
-        assert made[-1].settle(30)
+        assert made[-1].wait_until_known(30)
         return made[-1]
 
     yield make

@@ -116,12 +116,12 @@ def test_a_key_may_hold_what_tables_and_code_are_made_of() -> None:
     assert all(len({len(row) for row in table}) == 1 for table in tables(text))
 
 
-def test_what_would_settle_it_has_minutes_and_a_command() -> None:
+def test_what_would_decide_it_has_minutes_and_a_command() -> None:
     subject, results, upgrade = UPGRADES["unclear"]
     text = upgrade_markdown(subject, results, upgrade)
-    assert upgrade.decision == "unclear" and upgrade.settle
-    assert "### What would settle it" in text and "minutes of measuring" in text
-    assert "### What would settle it" not in upgrade_markdown(*UPGRADES["mixed"])
+    assert upgrade.decision == "unclear" and upgrade.to_decide
+    assert "### What would decide it" in text and "minutes of measuring" in text
+    assert "### What would decide it" not in upgrade_markdown(*UPGRADES["mixed"])
 
 
 @pytest.mark.parametrize("state", ["complete", "interrupted", "running"])

@@ -214,7 +214,12 @@ def test_a_gpu_that_is_slowed_down_and_looked_at(
     assert outcome.status == "throttled", outcome.reason
     assert outcome.reason.endswith("of the time (hw_thermal)")
     host, gpu = outcome.telemetry
-    assert (host.device, host.rung, gpu.device, gpu.rung) == ("host", "none", H200, "gpm")
+    assert (host.device, host.utilisation_source, gpu.device, gpu.utilisation_source) == (
+        "host",
+        "none",
+        H200,
+        "gpm",
+    )
     started, ended, _ = outcome.facts["window"]
     for one in outcome.telemetry:
         assert len(one.started_ns) >= 3

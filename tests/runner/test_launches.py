@@ -73,7 +73,7 @@ def test_pinned_workers_say_who_pinned_them_and_compute_on_that_many_cpus(happen
     assert cores.facts["cpus_in_use"] == cores.facts["threads"] == len(cores.facts["launch"]["cpus"])
     throughput = cores.metrics["throughput"]
     assert cores.metrics["throughput_per_core"] == pytest.approx(throughput / cores.facts["threads"])
-    assert outcome(happened, "allocator=jemalloc").facts["launch"]["pinned_by"] == "profile"
+    assert outcome(happened, "allocator=jemalloc").facts["launch"]["pinned_by"] == "preset"
 
 
 def test_openmp_binds_the_main_thread_to_a_core(happened: Happened) -> None:

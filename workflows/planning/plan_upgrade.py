@@ -220,7 +220,7 @@ def _affordable(
 
 
 def waivers(cases: Sequence[str], because: Sequence[str], user: str = "") -> tuple[Waiver, ...]:
-    """What a team decided not to be held up by: today, in the name of `user`, by default that of the process.
+    """The cases excluded from the decision as of today, in the name of `user`, by default the process owner.
 
     One reason goes for all cases. Raises UsageError for a case without a reason, or a reason without a case.
     """

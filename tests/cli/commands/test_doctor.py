@@ -25,8 +25,11 @@ def test_doctor_says_what_can_be_measured_what_cannot_and_why(site: Site) -> Non
     assert any(sentence.startswith("numactl is not installed: ") for sentence in found["cannot"])
 
 
-def test_doctor_has_words_for_every_rung() -> None:
-    gpus = tuple(GpuCapabilities(0, "GPU-1", "A100", rung, ()) for rung in get_args(UtilisationSource))
+def test_doctor_has_words_for_every_utilisation_source() -> None:
+    gpus = tuple(
+        GpuCapabilities(0, "GPU-1", "A100", utilisation_source, ())
+        for utilisation_source in get_args(UtilisationSource)
+    )
     lines = telemetry_lines(Probe("580", "13.0", gpus), ())
     assert len({*lines}) == len(gpus) + 1
     assert any("through a DCGM host engine" in line for line in lines)

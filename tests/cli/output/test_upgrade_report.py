@@ -101,11 +101,11 @@ def test_every_exclusion_and_every_table_has_a_line() -> None:
     assert all(line.isprintable() for line in lines)
 
 
-def test_what_would_settle_it_stands_between_reasons_and_cases() -> None:
+def test_what_would_decide_it_stands_between_reasons_and_cases() -> None:
     lines = printed(reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)]))
-    settle = next(i for i, line in enumerate(lines) if line.startswith("what would settle it: "))
-    assert settle < next(i for i, line in enumerate(lines) if line.startswith("case "))
-    assert "new pairs, about" in lines[settle + 1]
+    to_decide = next(i for i, line in enumerate(lines) if line.startswith("what would decide it: "))
+    assert to_decide < next(i for i, line in enumerate(lines) if line.startswith("case "))
+    assert "new pairs, about" in lines[to_decide + 1]
 
 
 @pytest.mark.parametrize("upgrade", [reported([]), a_large_upgrade()], ids=["empty", "large"])

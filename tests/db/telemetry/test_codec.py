@@ -84,7 +84,7 @@ def test_a_blob_that_is_cut_off_is_answered_by_a_sentence(recording: Recording, 
 
 def test_no_bit_can_turn_into_another_number() -> None:
     values = {"power": (351.25, None, 352.417), "sm_utilisation": (1 / 3, 97.25, 96.5)}
-    recording = a_recording("GPU-1", rung="gpm", values=values)
+    recording = a_recording("GPU-1", utilisation_source="gpm", values=values)
     codec, blob = encode(recording)
     damaged = 0
     for place in range(8 * len(blob)):

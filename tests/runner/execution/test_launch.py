@@ -67,7 +67,7 @@ def test_cpus_and_threads(technique: str, cpus: tuple[int, ...], threads: int | 
 
 def test_the_pinning_tool_is_reported() -> None:
     assert start_of(case("eager"), PRESET, MACHINE, some).facts == {
-        "pinned_by": "profile",
+        "pinned_by": "preset",
         "cpus": [1, 2, 3, 5, 6, 7],
     }
     bound = start_of(case("cpus=node"), PRESET, MACHINE, some)

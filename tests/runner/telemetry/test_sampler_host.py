@@ -93,7 +93,7 @@ def test_rows_follow_each_other_without_a_gap(samplers: Samplers, tree: Tree) ->
     sampler.start(tree.root, 10)
     samplers.rows(sampler, 5, HOST)
     (recording,) = sampler.stop()
-    assert (recording.device, recording.rung) == (HOST, "none")
+    assert (recording.device, recording.utilisation_source) == (HOST, "none")
     assert recording.started_ns[1:] == recording.ended_ns[:-1]
     assert all(start < end for start, end in zip(recording.started_ns, recording.ended_ns, strict=True))
     assert {"cpu_busy", "foreign", "steal", "run_queue", "tree_memory", "cpu0"} <= recording.values.keys()

@@ -13,7 +13,14 @@ from records.evidence import evidence_of
 from reports.text.staleness_text import silence
 from scheduled_jobs.detection.border_levels import BorderChange, border_change_of
 from scheduled_jobs.notifications.digest import DigestData, UpgradeDecision, digest
-from scheduled_jobs.notifications.render import digest_json, digest_markdown, digest_text, subject, tone
+from scheduled_jobs.notifications.render import (
+    digest_json,
+    digest_markdown,
+    digest_text,
+    stored_digest_json,
+    subject,
+    tone,
+)
 from support.builders.notifications import BEFORE, DUE, a_finding, a_night, a_ran
 from support.builders.run_records import BERT, MLP, RESNET
 
@@ -201,6 +208,15 @@ def test_the_json_has_the_numbers_as_they_are() -> None:
     largest = body["regressions"][0]["top"][0]
     assert (largest["finding"], largest["change"], largest["low"]) == (22, 0.1, 0.08)
     assert sorted(body["ids"]) == [*range(1, 8), 20, 22]
+
+
+def test_a_digest_that_an_earlier_program_stored_has_the_names_of_today() -> None:
+    facts = digest_json(digest(a_full_night())) | {"going_on": [{"finding": 1, "reported": 0.1}]}
+    assert facts["problems"] and facts["notices"], "or the test shows nothing"
+    renamed = {"problems": "troubles", "notices": "news"}
+    old = {renamed.get(name, name): value for name, value in facts.items()}
+    old["going_on"] = [{"finding": 1, "told": 0.1}]
+    assert stored_digest_json(old) == stored_digest_json(facts) == facts
 
 
 def test_levels_across_a_border_are_in_the_digest_and_are_no_regression() -> None:

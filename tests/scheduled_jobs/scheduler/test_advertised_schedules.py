@@ -8,7 +8,7 @@ import pytest
 
 from configuration.settings import Settings
 from scheduled_jobs.scheduler.advertised_schedules import advertised
-from support.servers.schedulers import settled
+from support.servers.schedulers import settings_of
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 TOML = """
@@ -32,7 +32,7 @@ overdue_hours = 5
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return settled(TOML, tmp_path)
+    return settings_of(TOML, tmp_path)
 
 
 def test_every_schedule_is_advertised_with_its_next_moments_in_utc(settings: Settings) -> None:

@@ -41,7 +41,7 @@ _ERRORS = "stderr"
 NO_COMMAND = (sys.executable, str(_SUPPORT / "fakes/pyrometer_run.py"))
 
 
-def settled(toml: str, folder: Path) -> Settings:
+def settings_of(toml: str, folder: Path) -> Settings:
     """The settings that a file says, without the built-in schedules where it has others."""
     (folder / "pyrometer.toml").write_text(toml)
     return load_settings(cwd=folder, environ={})
@@ -190,7 +190,7 @@ def main(url: str, folder: str, machine: str, *arguments: Sequence[str]) -> None
     service = a_service(
         url,
         data_dir,
-        settled((data_dir / "pyrometer.toml").read_text(), data_dir),
+        settings_of((data_dir / "pyrometer.toml").read_text(), data_dir),
         Log("json", lambda: datetime.now(UTC)),
         machine=machine,
         hosts=FolderHosts(nodes, data_dir, NO_COMMAND) if nodes.is_dir() else None,

@@ -42,7 +42,12 @@ def fill(database: Database) -> None:
     run = replace(run, started_at=run.started_at + timedelta(microseconds=1))
     recordings = [
         a_recording("host", values={"cpu_busy": (0.1, None, 100.0), "cpu0": (1 / 3, 2 / 3, 1.0)}),
-        a_recording("GPU-2", rung="gpm", values={"power": (700.125, 0.1 + 0.2, None)}, notes=("no link",)),
+        a_recording(
+            "GPU-2",
+            utilisation_source="gpm",
+            values={"power": (700.125, 0.1 + 0.2, None)},
+            notes=("no link",),
+        ),
     ]
     outcomes = [
         an_outcome(case, environment=environment, replicate=replicate, latency=1 / 3, telemetry=recordings)

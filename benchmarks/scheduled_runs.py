@@ -1,12 +1,13 @@
-"""Two schedulers, one database, 200 fires, `kill -9` of either at random: is each fire carried out, and once?
+"""Two schedulers, one database, 200 scheduled runs, `kill -9` of either at random: is each carried out once?
 
-    python benchmarks/fires.py [URL of an empty database; default: SQLite in a temporary folder] [--fires 200]
+    python benchmarks/scheduled_runs.py [URL of an empty database; default: SQLite in a temporary folder]
+        [--runs 200]
 
-Both schedulers are real ones that plan, claim, beat and bury. Sixty schedules fire once an hour, each at a
-minute of its own, under a clock that goes on by a minute when its fire is planted and few tasks wait. What is
+Both schedulers are real ones that plan, claim, beat and bury. Sixty schedules run once an hour, each at a
+minute of its own, under a clock that goes on by a minute when its run is planned and few tasks wait. What is
 started instead of `pyrometer run` measures nothing: it writes a journal with four replicates, and into a file
 one line for each that it carries out. Whenever one of the two is killed, it is started again after a moment.
-At the end the file, the journals, the tasks and the stored runs must agree: every fire one run, every
+At the end the file, the journals, the tasks and the stored runs must agree: one run each, every
 replicate of it once.
 """
 
@@ -165,17 +166,17 @@ def main() -> int:
     """Fire, kill, and say how it ended; 1 when something was lost or doubled."""
     parser = argparse.ArgumentParser(description="Two schedulers, one database, `kill -9` of either.")
     parser.add_argument("url", nargs="?", help="an empty database [default: SQLite]")
-    parser.add_argument("--fires", type=int, default=200)
+    parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=SEED)
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     with tempfile.TemporaryDirectory(prefix="pyrometer-") as name:
         folder = Path(name)
         url = options.url or f"sqlite:///{folder}/pyrometer.db"
-        return Fires(folder, url, options.fires, random.Random(options.seed)).run()
+        return ScheduledRuns(folder, url, options.runs, random.Random(options.seed)).run()
 
 
-class Fires:
+class ScheduledRuns:
     """One run of the benchmark."""
 
     def __init__(self, folder: Path, url: str, wanted: int, rng: random.Random) -> None:
@@ -193,11 +194,11 @@ class Fires:
         self._advance()
 
     def run(self) -> int:
-        """Until there are enough fires and all of them are over."""
+        """Until there are enough scheduled runs and all of them are over."""
         began = time.monotonic()
         both = [self._start() for _ in range(2)]
         try:
-            self._fire_and_kill(both)
+            self._plan_and_kill(both)
             for each in both:
                 each.process.terminate()
                 each.process.wait()
@@ -206,7 +207,7 @@ class Fires:
                 each.kill()
         return self._report(time.monotonic() - began)
 
-    def _fire_and_kill(self, both: list[Running]) -> None:
+    def _plan_and_kill(self, both: list[Running]) -> None:
         from db.queue.queries import last_due
 
         # Nothing is due before all schedules were seen.
@@ -268,9 +269,9 @@ class Fires:
 
         tasks = self._tasks()
         planted = [
-            fire for name in SCHEDULES for fire in scheduled_runs(self.database, name, newest=self.wanted)
+            run for name in SCHEDULES for run in scheduled_runs(self.database, name, newest=self.wanted)
         ]
-        hows = Counter(fire.how for fire in planted if fire.tasks)
+        kinds = Counter(run.kind for run in planted if run.tasks)
         carried_out = Counter((self.folder / "executions").read_text().splitlines())
         expected = {f"{task.run_id} {number}" for task in tasks for number in range(REPLICATES)}
         states = Counter(str(task.state) for task in tasks)
@@ -287,7 +288,7 @@ class Fires:
         )
         recoveries = self._recoveries()
         print(f"{self.database.name}: {seconds:.0f} s, {len(self.kills)} times kill -9")
-        print(f"fires: {hows.total()} {dict(hows)}")
+        print(f"scheduled runs: {kinds.total()} {dict(kinds)}")
         print(f"tasks: {dict(states)}; attempts: {dict(ends)}")
         print(f"runs: {len(stored)}; replicates carried out: {carried_out.total()} of {len(expected)}")
         print(f"carried out twice: {twice}; never: {len(expected - carried_out.keys())}")
@@ -318,7 +319,7 @@ def a_header() -> dict[str, Any]:
         "environments": [
             {"name": "nothing", "python": sys.executable, "fingerprint": ENVIRONMENT, "facts": facts}
         ],
-        "profile": {"fingerprint": "profile", "name": "quiet", "settings": {}},
+        "preset": {"fingerprint": "profile", "name": "quiet", "settings": {}},
         "harness": "harness",
         "harness_path": "harness.zip",
         "user_version": "",
