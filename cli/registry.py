@@ -46,9 +46,7 @@ _PLACES = {
         "profile:app",
         "Trace one case with torch.profiler (`profile CASE`), or compare two traces (`profile diff A B`).",
     ),
-    "record": _Place(
-        "profile:record", "Record which operators a program of yours calls, to measure those (a census)."
-    ),
+    "record": _Place("profile:record", "Record the operators that a program calls, to measure those."),
     "fingerprint": _Place(
         "fingerprint:app",
         "Record which operators and kernels a case runs, and compare two environments.",

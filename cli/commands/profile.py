@@ -165,7 +165,7 @@ def _write_csv(changes: Sequence[OperatorChange]) -> None:
     writer.writerows([cell(value) for value in row.values()] for row in rows)
 
 
-RECORD_HELP = """Record which operators a program of yours calls, with shapes and their share of the time.
+RECORD_HELP = """Record the operators that a program calls, with their share of the time.
 
 \b
 pyrometer record -- python train.py --lr 0.1        writes census.toml
