@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results"
+FOLDER = Path(__file__).resolve().parent
+RESULTS = FOLDER / "results"
 #: Releases that were built against NumPy 1.
 _OLD_NUMPY = ("2.0.", "2.1.", "2.2.")
 
@@ -44,12 +44,12 @@ class Exhibit:
 
 def exhibits() -> list[Exhibit]:
     """All of them, in the order of the file."""
-    return [Exhibit(**one) for one in tomllib.loads((HERE / "exhibits.toml").read_text())["exhibit"]]
+    return [Exhibit(**one) for one in tomllib.loads((FOLDER / "exhibits.toml").read_text())["exhibit"]]
 
 
 def reports() -> dict[str, dict[str, Any]]:
     """The reported regressions by id."""
-    return {one["id"]: one for one in tomllib.loads((HERE / "reports.toml").read_text())["report"]}
+    return {one["id"]: one for one in tomllib.loads((FOLDER / "reports.toml").read_text())["report"]}
 
 
 def measure(one: Exhibit, pairs: int, minutes: float) -> int:
@@ -100,7 +100,7 @@ def _upgrade(one: Exhibit, report: Path, pairs: int, minutes: float) -> int:
         *(() if one.metric == "latency_floor" else ("--also", one.metric)),
         *(("--package", "numpy<2") if old_numpy else ()),
     ]
-    return subprocess.run(command, cwd=HERE.parents[1], check=False).returncode
+    return subprocess.run(command, cwd=FOLDER.parents[1], check=False).returncode
 
 
 def verdict(one: Exhibit) -> dict[str, Any] | None:

@@ -39,6 +39,9 @@ Exit code: 0 every case is ok, skipped or unsupported; 1 a case failed; 2 wrong 
 """
 
 
+Interpreter = Annotated[
+    Path | None, typer.Option(help="measure the PyTorch of this interpreter instead")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="measure the selected cases even if they take long")]
 Fingerprint = Annotated[
     bool, typer.Option("--fingerprint", help="then take the fingerprints that are missing, as nights do")
@@ -59,9 +62,7 @@ def run(
             help="a declared name, or a version, which is built if missing [default: default]",
         ),
     ] = None,
-    python: Annotated[
-        Path | None, typer.Option(help="measure the PyTorch of this interpreter instead")
-    ] = None,
+    python: Interpreter = None,
     case: Cases = None,
     cases: CaseFiles = None,
     census: CensusFile = None,

@@ -39,7 +39,7 @@ class Attention(nn.Module):
         return hidden + self.output(attended.transpose(1, 2).flatten(2))
 
 
-class FeedForward(nn.Module):
+class ReluFeedForward(nn.Module):
     """Two products with a ReLU between them, on normalised input, added to what came in."""
 
     def __init__(self) -> None:
@@ -59,9 +59,9 @@ class T5(nn.Module):
         self.tokens = nn.Embedding(VOCABULARY, WIDTH)
         self.source_distances = nn.Embedding(2 * DISTANCES + 1, HEADS)
         self.target_distances = nn.Embedding(2 * DISTANCES + 1, HEADS)
-        self.encoder = nn.ModuleList(nn.ModuleList([Attention(), FeedForward()]) for _ in range(layers))
+        self.encoder = nn.ModuleList(nn.ModuleList([Attention(), ReluFeedForward()]) for _ in range(layers))
         self.decoder = nn.ModuleList(
-            nn.ModuleList([Attention(), Attention(), FeedForward()]) for _ in range(layers)
+            nn.ModuleList([Attention(), Attention(), ReluFeedForward()]) for _ in range(layers)
         )
         self.norm = RootMeanSquareNorm(WIDTH)
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)

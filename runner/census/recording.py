@@ -11,7 +11,7 @@ from pathlib import Path
 from .census import BadCensus, Census, from_raw
 
 #: Runs in the interpreter of the program, which has nothing of ours.
-_RECORDER = Path(__file__).with_name("recorder.py")
+RECORDER = Path(__file__).parents[1] / "worker" / "census_recorder.py"
 #: Options of Python that may stand before the program.
 _FLAGS = ("-u", "-O", "-OO", "-B", "-E", "-s", "-S", "-I", "-P", "-q", "-v")
 
@@ -34,7 +34,7 @@ def record_program(command: Sequence[str], steps: int, skip: int) -> Recorded:
     with tempfile.TemporaryDirectory(prefix="pyrometer-census-") as folder:
         raw = Path(folder) / "raw.json"
         options = ["--raw", str(raw), "--steps", str(steps), "--skip", str(skip)]
-        done = subprocess.run([python, *flags, str(_RECORDER), *options, *program], check=False)
+        done = subprocess.run([python, *flags, str(RECORDER), *options, *program], check=False)
         if not raw.exists():
             raise BadCensus(
                 f"the program ended with {done.returncode} before anything was recorded: its interpreter "

@@ -1,1 +1,0 @@
-"""Single operators, a module for each kind."""

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from ...worker.case import Workload, case
 from ...worker.prepared_case import Unsupported
 from .. import flops
-from .operator import Backward, Operator, copies
+from .operator import Backward, FunctionModel, copies
 
 HEAD_WIDTH = 64
 
@@ -88,7 +88,7 @@ def attention(kind: str, heads: int, tokens: int) -> Workload:
     )
     rows = query[-1] * (query[-2] if kind == "five_dimensions" else 1)
     return Workload(
-        Operator(function),
+        FunctionModel(function),
         inputs,
         items=rows,
         unit="tokens",

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from ...worker.case import Workload, case
 from .. import flops
-from .operator import Backward, Operator, copies
+from .operator import Backward, FunctionModel, copies
 
 KERNEL = 3
 
@@ -154,7 +154,7 @@ def convolution(kind: str, batch: int) -> Workload:
     chosen = KINDS[kind]
     inputs = chosen.tensors(batch)
     return Workload(
-        Operator(chosen.function),
+        FunctionModel(chosen.function),
         inputs,
         items=batch,
         unit="samples",
@@ -195,4 +195,4 @@ def convolution_lengths(kind: str, batch: int) -> Workload:
     """
     chosen = KINDS[kind]
     first, *others = (chosen.tensors(batch, (length,)) for length in _LENGTHS)
-    return Workload(Operator(chosen.function), first, items=batch, unit="samples", variants=tuple(others))
+    return Workload(FunctionModel(chosen.function), first, items=batch, unit="samples", variants=tuple(others))

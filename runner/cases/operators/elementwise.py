@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...worker.case import Workload, case
-from .operator import Backward, Operator, copies
+from .operator import Backward, FunctionModel, copies
 
 
 class Softmax(nn.Module):
@@ -121,7 +121,7 @@ def elementwise(kind: str, rows: int, width: int) -> Workload:
     Guards: a loop that is no longer vectorised or parallel, a copy that goes number by number.
     """
     inputs = tuple(torch.randn(shape) for shape in _shape(kind, rows, width))
-    return Workload(Operator(_FUNCTIONS[kind]), inputs, items=rows, unit="rows", variants=copies(*inputs))
+    return Workload(FunctionModel(_FUNCTIONS[kind]), inputs, items=rows, unit="rows", variants=copies(*inputs))
 
 
 def _normalised(rows: Tensor) -> Tensor:

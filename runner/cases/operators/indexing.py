@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...worker.case import Workload, case
-from .operator import Backward, Operator, copies
+from .operator import Backward, FunctionModel, copies
 
 #: GPT-2's. The table of 154 MB (fp32, width 768) is more than the caches of most machines hold.
 VOCABULARY = 50257
@@ -77,7 +77,7 @@ def by_index(kind: str, rows: int, width: int) -> Workload:
     Guards: a kernel that is no longer vectorised or no longer parallel for one reduction, small or large.
     """
     inputs = torch.randn(rows, width), torch.randint(rows, (2 * rows,)), torch.randn(2 * rows, width)
-    return Workload(Operator(_BY_INDEX[kind]), inputs, items=2 * rows, unit="rows", variants=copies(*inputs))
+    return Workload(FunctionModel(_BY_INDEX[kind]), inputs, items=2 * rows, unit="rows", variants=copies(*inputs))
 
 
 @case(
@@ -119,7 +119,7 @@ def reduction(kind: str, rows: int, columns: int) -> Workload:
     """
     numbers = torch.randn(rows, columns)
     return Workload(
-        Operator(_REDUCTIONS[kind]), (numbers,), items=rows, unit="rows", variants=copies(numbers)
+        FunctionModel(_REDUCTIONS[kind]), (numbers,), items=rows, unit="rows", variants=copies(numbers)
     )
 
 
@@ -134,7 +134,7 @@ def unique(numbers: int) -> Workload:
     def function(values: Tensor) -> tuple[Tensor, ...]:
         return torch.unique(values, return_counts=True)
 
-    return Workload(Operator(function), (drawn,), items=numbers, unit="numbers", variants=copies(drawn))
+    return Workload(FunctionModel(function), (drawn,), items=numbers, unit="numbers", variants=copies(drawn))
 
 
 @case(family="indexing and reductions", left=[256], right=[256], width=[100])
@@ -148,4 +148,4 @@ def cosine_similarity(left: int, right: int, width: int) -> Workload:
     def function(one: Tensor, other: Tensor) -> Tensor:
         return F.cosine_similarity(one, other, dim=2)
 
-    return Workload(Operator(function), inputs, items=left * right, unit="pairs", variants=copies(*inputs))
+    return Workload(FunctionModel(function), inputs, items=left * right, unit="pairs", variants=copies(*inputs))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ...worker.case import Workload, case
-from .operator import Operator, copies
+from .operator import FunctionModel, copies
 
 
 def _positive(numbers: Tensor) -> Tensor:
@@ -48,5 +48,5 @@ def linear_algebra(kind: str, size: int, batch: int) -> Workload:
         matrix = _positive(matrix)
     inputs = (matrix, torch.randn(batch, size, 1)) if kind == "solve" else (matrix,)
     return Workload(
-        Operator(_FUNCTIONS[kind]), inputs, items=batch, unit="matrices", variants=copies(*inputs)
+        FunctionModel(_FUNCTIONS[kind]), inputs, items=batch, unit="matrices", variants=copies(*inputs)
     )

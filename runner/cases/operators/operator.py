@@ -24,7 +24,7 @@ def copies(*inputs: Tensor) -> tuple[tuple[Tensor, ...], ...]:
     return tuple(tuple(tensor.clone() for tensor in inputs) for _ in range(count - 1))
 
 
-class Operator(nn.Module):
+class FunctionModel(nn.Module):
     """A function of tensors as a model without weights."""
 
     def __init__(self, function: Callable[..., Any]) -> None:

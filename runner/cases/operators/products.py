@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ...worker.case import Workload, case
 from .. import flops
-from .operator import Operator, copies
+from .operator import FunctionModel, copies
 
 
 class Matmul(nn.Module):
@@ -62,7 +62,7 @@ def matmul_transposed(operand: str, size: int) -> Workload:
     """
     left, right = torch.randn(size, size), torch.randn(size, size)
     return Workload(
-        Operator(_TRANSPOSED[operand]),
+        FunctionModel(_TRANSPOSED[operand]),
         (left, right),
         items=size,
         unit="rows",
@@ -96,7 +96,7 @@ def addmm(m: int, n: int, k: int) -> Workload:
     """
     inputs = torch.randn(m, n), torch.randn(m, k), torch.randn(k, n)
     return Workload(
-        Operator(torch.addmm),
+        FunctionModel(torch.addmm),
         inputs,
         items=m,
         unit="rows",
@@ -117,7 +117,7 @@ def bmm(batch: int, m: int, n: int, k: int) -> Workload:
     """
     inputs = _batched(batch, m, n, k)
     return Workload(
-        Operator(torch.bmm),
+        FunctionModel(torch.bmm),
         inputs,
         items=batch,
         unit="products",
@@ -134,7 +134,7 @@ def baddbmm(batch: int, m: int, n: int, k: int) -> Workload:
     """
     inputs = (torch.randn(batch, m, n), *_batched(batch, m, n, k))
     return Workload(
-        Operator(torch.baddbmm),
+        FunctionModel(torch.baddbmm),
         inputs,
         items=batch,
         unit="products",

@@ -1,1 +1,0 @@
-"""Programs rather than models: function transforms and modes, loading of data, the start of a process."""

@@ -82,7 +82,7 @@ def test_a_program_that_breaks_leaves_what_was_seen() -> None:
 @pytest.mark.torch
 def test_a_program_that_is_killed_leaves_its_whole_steps(tmp_path: Path) -> None:
     raw = tmp_path / "raw.json"
-    recorder = Path(recording.__file__).with_name("recorder.py")
+    recorder = recording.RECORDER
     options = ["--raw", str(raw), "--steps", "9", "--skip", "0"]
     program = [str(PROGRAMS / "training.py")]
     with subprocess.Popen(

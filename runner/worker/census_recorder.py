@@ -1,6 +1,6 @@
 """Runs a program with a dispatch mode that notes its operators. Needs PyTorch and nothing of Pyrometer.
 
-    python recorder.py --raw FILE --steps N --skip K (-m MODULE | SCRIPT) [ARGUMENT ...]
+    python census_recorder.py --raw FILE --steps N --skip K (-m MODULE | SCRIPT) [ARGUMENT ...]
 
 A step is a call of an outermost `nn.Module`, with the backward pass and the update that follow it. After K
 steps, N are recorded, and the program is ended at the next one. FILE is written after each step, and whatever
@@ -66,7 +66,7 @@ def _storages(value):
             yield from _storages(one)
 
 
-class Recorder(TorchDispatchMode):
+class OperatorRecorder(TorchDispatchMode):
     """Notes each operator with its arguments, how often it was called and how long it took."""
 
     def __init__(self, raw, steps, skip):
@@ -162,7 +162,7 @@ def main(arguments):
     while arguments and arguments[0] in ("--raw", "--steps", "--skip"):
         options[arguments[0]] = arguments[1]
         arguments = arguments[2:]
-    recorder = Recorder(options["--raw"], int(options["--steps"]), int(options["--skip"]))
+    recorder = OperatorRecorder(options["--raw"], int(options["--steps"]), int(options["--skip"]))
     register_module_forward_pre_hook(recorder.before)
     register_module_forward_hook(recorder.after)
     try:
