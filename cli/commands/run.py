@@ -39,9 +39,7 @@ Exit code: 0 every case is ok, skipped or unsupported; 1 a case failed; 2 wrong 
 """
 
 
-Interpreter = Annotated[
-    Path | None, typer.Option(help="measure the PyTorch of this interpreter instead")
-]
+Interpreter = Annotated[Path | None, typer.Option(help="measure the PyTorch of this interpreter instead")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="measure the selected cases even if they take long")]
 Fingerprint = Annotated[
     bool, typer.Option("--fingerprint", help="then take the fingerprints that are missing, as nights do")

@@ -116,8 +116,7 @@ def upgrade(
 ) -> None:
     """Judge an upgrade (the help text is above, where its layout survives)."""
     request = UpgradeRequest(
-        old=old or "",
-        new=new or "",
+        *(old or "", new or ""),
         suite=suite,
         cases=tuple(case or ()),
         case_files=tuple(cases or ()),
@@ -143,8 +142,9 @@ def upgrade(
     reports = tuple(report or ())
     with in_one_sentence(), interruptible() as interrupts:
         if on or not wait:
-            code = _upgrade_machines(request, on or (), resume, reports, wait=wait, as_json=as_json)
-            raise typer.Exit(code)
+            raise typer.Exit(
+                _upgrade_machines(request, on or (), resume, reports, wait=wait, as_json=as_json)
+            )
         raise typer.Exit(_upgrade_this_machine(request, resume, interrupts, reports, as_json=as_json))
 
 

@@ -30,7 +30,7 @@ class BadCensus(RunnerError):
 
 @dataclass(frozen=True, slots=True)
 class CensusOperator:
-    """An operator with the arguments of one call (see `worker.census_recorder`), its calls and seconds in all steps."""
+    """An operator with the arguments of a call (see `worker.census_recorder`), its calls and seconds."""
 
     name: str
     arguments: Mapping[str, Any]

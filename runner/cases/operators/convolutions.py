@@ -195,4 +195,6 @@ def convolution_lengths(kind: str, batch: int) -> Workload:
     """
     chosen = KINDS[kind]
     first, *others = (chosen.tensors(batch, (length,)) for length in _LENGTHS)
-    return Workload(FunctionModel(chosen.function), first, items=batch, unit="samples", variants=tuple(others))
+    return Workload(
+        FunctionModel(chosen.function), first, items=batch, unit="samples", variants=tuple(others)
+    )

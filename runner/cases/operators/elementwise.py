@@ -121,7 +121,9 @@ def elementwise(kind: str, rows: int, width: int) -> Workload:
     Guards: a loop that is no longer vectorised or parallel, a copy that goes number by number.
     """
     inputs = tuple(torch.randn(shape) for shape in _shape(kind, rows, width))
-    return Workload(FunctionModel(_FUNCTIONS[kind]), inputs, items=rows, unit="rows", variants=copies(*inputs))
+    return Workload(
+        FunctionModel(_FUNCTIONS[kind]), inputs, items=rows, unit="rows", variants=copies(*inputs)
+    )
 
 
 def _normalised(rows: Tensor) -> Tensor:

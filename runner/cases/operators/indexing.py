@@ -77,7 +77,9 @@ def by_index(kind: str, rows: int, width: int) -> Workload:
     Guards: a kernel that is no longer vectorised or no longer parallel for one reduction, small or large.
     """
     inputs = torch.randn(rows, width), torch.randint(rows, (2 * rows,)), torch.randn(2 * rows, width)
-    return Workload(FunctionModel(_BY_INDEX[kind]), inputs, items=2 * rows, unit="rows", variants=copies(*inputs))
+    return Workload(
+        FunctionModel(_BY_INDEX[kind]), inputs, items=2 * rows, unit="rows", variants=copies(*inputs)
+    )
 
 
 @case(
@@ -148,4 +150,6 @@ def cosine_similarity(left: int, right: int, width: int) -> Workload:
     def function(one: Tensor, other: Tensor) -> Tensor:
         return F.cosine_similarity(one, other, dim=2)
 
-    return Workload(FunctionModel(function), inputs, items=left * right, unit="pairs", variants=copies(*inputs))
+    return Workload(
+        FunctionModel(function), inputs, items=left * right, unit="pairs", variants=copies(*inputs)
+    )

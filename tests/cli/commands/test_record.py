@@ -1,0 +1,80 @@
+"""`pyrometer record`, and `--census` of run and upgrade: from a real program to a weighted verdict."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.census.census import Census, read_census
+from support.command_line import typed
+from support.site import Done, Site, measured_python, one_site
+
+PROGRAM = Path(__file__).parents[2] / "runner" / "census" / "programs" / "training.py"
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    yield from one_site(tmp_path_factory.mktemp("census"))
+
+
+@pytest.fixture(scope="module")
+def recorded(site: Site) -> Done:
+    """A program recorded by a real command."""
+    return site.call("record", "--steps", "1", "--", str(measured_python()), str(PROGRAM))
+
+
+@pytest.fixture(scope="module")
+def small(site: Site, recorded: Done) -> Census:
+    """The two operators that took longest, as a census of their own in `small.toml`."""
+    assert recorded.code == 0
+    census = read_census(site.folder / "census.toml")
+    two = Census(census.torch, census.steps, census.seconds, census.operators[:2], census.seen)
+    (site.folder / "small.toml").write_text(two.to_toml())
+    return two
+
+
+def test_a_program_is_recorded_and_the_next_command_named(site: Site, recorded: Done) -> None:
+    assert recorded.code == 0 and "step 1" in recorded.out
+    census = read_census(site.folder / "census.toml")
+    assert census.steps == 1
+    assert f"census.toml: 1 step in PyTorch {census.torch}: " in recorded.out
+    assert "pyrometer upgrade OLD NEW --census census.toml" in recorded.out
+    assert census.operators[0].name in recorded.out
+
+
+@pytest.mark.slow
+def test_a_run_measures_the_operators(site: Site, small: Census) -> None:
+    done = site.call("run", "--census", "small.toml", "--replicates", "1", "--yes", "--json")
+    assert done.code == 0, done.err
+    assert all(case in done.out for case in small.weights)
+    assert "2 operator calls of" in done.err
+
+
+@pytest.mark.slow
+def test_an_upgrade_weighs_each_operator_by_its_share(site: Site, small: Census) -> None:
+    how = ("--census", "small.toml", "--pairs", "2", "--no-fingerprint", "--report", "verdict.json")
+    done = site.call("upgrade", "default", "default", *how)
+    assert done.code in (0, 3), done.err
+    body: dict[str, Any] = json.loads((site.folder / "verdict.json").read_text())
+    weights = {one["case"]: one["weight"] for one in body["cases"]}
+    assert weights == pytest.approx(small.weights)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "--census", "missing.toml"), "No such file"),
+        (("run", "--census", "cases.py"), "is no census"),
+        (("run", "--census", "x.toml", "--suite", "smoke"), "leave out --suite"),
+        (("upgrade", "a", "b", "--census", "x.toml", "--case", "gemm"), "leave out --suite"),
+        (("upgrade", "a", "b", "--census", "x.toml", "--step", "x.py"), "leave out --suite"),
+        (("record", "--", "python3", "missing.py"), "there is no script missing.py"),
+        (("record", "--output", "nowhere/x.toml", "--", "python3", "x.py"), "no file that can be written"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(site: Site, words: tuple[str, ...], said: str) -> None:
+    assert said in typed(site, *words).one_sentence()
