@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -131,9 +131,7 @@ def upgrade(
         deadline=deadline,
         run_id=run_id,
         confirms=confirms,
-        waive=tuple(waive or ()),
-        because=tuple(because or ()),
-        waived_by=waived_by or "",
+        **_waivers(waive, because, waived_by),
         fingerprints=fingerprint,
         screen=screen,
         step=step,
@@ -142,10 +140,14 @@ def upgrade(
     reports = tuple(report or ())
     with in_one_sentence(), interruptible() as interrupts:
         if on or not wait:
-            raise typer.Exit(
-                _upgrade_machines(request, on or (), resume, reports, wait=wait, as_json=as_json)
-            )
+            code = _upgrade_machines(request, on or (), resume, reports, wait=wait, as_json=as_json)
+            raise typer.Exit(code)
         raise typer.Exit(_upgrade_this_machine(request, resume, interrupts, reports, as_json=as_json))
+
+
+def _waivers(waive: list[str] | None, because: list[str] | None, user: str | None) -> dict[str, Any]:
+    """The fields of a request that say which cases are waived, why, and by whom."""
+    return {"waive": tuple(waive or ()), "because": tuple(because or ()), "waived_by": user or ""}
 
 
 def _upgrade_this_machine(
