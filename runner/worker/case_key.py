@@ -65,7 +65,7 @@ _ALL = (
     Axis(
         "export",
         "none",
-        ("none", "jit-trace", "jit-script", "export", "aot-inductor", "onnxruntime"),
+        ("none", "jit-trace", "jit-freeze", "jit-script", "export", "aot-inductor", "onnxruntime"),
         "the model taken out of eager Python: TorchScript, torch.export, AOTInductor's package, ONNX Runtime",
     ),
     Axis(

@@ -151,14 +151,27 @@ def convolution(kind: str, batch: int) -> Workload:
     Guards: one kind that falls to a reference kernel, in one number format or layout, or whose first call
     takes seconds.
     """
-    chosen = KINDS[kind]
-    inputs = chosen.tensors(batch)
+    return _kind_workload(KINDS[kind], batch)
+
+
+@case(family="convolutions", kernel=[1, 3, 5, 7], batch=[4], channels=[64], image=[28])
+def conv_kernel(kernel: int, batch: int, channels: int, image: int) -> Workload:
+    """A convolution with a square kernel of `kernel` pixels a side, as many out as in.
+
+    Guards: kernel sizes for which a library has no fast algorithm.
+    """
+    kind = ConvolutionKind(channels, channels, (kernel, kernel), (image, image), padding=kernel // 2)
+    return _kind_workload(kind, batch)
+
+
+def _kind_workload(kind: ConvolutionKind, batch: int) -> Workload:
+    inputs = kind.tensors(batch)
     return Workload(
-        FunctionModel(chosen.function),
+        FunctionModel(kind.function),
         inputs,
         items=batch,
         unit="samples",
-        flops=chosen.flops(batch),
+        flops=kind.flops(batch),
         variants=copies(*inputs),
     )
 

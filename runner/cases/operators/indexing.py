@@ -36,6 +36,32 @@ def embedding_bag(rows: int, bags: int, length: int) -> Workload:
     return Workload(table, first, items=bags, unit="bags", variants=tuple(others))
 
 
+class TableGradient(nn.Module):
+    """Rows looked up, and the gradient of their sum of squares at the table: all of it, or its used rows."""
+
+    def __init__(self, rows: int, width: int, sparse: bool) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(rows, width))
+        self.sparse = sparse
+
+    def forward(self, places: Tensor) -> Tensor:
+        with torch.enable_grad():
+            loss = F.embedding(places, self.table, sparse=self.sparse).square().sum()
+            (gradient,) = torch.autograd.grad(loss, self.table)
+        return gradient
+
+
+@case(family="indexing and reductions", sparse=[False, True], rows=[100000], tokens=[2048], width=[64])
+def embedding_gradient(sparse: bool, rows: int, tokens: int, width: int) -> Workload:
+    """The gradient of a large table of which few rows were looked up, dense or sparse.
+
+    Guards: a dense gradient of the whole table where a sparse one was asked for.
+    """
+    first, *others = ((torch.randint(rows, (tokens,)),) for _ in range(_BATCHES_OF_TOKENS))
+    model = TableGradient(rows, width, sparse)
+    return Workload(model, first, items=tokens, unit="tokens", variants=tuple(others))
+
+
 def _added(rows: Tensor, places: Tensor, values: Tensor) -> Tensor:
     return rows.index_add(0, places, values)
 

@@ -236,6 +236,15 @@ def _jit_trace(prep: Preparation, package: Path) -> Exported:
     return traced, lambda: traced.save(str(package / "model.pt"))
 
 
+def _jit_freeze(prep: Preparation, package: Path) -> Exported:
+    """A trace whose weights are constants, so that batch normalisation is folded into convolutions."""
+    traced, _ = _jit_trace(prep, package)
+    freeze = find("jit.freeze")
+    with _refusal_of("torch.jit.freeze"):
+        frozen = freeze(traced)
+    return frozen, lambda: frozen.save(str(package / "model.pt"))
+
+
 def _jit_script(prep: Preparation, package: Path) -> Exported:
     script = find("jit.script")
     with _refusal_of("torch.jit.script"):
@@ -280,6 +289,7 @@ def _onnxruntime(prep: Preparation, package: Path) -> Exported:
 
 _WAYS: dict[str, Callable[[Preparation, Path], Exported]] = {
     "jit-trace": _jit_trace,
+    "jit-freeze": _jit_freeze,
     "jit-script": _jit_script,
     "export": _export,
     "aot-inductor": _aot_inductor,

@@ -17,7 +17,7 @@ from runner.worker.correctness import compare
 from runner.worker.prepared_case import Unsupported
 from runner.worker.techniques.apply import build
 
-WAYS = ("jit-trace", "jit-script", "export", "aot-inductor", "onnxruntime")
+WAYS = ("jit-trace", "jit-freeze", "jit-script", "export", "aot-inductor", "onnxruntime")
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 
 
