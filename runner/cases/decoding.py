@@ -1,6 +1,7 @@
 """Decoders token by token: Llama and GPT-2 with a key-value cache of fixed or growing length."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -148,6 +149,10 @@ class Decoder(nn.Module):
         self.head = nn.Linear(size.width, size.vocabulary, bias=False)
         initialise(self)
 
+    def each_layer(self) -> "list[DecoderLayer]":
+        """The layers in their order."""
+        return cast("list[DecoderLayer]", list(self.layers))
+
     def embed(self, tokens: Tensor, places: Tensor) -> Tensor:
         """Hidden states of tokens at their places."""
         hidden = self.tokens(tokens)
@@ -158,7 +163,7 @@ class Decoder(nn.Module):
         places = torch.arange(count, device=tokens.device)
         mask = places[:, None] >= places
         hidden = self.embed(tokens, places)
-        for layer in self.layers:
+        for layer in self.each_layer():
             hidden = layer.attend(hidden, *layer.project(hidden, places), mask)
         return self.head(self.norm(hidden))
 
@@ -180,7 +185,7 @@ class FixedCacheStep(nn.Module):
     def forward(self, tokens: Tensor, place: Tensor) -> Tensor:
         mask = torch.arange(POSITIONS, device=tokens.device) <= place
         hidden = self.decoder.embed(tokens, place)
-        for index, layer in enumerate(self.decoder.layers):
+        for index, layer in enumerate(self.decoder.each_layer()):
             query, key, value = layer.project(hidden, place)
             keys, values = self.get_buffer(f"keys_{index}"), self.get_buffer(f"values_{index}")
             keys.index_copy_(2, place, key)
@@ -203,7 +208,7 @@ class GrowingCacheStep(nn.Module):
     def forward(self, tokens: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
         place = torch.full((1,), past.shape[-2], device=tokens.device)
         hidden, grown = self.decoder.embed(tokens, place), []
-        for layer, (keys, values) in zip(self.decoder.layers, past, strict=True):
+        for layer, (keys, values) in zip(self.decoder.each_layer(), past, strict=True):
             query, key, value = layer.project(hidden, place)
             keys, values = torch.cat([keys, key], -2), torch.cat([values, value], -2)
             grown.append(torch.stack([keys, values]))

@@ -51,6 +51,28 @@ class ReluFeedForward(nn.Module):
         return hidden + self.narrow(self.widen(self.norm(hidden)).relu())
 
 
+class EncoderLayer(nn.Module):
+    """Attention of the source to itself, and the products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention, self.feed_forward = Attention(), ReluFeedForward()
+
+    def forward(self, hidden: Tensor, bias: Tensor) -> Tensor:
+        return self.feed_forward(self.attention(hidden, None, bias))
+
+
+class CrossAttendingLayer(nn.Module):
+    """Attention of the target to itself and to what the encoder left, and the products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention, self.cross_attention, self.feed_forward = Attention(), Attention(), ReluFeedForward()
+
+    def forward(self, hidden: Tensor, encoded: Tensor, bias: Tensor) -> Tensor:
+        return self.feed_forward(self.cross_attention(self.attention(hidden, None, bias), encoded, None))
+
+
 class T5(nn.Module):
     """Maps source (batch, tokens) and target (batch, tokens) to logits (batch, target tokens, vocabulary)."""
 
@@ -59,10 +81,8 @@ class T5(nn.Module):
         self.tokens = nn.Embedding(VOCABULARY, WIDTH)
         self.source_distances = nn.Embedding(2 * DISTANCES + 1, HEADS)
         self.target_distances = nn.Embedding(2 * DISTANCES + 1, HEADS)
-        self.encoder = nn.ModuleList(nn.ModuleList([Attention(), ReluFeedForward()]) for _ in range(layers))
-        self.decoder = nn.ModuleList(
-            nn.ModuleList([Attention(), Attention(), ReluFeedForward()]) for _ in range(layers)
-        )
+        self.encoder = nn.ModuleList(EncoderLayer() for _ in range(layers))
+        self.decoder = nn.ModuleList(CrossAttendingLayer() for _ in range(layers))
         self.norm = RootMeanSquareNorm(WIDTH)
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
         initialise(self)
@@ -71,16 +91,16 @@ class T5(nn.Module):
         """Hidden states (batch, tokens, width) of the source."""
         bias = _distance_bias(self.source_distances, source.shape[1], causal=False)
         hidden = self.tokens(source)
-        for attention, feed_forward in self.encoder:
-            hidden = feed_forward(attention(hidden, None, bias))
+        for layer in self.encoder:
+            hidden = layer(hidden, bias)
         return hidden
 
     def decode(self, target: Tensor, encoded: Tensor) -> Tensor:
         """Logits of every position of the target."""
         bias = _distance_bias(self.target_distances, target.shape[1], causal=True)
         hidden = self.tokens(target)
-        for attention, cross_attention, feed_forward in self.decoder:
-            hidden = feed_forward(cross_attention(attention(hidden, None, bias), encoded, None))
+        for layer in self.decoder:
+            hidden = layer(hidden, encoded, bias)
         return self.head(self.norm(hidden))
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:

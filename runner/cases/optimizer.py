@@ -1,5 +1,7 @@
 """An optimizer's step over the weights of transformer layers, with next to nothing before it."""
 
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -71,7 +73,12 @@ def optimizer_step(layers: int) -> Workload:
     )
 
 
-_DEFAULTS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+_DEFAULTS: dict[str, Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    # It had no default rate before PyTorch 2.3.
+    "sgd": partial(torch.optim.SGD, lr=1e-3),
+}
 
 
 class DefaultStep(nn.Module):
@@ -90,9 +97,7 @@ class DefaultStep(nn.Module):
         if self._optimizer is None:
             for weight in self.weights:
                 weight.grad = torch.full_like(weight, 1e-3)
-            # SGD had no default rate before PyTorch 2.3.
-            rate = {"lr": 1e-3} if self._make is torch.optim.SGD else {}
-            self._optimizer = self._make(self.weights, **rate)
+            self._optimizer = self._make(self.weights)
         self._optimizer.step()
 
 

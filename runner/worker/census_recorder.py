@@ -12,6 +12,8 @@ import os
 import runpy
 import sys
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -27,7 +29,7 @@ class _Recorded(SystemExit):
     """Ends the program when its steps are recorded."""
 
 
-def _described(value):
+def _described(value: Any) -> Any:
     """An argument of an operator as JSON; of tensors shape, strides where they matter, format and device."""
     if isinstance(value, torch.Tensor):
         described = {
@@ -57,7 +59,7 @@ def _described(value):
     raise TypeError(type(value).__name__)
 
 
-def _storages(value):
+def _storages(value: Any) -> Iterator[int]:
     if isinstance(value, torch.Tensor):
         if value.layout == torch.strided:
             yield value.untyped_storage().data_ptr()
@@ -69,33 +71,33 @@ def _storages(value):
 class OperatorRecorder(TorchDispatchMode):
     """Notes each operator with its arguments, how often it was called and how long it took."""
 
-    def __init__(self, raw, steps, skip):
+    def __init__(self, raw: str, steps: int, skip: int) -> None:
         super().__init__()
         self._raw, self._steps, self._skip = raw, steps, skip
         self._process = os.getpid()
         self._depth = self._seen = 0
         self._compiled = 0
-        self._operators = {}
-        self._left_out = {}
+        self._operators: dict[str, dict[str, Any]] = {}
+        self._left_out: dict[str, str] = {}
 
     @property
-    def _recording(self):
+    def _recording(self) -> bool:
         return os.getpid() == self._process and self._skip < max(self._seen, 1) <= self._skip + self._steps
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator; while recording, note it."""
         kwargs = kwargs or {}
         if not self._recording:
             return func(*args, **kwargs)
-        _wait(args)
+        _wait()
         started = time.perf_counter()
         answer = func(*args, **kwargs)
-        _wait(args)
+        _wait()
         taken = time.perf_counter() - started
         self._note(func, args, kwargs, answer, taken)
         return answer
 
-    def before(self, module, inputs):
+    def before(self, module: torch.nn.Module, inputs: Any) -> None:
         """A module is about to be called: the outermost begins a step."""
         if os.getpid() != self._process:
             return
@@ -109,11 +111,11 @@ class OperatorRecorder(TorchDispatchMode):
         if type(module).__name__ == "OptimizedModule":
             self._compiled += 1
 
-    def after(self, module, inputs, output):
+    def after(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         """A module has been called."""
         self._depth = max(0, self._depth - 1)
 
-    def write(self):
+    def write(self) -> None:
         """Write what was seen so far; the file is whole at any moment."""
         steps = max(0, min(self._seen, self._skip + self._steps + 1) - self._skip)
         over = self._seen > self._skip + self._steps
@@ -128,7 +130,7 @@ class OperatorRecorder(TorchDispatchMode):
             json.dump(body, file)
         os.replace(self._raw + ".new", self._raw)
 
-    def _note(self, func, args, kwargs, answer, taken):
+    def _note(self, func: Any, args: Any, kwargs: "dict[str, Any]", answer: Any, taken: float) -> None:
         name = str(func)
         operator = name.split(".")[1] if "." in name else name
         if operator.startswith(_NOTHING):
@@ -150,15 +152,15 @@ class OperatorRecorder(TorchDispatchMode):
         noted["seconds"] += taken
 
 
-def _wait(args):
+def _wait() -> None:
     """Wait for the device that an operator runs on, so that its time is its own."""
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
 
 
-def main(arguments):
+def main(arguments: "list[str]") -> None:
     """Run the program that the arguments name."""
-    options = {}
+    options: dict[str, str] = {}
     while arguments and arguments[0] in ("--raw", "--steps", "--skip"):
         options[arguments[0]] = arguments[1]
         arguments = arguments[2:]

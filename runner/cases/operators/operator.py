@@ -48,17 +48,17 @@ class Backward(nn.Module):
         super().__init__()
         self.function = function
         self._leaves: tuple[Tensor, ...] = ()
-        self._output: Tensor | None = None
-        self._outer: Tensor | None = None
+        #: The output and the gradient that it is given; nothing before the first call.
+        self._kept: tuple[Tensor, Tensor] | None = None
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        if self._output is None:
+        if self._kept is None:
             with torch.enable_grad():
                 taken = [one.detach().requires_grad_(one.is_floating_point()) for one in inputs]
                 self._leaves = tuple(one for one in taken if one.requires_grad)
-                self._output = self.function(*taken)
-            self._outer = self._output.detach().cos()
-        found = torch.autograd.grad(
-            self._output, self._leaves, self._outer, retain_graph=True, allow_unused=True
-        )
+                output = self.function(*taken)
+            self._kept = output, output.detach().cos()
+        output, outer = self._kept
+        # PyTorch's annotation does not know that an unused input has no gradient.
+        found: Any = torch.autograd.grad(output, self._leaves, outer, retain_graph=True, allow_unused=True)
         return tuple(gradient for gradient in found if gradient is not None)

@@ -1,9 +1,11 @@
 """Saving and loading the weights of a model."""
 
+import importlib
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +15,7 @@ from ...worker.prepared_case import Unsupported
 
 #: Numbers in each tensor: 4 MiB of fp32.
 _NUMBERS = 1 << 20
+_DISTRIBUTED = "torch.distributed.checkpoint"
 
 
 def _by_torch(folder: Path, state: dict[str, Tensor]) -> None:
@@ -21,8 +24,7 @@ def _by_torch(folder: Path, state: dict[str, Tensor]) -> None:
 
 
 def _by_distributed_checkpoint(folder: Path, state: dict[str, Tensor]) -> None:
-    from torch.distributed import checkpoint
-
+    checkpoint: Any = importlib.import_module(_DISTRIBUTED)
     checkpoint.save(state, checkpoint_id=folder, no_dist=True)
     checkpoint.load(state, checkpoint_id=folder, no_dist=True)
 
@@ -33,11 +35,8 @@ def save_and_load(way: str, mebibytes: int) -> Callable[[], object]:
 
     Guards: a copy or a check more for each tensor. The page cache answers: the disk is not measured.
     """
-    if way == "distributed":
-        from torch.distributed import checkpoint
-
-        if not hasattr(checkpoint, "save"):
-            raise Unsupported(f"torch.distributed.checkpoint.save is not in PyTorch {torch.__version__}")
+    if way == "distributed" and not hasattr(importlib.import_module(_DISTRIBUTED), "save"):
+        raise Unsupported(f"{_DISTRIBUTED}.save is not in this version of PyTorch ({torch.__version__})")
     state = {f"weight_{number}": torch.randn(_NUMBERS) for number in range(mebibytes // 4)}
     write = {"torch": _by_torch, "distributed": _by_distributed_checkpoint}[way]
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ def apply(prep: Preparation) -> None:
     around = prep.context
 
     @contextlib.contextmanager
-    def context() -> Iterator[None]:
+    def context() -> Generator[None]:
         with around(), allow(backend):
             try:
                 yield
