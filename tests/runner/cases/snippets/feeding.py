@@ -9,7 +9,8 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from runner.cases import bert, input_pipeline  # noqa: F401
+from runner.cases import bert  # noqa: F401
+from runner.cases.programs import input_pipeline
 from runner.worker.case import REGISTER, Workload
 
 
