@@ -64,9 +64,9 @@ def candidates(subject: Subject) -> str:
         return ""
     old, new = subject.old.name, subject.new.name
     return (
-        f"To bisect, add --candidates with the environments between {old} and {new}, in order and with commas "
-        "between them: versions, wheels, interpreters or names of your pyrometer.toml. The package index "
-        "cannot list them."
+        f"To bisect, add --candidates with the environments between {old} and {new}, in order and with "
+        "commas: versions, wheels, interpreters or names of your pyrometer.toml. The package index cannot "
+        "list them."
     )
 
 

@@ -121,8 +121,8 @@ def _how_to_list(settings: Settings, ends: tuple[str, str]) -> str:
     known = ", ".join(name for name in declared(settings) if name not in ends)
     names = f"names of pyrometer.toml ({known})" if known else "names of pyrometer.toml"
     return (
-        f"list the environments between them, from {ends[0]} to {ends[1]} with commas between, after "
-        f'--candidates: versions, wheels, interpreters or {names}; --candidates "" compares the two ends alone'
+        f"list the environments from {ends[0]} to {ends[1]} after --candidates, with commas between them: "
+        f'versions, wheels, interpreters or {names}; --candidates "" compares the two ends alone'
     )
 
 
