@@ -140,7 +140,7 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
     except (DatabaseError, OSError) as error:
         app.reporter.failed(f"what runs differently is not known: {error}")
         return prepared
-    found = compare_cases(old.cases, new.cases)
+    found = compare_cases(old.cases, new.cases, cases)
     _report(app, found)
     dispatch = tuple(one.to_body(_MOST_CHANGES) for one in found)
     return replace(prepared, header=replace(header, dispatch=dispatch))
