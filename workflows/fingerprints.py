@@ -36,7 +36,7 @@ from .planning.plan_run import Prepared, gpus_in_use
 from .run_header import Header, preset_body
 from .session_queue import without_again
 
-#: So many are taken at once at most: each holds a model in memory.
+#: The most that are taken at once: each holds a model in memory.
 _AT_ONCE = 4
 #: What both environments of an upgrade may take together, and that of a run afterwards, in seconds.
 _MOST_SECONDS = 900.0
@@ -100,10 +100,10 @@ def take_all(
 
 
 def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts) -> Prepared:
-    """A run of pairs with what runs differently in its environments, which is reported; hold the machine.
+    """A run of pairs with what its environments run differently, which is also reported.
 
-    Only what is missing is taken. At most a tenth of its budget is spent on it; what cannot be had is
-    reported and costs the run nothing else. Raises Interrupted.
+    The caller holds the machine. Only missing fingerprints are taken, in at most a tenth of the run's budget;
+    one that fails is reported and does not stop the run. Raises Interrupted.
     """
     header = prepared.header
     comparison = header.compared

@@ -249,10 +249,10 @@ def store_then_read(app: AppContext) -> None:
 def pending(data_dir: Path, known: Mapping[str, int], runs: Collection[str] = ()) -> list[Path]:
     """The journals with lines that are not stored yet, oldest run first; with `runs` only theirs.
 
-    `known` is what `stored_outcomes` says of the database: the mark next to a journal belongs to the one it
-    was stored in, which may have been deleted, exchanged or restored since. Of a run that the database
-    believes to be running its journal knows better. An empty journal belongs to a run that was killed before
-    it began, and one that is forgotten waits for nothing.
+    `known` is what `stored_outcomes` says of the database: the mark next to a journal is not enough, as its
+    database may have been deleted, exchanged or restored since. For a run that the database has as running
+    the journal decides. Left out are empty journals, of runs killed before they began, and those of deleted
+    runs.
     """
     found: list[Path] = []
     folder = data_dir / "runs"
@@ -277,7 +277,7 @@ def measured(replicates: Iterable[Replicate]) -> list[Measurement]:
 
 
 def storable(outcome: Outcome) -> Outcome:
-    """An outcome without what is not finite: JSON has no such numbers, and Postgres insists on that."""
+    """An outcome without numbers that are not finite, which JSON does not have and Postgres refuses."""
     return replace(
         outcome,
         metrics={name: value for name, value in outcome.metrics.items() if isfinite(value)},

@@ -24,7 +24,7 @@ from ..connection.engine import Database
 from ..connection.statements import AnyRow, AnySelect, in_batches, rows_among
 from ..schema import core_tables as tables
 
-#: Before everything.
+#: Before any run.
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 #: By series, its points in some runs, oldest run first.
@@ -191,9 +191,9 @@ def series(database: Database, keys: Sequence[SeriesKey], *, newest: int | None 
 
 
 def headlines(database: Database, metric: str) -> list[Headline]:
-    """Of each series of `metric` the newest point and the newest of the runs before it, by case.
+    """Of each series of `metric` the newest point and the newest one of an earlier run, by case.
 
-    Of a run that measured several environments the one given last speaks: it is the candidate.
+    Of a run with several environments the last one is used: it is the candidate.
     """
     table, point = tables.SeriesRow, tables.MeasurementRow
     latest = select(table.id, newest_run(table.id).label("run")).where(table.metric == metric).cte("latest")

@@ -66,7 +66,7 @@ _LIST_THEM = "name what lies between with --candidates A,B,C"
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """One end that is nothing but a version: as typed, as a version, whether a nightly, and its recipe."""
+    """One end that is a plain version: as typed, as a version, whether a nightly, and its recipe."""
 
     spec: str
     version: Version
@@ -94,7 +94,7 @@ def choose_candidates(settings: Settings, good: str, bad: str, listed: str | Non
 
 
 def _lasting(settings: Settings, text: str) -> str:
-    """`text` so that it means the same tomorrow and in another folder."""
+    """`text` in a form that means the same tomorrow and in another folder."""
     if text in declared(settings):
         return text
     one = wanted(settings, text)
@@ -333,7 +333,7 @@ class Bisector:
             self.bisection = replace(self.bisection, steps=tuple(kept))
 
     def _left_over(self, current: Current) -> Step | None:
-        """The comparison that an earlier process was at, brought to its end; None where it is interrupted."""
+        """Finish the comparison that an earlier process had begun; None if this is interrupted."""
         folder = self._app.runs / current.run
         path = folder / journal.FILE
         if not path.exists() or not path.stat().st_size:

@@ -69,7 +69,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class ProbedMachine:
-    """The environments of a run as they describe themselves, and what NVML reports, for the header."""
+    """The facts that the environments of a run and NVML report, for the header."""
 
     environments: tuple[MeasuredEnvironment, ...]
     telemetry: Mapping[str, Any]
@@ -241,7 +241,7 @@ def _gpus(environment: MeasuredEnvironment) -> str:
 
 
 def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
-    """What a run that can go on has left behind; raises CannotResume, NothingToResume, JournalError."""
+    """What an interrupted run left behind; raises CannotResume, NothingToResume, JournalError."""
     contents = journal.read(folder / journal.FILE)
     header = Header.from_body(contents.header)
     if not contents.missing(header.replicates):

@@ -1,4 +1,4 @@
-"""From what was typed for an environment to an interpreter that is there: found, or built."""
+"""Resolve an environment argument to an interpreter: find it, or build it."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""From what was typed to what is measured: preset, environment, suite, cases."""
+"""Resolve command line arguments to what is measured: preset, environment, suite, cases."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
