@@ -177,10 +177,9 @@ def _marked(path: Path, there: bool) -> Generator[None]:
 def check(
     database: Database, data_dir: Path, *, newest: int | None = None, progress: Progress = unseen
 ) -> Iterator[Checked]:
-    """Look at everything there is, one thing after the other; of single runs only at the `newest`.
+    """Run all checks, one after the other; those of single runs only for the `newest`.
 
-    `database` is one that `db.admin.check.open_read_only` gives. Where its schema does not fit, nothing else is
-    looked at.
+    `database` comes from `db.admin.check.open_read_only`. If its schema does not fit, only that is checked.
     """
     first = guarded("schema", "revision", lambda: schema_check(database))
     yield first
