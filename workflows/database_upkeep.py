@@ -14,9 +14,9 @@ from db.admin.check import (
     WHOLE,
     Checked,
     Progress,
-    guarded,
     measurement_check,
     metric_check,
+    run_check,
     sample_check,
     schema_check,
     telemetry_check,
@@ -32,7 +32,7 @@ from runner import journal
 from runner.errors import JournalError
 
 from .errors import CannotForget, NoSuchRun
-from .ingest import FORGOTTEN, measured, pending
+from .ingest import FORGOTTEN, measurements_of, pending_journals
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,37 +181,37 @@ def check(
 
     `database` comes from `db.admin.check.open_read_only`. If its schema does not fit, only that is checked.
     """
-    first = guarded("schema", "revision", lambda: schema_check(database))
+    first = run_check("schema", "revision", lambda: schema_check(database))
     yield first
     if first.problems:
         return
-    journals = guarded("journals", "journals", lambda: _journals(database, data_dir))
+    journals = run_check("journals", "journals", lambda: _journals(database, data_dir))
     yield journals
     for name, unit, look in WHOLE:
         progress(name, 0, 1)
-        yield guarded(name, unit, lambda look=look: look(database))
-    yield guarded("metrics", "metrics", lambda: metric_check(database, METRICS.keys()))
+        yield run_check(name, unit, lambda look=look: look(database))
+    yield run_check("metrics", "metrics", lambda: metric_check(database, METRICS.keys()))
     unfinished = _unfinished(database, data_dir)
-    yield guarded(
+    yield run_check(
         "measurements",
         "measurements",
         lambda: measurement_check(
             database,
-            measured,
+            measurements_of,
             unfinished=unfinished,
             newest=newest,
             progress=progress,
         ),
     )
-    yield guarded("samples", "outcomes", lambda: sample_check(database, newest=newest, progress=progress))
-    yield guarded(
+    yield run_check("samples", "outcomes", lambda: sample_check(database, newest=newest, progress=progress))
+    yield run_check(
         "telemetry", "recordings", lambda: telemetry_check(database, newest=newest, progress=progress)
     )
 
 
 def _unfinished(database: Database, data_dir: Path) -> frozenset[str]:
     try:
-        return frozenset(path.parent.name for path in pending(data_dir, stored_outcomes(database)))
+        return frozenset(path.parent.name for path in pending_journals(data_dir, stored_outcomes(database)))
     except DatabaseError:
         return frozenset()
 
@@ -219,7 +219,7 @@ def _unfinished(database: Database, data_dir: Path) -> frozenset[str]:
 def _journals(database: Database, data_dir: Path) -> Checked:
     """Journals in the data folder that are not stored completely: no fault, the next command stores them."""
     there = len(list((data_dir / "runs").glob(f"*/{journal.FILE}")))
-    waiting = pending(data_dir, stored_outcomes(database))
+    waiting = pending_journals(data_dir, stored_outcomes(database))
     return Checked("journals", there, "journals", notes=tuple(map(_journal_note, waiting)))
 
 

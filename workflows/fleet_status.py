@@ -62,7 +62,7 @@ def measures(one: SchedulerSeen) -> bool:
     return one.facts.get("measures") is not False
 
 
-def thinks(one: SchedulerSeen) -> bool:
+def runs_control_jobs(one: SchedulerSeen) -> bool:
     """Whether a scheduler runs jobs that do not measure; a node of a fleet does not."""
     return one.facts.get("head") is None
 
@@ -146,7 +146,9 @@ class FleetStatus:
         """The machines that are not online and would take a task."""
         owners = {one.owner for one in self.living}
         away = (one for one in self.seen if one.owner not in owners)
-        return eligible_machines(away if task.job in MEASURING else filter(thinks, away)).of(task.label)
+        return eligible_machines(away if task.job in MEASURING else filter(runs_control_jobs, away)).of(
+            task.label
+        )
 
     def body(self) -> dict[str, Any]:
         """Nodes, waiting tasks and notes as plain JSON values."""
@@ -221,7 +223,7 @@ def _waiting(
     """The tasks that no scheduler has begun and why, in the order of URGENCY, the oldest first."""
     able = {
         True: eligible_machines(filter(measures, living)),
-        False: eligible_machines(filter(thinks, living)),
+        False: eligible_machines(filter(runs_control_jobs, living)),
     }
     busy: dict[bool, set[str]] = {True: set(), False: set()}
     for machine, own in running.items():

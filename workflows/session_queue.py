@@ -363,11 +363,11 @@ def _metrics_of_newest_pair(outcomes: Sequence[Outcome]) -> set[str]:
     return {metric for one in ended if one.replicate == newest for metric in one.metrics}
 
 
-def again(fingerprint: str) -> str:
+def second_identity(fingerprint: str) -> str:
     """The identity of an environment that is compared with itself (A/A test)."""
     return fingerprint + AGAIN
 
 
-def without_again(fingerprint: str) -> str:
+def own_fingerprint(fingerprint: str) -> str:
     """The environment's own fingerprint."""
     return fingerprint.removesuffix(AGAIN)

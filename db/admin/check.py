@@ -87,7 +87,7 @@ def open_read_only(url: str, *, timeout: float = 5.0) -> Generator[Database]:
         yield database
 
 
-def guarded(name: str, unit: str, look: Callable[[], Checked]) -> Checked:
+def run_check(name: str, unit: str, look: Callable[[], Checked]) -> Checked:
     """The result of a check; damage that stops the check is reported as a problem.
 
     Raises DatabaseError where the database cannot be reached or has another schema.

@@ -22,7 +22,7 @@ from runner.environments.versions import date_of, parse
 from scheduled_jobs.jobs.context import JobContext
 from scheduled_jobs.jobs.measure import case_files
 from workflows.run_header import Header
-from workflows.session_queue import without_again
+from workflows.session_queue import own_fingerprint
 
 from .findings import compared_runs
 from .sessions import needs_cold
@@ -133,7 +133,7 @@ def environment_mismatch(
 
     A rebuilt environment may have another fingerprint, but no other build of PyTorch.
     """
-    if without_again(comparison.new) == without_again(comparison.old):
+    if own_fingerprint(comparison.new) == own_fingerprint(comparison.old):
         return "what stands for the old and the new environment today is one and the same"
     bodies = {str(each["fingerprint"]): each["facts"] for each in header.environments}
     for side, fingerprint in ((old, comparison.old), (new, comparison.new)):

@@ -91,7 +91,7 @@ def decisions_of(series: MachineSeries, known: Sequence[Finding]) -> list[Decisi
 
 def _state(change: Change, series: MachineSeries) -> FindingState:
     """What is known of a change at once: a candidate, or the machine's."""
-    low, high = compared(change, series)
+    low, high = compared_nights(change, series)
     ours = series.points[low].environment != series.points[high].environment and not change.machine
     return FindingState.CANDIDATE if ours else FindingState.MACHINE
 
@@ -201,7 +201,7 @@ def _finding(
     known: Sequence[Finding],
 ) -> NewFinding:
     points = series.points
-    low, high = around(change, series)
+    low, high = shown_nights(change, series)
     sides = _sides(change, series, _first_piece(change, series, known))
     if change.shape == "drift":
         low = series.places.get(sides.old_run, low)
@@ -240,7 +240,7 @@ def _finding(
     )
 
 
-def compared(change: Change, series: MachineSeries) -> tuple[int, int]:
+def compared_nights(change: Change, series: MachineSeries) -> tuple[int, int]:
     """The nights that a session compares: `change.against`, and the newest night on the new level.
 
     The estimated place may be off by several nights, and a comparison within one level would refute a real
@@ -269,7 +269,7 @@ def newest_other(series: MachineSeries, old: int, index: int, last: int) -> int 
     return next((night for night in nights if series.points[night].environment != environment), None)
 
 
-def around(change: Change, series: MachineSeries) -> tuple[int, int]:
+def shown_nights(change: Change, series: MachineSeries) -> tuple[int, int]:
     """The nights between which a change is shown: around the estimated place, at most one night off.
 
     A drift has no night of its own. For a drift, and where no environment changed at the estimated place but
@@ -277,17 +277,17 @@ def around(change: Change, series: MachineSeries) -> tuple[int, int]:
     """
     nights = len(series.points)
     if change.shape == "drift":
-        return compared(change, series)
+        return compared_nights(change, series)
     margin = 1 if change.index < nights - 1 else 0
     low, high = max(change.index - 1 - margin, change.since), change.index + margin
     if series.points[low].environment == series.points[high].environment:
-        return compared(change, series)
+        return compared_nights(change, series)
     return low, high
 
 
 def _sides(change: Change, series: MachineSeries, first: Finding | None) -> ComparedRuns:
     """What a session compares; of a drift that came in pieces, all of it from before the `first` one."""
-    low, high = compared(change, series)
+    low, high = compared_nights(change, series)
     old, new, level = series.points[low], series.points[high], series.points[change.since]
     sides = ComparedRuns(old.run, old.environment, new.run, new.environment, level.run)
     if first is None:

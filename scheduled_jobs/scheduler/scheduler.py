@@ -26,7 +26,7 @@ from db.queue.queries import machines_with_partial_runs, running, waiting_for
 from workflows.fleet_status import MEASURING
 
 from ..jobs.context import ChildExit, JobContext, OnEvent, Stopped, ignore_event
-from .advertised_schedules import advertised
+from .advertised_schedules import advertised_facts
 from .child_process import OURSELVES, PATIENCE_SECONDS, logs_of
 from .hosts import HostProvider, LocalHost
 from .log import Log
@@ -256,7 +256,7 @@ class Service:
             self.wake()
 
     def _advertise(self) -> None:
-        self._facts = advertised(self._around.settings(), self._around.now(), measures=self._measures)
+        self._facts = advertised_facts(self._around.settings(), self._around.now(), measures=self._measures)
 
     def _beat(self) -> None:
         """Write the heartbeats of workers and attempts, and stop attempts that this scheduler lost."""

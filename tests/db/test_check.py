@@ -13,10 +13,10 @@ from sqlalchemy import delete, insert, text, update
 from db.admin.check import (
     WHOLE,
     Checked,
-    guarded,
     measurement_check,
     metric_check,
     open_read_only,
+    run_check,
     sample_check,
     schema_check,
     telemetry_check,
@@ -32,7 +32,7 @@ from records.kinds import RunSource
 from records.outcomes import MetricDefinition, Replicate
 from records.tasks import NewTask
 from support.builders.run_records import MLP, RESNET, a_night, a_recording, a_run, an_environment, an_outcome
-from workflows.ingest import measured
+from workflows.ingest import measurements_of
 
 CANARY = replace(an_environment(""), name="canary")
 
@@ -64,16 +64,16 @@ def filled(database: Database) -> None:
         store.save_run(database, run)
         store.save_outcomes(database, run.id, outcomes)
         store.save_outcomes(database, run.id, [song], planned=False)
-        store.save_measurements(database, run.id, measured(replicates))
+        store.save_measurements(database, run.id, measurements_of(replicates))
 
 
 def everything(url: str, **how: Any) -> dict[str, Checked]:
     with open_read_only(url) as database:
         found = [
             schema_check(database),
-            *(guarded(name, unit, lambda one=look: one(database)) for name, unit, look in WHOLE),
+            *(run_check(name, unit, lambda one=look: one(database)) for name, unit, look in WHOLE),
         ]
-        found.append(measurement_check(database, measured, **how))
+        found.append(measurement_check(database, measurements_of, **how))
         found += [sample_check(database), telemetry_check(database)]
     return {each.name: each for each in found}
 
@@ -282,7 +282,7 @@ def test_a_damaged_file_is_said_in_sentences(tmp_path: Path, every: int) -> None
     size = path.stat().st_size
     damaged(path, range(4096 * 8, size - 64, 4096 * every))
     with open_read_only(f"sqlite:///{path}") as database:
-        found = [guarded(name, unit, lambda one=look: one(database)) for name, unit, look in WHOLE]
+        found = [run_check(name, unit, lambda one=look: one(database)) for name, unit, look in WHOLE]
     said = [problem.sentence for each in found for problem in each.problems]
     assert any("damaged" in one or "malformed" in one for one in said)
     assert all("Traceback" not in one for one in said)

@@ -35,7 +35,7 @@ from ..errors import CannotResume, NothingToMeasure, NothingToResume, UsageError
 from ..ingest import FORGOTTEN
 from ..measure import new_run_id
 from ..run_header import Header, environment_body, machine_body, preset_body, telemetry_body
-from ..session_queue import without_again
+from ..session_queue import own_fingerprint
 from .resolve_environment import ReadyEnvironment
 
 #: Noted where telemetry cannot know which of NVML's devices are measured.
@@ -288,7 +288,7 @@ def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -
         if target.python not in known:
             known[target.python] = environments.describe(target.name, Path(target.python), harness, preset)
         described = known[target.python]
-        if described.fingerprint != without_again(target.fingerprint):
+        if described.fingerprint != own_fingerprint(target.fingerprint):
             raise CannotResume(
                 f"environment {target.name} has changed since run {header.run} began; start a new run"
             )

@@ -29,7 +29,7 @@ from runner import journal, machine
 from runner.errors import JournalError
 
 from ..ingest import Read
-from .merge_runs import Added, Amount, all_of, merged
+from .merge_runs import Added, Amount, all_of, merge_run
 
 
 class Definitions:
@@ -274,7 +274,7 @@ class _Keeping:
         with _whole(self._database, self._dry_run) as whole:
             self._definitions.define(self._defined, piece.defined, whole)
             usable = self._definitions.usable(piece.one, whole)
-            added = merged(usable, whole, more=more) if whole else all_of(usable)
+            added = merge_run(usable, whole, more=more) if whole else all_of(usable)
         # Those of a piece that was undone are defined with the next one.
         self._defined = piece.defined
         # Of a run in pieces each one names the run.

@@ -15,7 +15,7 @@ from records.kinds import EnvironmentKind, RunSource, RunState
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
 
-from ..ingest import measured
+from ..ingest import measurements_of
 
 Key = tuple[str, str, int]
 Name = tuple[str, str, str]
@@ -91,7 +91,7 @@ def all_of(one: ImportedRun) -> Added:
     return Added(True, _keys(one.outcomes), _keys(one.measurements))
 
 
-def merged(one: ImportedRun, database: Database, *, more: bool = False) -> Added:
+def merge_run(one: ImportedRun, database: Database, *, more: bool = False) -> Added:
     """Store what is new of one run, or of a piece of it where `more` pieces follow.
 
     Until the last piece is stored a run is not complete, and has the note `UNFINISHED`. Of a run of ours in
@@ -157,7 +157,7 @@ def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database, more: b
         run = replace(run, facts=stored.run.facts)
         _save(database, ImportedRun(run, added, ()), planned=max(stored.run.planned, run.planned))
         cases = _named({each.case for each in added})
-        numbers = measured(replicates_of_run(database, run.id, cases=cases))
+        numbers = measurements_of(replicates_of_run(database, run.id, cases=cases))
         store.save_measurements(database, run.id, numbers)
         changed = {each.key for each in numbers if stored.numbers.get(each.key) != each}
         now |= {each.key: each for each in numbers}
