@@ -7,7 +7,9 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from .dashboard import DashboardSettings
 from .database_url import usable
+from .environments import EnvironmentSettings
 from .fields import (
     COUNT,
     SECONDS,
@@ -29,9 +31,7 @@ from .fields import (
     Words,
     no_bool,
 )
-from .tables.dashboard import DashboardSettings
-from .tables.environments import EnvironmentSettings
-from .tables.schedules import Labels, ScheduleSettings, ZoneName
+from .schedules import Labels, ScheduleSettings, ZoneName
 
 #: The presets that exist without being written down.
 Base = Literal["quiet", "as-it-comes"]

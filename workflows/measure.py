@@ -29,7 +29,7 @@ from runner.execution.session import (
     SessionEnded,
 )
 from runner.journal import Journal
-from runner.multi_node.nodes import Node
+from runner.nodes import Node
 from runner.preset import MachinePreset
 from runner.session_plan import SessionPlan
 from runner.telemetry.sampler_client import Sampler

@@ -107,7 +107,7 @@ class Header:
 
     @property
     def nodes(self) -> tuple[Mapping[str, Any], ...]:
-        """The machines that take part besides this one (see `multi_node.nodes.NodeMachines.facts`)."""
+        """The machines that take part besides this one (see `runner.nodes.NodeMachines.facts`)."""
         # In journals of 0.1.0 they are called neighbours.
         return tuple(self.machine.get("nodes", self.machine.get("neighbours", ())))
 

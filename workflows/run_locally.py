@@ -15,8 +15,8 @@ from runner.environment import check_interpreter
 from runner.execution import harness as harnesses
 from runner.execution.machine_lock import exclusive, holder
 from runner.journal import Journal
-from runner.multi_node.nodes import Node
-from runner.multi_node.nodes import read as read_nodes
+from runner.nodes import Node
+from runner.nodes import read as read_nodes
 from runner.preset import MachinePreset
 from runner.step_file import step_case
 from runner.suites import plan

@@ -18,9 +18,9 @@ from analysis.staleness import present
 from common.interrupts import Interrupts, interruptible
 from common.text import printable
 from configuration.errors import ConfigurationError
+from configuration.schedules import ScheduleSettings, zone
 from configuration.settings import Settings, load_settings
 from configuration.suggestions import unknown
-from configuration.tables.schedules import ScheduleSettings, zone
 from db.connection.engine import Database
 from db.errors import DatabaseError, DatabaseUnavailable
 from db.queue import queries as queue_queries

@@ -7,9 +7,9 @@ from secrets import token_hex
 from typing import Literal, cast
 from urllib.parse import urlsplit
 
+from configuration.dashboard import DashboardSettings, Login
 from configuration.errors import WrongValue
 from configuration.secret_files import one_line
-from configuration.tables.dashboard import DashboardSettings, Login
 
 #: Where a provider says what it can do (OpenID Connect Discovery 1.0, section 4).
 _METADATA = "/.well-known/openid-configuration"

@@ -88,16 +88,7 @@ def recording(
         found = connection.execute(query).first()
     if found is None:
         return None
-    rows = telemetry_codec.decode(found.codec, found.blob)
-    return Recording(
-        found.device,
-        found.name,
-        found.utilisation_source,
-        rows.started_ns,
-        rows.ended_ns,
-        rows.values,
-        rows.notes,
-    )
+    return telemetry_codec.decode(found.codec, found.blob, found.device, found.name, found.utilisation_source)
 
 
 def _runs(connection: Connection, run: str | None, case: str | None, windows: int) -> dict[int, AnyRow]:

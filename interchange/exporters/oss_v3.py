@@ -15,7 +15,7 @@ from records.environments import Environment
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
 
-from .runs import Catalogue, ExportedRun
+from ..runs import Catalogue, ExportedRun
 
 OssRecord = dict[str, Any]
 

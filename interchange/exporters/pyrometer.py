@@ -16,7 +16,7 @@ from common.journal_lines import encode_line
 from records.kinds import EnvironmentKind
 from records.runs import Run
 
-from .runs import Catalogue, ExportedRun
+from ..runs import Catalogue, ExportedRun
 
 #: Checksums are summed modulo this.
 SUMS = 2**64

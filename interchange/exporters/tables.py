@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Literal
 
 from records.outcomes import Outcome
 
-from .runs import Catalogue, ExportedRun
+from ..runs import Catalogue, ExportedRun
 
 #: Of each, None is "there is none". `json` is a text that holds a JSON document.
 Kind = Literal["text", "json", "int64", "float64", "time"]

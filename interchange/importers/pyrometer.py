@@ -209,7 +209,7 @@ class _Reading:
             self._define(number, metric_of(at))
         elif kind in ("outcome", "canary"):
             if own := self._belonging(kind, at):
-                outcome = outcome_of(at)
+                outcome = read_outcome(at)
                 usable = {
                     name: each for name, each in outcome.metrics.items() if self._is_known(number, name)
                 }
@@ -350,11 +350,6 @@ def _kinds(at: Value) -> tuple[RunKind, RunSource, str]:
         return kind, *source_of_old_run(at.need("id").text())
     kind = RunKind(one_of(at, "kind", tuple(RunKind)))
     return kind, RunSource(one_of(at, "source", tuple(RunSource))), text_of(at, "source_format")
-
-
-def outcome_of(at: Value) -> Outcome:
-    """The outcome of a body; raises BadFile."""
-    return read_outcome(at)
 
 
 def measurement_of(at: Value) -> Measurement:

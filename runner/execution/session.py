@@ -17,7 +17,7 @@ from typing import Literal
 
 from records.outcomes import Outcome, OutcomeStatus, Planned
 
-from ..multi_node.nodes import Node
+from ..nodes import Node
 from ..preset import MachinePreset
 from ..session_plan import SessionPlan, TargetEnvironment, Timing
 from ..telemetry.telemetry_interface import FilteredTelemetry, StartTelemetry, Telemetry

@@ -27,7 +27,7 @@ from typing import Any
 
 from .gpu.processes import Pids
 from .gpu.source import GpuSource
-from .host.source import HostSource
+from .host_source import HostSource
 from .sample_log import SampleLog
 from .source_thread import SourceThread
 from .telemetry_interface import GpuCounters, HostCounters, Reading

@@ -9,7 +9,7 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
 from analysis.decision.comparison import Comparison
 from analysis.metrics import METRICS
-from configuration.tables.environments import EnvironmentSettings
+from configuration.environments import EnvironmentSettings
 from db.connection.engine import Database
 from db.runs import environments_in_use, queries
 from records.environments import Environment

@@ -10,8 +10,8 @@ from analysis.detection.change_points import judge
 from analysis.detection.default_watched_metrics import WATCHED, rules_of
 from analysis.detection.nights import Crossing
 from analysis.metrics import METRICS
+from configuration.schedules import ScheduleSettings
 from configuration.suggestions import unknown
-from configuration.tables.schedules import ScheduleSettings
 from db.connection.engine import Database
 from db.findings import store as stored
 from db.queue import queries as queue_queries

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
+from configuration.schedules import MEASURE, ScheduleSettings
 from configuration.settings import Settings
-from configuration.tables.schedules import MEASURE, ScheduleSettings
 from db.connection.engine import Database
 from db.findings import notices
 from db.queue.queries import scheduled_runs

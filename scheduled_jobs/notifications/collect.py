@@ -16,8 +16,8 @@ from analysis.staleness import (
     newest_measured,
     runs_before,
 )
+from configuration.schedules import zone
 from configuration.settings import Settings
-from configuration.tables.schedules import zone
 from db.connection.engine import Database
 from db.findings.notices import notices
 from db.findings.store import findings, open_regressions

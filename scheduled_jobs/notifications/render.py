@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from analysis.metrics import METRICS
 from analysis.staleness import part_label
 from common.text import plural, printable
-from configuration.tables.schedules import zone
+from configuration.schedules import zone
 from records.tasks import TaskState
 from reports.text import markdown, numbers
 from reports.text.finding_text import interval

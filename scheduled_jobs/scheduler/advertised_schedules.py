@@ -3,8 +3,8 @@
 from datetime import datetime, tzinfo
 from typing import Any
 
+from configuration.schedules import MEASURE, ScheduleSettings, zone
 from configuration.settings import Settings
-from configuration.tables.schedules import MEASURE, ScheduleSettings, zone
 
 from . import timetable
 from .planner import labels_of, measure_spec

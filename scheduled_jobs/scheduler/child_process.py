@@ -57,14 +57,16 @@ def run_child(
     logs: Logs,
     stop: threading.Event,
     on_event: OnEvent = ignore_event,
+    *,
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> ChildExit:
     """Run a command to its end. Raises Stopped once it has ended because `stop` was set.
 
-    It is asked to end by SIGTERM, and killed when it has not after PATIENCE_SECONDS; both also happen when
+    It is asked to end by SIGTERM, and killed when it has not after `patience_seconds`; both also happen when
     this process dies.
     """
     lines = Lines(logs.events, on_event)
-    child = Child(command, logs)
+    child = Child(command, logs, patience_seconds=patience_seconds)
     requested = False
     try:
         while not child.has_ended(_LOOK_SECONDS):

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from common.atomic_file import write_whole
+from configuration.schedules import MEASURE, ScheduleSettings, zone
 from configuration.settings import Settings
 from configuration.suggestions import unknown
-from configuration.tables.schedules import MEASURE, ScheduleSettings, zone
 from db.connection.engine import Database
 from db.queue.commands import plan_run, supersede, withdraw_missed
 from db.queue.queries import last_due, last_taken_up, scheduled_runs

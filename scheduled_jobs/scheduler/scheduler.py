@@ -16,8 +16,8 @@ from typing import Any
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from configuration.schedules import zone
 from configuration.settings import Settings
-from configuration.tables.schedules import zone
 from db.connection.engine import Database, check_fits
 from db.errors import DatabaseError
 from db.queue import commands

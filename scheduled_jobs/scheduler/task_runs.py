@@ -4,7 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +43,7 @@ class MeasuredRun:
     """
 
     run: str
-    ended: ChildExit | None
-    began: bool
-    complete: bool
-    counts: Mapping[OutcomeStatus, int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Standing:
-    """The progress of a run, by its journal on this machine."""
-
+    ended: ChildExit | None = None
     began: bool = False
     complete: bool = False
     counts: Mapping[OutcomeStatus, int] = field(default_factory=Counter[OutcomeStatus])
@@ -108,7 +99,7 @@ def run_measurement(
     status = _status(context, run)
     if status.complete:
         store_runs(context, run)
-    return MeasuredRun(run, ended, status.began, status.complete, status.counts)
+    return replace(status, ended=ended)
 
 
 def _events_of(context: JobContext) -> OnEvent:
@@ -151,18 +142,19 @@ def _journal(context: JobContext, run: str) -> Path:
     return context.data_dir / "runs" / run / journal.FILE
 
 
-def _status(context: JobContext, run: str) -> _Standing:
+def _status(context: JobContext, run: str) -> MeasuredRun:
+    """How far a run has come, by its journal on this machine."""
     path = _journal(context, run)
     # An empty journal is a run that was killed before it began.
     if not path.exists() or not path.stat().st_size:
-        return _Standing()
+        return MeasuredRun(run)
     try:
         contents = journal.read(path)
         planned = Header.from_body(contents.header).replicates
     except JournalError:
-        return _Standing()
+        return MeasuredRun(run)
     counts = Counter(outcome.status for outcome in contents.outcomes)
-    return _Standing(True, not contents.missing(planned), counts)
+    return MeasuredRun(run, None, True, not contents.missing(planned), counts)
 
 
 def store_runs(context: JobContext, *runs: str) -> None:

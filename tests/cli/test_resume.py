@@ -11,7 +11,7 @@ import pytest
 
 from cli.context import context
 from runner import journal, machine
-from runner.multi_node.nodes import Node, NodeMachines
+from runner.nodes import Node, NodeMachines
 from support.builders.journals import a_header
 from support.command_line import typed
 from support.site import Done, Site

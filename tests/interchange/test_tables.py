@@ -15,8 +15,8 @@ import pytest
 
 from interchange.exporters import parquet
 from interchange.exporters.parquet import write_parquet
-from interchange.exporters.runs import Catalogue, ExportedRun
 from interchange.exporters.tables import TABLES, write_csv
+from interchange.runs import Catalogue, ExportedRun
 from records.outcomes import MetricDefinition, Outcome
 from support.builders.run_records import MLP, a_recording, a_run, an_outcome, measurements_for
 

@@ -22,7 +22,7 @@ from runner.errors import JournalError
 from runner.execution import canary_runner
 from runner.execution.harness import Harness
 from runner.machine import MachineFacts
-from runner.multi_node.nodes import Node, NodeMachines, inspect
+from runner.nodes import Node, NodeMachines, inspect
 from runner.preset import MachinePreset
 from runner.session_plan import Timing
 from runner.suites.suite import Suite

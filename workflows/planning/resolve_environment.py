@@ -12,11 +12,11 @@ from typing import Any
 import tomlkit
 
 from common.atomic_file import write_whole
+from configuration.environments import EnvironmentSettings
 from configuration.errors import ConfigurationError
 from configuration.reading import FILE_NAME
 from configuration.settings import DEFAULT_ENVIRONMENT, Settings, load_settings
 from configuration.suggestions import unknown
-from configuration.tables.environments import EnvironmentSettings
 from runner import environment as environment_room
 from runner.environment import MeasuredEnvironment
 from runner.environments.building import BuildContext, build_all, check_offered

@@ -15,8 +15,8 @@ from db.runs import metric_definitions, queries
 from db.telemetry import queries as telemetry
 from interchange.exporters import pyrometer
 from interchange.exporters.oss_v3 import write_oss_v3
-from interchange.exporters.runs import Catalogue, ExportedRun
 from interchange.exporters.tables import TABLES, write_csv
+from interchange.runs import Catalogue, ExportedRun
 from records.kinds import RunState
 from records.outcomes import Outcome
 from records.telemetry import Recording

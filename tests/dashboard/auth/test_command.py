@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.registry import app
-from configuration.tables.dashboard import DashboardSettings
+from configuration.dashboard import DashboardSettings
 from dashboard.auth.policy import AccessRules, access_rules
 from dashboard.server import server
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from configuration.dashboard import DashboardSettings
 from configuration.errors import ConfigurationError
-from configuration.tables.dashboard import DashboardSettings
 from dashboard.auth.identity import (
     Person,
     Reader,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from db.errors import DamagedTelemetry, SchemaTooNew
-from db.telemetry.codec import ARROW, Rows, decode, encode
+from db.telemetry.codec import ARROW, decode, encode
 from records.telemetry import Recording
 from support.builders.run_records import a_recording
 
@@ -42,7 +42,7 @@ def bits(values: Sequence[float | None]) -> list[bytes | None]:
     return [None if value is None else struct.pack("<d", value) for value in values]
 
 
-def same(rows: Rows, recording: Recording) -> bool:
+def same(rows: Recording, recording: Recording) -> bool:
     """Whether rows are those of a recording, bit by bit."""
     return (
         (rows.started_ns, rows.ended_ns, rows.notes)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from records.telemetry import HOST, Recording
-from runner.telemetry.host import source as host_source
-from runner.telemetry.host.process_tree import Tree as ReadTree
-from runner.telemetry.host.source import HostSource
+from runner.telemetry import host_source
+from runner.telemetry.host_source import HostSource
+from runner.telemetry.process_tree import Tree as ReadTree
 from runner.telemetry.sample_log import SampleLog, recordings
 from runner.telemetry.telemetry_interface import HostCounters, Reading
 from support.fakes.samplers import Samplers, Tree, one_tree

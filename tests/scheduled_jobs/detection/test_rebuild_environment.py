@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from configuration.tables.environments import EnvironmentSettings
+from configuration.environments import EnvironmentSettings
 from runner.environments.recipe import Recipe
 from runner.environments.spec import Wanted, parse_spec
 from runner.environments.store import Store

@@ -1,4 +1,4 @@
-"""Run on another node as a run begins: `python -m runner.multi_node.probe ORDER` writes JSON about it."""
+"""Run on another node as a run begins: `python -m runner.node_facts ORDER` writes JSON about it."""
 
 import json
 import sys
@@ -7,10 +7,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from .. import environment, machine
-from ..errors import RunnerError
-from ..execution.harness import Harness
-from ..preset import MachinePreset
+from . import environment, machine
+from .errors import RunnerError
+from .execution.harness import Harness
+from .preset import MachinePreset
 
 
 def main() -> None:

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, Field
 
-from ..database_url import absolute
-from ..errors import Origin, WrongValue
-from ..fields import Address, ConfigTable, PathText, Texts, Wheel
+from .database_url import absolute
+from .errors import Origin, WrongValue
+from .fields import Address, ConfigTable, PathText, Texts, Wheel
 
 
 def _torch(text: str) -> str:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from configuration.errors import ConfigurationError
+from configuration.schedules import BUILT_IN
 from configuration.settings import Settings, load_settings
-from configuration.tables.schedules import BUILT_IN
 
 FULL = """timezone = "Europe/Berlin"
 machine_labels = ["h200", "gpu"]

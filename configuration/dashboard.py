@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from ..database_url import absolute
-from ..errors import Origin, WrongValue
-from ..fields import ConfigTable, PathText, Positive, Text
+from .database_url import absolute
+from .errors import Origin, WrongValue
+from .fields import ConfigTable, PathText, Positive, Text
 
 Login = Literal["none", "oidc", "proxy"]
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from configuration.dashboard import DashboardSettings
 from configuration.errors import ConfigurationError
 from configuration.settings import load_settings
-from configuration.tables.dashboard import DashboardSettings
 
 PROVIDER = """
 [dashboard]

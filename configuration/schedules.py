@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from ..errors import Origin, WrongValue
-from ..fields import COUNT, SECONDS, ConfigTable, Count, Seconds, Text, Texts
+from .errors import Origin, WrongValue
+from .fields import COUNT, SECONDS, ConfigTable, Count, Seconds, Text, Texts
 
 Job = Literal["measure", "upgrade", "discover", "detect", "digest", "prune", "check"]
 MEASURE: Job = "measure"

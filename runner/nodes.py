@@ -9,14 +9,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ..errors import NodeFailed
-from ..execution.harness import Harness
-from ..machine import MachineFacts
-from ..preset import MachinePreset
+from .errors import NodeFailed
+from .execution.harness import Harness
+from .machine import MachineFacts
+from .preset import MachinePreset
 
 if TYPE_CHECKING:
     # It starts a worker, which knows nodes.
-    from ..environment import MeasuredEnvironment
+    from .environment import MeasuredEnvironment
 
 #: How long a node may take to start two interpreters and import torch.
 _PROBE_SECONDS = 180.0
@@ -111,7 +111,7 @@ def inspect(
 
 
 def _machine(node: Node, order: Mapping[str, Any], environment: Mapping[str, Any]) -> MachineFacts:
-    command = [*node.command, sys.executable, "-I", "-m", "runner.multi_node.probe", json.dumps(order)]
+    command = [*node.command, sys.executable, "-I", "-m", "runner.node_facts", json.dumps(order)]
     try:
         done = subprocess.run(
             command,

@@ -9,9 +9,9 @@ from pathlib import Path
 from records.telemetry import HOST
 from runner.worker.measurements.affinity_check import pages_local, parse_cpu_list
 
-from ..sample_log import SampleLog
-from ..telemetry_interface import HostCounters
 from .process_tree import Tree, TreeCounts, cpu_ns, proportional_kib, resident_kib
+from .sample_log import SampleLog
+from .telemetry_interface import HostCounters
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _CPUS = Path("/sys/devices/system/cpu")
