@@ -8,7 +8,7 @@ from .comparison.case_results import BROKEN, CaseResult
 
 #: `good`: the same as what it was set against, or faster. `bad`: slower, or broken where the other works.
 #: `unclear`: more pairs may decide it. `skip`: no pair can, as where an environment cannot be built.
-Said = Literal["good", "bad", "unclear", "skip"]
+Mark = Literal["good", "bad", "unclear", "skip"]
 
 Kind = Literal["pair", "range", "gradual", "alike"]
 
@@ -19,7 +19,7 @@ class Answer:
 
     old: int
     new: int
-    said: Said
+    mark: Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class BisectionEnd:
     between: tuple[int, ...] = ()
 
 
-def answer(result: CaseResult, metric: str) -> Said:
-    """What one case in two environments says about the new one, by the metric that decides."""
+def answer(result: CaseResult, metric: str) -> Mark:
+    """The mark of the new environment, from one case in two environments and the metric that decides."""
     if result.broke:
         return "bad"
     if result.old.status in BROKEN:
@@ -75,19 +75,19 @@ def walk(count: int, answers: Sequence[Answer]) -> Question | BisectionEnd:
     if count < 2:
         raise ValueError("a bisection has two ends")
     last = count - 1
-    ends = _settled(answers, 0, last)
+    ends = _decided(answers, 0, last)
     if isinstance(ends, Question):
         return ends
     if ends != "bad":
         return BisectionEnd("alike", 0, last)
     low, high = _known(last, answers)
     if between := _open(low, high, answers):
-        asked = _settled(answers, 0, between[len(between) // 2])
-        # What is open has no last word yet.
+        asked = _decided(answers, 0, between[len(between) // 2])
+        # An open candidate has no final mark yet.
         assert isinstance(asked, Question)
         return asked
     between = tuple(range(low + 1, high))
-    direct = _settled(answers, low, high)
+    direct = _decided(answers, low, high)
     if isinstance(direct, Question):
         return direct
     if direct != "bad":
@@ -96,7 +96,7 @@ def walk(count: int, answers: Sequence[Answer]) -> Question | BisectionEnd:
 
 
 def left(count: int, answers: Sequence[Answer]) -> tuple[int, int]:
-    """How many candidates between have no last word yet, and about how many comparisons that takes."""
+    """The number of candidates without a final mark, and about how many comparisons they take."""
     low, high = _known(count - 1, answers)
     many = len(_open(low, high, answers))
     return many, many.bit_length()
@@ -107,19 +107,19 @@ def _known(last: int, answers: Iterable[Answer]) -> tuple[int, int]:
     low, high = 0, last
     for one in answers:
         if one.old == 0 and 0 < one.new < last:
-            low = max(low, one.new) if one.said == "good" else low
-            high = min(high, one.new) if one.said == "bad" else high
+            low = max(low, one.new) if one.mark == "good" else low
+            high = min(high, one.new) if one.mark == "bad" else high
     return low, high
 
 
 def _open(low: int, high: int, answers: Sequence[Answer]) -> tuple[int, ...]:
-    """The candidates between two that have no last word yet."""
-    return tuple(at for at in range(low + 1, high) if isinstance(_settled(answers, 0, at), Question))
+    """The candidates between two that have no final mark yet."""
+    return tuple(at for at in range(low + 1, high) if isinstance(_decided(answers, 0, at), Question))
 
 
-def _settled(answers: Iterable[Answer], old: int, new: int) -> Said | Question:
-    """The last word on two candidates, or the question that is open about them."""
-    said: list[Said] = [one.said for one in answers if (one.old, one.new) == (old, new)]
-    if not said or (said[0] == "unclear" and len(said) == 1):
-        return Question(old, new, again=bool(said))
-    return said[-1]
+def _decided(answers: Iterable[Answer], old: int, new: int) -> Mark | Question:
+    """The final mark of a comparison, or the question that is still open about it."""
+    mark: list[Mark] = [one.mark for one in answers if (one.old, one.new) == (old, new)]
+    if not mark or (mark[0] == "unclear" and len(mark) == 1):
+        return Question(old, new, again=bool(mark))
+    return mark[-1]

@@ -11,8 +11,6 @@ from records.dispatch import CaseFingerprint, DispatchFingerprint, DispatchPart
 
 #: The fact of a run of pairs that holds what runs differently in its two environments.
 DISPATCH = "dispatch"
-#: Why a side has no fingerprint where none was begun.
-NOT_TAKEN = "the time for fingerprints was over"
 #: How alike two operators' names must be, of those with equal inputs and counts, to be one that was renamed.
 _RENAMED = 0.75
 #: What stands between an operation and the implementation that was chosen for it.
@@ -34,6 +32,15 @@ class DispatchWarning(StrEnum):
     COPY = "copy"
 
 
+class NotCompared(StrEnum):
+    """Why a part of two fingerprints, or a case, is not compared, where neither recorded a reason of its own."""
+
+    OTHER_FORMAT = "other format"
+    ONE_SIDE_ONLY = "one side only"
+    NO_STRIDES = "no strides"
+    OUT_OF_TIME = "out of time"
+
+
 @dataclass(frozen=True, slots=True)
 class DispatchChange:
     """`before` and `after` are names, and how often they occur; 0 and an empty name for what is not there.
@@ -51,7 +58,11 @@ class DispatchChange:
 
 @dataclass(frozen=True, slots=True)
 class DispatchDifference:
-    """All changes between two fingerprints, and why a part of them could not be compared."""
+    """All changes between two fingerprints.
+
+    `not_compared` has a reason for each part that could not be compared: a `NotCompared`, or the text that
+    was recorded with a fingerprint.
+    """
 
     changes: tuple[DispatchChange, ...]
     not_compared: Mapping[str, str]
@@ -158,7 +169,7 @@ def _compare_case(case: str, old: CaseFingerprint | None, new: CaseFingerprint |
 
 def _failure(one: CaseFingerprint | None) -> str:
     if one is None:
-        return NOT_TAKEN
+        return NotCompared.OUT_OF_TIME
     return "" if one.fingerprint else f"{one.status}: {one.reason}"
 
 
@@ -191,18 +202,18 @@ _CLASSES: Sequence[tuple[DispatchWarning, DispatchPart, Callable[[str], object]]
 def compare_fingerprints(old: DispatchFingerprint, new: DispatchFingerprint) -> DispatchDifference:
     """What differs between two fingerprints of one case; parts that either lacks are not compared."""
     if old.format != new.format:
-        return DispatchDifference((), {part: "recorded in another form" for part in DispatchPart})
+        return DispatchDifference((), {part: NotCompared.OTHER_FORMAT for part in DispatchPart})
     changes: list[DispatchChange] = []
     not_compared: dict[str, str] = {}
     for part in DispatchPart:
         if reason := old.missing.get(part) or new.missing.get(part):
             not_compared[part] = reason
         elif (part in old.parts) != (part in new.parts):
-            not_compared[part] = "recorded on one side only"
+            not_compared[part] = NotCompared.ONE_SIDE_ONLY
         elif part in old.parts:
             a, b = old.parts[part], new.parts[part]
             if part == DispatchPart.OPERATORS and old.layouts != new.layouts:
-                not_compared["layouts"] = "an old PyTorch does not record strides"
+                not_compared["layouts"] = NotCompared.NO_STRIDES
                 a, b = _without_layouts(a), _without_layouts(b)
             found = _paired(part, _changed(part, a, b))
             changes += _warned(part, found, a, b)

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from records.outcomes import OperatorTable
+
 #: Where a row ran: an operator on the CPU, a kernel on the device.
 OPERATOR, KERNEL = "operator", "kernel"
 
@@ -51,17 +53,6 @@ class OperatorChange:
         return (self.self_us_b or 0.0) - (self.self_us_a or 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorOrigin:
-    """What two tables must share to be subtracted; environment and technique may differ."""
-
-    workload: str
-    hardware: str
-    preset: str
-    device: str
-    harness: str
-
-
 def operators(rows: Iterable[Mapping[str, Any]]) -> list[Operator]:
     """The operator table in an outcome's facts, the longest own time first."""
     numbers = (
@@ -102,15 +93,15 @@ def difference(a: Iterable[Operator], b: Iterable[Operator]) -> list[OperatorCha
 
 @dataclass(frozen=True, slots=True)
 class OriginDifference:
-    """What two tables differ in (the name of a field of their origins), and both values of it."""
+    """What two tables differ in (the name of a field), and both values of it."""
 
     name: str
     one: str
     other: str
 
 
-def unlike(a: OperatorOrigin, b: OperatorOrigin) -> OriginDifference | None:
-    """Why tables of these origins cannot be subtracted; None where they can."""
+def unlike(a: OperatorTable, b: OperatorTable) -> OriginDifference | None:
+    """Why two tables cannot be subtracted; None where they can: environment and technique may differ."""
     for name in ("workload", "hardware", "preset", "device", "harness"):
         one, other = getattr(a, name), getattr(b, name)
         if one != other:

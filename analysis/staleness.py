@@ -219,7 +219,7 @@ def waiting(task: Task, able: EligibleMachines, busy: AbstractSet[str], now: dat
 
 
 def unplanned_since(due: Sequence[datetime], announced: Iterable[datetime], now: datetime) -> datetime | None:
-    """The first moment after the newest of `due` at which a schedule should have fired and did not.
+    """The first moment after the newest of `due` at which a schedule should have run and did not.
 
     `due` are the moments that are stored, newest first and each once; `announced` those that schedulers said
     would come. Where they said nothing of the time after the newest one, the longest time there usually is
@@ -238,7 +238,7 @@ def unplanned_since(due: Sequence[datetime], announced: Iterable[datetime], now:
 
 
 def unplanned(name: str, since: datetime, now: datetime, hours: int) -> Outage | None:
-    """The outage of a target whose schedule should have fired more than so many hours ago; else None.
+    """The outage of a target whose schedule should have run more than so many hours ago; else None.
 
     After `GONE_FOR_GOOD` it is not waited for any more.
     """

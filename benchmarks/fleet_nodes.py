@@ -62,13 +62,13 @@ def main() -> None:
 def whole_night(night: Night) -> None:
     """Every case in both environments on both kinds: how often, and where."""
     began = time.monotonic()
-    fired = night.fire("night")
+    triggered = night.trigger("night")
     with night.scheduler("--no-measuring"):
-        until(lambda: all(night.now(task).state == "done" for task in fired), "the night is over", 3600)
+        until(lambda: all(night.now(task).state == "done" for task in triggered), "the night is over", 3600)
     seconds = time.monotonic() - began
     seen: Counter[tuple[str, str, str]] = Counter()
     wrong: list[str] = []
-    for task in fired:
+    for task in triggered:
         places = [machine_of(each.owner) for each in night.tried(task)]
         wrong += [
             f"task {task.id} for {task.label} on {each}" for each in places if KINDS[each] != task.label
@@ -78,7 +78,7 @@ def whole_night(night: Night) -> None:
         statuses = Counter(outcome.status for outcome in measured)
         print(f"  {task.part:24s} on {', '.join(places):8s} {dict(statuses)}")
     print(
-        f"night: {len(seen)} of {len(fired) * night.cases} (kind, environment, case), "
+        f"night: {len(seen)} of {len(triggered) * night.cases} (kind, environment, case), "
         f"{sum(seen.values())} outcomes, each {'once' if set(seen.values()) == {1} else 'NOT ONCE'}; "
         f"on a wrong kind: {wrong or 'none'}; {seconds:.0f} s"
     )
@@ -109,7 +109,7 @@ def cost(night: Night, pairs: int) -> None:
 
 def _seconds(night: Night, schedule: str) -> float:
     """From the beginning to the end of the attempt, by the head's clock."""
-    (task,) = night.fire(schedule)
+    (task,) = night.trigger(schedule)
     until(lambda: night.now(task).state == "done", f"{schedule} is done")
     (tried,) = night.tried(task)
     assert tried.ended_at is not None

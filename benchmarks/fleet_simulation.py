@@ -45,7 +45,7 @@ from scheduled_jobs.jobs.measure import measure
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.planner import trigger_schedule
-from scheduled_jobs.scheduler.worker_slot import WorkerSlot
+from scheduled_jobs.scheduler.worker_pool import WorkerSlot
 from support.servers.postgres import PostgresServer, postgres_binaries
 from workflows.run_header import Header
 

@@ -66,14 +66,14 @@ def _head(home: Path, cluster: SlurmCluster, cases: int) -> Generator[Head]:
 
 
 def _both(head: Head) -> None:
-    fired = head.fire("each")
-    until(lambda: all(head.now(task).state == "done" for task in fired), "both have measured", 3600)
-    for task in fired:
+    triggered = head.trigger("each")
+    until(lambda: all(head.now(task).state == "done" for task in triggered), "both have measured", 3600)
+    for task in triggered:
         print(f"asked for {task.label}: {_output_of(head, task)}", flush=True)
 
 
 def _one_goes_down(head: Head, cluster: SlurmCluster) -> None:
-    (task,) = head.fire("either")
+    (task,) = head.trigger("either")
     until(lambda: head.mirrored(task) >= 3, "three cases are measured")
     node = machine_of(head.tried(task)[0].owner)
     began = until(lambda: True, "now")

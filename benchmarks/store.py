@@ -23,7 +23,7 @@ from pathlib import Path
 
 from nights.filling import fill, size
 from nights.history import A_NIGHT, MACHINES, History
-from nights.ingest import BareNight, settle, store_night
+from nights.ingest import BareNight, checkpoint, store_night
 from nights.questions import Question, questions
 
 from analysis.replicates import summarise
@@ -158,12 +158,12 @@ def _print_ingest(database: Database, history: History) -> None:
         for through_the_store in (True, False) if pair % 2 else (False, True):
             night = history.night(next(numbers), pair % MACHINES)
             records = history.run(night), history.outcomes_of(night), history.measurements_of(night)
-            settle(database)
+            checkpoint(database)
             started = time.perf_counter()
             if through_the_store:
                 store_night(database, history, night, records)
                 ours.append((time.perf_counter() - started) * 1e3)
-                settle(database)
+                checkpoint(database)
                 whole.append((time.perf_counter() - started) * 1e3)
                 continue
             prepared = bare.rows(night, records)

@@ -37,7 +37,7 @@ from scheduled_jobs.jobs.registry import JOBS
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.scheduler import SchedulerConfig, Service
-from scheduled_jobs.scheduler.worker_slot import WorkerSlot
+from scheduled_jobs.scheduler.worker_pool import WorkerSlot
 from workflows.fleet_status import MEASURING
 
 BENCH, OFFICE = "bench-1", "office"
@@ -213,7 +213,7 @@ class World:
         sys.stdout.flush()
 
     def _over(self, name: str, moment: datetime) -> bool:
-        if not any(fire.due_at == moment for fire in scheduled_runs(self._database, name, 5)):
+        if not any(run.due_at == moment for run in scheduled_runs(self._database, name, 5)):
             return False
         waiting = [one for state in ("waiting", "running") for one in tasks(self._database, state=state)]
         return all(one.label == BENCH and BENCH not in self._processes for one in waiting)

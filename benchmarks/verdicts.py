@@ -37,8 +37,7 @@ from records.outcomes import Outcome, Planned
 from runner import preset
 from runner.execution import harness
 from runner.execution.process import sweep
-from runner.execution.running_session import Measured, RunningSession, SessionEnded
-from runner.execution.session import Conditions
+from runner.execution.session import Conditions, Measured, RunningSession, SessionEnded
 from runner.session_plan import SessionPlan, TargetEnvironment, Timing
 from runner.telemetry.sampler_client import Sampler
 

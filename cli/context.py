@@ -22,10 +22,8 @@ from .output.reporter import JsonReporter, TerminalReporter, say
 #: CannotResume.
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
-#: The options by which the scheduler names a run before it begins, and who queued it.
-_OF_THE_SCHEDULER = ("--run-id", "--waived-by")
-#: And that by which it says that a session is about findings.
-_CONFIRMS = "--confirms"
+#: The options that only the scheduler gives: the name of a run to begin, and that it confirms findings.
+_RUN_ID, _CONFIRMS = "--run-id", "--confirms"
 
 
 def context(
@@ -48,10 +46,9 @@ def context(
 def command_line() -> str:
     """The command line, to be typed again: without the options that only the scheduler gives."""
     arguments = [each for each in sys.argv[1:] if each != _CONFIRMS]
-    for option in _OF_THE_SCHEDULER:
-        if option in arguments:
-            at = arguments.index(option)
-            arguments = arguments[:at] + arguments[at + 2 :]
+    if _RUN_ID in arguments:
+        at = arguments.index(_RUN_ID)
+        arguments = arguments[:at] + arguments[at + 2 :]
     return shlex.join(["pyrometer", *arguments]).encode(errors="replace").decode()
 
 

@@ -55,8 +55,6 @@ def _run_name(value: str | None) -> str | None:
 RunId = Annotated[str | None, typer.Option("--run-id", hidden=True, callback=_run_name)]
 #: For the scheduler too: it measures a candidate again, and that is no upgrade.
 Confirms = Annotated[bool, typer.Option("--confirms", hidden=True)]
-#: And who left cases out, where the scheduler measures for another user.
-WaivedBy = Annotated[str | None, typer.Option("--waived-by", hidden=True)]
 
 On = Annotated[
     list[str] | None,
@@ -76,6 +74,10 @@ Because = Annotated[
     typer.Option(
         "--because", metavar="TEXT", help="the reason for --waive; the report shows it with name and date"
     ),
+]
+WaivedBy = Annotated[
+    str | None,
+    typer.Option("--waived-by", metavar="NAME", help="the name to show with --waive [default: this user]"),
 ]
 ColdPairs = Annotated[
     int | None,

@@ -78,7 +78,6 @@ _PLACES = {
         "transfer:submit_file", "Add the results of your own script on this machine to the database."
     ),
     "db": _Place("database:app", "Upgrade, check, back up and prune the database."),
-    "telemetry": _Place("doctor:telemetry_app", "Record the readings of the GPUs."),
 }
 
 

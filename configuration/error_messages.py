@@ -5,10 +5,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from .dashboard import SECRETS
 from .errors import ConfigurationError, KeyPath, Origin, UnknownKey, WrongValue
 from .schema import SCALARS, SECTIONS, TABLES, SettingsFile
 from .suggestions import unknown
-from .tables.dashboard import SECRETS
 
 #: Pydantic's mark for "the key itself is wrong", at the end of a location.
 _KEY = "[key]"

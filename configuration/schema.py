@@ -5,13 +5,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from .dashboard import DashboardSettings
 from .database_url import usable
+from .environments import EnvironmentSettings
 from .fields import (
     COUNT,
     SECONDS,
     SHARE,
+    Address,
     Change,
     ConfigTable,
     Count,
@@ -28,13 +31,7 @@ from .fields import (
     Words,
     no_bool,
 )
-from .tables.alerts import AlertSettings
-from .tables.dashboard import DashboardSettings
-from .tables.environments import EnvironmentSettings
-from .tables.fleet import FleetSettings
-from .tables.prices import PriceSettings
-from .tables.schedules import Labels, ScheduleSettings, ZoneName
-from .tables.slurm import SlurmSettings
+from .schedules import Labels, ScheduleSettings, ZoneName
 
 #: The presets that exist without being written down.
 Base = Literal["quiet", "as-it-comes"]
@@ -164,6 +161,109 @@ class PolicySettings(ConfigTable):
     peak_memory: LimitsSettings | None = Field(default=None, description="a table of limits")
     unmeasured_share: Share | None = Field(default=None, description=SHARE)
     false_discovery_rate: Rate | None = Field(default=None, description="a share above 0 and below 0.5")
+
+
+#: The default address of the head's engine.
+PORT = 6379
+
+
+def host_and_port(text: str) -> tuple[str, int]:
+    """The two parts of HOST:PORT; raises ValueError for anything else."""
+    host, colon, port = text.rpartition(":")
+    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise ValueError("not HOST:PORT")
+    if any(sign in host for sign in ":/@[] "):
+        # An IPv6 address among them, which is not tested.
+        raise ValueError("not HOST:PORT")
+    return host, int(port)
+
+
+def _address(text: str) -> str:
+    host_and_port(text)
+    return text
+
+
+class FleetSettings(ConfigTable):
+    """`[fleet]`: what joins machines, "none" for a machine by itself; for "slurm" see also `[slurm]`.
+
+    `address` is where the head listens, reachable from all machines of the fleet. `token_file` holds the
+    secret that they share (default: `fleet/token` in the data folder); with it one may run anything on
+    all of them.
+    """
+
+    engine: Literal["none", "ray", "slurm"] = Field(default="none", description='"none", "ray" or "slurm"')
+    address: Annotated[str, AfterValidator(_address)] | None = Field(
+        default=None, description=f'HOST:PORT of the head such as "10.0.0.5:{PORT}"'
+    )
+    token_file: PathText | None = Field(default=None, description="the path of a file with the fleet's token")
+
+    def token(self, data_dir: Path) -> Path:
+        """The file that holds the token."""
+        return self.token_file or data_dir / "fleet" / "token"
+
+
+def _absolute(value: Path) -> Path:
+    if not value.is_absolute():
+        raise ValueError("a relative path means another file on every machine")
+    return value
+
+
+class SlurmSettings(ConfigTable):
+    """`[slurm]`: which nodes are used, and what a job is given.
+
+    Only nodes of `partition` are used (default: all), and jobs are charged to `account`. `folder` is on a
+    file system that all nodes see at the same path (default: `fleet/slurm` in the data folder). `python`
+    is the interpreter with Pyrometer on the nodes (default: the head's). `arguments` go to sbatch; the
+    variables in `environment` go with a job.
+    """
+
+    partition: Text | None = Field(default=None, description="the name of a partition")
+    account: Text | None = Field(default=None, description="the name of an account")
+    time_limit_hours: Positive = Field(default=12, description="a number of hours above 0")
+    folder: PathText | None = Field(default=None, description="the path of a folder")
+    python: Annotated[PathText, AfterValidator(_absolute)] | None = Field(
+        default=None, description="the absolute path of a Python interpreter"
+    )
+    arguments: Texts = Field(default=(), description='a list of arguments such as "--qos=low"')
+    environment: tuple[Variable, ...] = Field(default=(), description="a list of names of variables")
+
+
+class PriceSettings(ConfigTable):
+    """`[prices]`: what an hour of hardware costs, all in one `currency`; nothing is converted.
+
+    `per_hour` maps labels of hardware, as the page Hardware shows them, to the price of an hour of all that
+    the label names: of `8 x H200` the price of the machine with its eight GPUs. A case costs the share of
+    the GPUs that it uses.
+    """
+
+    currency: Text = Field(default="USD", description='a word such as "EUR"')
+    per_hour: Mapping[Text, Positive] = Field(
+        default_factory=dict[str, float],
+        description="a table of prices above 0, one for each label of hardware",
+    )
+
+
+Target = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+.-]+://")]
+
+
+class AlertSettings(ConfigTable):
+    """`[alerts]`: who receives reports, and when something counts as silent.
+
+    `targets` and the lines of `targets_file` are Apprise URLs. `dashboard_url` is used for links. `quiet`
+    says whether a digest without problems or changes is sent. A machine is silent after `silent_minutes`
+    without a sign of life; a night is missing if it was not begun `overdue_hours` after it was due.
+    `disturbed_share` is the share of throttled and contended outcomes that is reported.
+    """
+
+    targets: tuple[Target, ...] = Field(default=(), description="a list of Apprise URLs", repr=False)
+    targets_file: PathText | None = Field(
+        default=None, description="the path of a file with an Apprise URL a line"
+    )
+    dashboard_url: Address | None = Field(default=None, description="the URL of the dashboard")
+    quiet: Literal["send", "skip"] = Field(default="send", description='"send" or "skip"')
+    silent_minutes: Count = Field(default=30, description=COUNT)
+    overdue_hours: Count = Field(default=12, description=COUNT)
+    disturbed_share: Share = Field(default=0.05, description=SHARE)
 
 
 class SettingsFile(ConfigTable):

@@ -6,28 +6,28 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from .dashboard import DashboardSettings, resolve_dashboard
 from .database_url import absolute, anchored
+from .environments import EnvironmentSettings, resolve_environment
 from .error_messages import complain
 from .errors import Origin, UnknownKey, WrongValue
 from .overrides import overlaid, overrides
 from .reading import FILE_NAME, find_file, label_of, read_file
+from .schedules import ScheduleSettings, resolve_schedules
 from .schema import (
     BASES,
     POLICY,
+    AlertSettings,
+    FleetSettings,
     PolicySettings,
     PresetSettings,
+    PriceSettings,
     SettingsFile,
+    SlurmSettings,
     SuiteSettings,
 )
 from .secret_files import with_secrets
 from .suggestions import unknown
-from .tables.alerts import AlertSettings
-from .tables.dashboard import DashboardSettings, resolve_dashboard
-from .tables.environments import EnvironmentSettings, resolve_environment
-from .tables.fleet import FleetSettings
-from .tables.prices import PriceSettings
-from .tables.schedules import ScheduleSettings, resolve_schedules
-from .tables.slurm import SlurmSettings
 
 DEFAULT_ENVIRONMENT = "default"
 

@@ -1,14 +1,33 @@
 """The script that Streamlit runs: page config, navigation and who reads, nothing else."""
 
+from html import escape
+
 import streamlit as st
 
-from dashboard.auth import session_check
+from dashboard.auth import reader
 from dashboard.components import load, parts
 from dashboard.components.query_params import unknown_parameters
-from dashboard.exports import footer
+from dashboard.exports.page import page_with_footer
 from dashboard.navigation import PAGES
 from dashboard.server.settings import ServerSettings
 from db.errors import DatabaseError
+
+
+def _admit() -> None:
+    """Show who reads, and stop the page for a reader without access. Does nothing where there is no login."""
+    rules = reader.held()
+    if rules.login == "none":
+        return
+    person = reader.current()
+    if person is None:
+        with parts.empty_state("Your login has ended"):
+            # To where this page is: the way back leads through the door.
+            st.html('<p><a href="" target="_self">Log in again</a></p>')
+        st.stop()
+    may = "may triage" if person.may_triage else "may look"
+    leave = f' · <a href="{escape(rules.logout)}" target="_self">Log out</a>' if rules.logout else ""
+    st.html(f'<p class="py-reader">{escape(person.name)} · {may}{leave}</p>')
+
 
 parts.frame_page()
 page = st.navigation(
@@ -18,8 +37,8 @@ page = st.navigation(
     ],
     position="top",
 )
-session_check.admit()
-with footer.taken_along(lambda: page.title):
+_admit()
+with page_with_footer(lambda: page.title):
     try:
         load.fits(ServerSettings.from_environment().database_url)
         parameters = next((one.parameters for one in PAGES if one.path == page.url_path), ())

@@ -55,7 +55,7 @@ BEGIN
     REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON public.pyrometer_schema FROM pyrometer_writer;
     -- Raw rows and old tasks expire; a scheduler that stops removes its row.
     GRANT DELETE ON public.telemetry, public.samples TO pyrometer_writer;
-    GRANT DELETE ON public.attempt, public.task, public.fire, public.scheduler TO pyrometer_writer;
+    GRANT DELETE ON public.attempt, public.task, public.scheduled_run, public.scheduler TO pyrometer_writer;
     -- The dashboard adds to the triage of a finding.
     GRANT INSERT ON public.triage TO pyrometer_reader;
     GRANT USAGE ON SEQUENCE public.triage_id_seq TO pyrometer_reader;

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from db.connection.engine import Database
+from fleet.status import drained_nodes
 from scheduled_jobs.scheduler.hosts import HostStatus
-from workflows.drained_nodes import drained_nodes
 
 from .engine import Engine, EngineError, EngineNode
-from .journal_sync import fetch
+from .journal_mirror import fetch
 from .remote_host import RemoteHost
 
 #: How often the engine lists its nodes.
@@ -97,10 +97,10 @@ class FleetHosts:
         with self._lock:
             return (*(known.problem for known in self._known.values() if known.problem), *self._namesakes)
 
-    def settle(self, seconds: float) -> bool:
+    def wait_until_known(self, seconds: float) -> bool:
         """Wait until the engine is there and every node was polled once; false after so many seconds."""
         give_up = time.monotonic() + seconds
-        while not self._is_settled():
+        while not self._is_known():
             if time.monotonic() > give_up:
                 return False
             self._closed.wait(0.05)
@@ -139,7 +139,7 @@ class FleetHosts:
                 self._report(f"a defect in Pyrometer: {type(error).__name__}: {error}")
             self._closed.wait(REFRESH_SECONDS)
 
-    def _is_settled(self) -> bool:
+    def _is_known(self) -> bool:
         if self.away or not self._has_polled.is_set():
             return False
         with self._lock:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runner.multi_node import nodes
+from runner import nodes
 
 from .engine import EngineError
 

@@ -1,17 +1,21 @@
-"""The status of the configured fleet: what schedulers reported, and nodes that none has reported."""
+"""The status of the configured fleet: what schedulers reported, nodes that none has reported, drained nodes.
+
+A drained node gets no new task: it is a file in the head's data folder.
+"""
 
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from analysis.staleness import alive
 from db.queue import queries as queue_queries
 from records.tasks import SchedulerSeen
 from scheduled_jobs.scheduler.process_identity import dead_process, machine_name, this_process
 from workflows.app_context import AppContext
-from workflows.drained_nodes import drained_nodes
 from workflows.errors import UsageError
 from workflows.fleet_status import MEASURING, FleetStatus, NodeStatus, fleet_status
 
@@ -56,7 +60,8 @@ def recently_seen(schedulers: Iterable[SchedulerSeen], now: datetime) -> list[Sc
 
 def _warnings(one: SchedulerSeen) -> list[str]:
     """Why machines that joined are not used, as a scheduler reported."""
-    found = one.facts.get("troubles")
+    # A scheduler of 0.1.0 calls them troubles.
+    found = one.facts.get("problems", one.facts.get("troubles"))
     return [str(each) for each in found] if isinstance(found, list) else []
 
 
@@ -121,3 +126,38 @@ def engine_of(app: AppContext) -> Engine:
         return SlurmEngine(app.settings.slurm, shared, data_dir / "environments", app.settings.file)
     where = app.settings.file.name if app.settings.file else "pyrometer.toml"
     raise UsageError(f"no fleet is configured: {where} has no [fleet] with an engine; see docs/fleet.md")
+
+
+def drained_nodes(data_dir: Path) -> frozenset[str]:
+    """The names of the drained nodes, online or not."""
+    try:
+        return frozenset(unquote(each.name) for each in _drained_folder(data_dir).iterdir())
+    except FileNotFoundError:
+        return frozenset()
+
+
+def drain(data_dir: Path, node: str) -> bool:
+    """Give a node no new task; it finishes the one that it has. Returns false if it was drained before."""
+    folder = _drained_folder(data_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    fresh = node not in drained_nodes(data_dir)
+    (folder / _drained_name(node)).touch()
+    return fresh
+
+
+def undrain(data_dir: Path, node: str) -> bool:
+    """Give a node tasks again; returns whether it was drained."""
+    try:
+        (_drained_folder(data_dir) / _drained_name(node)).unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _drained_folder(data_dir: Path) -> Path:
+    return data_dir / "fleet" / "drained"
+
+
+def _drained_name(node: str) -> str:
+    # A node's name may hold characters that the name of a file cannot.
+    return quote(node, safe="").replace(".", "%2E") if node.startswith(".") else quote(node, safe="")

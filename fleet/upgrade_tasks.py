@@ -13,14 +13,14 @@ from db.errors import DatabaseUnavailable
 from db.queue import queries as queue_queries
 from db.queue.commands import plan_run
 from records.tasks import NewTask, Task, TaskState
-from scheduled_jobs.jobs.environment_aliases import LATEST
+from scheduled_jobs.jobs.measure import LATEST
 from scheduled_jobs.jobs.upgrade import task_spec
 from scheduled_jobs.scheduler.planner import MANUAL
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.fleet_status import fleet_status, measures
 from workflows.planning.plan_upgrade import UpgradeRequest, check_judged, choose_policy, pairs_plan, waivers
-from workflows.planning.resolve_environment import wanted
+from workflows.planning.resolve_environment import parse_environment
 from workflows.planning.select_cases import choose_preset, choose_suite
 
 from .status import recently_seen
@@ -51,7 +51,8 @@ def queue_upgrade(app: AppContext, request: UpgradeRequest, labels: Sequence[str
     Raises UsageError for a label that no machine with a running scheduler has, and for a request that no
     machine could carry out; then nothing is queued. Raises DatabaseError.
     """
-    spec = task_spec(replace(request, waived_by=getpass.getuser()) if request.waive else request)
+    named = request.waived_by or not request.waive
+    spec = task_spec(request if named else replace(request, waived_by=getpass.getuser()))
     _check(app.settings, request)
     with app.open_database() as database:
         now = datetime.now(UTC)
@@ -75,7 +76,7 @@ def _check(settings: Settings, request: UpgradeRequest) -> None:
     choose_suite(settings, request.suite, list(request.cases), own_cases=False)
     for text in (request.old, request.new):
         if text != LATEST:
-            wanted(settings, text)
+            parse_environment(settings, text)
 
 
 def _living(database: Database, now: datetime) -> EligibleMachines:

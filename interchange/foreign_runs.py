@@ -158,6 +158,8 @@ def _run(origin: ForeignOrigin, environment: Environment, planned: int) -> Run:
     time = started.isoformat() if origin.dated else _UNDATED
     own = digest(origin.format, origin.suite, time, origin.identity, machine.fingerprint)
     source = RunSource.SUBMITTED if origin.format == SUBMITTED else RunSource.IMPORTED
+    # The word `profile` is part of identities that are stored.
+    preset = RunPreset(digest("profile", origin.format), origin.format, {"imported_from": origin.format})
     return Run(
         id=run_id(started if origin.dated else None, origin.format, own),
         suite=origin.suite,
@@ -166,7 +168,7 @@ def _run(origin: ForeignOrigin, environment: Environment, planned: int) -> Run:
         state=RunState.COMPLETE,
         machine=machine,
         environments=(environment,),
-        preset=RunPreset(digest("profile", origin.format), origin.format, {"imported_from": origin.format}),
+        preset=preset,
         harness=origin.format,
         planned=planned,
         command=f"pyrometer import --format {origin.format}",

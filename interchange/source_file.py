@@ -141,6 +141,12 @@ def refuse_twice(header: Iterable[str], place: SourcePlace) -> None:
         raise BadFile(place, f"has two columns {_first_twice(names)}")
 
 
+def text_or_empty(at: Value | None, name: str) -> str:
+    """The text of a member; empty where there is no such member, or it is no text."""
+    member = at.get(name) if at else None
+    return member.value if member and isinstance(member.value, str) else ""
+
+
 def number_in(cell: Value) -> float:
     """The number written in a cell of a CSV file; raises BadFile.
 

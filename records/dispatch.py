@@ -96,7 +96,7 @@ class CaseFingerprint:
     fingerprint: DispatchFingerprint | None = None
 
     @property
-    def settled(self) -> bool:
+    def is_final(self) -> bool:
         """Whether to take it again would answer the same: it was taken, or the case has none."""
         current = self.fingerprint is not None and self.fingerprint.format == FORMAT
         return current or self.status == OutcomeStatus.UNSUPPORTED

@@ -6,10 +6,31 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from .deliveries import Delivery
 from .evidence import Evidence
 from .json_values import Facts
 from .series import SeriesKey
+
+
+class DeliveryState(StrEnum):
+    """How far a delivery is. TRYING: a sender has taken it and has not reported back."""
+
+    TRYING = "trying"
+    FAILED = "failed"
+    DELIVERED = "delivered"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A notice on its way to one target; `at` (aware) is when it entered its `state`.
+
+    `tries` counts those that began, and is 0 once the target has the notice. `why` is one sentence without
+    secrets on the last try that failed.
+    """
+
+    state: DeliveryState
+    at: datetime
+    tries: int = 0
+    why: str = ""
 
 
 class FindingState(StrEnum):

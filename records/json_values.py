@@ -193,6 +193,11 @@ def one_of(at: JsonValue, name: str, known: tuple[str, ...]) -> str:
     return member.value
 
 
+def name_in(at: JsonValue, name: str, old: str) -> str:
+    """The name that a member has: `name`, or `old` where only that is there, in a file of 0.1.0."""
+    return old if at.get(name) is None and at.get(old) is not None else name
+
+
 def maybe(at: V, name: str, read: Callable[[V], T]) -> T | None:
     """A member as it is read, None where it is missing or null."""
     member = at.get(name)

@@ -25,9 +25,9 @@ class TaskState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """One thing to be done for a fire; `part` distinguishes it from the others of that fire.
+    """A task of a scheduled run; `part` distinguishes it from the run's other tasks.
 
-    `label` is what a machine must be asked by to do it, empty for any. `spec` is the job's own to read; that
+    `label` names the machines that may do it, empty for any. `spec` is the job's own to read; that
     of a `measure` task names its `track`. It is not claimed before `not_before`.
     """
 
@@ -125,16 +125,16 @@ class SchedulerSeen:
 
 @dataclass(frozen=True, slots=True)
 class ScheduledRun:
-    """One due moment of one schedule with its tasks.
+    """One fire time of one schedule with its tasks.
 
-    `how`: timetable, caught up, by hand, follow-up, missed, first seen. A missed one has no tasks: a later
+    `kind`: timetable, caught up, by hand, follow-up, missed, first seen. A missed one has no tasks: a later
     one stands for it. Nor has the one that marks when a schedule was first seen: nothing before it is caught
     up.
     """
 
     schedule: str
     due_at: datetime
-    how: str
+    kind: str
     made_at: datetime
     tasks: tuple[Task, ...] = ()
 
@@ -146,10 +146,10 @@ def machine_of(owner: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LastScheduledRun:
-    """The newest fire of a schedule. `states` counts its tasks, `error` is why one of them is not done."""
+    """The newest run of a schedule. `states` counts its tasks, `error` is why one of them is not done."""
 
     schedule: str
     due_at: datetime
-    how: str
+    kind: str
     states: Mapping[TaskState, int]
     error: str

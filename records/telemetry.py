@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from .json_values import JsonValue, integers, name_of, text_of, texts_of
+from .json_values import JsonValue, integers, name_in, name_of, text_of, texts_of
 
 T = TypeVar("T")
 
@@ -22,13 +22,13 @@ class Recording:
     """Rows of one device: row i is about the time from `started_ns[i]` to `ended_ns[i]`, CLOCK_MONOTONIC.
 
     `device` is a GPU's UUID, or HOST. `values` maps a column to a value per row, None where there was none;
-    columns and units are those of `runner.telemetry.columns`. `rung` says where GPU utilisation came from
-    and is `none` for the host. `notes` say in sentences what is missing and why.
+    columns and units are those of `runner.telemetry.columns`. `utilisation_source` says where GPU utilisation
+    came from and is `none` for the host. `notes` say in sentences what is missing and why.
     """
 
     device: str
     name: str
-    rung: str
+    utilisation_source: str
     started_ns: tuple[int, ...]
     ended_ns: tuple[int, ...]
     values: Mapping[str, tuple[float | None, ...]]
@@ -44,7 +44,7 @@ class Recording:
         return Recording(
             self.device,
             self.name,
-            self.rung,
+            self.utilisation_source,
             _picked(self.started_ns, kept),
             _picked(self.ended_ns, kept),
             {column: _picked(values, kept) for column, values in self.values.items()},
@@ -61,10 +61,10 @@ class TelemetryWindow:
     """One recording as in a list: its run, case and device, and its summary.
 
     `started_at` is the run's, `environment` a fingerprint. `seconds` go from the first row's start to the
-    last one's end. `utilisation` (%) is the mean of the source `rung`: SM utilisation for `gpm` and `dcgm`,
-    GPU busy time for `samples` and `polling`, busy time of the CPUs for the host; numbers of two rungs are
-    never compared. `power` (W) is a mean, `temperature` (°C) the highest; means are weighted by the rows'
-    lengths. Each is None where no row has it.
+    last one's end. `utilisation` (%) is the mean of what `utilisation_source` gives: SM utilisation for
+    `gpm` and `dcgm`, GPU busy time for `samples` and `polling`, busy time of the CPUs for the host; numbers
+    of two sources are never compared. `power` (W) is a mean, `temperature` (°C) the highest; means are
+    weighted by the rows' lengths. Each is None where no row has it.
     """
 
     run: str
@@ -78,7 +78,7 @@ class TelemetryWindow:
     replicate: int
     device: str
     name: str
-    rung: str
+    utilisation_source: str
     rows: int
     seconds: float
     utilisation: float | None
@@ -100,7 +100,8 @@ def read_recording(at: JsonValue, *, strict: bool = True) -> Recording:
     device = (name_of if strict else text_of)(at, "device")
     # Early journals have recordings without notes.
     notes = texts_of(at, "notes") if strict or at.get("notes") else ()
-    return Recording(device, text_of(at, "name"), text_of(at, "rung"), started, ended, values, notes)
+    source = text_of(at, name_in(at, "utilisation_source", "rung"))
+    return Recording(device, text_of(at, "name"), source, started, ended, values, notes)
 
 
 def _column(at: JsonValue, strict: bool) -> tuple[float | None, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from analysis.comparison.case_results import CaseResult
+from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.screening import MISSED_LIMIT, MISSED_SHARE, SCREEN_LIMIT
 from analysis.comparison.verdict import Verdict
 from analysis.decision.suite_decision import SuiteDecision
@@ -18,6 +18,7 @@ from . import wording
 from .report_context import ComparedEnvironment, Subject, changes
 from .rows import Row, rows, table_rows, techniques, without_ratio
 from .scorecard import scorecard_json
+from .text.case_text import ran_alone, side_reason
 from .text.reason_text import exclusion, sentence
 from .text.verdict_text import left_out_because, open_because
 
@@ -48,7 +49,7 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
             }
             for reason in upgrade.reasons
         ],
-        "settle": [{**asdict(one), "reproduce": subject.settle(one)} for one in upgrade.settle],
+        "to_decide": [{**asdict(one), "reproduce": subject.to_decide(one)} for one in upgrade.to_decide],
         "broken": [result.case for result in upgrade.broken],
         "repaired": [result.case for result in upgrade.repaired],
         "scorecard": scorecard_json(upgrade.scorecard, subject.policy),
@@ -135,14 +136,18 @@ def _case(row: Row, subject: Subject) -> dict[str, Any]:
         "case": row.case,
         "technique": result.technique,
         "status": row.status,
-        "old": asdict(result.old),
-        "new": asdict(result.new),
+        "old": _side(result.old),
+        "new": _side(result.new),
         "weight": subject.policy.weight(row.case),
         "pair_seconds": result.pair_seconds,
-        "turns": result.turns,
+        "ran_alone": ran_alone(result),
         "verdict": _verdict(row.verdict) if row.verdict else None,
         "reproduce": subject.reproduce(row.case),
     }
+
+
+def _side(side: CaseSide) -> dict[str, Any]:
+    return {"status": side.status, "reason": side_reason(side)}
 
 
 def _verdict(judged: Verdict) -> dict[str, Any]:
@@ -204,7 +209,7 @@ def _run(subject: Subject) -> dict[str, Any]:
         "machine": subject.machine,
         "hardware": subject.hardware,
         "device": subject.device,
-        "profile": {"name": subject.preset, "settings": subject.settings},
+        "preset": {"name": subject.preset, "settings": subject.settings},
         "harness": subject.harness,
         "pyrometer": subject.pyrometer,
         "command": subject.command,

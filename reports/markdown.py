@@ -25,7 +25,7 @@ _LONG = 12
 
 
 def upgrade_markdown(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> str:
-    """The report: decision, reasons, what would settle it, then the evidence; correctness first.
+    """The report: decision, reasons, what would decide it, then the evidence; correctness first.
 
     It is GitHub's Markdown. Whatever text comes from a case is escaped, also mentions and issue numbers.
     """
@@ -34,7 +34,7 @@ def upgrade_markdown(subject: Subject, results: Sequence[CaseResult], upgrade: U
         _head(subject, each, upgrade),
         tables.scorecard(entries(upgrade.scorecard, subject.policy)).markdown(),
         _reasons(upgrade),
-        _settle(subject, upgrade),
+        _to_decide(subject, upgrade),
         _correctness(subject, upgrade),
         _cases(subject, each, upgrade),
         _dispatch(subject, each),
@@ -73,11 +73,11 @@ def _reasons(upgrade: Upgrade) -> str:
     return "\n".join(["### Reasons, in order of weight", "", *lines])
 
 
-def _settle(subject: Subject, upgrade: Upgrade) -> str:
-    if not upgrade.settle:
+def _to_decide(subject: Subject, upgrade: Upgrade) -> str:
+    if not upgrade.to_decide:
         return ""
-    about = f"{wording.settling_in_all(upgrade.settle)}. {sentences.SETTLE}"
-    return f"### What would settle it\n\n{about}\n\n{tables.settle(subject, upgrade, _case).markdown()}"
+    about = f"{wording.pairs_to_decide_in_all(upgrade.to_decide)}. {sentences.TO_DECIDE}"
+    return f"### What would decide it\n\n{about}\n\n{tables.to_decide(subject, upgrade, _case).markdown()}"
 
 
 def _correctness(subject: Subject, upgrade: Upgrade) -> str:

@@ -78,7 +78,7 @@ def upgrade_content(
         forest=forest(subject.policy.metric, each, upgrade.overall),
         grid=heatmap(found) if found else "",
         tables={
-            "settle": tables.settle(subject, upgrade),
+            "to_decide": tables.to_decide(subject, upgrade),
             "correctness": tables.correctness(subject, upgrade),
             "cases": tables.cases(subject, upgrade, each),
             "means": tables.means(subject, results, upgrade),

@@ -11,7 +11,7 @@ from typing import Any
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.decision.comparison import AGAIN
-from analysis.decision.what_would_decide import Settling
+from analysis.decision.what_would_decide import PairsToDecide
 from analysis.dispatch_difference import CaseDifference
 from records.runs import StepScript
 
@@ -96,8 +96,8 @@ class Subject:
         """What to type to measure one case of this upgrade again."""
         return self._command(case, self.options)
 
-    def settle(self, one: Settling) -> str:
-        """What to type to settle a case: a new plan of as many pairs as it takes, if any number would do."""
+    def to_decide(self, one: PairsToDecide) -> str:
+        """The command that decides a case: a new plan with the pairs that it takes, if any number would."""
         if one.pairs is None:
             return self.reproduce(one.case)
         pairs, given = one.pairs + one.pairs % 2, self.options

@@ -19,7 +19,7 @@ SIGNS: Mapping[State, str] = {
     "warning": "!",
     "unclear": "?",
     "no-go": "✗",
-    "not settled": "?",
+    "undecided": "?",
     "not measured": "–",
 }
 TONES: Mapping[State, Tone] = {
@@ -27,7 +27,7 @@ TONES: Mapping[State, Tone] = {
     "warning": "odd",
     "unclear": "odd",
     "no-go": "bad",
-    "not settled": "quiet",
+    "undecided": "quiet",
     "not measured": "quiet",
 }
 
@@ -107,8 +107,8 @@ def metric_note(score: MetricScore) -> str:
         parts.append(f"{len(score.worse):,} {word}, largest: {largest}")
     if score.better:
         parts.append(f"{score.better:,} {numbers.called('faster', score.metric)}")
-    if unsettled := score.open - score.hinted:
-        parts.append(f"{unsettled:,} not settled")
+    if undecided := score.open - score.hinted:
+        parts.append(f"{undecided:,} undecided")
     if score.hint is not None:
         least, most = score.hinted_pairs
         pairs = f"{least} to {most} pairs" if least != most else wording.plural(most, "pair")
@@ -174,7 +174,7 @@ def _metric_json(score: MetricScore) -> dict[str, Any]:
         "mean_ratio_high": ratio(score.mean.high),
         "worse": list(score.worse),
         "better": score.better,
-        "not_settled": score.open,
+        "undecided": score.open,
         "worst_ratio": ratio(worst.change) if worst else None,
         "worst_ratio_low": ratio(worst.low) if worst else None,
         "worst_ratio_high": ratio(worst.high) if worst else None,

@@ -19,8 +19,8 @@ from .rows import Row, statuses
 from .scorecard import limit_rules
 from .text import numbers
 
-#: How what would settle an unclear upgrade is to be read.
-SETTLE = (
+#: How to read what would decide an unclear upgrade.
+TO_DECIDE = (
     "New pairs under a new plan of that size, not more of the old ones. An estimate from this point and this "
     "noise, with a chance of 80 %."
 )
@@ -79,7 +79,7 @@ def risk(upgrade: Upgrade) -> str:
         return _RISK
     are = "is" if open_cases == 1 else "are"
     return (
-        f"{_RISK} {wording.plural(open_cases, 'case')} {are} not settled one by one, which the decision does "
+        f"{_RISK} {wording.plural(open_cases, 'case')} {are} undecided one by one, which the decision does "
         "not need."
     )
 

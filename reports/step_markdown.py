@@ -13,6 +13,7 @@ from .markdown import details, differences
 from .report_context import Subject
 from .rows import Row, rows
 from .text import numbers
+from .text.case_text import side_reason
 from .text.dispatch_text import case_words
 from .text.markdown import code, fenced, table, text
 
@@ -74,7 +75,7 @@ def _result(subject: Subject, row: Row) -> str:
     judged = row.verdict
     if not row.result.works:
         sides = ((subject.old, row.result.old), (subject.new, row.result.new))
-        ends = [(side.name, ": ".join(filter(None, (end.status, end.reason)))) for side, end in sides]
+        ends = [(side.name, ": ".join(filter(None, (end.status, side_reason(end))))) for side, end in sides]
         return "\n".join(f"- {text(name)} ended {text(end)}" for name, end in ends)
     if judged is None or judged.low is None:
         return f"{text(row.summary[:1].upper() + row.summary[1:])}."

@@ -11,7 +11,7 @@ from analysis.comparison.verdict import Verdict
 from analysis.decision.reasons import Reason
 from analysis.decision.upgrade import Table as MetricTable
 from analysis.decision.upgrade import Upgrade
-from analysis.decision.what_would_decide import Settling
+from analysis.decision.what_would_decide import PairsToDecide
 from analysis.dispatch_difference import CaseDifference
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
@@ -23,6 +23,7 @@ from .rows import Row, impact, left_out, sign, table_rows, techniques, tone
 from .scorecard import Entry
 from .table import Column, DataTable
 from .text import numbers
+from .text.case_text import ran_alone, side_reason
 from .text.dispatch_text import case_words, warning_words
 from .text.numbers import NONE
 from .text.reason_text import exclusion, sentence
@@ -112,16 +113,16 @@ def reasons(subject: Subject, upgrade: Upgrade) -> DataTable[Reason]:
     return DataTable("Reasons", columns, upgrade.reasons)
 
 
-def settle(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[Settling]:
-    """What would settle an unclear upgrade: new pairs of each case, minutes and the command."""
-    columns: list[Column[Settling]] = [
+def to_decide(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[PairsToDecide]:
+    """What would decide an unclear upgrade: new pairs of each case, minutes and the command."""
+    columns: list[Column[PairsToDecide]] = [
         case_column(lambda one: one.case, case),
-        Column("pairs", "What it takes", lambda one: one.pairs, wording.settling),
+        Column("pairs", "What it takes", lambda one: one.pairs, wording.pairs_to_decide),
         Column("minutes", value=lambda one: one.minutes),
         Column("because", value=lambda one: one.why),
-        Column("command", "Command", subject.settle, lambda one: code(subject.settle(one))),
+        Column("command", "Command", subject.to_decide, lambda one: code(subject.to_decide(one))),
     ]
-    return DataTable("What would settle it", columns, upgrade.settle, tall=True)
+    return DataTable("What would decide it", columns, upgrade.to_decide, tall=True)
 
 
 def correctness(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[CaseResult]:
@@ -146,16 +147,16 @@ def correctness(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_cas
             "old_status",
             subject.old.name,
             lambda one: one.old.status,
-            lambda one: ended(one.old.status, one.old.reason),
+            lambda one: ended(one.old.status, side_reason(one.old)),
         ),
-        Column("old_reason", value=lambda one: one.old.reason),
+        Column("old_reason", value=lambda one: side_reason(one.old)),
         Column(
             "new_status",
             subject.new.name,
             lambda one: one.new.status,
-            lambda one: ended(one.new.status, one.new.reason),
+            lambda one: ended(one.new.status, side_reason(one.new)),
         ),
-        Column("new_reason", value=lambda one: one.new.reason),
+        Column("new_reason", value=lambda one: side_reason(one.new)),
     ]
     columns = [case_column(lambda one: one.case, case), *columns]
     return DataTable(
@@ -196,11 +197,11 @@ def cases(
         Column("", "Visible from", lambda row: row.verdict and row.verdict.smallest, visible, number=True),
         Column("weight", value=lambda row: policy.weight(row.case)),
         Column("impact", value=lambda row: impact(row, policy)),
-        Column("turns", value=lambda row: row.result.turns),
+        Column("ran_alone", value=lambda row: ran_alone(row.result)),
         Column("old_status", value=lambda row: row.result.old.status),
-        Column("old_reason", value=lambda row: row.result.old.reason),
+        Column("old_reason", value=lambda row: side_reason(row.result.old)),
         Column("new_status", value=lambda row: row.result.new.status),
-        Column("new_reason", value=lambda row: row.result.new.reason),
+        Column("new_reason", value=lambda row: side_reason(row.result.new)),
         Column("reproduce", value=lambda row: subject.reproduce(row.case)),
     ]
     if trend is not None:

@@ -5,17 +5,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from analysis.comparison.case_results import BROKEN, CaseResult, CaseSide
+from analysis.comparison.case_results import BROKEN, CaseResult
 from analysis.comparison.screening import SCREEN_LIMIT, ScreenedCase, Selection
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import Verdict
 from analysis.decision.reasons import Decision, Reason
 from analysis.decision.upgrade import Upgrade
-from analysis.decision.what_would_decide import Settling
+from analysis.decision.what_would_decide import PairsToDecide
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from common.text import plural, printable
 
+from .text.case_text import ending
 from .text.numbers import NONE, ends, figure, percent, share, word
 from .text.reason_text import sentence
 from .text.verdict_text import left_out_because, open_because
@@ -161,8 +162,8 @@ def sign(reason: Reason) -> str:
     return "!" if reason.warning else DECISION_SIGNS[reason.speaks]
 
 
-def settling(one: Settling) -> str:
-    """What would settle one case."""
+def pairs_to_decide(one: PairsToDecide) -> str:
+    """What would decide one case."""
     if one.pairs is None:
         return "no reasonable number of pairs would"
     if one.minutes is None:
@@ -171,13 +172,13 @@ def settling(one: Settling) -> str:
     return f"{plural(one.pairs, 'new pair')}, about {minutes(one.minutes)}"
 
 
-def settling_in_all(settle: Sequence[Settling]) -> str:
-    """What settling all of it would take."""
-    known = [one.minutes for one in settle if one.minutes is not None]
-    text = f"{plural(len(settle), 'case')}"
+def pairs_to_decide_in_all(to_decide: Sequence[PairsToDecide]) -> str:
+    """What deciding all of it would take."""
+    known = [one.minutes for one in to_decide if one.minutes is not None]
+    text = f"{plural(len(to_decide), 'case')}"
     if known:
         text += f", about {minutes(math.fsum(known))} of measuring"
-    if unknown := len(settle) - len(known):
+    if unknown := len(to_decide) - len(known):
         text += f"; of {unknown} it cannot be said"
     return text
 
@@ -224,19 +225,15 @@ def counted(words: Iterable[str]) -> str:
 def case_result(result: CaseResult, metric: str) -> str:
     """What one case of an upgrade says, in a line: `slower, +98.1 % [+95.0 % to +101.2 %], 12 pairs`."""
     if result.broke:
-        return f"broke: {_ended(result.new)}"
+        return f"broke: ended {ending(result.new)}"
     if result.old.status in BROKEN:
-        return f"the good one is no use: it {_ended(result.old)}"
+        return f"the good one is no use: it ended {ending(result.old)}"
     judged = result.verdicts.get(metric)
     if not result.works:
-        return f"the good one {_ended(result.old)}, the other {_ended(result.new)}"
+        return f"the good one ended {ending(result.old)}, the other ended {ending(result.new)}"
     if judged is None:
         return f"no pair has {metric}"
     parts = [verdict(judged)]
     if judged.low is not None:
         parts.append(f"{change(judged)} [{interval(judged.low, judged.high)}]")
     return ", ".join((*parts, plural(judged.n, "pair")))
-
-
-def _ended(side: CaseSide) -> str:
-    return f"ended {side.status}" + (f" ({side.reason})" if side.reason else "")

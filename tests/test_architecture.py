@@ -30,7 +30,9 @@ SCRIPTS = ("dashboard.app_pages", "db.migrations")
 
 #: Words that hide what a name means; a name is a noun of the field.
 VAGUE = re.compile(
-    r"told|whoever|nobody|somebody|anybody|lonely|hungry|forsaken|_asked|beside|together|(^|_)here(_|$)", re.I
+    r"told|whoever|nobody|somebody|anybody|lonely|hungry|forsaken|_asked|beside|together|(^|_)here(_|$)"
+    r"|(^|_)fire(s|d)?(?!_time)(_|$)|(^|_)rungs?(_|$)|settled|forgettable|troubles",
+    re.I,
 )
 #: A script whose bytes identify what it measures.
 UNCHANGED = ("runner/execution/canary.py",)

@@ -9,7 +9,7 @@
   * NoSuchRun          the requested run is unknown
   * CannotForget       the run to forget is being measured
   * TargetsUnreadable  the file of notification targets cannot be read
-  * NoSuchSchedule     the schedule to fire is unknown
+  * NoSuchSchedule     the schedule to trigger is unknown
 """
 
 

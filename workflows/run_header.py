@@ -26,8 +26,6 @@ from runner.worker.messages import torch_build
 class Header:
     """A run as planned, in plain values: what a resume needs and what the database stores.
 
-    In a journal `preset` stands under `profile`, as it did in 0.1.0.
-
     `canary` is the canary's environment; None for a run without one. `telemetry` says what could be read of
     GPUs and CPUs when the run began (see `telemetry_body`); None where it was not read. `dispatch` is what
     runs differently in the environments of an upgrade, case by case (see `CaseDifference.to_body`);
@@ -68,15 +66,15 @@ class Header:
 
     def to_body(self) -> dict[str, Any]:
         """As plain JSON values."""
-        body = asdict(self)
-        return {**body, "profile": body.pop("preset")}
+        return asdict(self)
 
     @staticmethod
     def from_body(body: Mapping[str, Any]) -> "Header":
         """The inverse of `to_body`; raises JournalError for anything else."""
         values: dict[str, Any] = dict(body)
         try:
-            values["preset"] = values.pop("profile")
+            if "profile" in values:  # in journals of 0.1.0
+                values["preset"] = values.pop("profile")
             values["environments"] = tuple(body["environments"])
             values["notes"] = tuple(body.get("notes", ()))
             values["dispatch"] = tuple(body.get("dispatch", ()))
@@ -109,7 +107,7 @@ class Header:
 
     @property
     def nodes(self) -> tuple[Mapping[str, Any], ...]:
-        """The machines that take part besides this one (see `multi_node.nodes.NodeMachines.facts`)."""
+        """The machines that take part besides this one (see `runner.nodes.NodeMachines.facts`)."""
         # In journals of 0.1.0 they are called neighbours.
         return tuple(self.machine.get("nodes", self.machine.get("neighbours", ())))
 

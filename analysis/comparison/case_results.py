@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from records.outcomes import Outcome
 
@@ -21,12 +22,39 @@ BROKEN = ("wrong", "not_compiled", "crashed", "unsupported", "oom", "timeout")
 UNDER_LOAD = 6, 0.30
 
 
+class NotMeasured(StrEnum):
+    """Why a case has no replicate that counts."""
+
+    NO_REPLICATE = "no replicate"
+    NO_FULL_PAIR = "no full pair"
+
+
 @dataclass(frozen=True, slots=True)
 class CaseSide:
-    """How a case ended in one environment: a status, and a sentence where a replicate did not end `ok`."""
+    """How a case ended in one environment.
+
+    `count` of its `replicates` ended with `status`, and `reason` is what the first of them recorded; both are
+    given where that is not `ok`. Where it is, `broken` has the number of replicates that broke, by status.
+    """
 
     status: str
     reason: str = ""
+    count: int = 0
+    replicates: int = 0
+    broken: tuple[tuple[str, int], ...] = ()
+    not_measured: NotMeasured | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AloneProcesses:
+    """How many `processes` of a case were measured without their partner alive.
+
+    `circumstances` is what the first of them recorded about running out of memory.
+    """
+
+    count: int
+    processes: int
+    circumstances: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +64,8 @@ class CaseResult:
     `under_load` is how many disturbed pairs all agree on a change of more than 30 %, above 0 where the new
     environment is slower, 0 where they do not agree or are too few (see `UNDER_LOAD`).
     `screen` is what a screen says of it, None in an upgrade without one.
-    `failed` is how many of its replicates broke, old and new. `turns` says why processes of one pair were not
-    alive together; empty where all were.
+    `failed` is how many of its replicates broke, old and new. `alone` are the processes that were not alive
+    together with their partner; None where all were.
     """
 
     case: str
@@ -47,7 +75,7 @@ class CaseResult:
     verdicts: Mapping[str, Verdict]
     pair_seconds: float = 0.0
     failed: tuple[int, int] = (0, 0)
-    turns: str = ""
+    alone: AloneProcesses | None = None
     under_load: int = 0
     screen: ScreenedCase | None = None
 
@@ -86,23 +114,18 @@ def side(statuses: Sequence[tuple[str, str]]) -> CaseSide:
     """How a case ended in one environment, from the (status, reason) of its replicates.
 
     One `wrong` or `not_compiled` replicate is enough. Anything else counts only where no replicate ended
-    `ok`; where some did, the reason says how many broke.
+    `ok`; where some did, `broken` has the others.
     """
     if not statuses:
-        return CaseSide("skipped", "it was not measured")
+        return CaseSide("skipped", not_measured=NotMeasured.NO_REPLICATE)
     names = [status for status, _ in statuses]
     for status in (*BROKEN, *names):
         many = names.count(status)
         if status != "ok" and many and (status in ("wrong", "not_compiled") or "ok" not in names):
             reason = next(reason for name, reason in statuses if name == status)
-            count = f"{many} of {len(names)} replicates"
-            return CaseSide(status, f"{count}: {reason}" if reason else count)
-    failed = Counter(name for name in names if name in BROKEN)
-    if not failed:
-        return CaseSide("ok", "")
-    counted = ", ".join(f"{name} ({many})" for name, many in failed.items())
-    ended = next(iter(failed)) if len(failed) == 1 else counted
-    return CaseSide("ok", f"{failed.total()} of {len(names)} replicates ended {ended}")
+            return CaseSide(status, reason, many, len(names))
+    broken = Counter(name for name in names if name in BROKEN)
+    return CaseSide("ok", replicates=len(names), broken=tuple(broken.items()))
 
 
 def judge_case(
@@ -128,10 +151,10 @@ def judge_case(
     }
     failed = (_failed(old), _failed(new))
     every = (*old, *new)
-    turns = _turns(every)
+    alone = _alone(every)
     under_load = _under_load(changes_under_load(old, new))
     return CaseResult(
-        every[0].case, technique, sides[0], sides[1], verdicts, pair_seconds, failed, turns, under_load
+        every[0].case, technique, sides[0], sides[1], verdicts, pair_seconds, failed, alone, under_load
     )
 
 
@@ -144,12 +167,9 @@ def _under_load(changes: Sequence[float]) -> int:
     return -len(changes) if max(changes) < 0 else 0
 
 
-def _turns(replicates: Sequence[Outcome]) -> str:
-    """How many were not alive together with their partner, and why; empty for none."""
-    alone = [why for one in replicates if one.status == "ok" and (why := measured_alone(one))]
-    if not alone:
-        return ""
-    return f"{len(alone)} of {len(replicates)} processes had to run alone: out of memory {alone[0]}"
+def _alone(replicates: Sequence[Outcome]) -> AloneProcesses | None:
+    found = [why for one in replicates if one.status == "ok" and (why := measured_alone(one))]
+    return AloneProcesses(len(found), len(replicates), found[0]) if found else None
 
 
 def _failed(replicates: Sequence[Outcome]) -> int:

@@ -8,7 +8,7 @@ from .pairs import WAITS
 from .plan import Plan
 from .verdict import Verdict
 
-AdviceCause = Literal["look ahead", "settled", "plan used up", "no room", "not comparable"]
+AdviceCause = Literal["look ahead", "decided", "plan used up", "no room", "not comparable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +35,23 @@ class Advice:
 def advise(
     verdict: Verdict, plan: Plan, cases: int = 1, affordable: int | None = None, rate: float = RATE
 ) -> Advice:
-    """Go on to the next look, or stop: settled, at the plan's end, or out of budget.
+    """Go on to the next look, or stop: decided, at the plan's end, or out of budget.
 
     `verdict` is that of `judge` under the same plan; `affordable` is how many more pairs the budget has room
     for. What is called `faster` or `slower` goes on until it would stand alone among all `cases` of the suite
     (see `discovery.control`) at the false discovery `rate`: stopped as soon as it is called, half of what is
     true was seen to be taken back.
 
-    Stopping early for whatever reason adds no false verdicts, and neither does going on: the error is spent
+    Stopping early for any reason adds no false verdicts, and neither does going on: the error is spent
     per look. What must not happen is to go beyond the plan's largest number with the same pairs. What is
-    still unclear there is settled by new pairs under a new plan.
+    still unclear there is decided by new pairs under a new plan.
     """
     if verdict.word == "not comparable":
         return Advice(0, "not comparable", verdict, verdict.n)
     called = verdict.word in ("faster", "slower")
     sure = verdict.p is None or verdict.p <= rate / cases
     if verdict.word == "same" or (called and sure):
-        return Advice(0, "settled", verdict, verdict.n)
+        return Advice(0, "decided", verdict, verdict.n)
     counting = verdict.n + verdict.left_out.count(WAITS)
     ahead = [look for look in plan.looks if look > counting]
     if not ahead:

@@ -35,7 +35,7 @@ class Threshold:
         return math.log1p(self.relative)
 
 
-#: For steady times the smallest change that pairs on a quiet machine settle within a minute.
+#: For steady times the smallest change that pairs on a quiet machine decide within a minute.
 _TIME = Threshold(0.01)
 #: What happens once in a process varies more, and matters less.
 _ONCE = Threshold(0.10)

@@ -126,7 +126,7 @@ def judge(metric: str, pairs: Sequence[Pair], threshold: Threshold, plan: Plan |
     where that too is proved, else `unclear`. The intervals are repeated confidence intervals (Jennison and
     Turnbull, Interim analyses: the repeated confidence interval approach, JRSS B 51, 1989): pairs beyond the
     last look of the plan that they reach wait for the next, if there is one. Where one side started first in
-    nearly all pairs, nothing is judged: whoever starts first may be the faster for it.
+    nearly all pairs, nothing is judged: the order of starting may be the cause.
 
     Raises ValueError for a metric that is unknown or knows no better, and where a pair that counts holds what
     is no positive finite number (an exact metric may be 0).
@@ -205,7 +205,7 @@ def _judged(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
 
 
 def pairs_needed(found: Location, threshold: float, plan: Plan) -> int | None:
-    """How many pairs a new plan like `plan` would need to settle this point with this noise.
+    """How many pairs a new plan like `plan` would need to decide this point with this noise.
 
     Settle: call it, or prove it the same, at the last look with a probability of 80 %. `threshold` is a
     logarithm. None where no even number up to 200 would do, as for a point right at the threshold.
@@ -216,10 +216,10 @@ def pairs_needed(found: Location, threshold: float, plan: Plan) -> int | None:
     pairs, visible, passes = _larger_plans(plan, found.n, found.set_aside, called)
     if called:
         # The point has to pass the threshold as well.
-        settled = (visible * noise <= size) & (passes * noise <= size - threshold)
+        decided = (visible * noise <= size) & (passes * noise <= size - threshold)
     else:
-        settled = visible * noise <= threshold - size
-    enough = pairs[settled]
+        decided = visible * noise <= threshold - size
+    enough = pairs[decided]
     return int(enough[0]) if len(enough) else None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from records.outcomes import Outcome
 
-from ..comparison.case_results import CaseResult, CaseSide, judge_case
+from ..comparison.case_results import CaseResult, CaseSide, NotMeasured, judge_case
 from ..comparison.plan import Plan
 from ..comparison.policy import Limits, Policy, Waiver
 from ..comparison.screening import FIRST_FULL, Screen, ScreenedCase, screen_case
@@ -20,8 +20,7 @@ COMPARED, DECIDED = "comparison", "decided"
 #: What makes a second identity of one environment, where it is compared with itself.
 AGAIN = "-again"
 #: Why a case that a screen sent on has no result yet.
-_NO_FULL_PAIR = "no full pair was measured yet"
-#: A larger plan is never made; of one that somebody wrote into a file, every look would be put down.
+#: The largest plan; every look of a larger one from a file would be stored.
 MOST_PAIRS = 10_000
 
 
@@ -85,8 +84,8 @@ class Comparison:
             return CaseResult(case, case.rpartition("/")[2], *sides, {}, screen=screened)
         full = [one for one in outcomes if not self.is_short(one.replicate)]
         if not full:
-            sides = CaseSide("skipped", _NO_FULL_PAIR), CaseSide("skipped", _NO_FULL_PAIR)
-            return CaseResult(case, case.rpartition("/")[2], *sides, {}, screen=screened)
+            side = CaseSide("skipped", not_measured=NotMeasured.NO_FULL_PAIR)
+            return CaseResult(case, case.rpartition("/")[2], side, side, {}, screen=screened)
         return replace(self._judged(case, full), screen=screened)
 
     def _judged(self, case: str, outcomes: Sequence[Outcome]) -> CaseResult:

@@ -66,16 +66,16 @@ class CaseRepaired:
 
 @dataclass(frozen=True, slots=True)
 class CaseShaky:
-    """A case breaks more often: why, and in how many replicates of the old environment it did."""
+    """A case breaks more often in the `new` environment than in `before` replicates of the old one."""
 
     case: str
-    reason: str
+    new: CaseSide
     before: int
 
 
 @dataclass(frozen=True, slots=True)
 class CaseBroke:
-    """A case broke, or may have, where the old environment tells nothing: `new` is how it ended, and why."""
+    """A case broke, or may have if the old environment has no result: `new` is how it ended, and why."""
 
     case: str
     new: CaseSide
@@ -353,7 +353,7 @@ def _correctness(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reas
         elif result.repaired:
             yield Reason("go", "repaired", CaseRepaired(result.case, result.old.status), case, weight=weight)
         elif result.works and result.failed[1] > result.failed[0]:
-            shaky = CaseShaky(result.case, result.new.reason, result.failed[0])
+            shaky = CaseShaky(result.case, result.new, result.failed[0])
             yield Reason("unclear", "shaky", shaky, case, weight=weight)
 
 

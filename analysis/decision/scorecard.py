@@ -17,8 +17,8 @@ from .reasons import CaseBeyondLimit, Detail, Doubtful, Kind, MeanChange, Reason
 #: What the steady latency is where a policy judges by something else.
 _LATENCY = "latency_floor"
 
-#: `not settled`: nothing speaks against it, and of no case is it proved better, worse or the same.
-State = Literal["ok", "warning", "unclear", "no-go", "not settled", "not measured"]
+#: `undecided`: nothing speaks against it, and of no case is it proved better, worse or the same.
+State = Literal["ok", "warning", "unclear", "no-go", "undecided", "not measured"]
 #: What weighs most comes first.
 _STATES: tuple[State, ...] = ("no-go", "unclear", "warning", "ok")
 #: By unit, of which of the four a metric is that only `worst` of a policy names.
@@ -162,7 +162,7 @@ def _score(metrics: Iterable[str], scores: Mapping[str, MetricScore], found: Seq
     known.sort(key=_key)
     state = _state([one for one in own if one.metric in states])
     proved = any(verdict.word != "unclear" for one in known for verdict in one.verdicts.values())
-    return Score("not settled" if state == "ok" and not proved else state, tuple(known))
+    return Score("undecided" if state == "ok" and not proved else state, tuple(known))
 
 
 def _state(found: Sequence[Reason]) -> State:

@@ -27,7 +27,7 @@ from .reasons import (
 from .scorecard import Scorecard, limit_reasons, metric_score, scorecard
 from .suite_decision import SuiteDecision
 from .suite_pairs import judge_cases
-from .what_would_decide import Settling, settlings
+from .what_would_decide import PairsToDecide, pairs_to_decide
 
 #: What is shown in a table of its own, beside the metric that decides.
 TABLES: Mapping[str, tuple[str, ...]] = {
@@ -73,9 +73,9 @@ class Table:
 class Upgrade:
     """The verdict on an upgrade, with everything it rests on.
 
-    `reasons` are in order of weight: what speaks for the decision first. `settle` says what would decide an
-    `unclear` one. `verdicts` are those on the metric that decides, false discoveries controlled. Every case
-    is either in `overall` or in `exclusions`. `scorecard` has pass rate, latency, compile time and memory.
+    `reasons` are in order of weight: what speaks for the decision first. `to_decide` says what would decide
+    an `unclear` one. `verdicts` are those on the metric that decides, false discoveries controlled. A case is
+    either in `overall` or in `exclusions`. `scorecard` has pass rate, latency, compile time and memory.
     `suite` is the decision on all cases together in the metric that decides, None where that is exact or no
     case has enough pairs. `blockers` are the cases that speak for `no-go` by themselves and without which the
     decision would be another, `without_blockers`. `waived` cases are not judged. `screened` cases passed a
@@ -84,7 +84,7 @@ class Upgrade:
 
     decision: Decision
     reasons: tuple[Reason, ...]
-    settle: tuple[Settling, ...]
+    to_decide: tuple[PairsToDecide, ...]
     verdicts: Mapping[str, Verdict]
     overall: Geomean
     techniques: Mapping[str, Geomean]
@@ -131,7 +131,7 @@ def decide(
 
     A reason speaks for `no-go`, `unclear` or `go`; the decision is the first of these that any reason speaks
     for. So `go` means that nothing the policy forbids is left possible, and `no-go` that something it
-    forbids was proved. What was not measured or could not be told apart is neither: it is `unclear`. Cases
+    forbids was proved. What was not measured or not distinguished is neither: it is `unclear`. Cases
     that `waivers` name are left out.
     """
     policy, plan = policy or Policy(), plan or Plan()
@@ -182,7 +182,7 @@ def _decided(every: Sequence[CaseResult], policy: Policy, plan: Plan) -> Upgrade
     return Upgrade(
         decision=decision,
         reasons=tuple(found),
-        settle=settlings(found, results, overall, policy, plan) if decision == "unclear" else (),
+        to_decide=pairs_to_decide(found, results, overall, policy, plan) if decision == "unclear" else (),
         verdicts=verdicts,
         overall=overall,
         techniques=_by_technique(results, verdicts, policy),

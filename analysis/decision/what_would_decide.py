@@ -1,4 +1,4 @@
-"""What would settle an unclear upgrade: which cases, how many pairs, how many minutes."""
+"""What would decide an unclear upgrade: which cases, how many pairs, how many minutes."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _USUAL = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Settling:
+class PairsToDecide:
     """A new session of `case` with a plan of so many `pairs`; None where no reasonable number would do.
 
     `minutes` are those of the pairs at the price of the last ones; None where that is not known either. In a
@@ -31,13 +31,14 @@ class Settling:
     cold: bool = False
 
 
-def settlings(
+def pairs_to_decide(
     found: Sequence[Reason], results: Sequence[CaseResult], overall: Geomean, policy: Policy, plan: Plan
-) -> tuple[Settling, ...]:
-    """What would settle every reason that speaks for `unclear`, each case once, in the order of the reasons.
+) -> tuple[PairsToDecide, ...]:
+    """What would decide every reason that speaks for `unclear`, each case once, in the order of the reasons.
 
-    The pairs are new ones under a plan of that size: to go on with those at hand would be a second chance
-    that nobody has paid for. It is an estimate from this point and this noise, with a power of 80 %.
+    The pairs are new ones under a plan of that size: adding to those at hand would test the same hypothesis
+    twice without correcting the error for it. It is an estimate from this point and this noise, with a power
+    of 80 %.
     """
     known = {result.case: result for result in results}
     wanted: dict[str, tuple[int | None, str]] = {}
@@ -54,7 +55,7 @@ def settlings(
             if reason.metric in COLD and _compiles(known[case]):
                 cold.add(case)
     return tuple(
-        Settling(
+        PairsToDecide(
             case,
             pairs,
             None if case in cold else _minutes(pairs, known[case].pair_seconds),
@@ -89,7 +90,7 @@ def _pairs(reason: Reason, result: CaseResult, overall: Geomean, policy: Policy,
 
 
 def _for_a_limit(verdict: Verdict, limit: float, plan: Plan) -> int | None:
-    """Until the interval lies on one side of the limit, or within it because the case is settled."""
+    """Until the interval lies on one side of the limit, or within it because the case is decided."""
     assert verdict.location and verdict.change is not None
     beyond = replace(verdict.location, point=verdict.change * verdict.cost - math.log1p(limit))
     pairs = pairs_needed(beyond, 0.0, plan)

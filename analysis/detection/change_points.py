@@ -60,10 +60,8 @@ def judge(
     done = scan(values, borders_of(nights), rules, weekly, decisions)
     raised = [_change_of(one, better) for one in done.raised]
     if control is not None:
-        raised = [marked(change, known, rules.settle) for change in raised]
-        raised = merge_changes(
-            raised, _of_ratio(values, known, better, rules, weekly, decisions), rules.settle
-        )
+        raised = [marked(change, known, rules.stay) for change in raised]
+        raised = merge_changes(raised, _of_ratio(values, known, better, rules, weekly, decisions), rules.stay)
     recent = len(nights) - rules.recent
     return JudgedSeries(
         candidates=tuple(

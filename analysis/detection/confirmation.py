@@ -18,7 +18,7 @@ class ConfirmationCause(StrEnum):
     OPPOSITE = "opposite"
     KNOWN_BEFORE = "known before"
     NO_DIFFERENCE = "no difference"
-    UNSETTLED = "unsettled"
+    UNDECIDED = "undecided"
     CASE_NOT_MEASURED = "case not measured"
     OLD_ENDED_BADLY = "old ended badly"
     NEW_ENDED_BADLY = "new ended badly"
@@ -59,7 +59,7 @@ def judge_finding(one: Finding, result: CaseResult | None, *, rebuilt: bool) -> 
     cause = _cause(one, verdict)
     if cause == ConfirmationCause.SHOWN:
         state = FindingState.CONFIRMED
-    elif cause == ConfirmationCause.UNSETTLED or rebuilt:
+    elif cause == ConfirmationCause.UNDECIDED or rebuilt:
         state = FindingState.UNCLEAR
     else:
         state = FindingState.REFUTED
@@ -70,7 +70,7 @@ def _cause(one: Finding, verdict: Verdict) -> ConfirmationCause:
     if verdict.word == "same":
         return ConfirmationCause.NO_DIFFERENCE
     if verdict.word not in ("faster", "slower"):
-        return ConfirmationCause.UNSETTLED
+        return ConfirmationCause.UNDECIDED
     if (verdict.word == "slower") != (one.direction == "worse"):
         return ConfirmationCause.OPPOSITE
     return ConfirmationCause.SHOWN if _goes_beyond(one, verdict) else ConfirmationCause.KNOWN_BEFORE

@@ -131,7 +131,7 @@ class Scan:
             self._entered = now + 1
             self._forget(now + 1)
         elif self._open:
-            self._settle(self._open, now)
+            self._check_stay(self._open, now)
         else:
             self._judge(value, now)
             if now - self._start < _YOUNG and self._young and not self._open:
@@ -189,8 +189,8 @@ class Scan:
     def _slack(self, spread: float) -> float:
         return max(self._rules.slack * spread, self._floor / 2) + spread / math.sqrt(len(self._level))
 
-    def _settle(self, change: Raised, now: int) -> None:
-        if now - change.index + 1 < self._rules.settle:
+    def _check_stay(self, change: Raised, now: int) -> None:
+        if now - change.index + 1 < self._rules.stay:
             return
         new, level = sorted(self._values[change.index :]), middle(self._level)
         # Two nights far off pull the median of five, so half of the change has to be there still.

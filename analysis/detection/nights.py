@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal
 
 Direction = Literal["worse", "better"]
@@ -54,7 +55,7 @@ class Rules:
     - `reach`: how much nights together must be off beyond that.
     - `clip`: how much of it one night can say at most. So no night alone is a change, and two can be.
     - `learn`: nights before anything is judged; `relearn`: nights after a border.
-    - `settle`: nights of a new level after which it is clear whether it stayed.
+    - `stay`: nights of a new level after which it is decided whether the level stayed.
     - `recent`: a candidate is listed for so many nights, so that a missed night loses none.
     - `coarsest`: a series that cannot show a step of this share within a week is not watchable.
     """
@@ -65,7 +66,7 @@ class Rules:
     clip: float = 3.0
     learn: int = 8
     relearn: int = 4
-    settle: int = 7
+    stay: int = 7
     recent: int = 7
     coarsest: float = 0.20
 
@@ -77,8 +78,8 @@ class Rules:
             raise ValueError(
                 "slack, clip and reach grow from 0 in this order, and reach is clip twice at most"
             )
-        if not 2 <= self.relearn <= self.learn or self.settle < 2 or self.recent < 1:
-            raise ValueError("too few nights to learn from, to settle or to answer for")
+        if not 2 <= self.relearn <= self.learn or self.stay < 2 or self.recent < 1:
+            raise ValueError("too few nights to learn from, to stay for or to answer for")
 
     @property
     def log_floor(self) -> float:
@@ -188,3 +189,35 @@ def logs_of(nights: Sequence[NightValue]) -> list[float]:
 def borders_of(nights: Sequence[NightValue]) -> frozenset[int]:
     """The nights at which segments start, the first one not among them."""
     return frozenset(number for number, night in enumerate(nights) if night.border and number)
+
+
+#: A level is the median of at most so many nights next to the border.
+_LEVEL_NIGHTS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A level that moved by `change` (a log ratio) across the `border` before night `index`.
+
+    `nights` is how many nights since the border say so. It is no verdict: what moved is not known.
+    """
+
+    index: int
+    border: str
+    change: float
+    nights: int
+
+
+def crossings(nights: Sequence[NightValue]) -> list[Crossing]:
+    """Every border of a series with the levels on either side, oldest first.
+
+    A level is the median of the 30 nights next to the border, or of as many as its segment has. Raises
+    ValueError for a value that is not above 0.
+    """
+    values = logs_of(nights)
+    edges = [0, *(at for at, night in enumerate(nights) if night.border and at), len(nights)]
+    found: list[Crossing] = []
+    for begin, at, end in zip(edges, edges[1:], edges[2:], strict=False):
+        before, after = values[max(begin, at - _LEVEL_NIGHTS) : at], values[at : min(end, at + _LEVEL_NIGHTS)]
+        found.append(Crossing(at, nights[at].border, median(after) - median(before), len(after)))
+    return found

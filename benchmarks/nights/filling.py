@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, select
 
 from db.connection.connection import WRITES
 from db.connection.engine import Database
-from db.runs.upserts import case_ids, environment_ids, hardware_id, machine_id, profile_id, series_ids
+from db.runs.upserts import case_ids, environment_ids, hardware_id, machine_id, preset_id, series_ids
 from db.schema import core_tables as tables
 
 from .history import (
@@ -43,7 +43,7 @@ def fill(database: Database, history: History) -> None:
     write = _into_sqlite if database.engine.dialect.name == "sqlite" else _into_postgres
     write(database, _parts(history, names, database))
     if database.engine.dialect.name == "postgresql":
-        _settle(database)
+        _vacuum(database)
 
 
 class Names:
@@ -53,7 +53,7 @@ class Names:
         machines = [machine(each) for each in range(MACHINES)]
         self.machines = [machine_id(connection, each) for each in machines]
         self.hardware = [hardware_id(connection, each.hardware) for each in machines]
-        self.preset = profile_id(connection, PRESET)
+        self.preset = preset_id(connection, PRESET)
         releases = [environment(each) for each in range(history.releases)]
         found = environment_ids(connection, releases)
         self.environments = [found[each.fingerprint] for each in releases]
@@ -199,7 +199,7 @@ def _into_postgres(database: Database, parts: Iterator[Rows]) -> None:
             connection.commit()
 
 
-def _settle(database: Database) -> None:
+def _vacuum(database: Database) -> None:
     """What a server does by itself in a quiet hour, and that the next run gets the next number."""
     with database.writing() as connection:
         sequence = func.pg_get_serial_sequence("run", "number")

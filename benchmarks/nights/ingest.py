@@ -32,7 +32,7 @@ def store_night(database: Database, history: History, night: Night, records: Rec
         store.save_measurements(one, run.id, measurements)
 
 
-def settle(database: Database) -> None:
+def checkpoint(database: Database) -> None:
     """Empty SQLite's log, so that no night pays for the pages of the one before it."""
     if database.engine.dialect.name == "sqlite":
         with database.engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""What schedules leave beside the nights: fires, tasks, schedulers that live, and what was found."""
+"""What schedules leave beside the nights: scheduled runs, tasks, schedulers that live, and what was found."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -42,9 +42,9 @@ _EVIDENCE = {
 
 def keep_watch(database: Database, history: History) -> None:
     """Store for every night of a filled database the task that measured it, and what detection found."""
-    fires, tasks = list(_fires(history)), list(_tasks(history))
+    runs, tasks = list(_runs(history)), list(_tasks(history))
     with database.writing() as connection:
-        connection.execute(insert(queue_tables.FireRow), fires)
+        connection.execute(insert(queue_tables.ScheduledRunRow), runs)
         connection.execute(insert(queue_tables.TaskRow), tasks)
     for each in range(MACHINES):
         owner = f"bench-{each}-4711"
@@ -73,10 +73,10 @@ def _served(history: History) -> dict[str, Any]:
     return {"measures": True, "timezone": "UTC", **limits, "schedules": [schedule]}
 
 
-def _fires(history: History) -> Iterator[dict[str, Any]]:
+def _runs(history: History) -> Iterator[dict[str, Any]]:
     for number in range(history.count):
         at = history.night(number, 0).started_at
-        yield {"schedule": SCHEDULE, "due_at": at, "how": "timetable", "made_at": at}
+        yield {"schedule": SCHEDULE, "due_at": at, "kind": "timetable", "made_at": at}
 
 
 def _tasks(history: History) -> Iterator[dict[str, Any]]:
@@ -109,7 +109,7 @@ def _find(database: Database, history: History) -> None:
         key = keys[place * 17 % len(keys)]
         machine = int(key.hardware.rpartition("-")[2])
         before, at = history.night(number - 1, machine), history.night(number, machine)
-        settled = number + 2 * _NIGHTS_A_FINDING < history.count
+        decided = number + 2 * _NIGHTS_A_FINDING < history.count
         one = NewFinding(
             key=key,
             schedule=SCHEDULE,
@@ -126,7 +126,7 @@ def _find(database: Database, history: History) -> None:
             high=0.07,
             evidence=evidence_of(_EVIDENCE),
             group_key=at.run,
-            state=_STATES[place % len(_STATES)] if settled else "candidate",
+            state=_STATES[place % len(_STATES)] if decided else "candidate",
         )
         findings.save_findings(database, [one], at.started_at)
 

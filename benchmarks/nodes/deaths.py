@@ -64,7 +64,7 @@ class _Watch:
 
     def __init__(self, night: Night, what: str) -> None:
         self.night, self.what = night, what
-        (self.task,) = night.fire("slow")
+        (self.task,) = night.trigger("slow")
         until(lambda: self.outcomes() >= 1, "its first case is measured")
         self.member = night.fleet.members[machine_of(night.tried(self.task)[-1].owner)]
         until(lambda: self.member.below(_WORKER), "a case is under way")

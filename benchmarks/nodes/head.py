@@ -1,4 +1,4 @@
-"""The head of some nodes: what is fired there, what became of it, and a scheduler as users start one."""
+"""The head of some nodes: what is triggered there, what became of it, and a scheduler as users start one."""
 
 import subprocess
 import time
@@ -54,13 +54,13 @@ class Head:
     def __init__(self, home: Path, variables: Mapping[str, str], database: Database, cases: int) -> None:
         self.home, self.variables, self.database, self.cases = home, variables, database, cases
 
-    def fire(self, schedule: str) -> list[Task]:
+    def trigger(self, schedule: str) -> list[Task]:
         """Have a schedule done now; its tasks."""
         before = {each.id for each in tasks(self.database, schedule=schedule)}
         command = [str(COMMAND), "schedule", "trigger", schedule]
-        fired = subprocess.run(command, cwd=self.home, env=self.variables, capture_output=True, text=True)
-        if fired.returncode:
-            raise SystemExit(fired.stderr)
+        triggered = subprocess.run(command, cwd=self.home, env=self.variables, capture_output=True, text=True)
+        if triggered.returncode:
+            raise SystemExit(triggered.stderr)
         return [each for each in tasks(self.database, schedule=schedule) if each.id not in before]
 
     def now(self, of: Task) -> Task:
@@ -116,7 +116,7 @@ def suite(name: str, cases: int, seconds: float) -> str:
 
 
 def schedule(name: str, of: str, cases: int, environments: Sequence[str], machines: Sequence[str]) -> str:
-    """A schedule of the first cases in that suite, which is fired by hand."""
+    """A schedule of the first cases in that suite, which is triggered by hand."""
     # A file's cases are measured besides a suite's, unless it is said which.
     about = {"cases": _keys(cases), "environments": environments, "machines": machines}
     return _SCHEDULE.format(name=name, suite=of, **{key: _listed(each) for key, each in about.items()})

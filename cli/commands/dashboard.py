@@ -25,14 +25,14 @@ def dashboard(
 ) -> None:
     """Serve the dashboard of this machine's results; Ctrl-C stops it."""
     # Streamlit takes seconds to import; no other command should wait for it.
-    from dashboard.auth.policy import settled
+    from dashboard.auth.policy import access_rules
     from dashboard.server import server
     from dashboard.server.errors import DashboardError
     from dashboard.server.settings import PRICES, Prices
 
     with in_one_sentence():
         app_context = context(reading=True)
-        rules = settled(app_context.settings.dashboard)
+        rules = access_rules(app_context.settings.dashboard)
         if rules.login == "none" and not server.is_loopback(host):
             say(
                 f"note: authentication is off: anyone who can reach {host} can read and triage; "

@@ -11,13 +11,13 @@ import typer
 from common.atomic_file import write_whole
 from configuration.settings import Settings
 from db.connection.engine import Database, open_database
-from records.deliveries import Delivery, DeliveryState
-from records.findings import Notice
+from records.findings import Delivery, DeliveryState, Notice
 from reports.text.markdown import text
 from scheduled_jobs.jobs.digest import as_notice, save_digest
 from scheduled_jobs.notifications.collect import collect_digest_data, night_of, stored_digest, usual_span
 from scheduled_jobs.notifications.delivery import MOST_TRIES, DigestMessage, deliver, post, targets
 from scheduled_jobs.notifications.digest import digest as digest_of
+from scheduled_jobs.notifications.render import stored_digest_json
 from workflows.errors import UsageError
 
 from ..context import FAILED, context, in_one_sentence, say
@@ -61,7 +61,8 @@ def digest(
                 write_whole(markdown, f"## {text(notice.title)}\n\n{notice.body}")
             if as_json:
                 known = {target: was.state for target, was in notice.deliveries.items()}
-                facts = {key: value for key, value in notice.facts.items() if key != "text"}
+                facts = stored_digest_json(notice.facts)
+                del facts["text"]
                 typer.echo(json.dumps({**facts, "targets": known}))
             elif markdown is None:
                 typer.echo(f"{notice.title}\n\n{notice.facts['text']}", nl=False)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,14 +13,12 @@ from runner.errors import BrokenEnvironment
 from runner.execution import harness
 from runner.telemetry.capability import Capability, Probe, host_capabilities
 from runner.telemetry.gpu import probe
-from runner.telemetry.recording import MOST_HZ, NothingToRecord, record
 from workflows.app_context import AppContext
-from workflows.errors import UsageError
-from workflows.planning.resolve_environment import declared, present, store_of
+from workflows.planning.resolve_environment import declared_environments, existing_interpreter, store_of
 from workflows.planning.select_cases import choose_preset
 from workflows.run_header import telemetry_body
 
-from ..context import context, in_one_sentence, say
+from ..context import context, in_one_sentence
 
 
 def doctor(
@@ -34,16 +31,21 @@ def doctor(
     if as_json:
         typer.echo(json.dumps({**found, "telemetry": telemetry_body(gpus, cpu)}, indent=2, default=str))
         return
-    typer.echo(f"hardware   {found['hardware']}")
-    typer.echo(f"data       {found['data_dir']}")
-    for name, environment in found["environments"].items():
-        typer.echo(f"measures   environment {name}: {environment}")
-    preset = found["preset"]
-    typer.echo(f"preset     {preset['name']}: {cpus_line(preset['pinned_cpus'])}")
-    for line in telemetry_lines(gpus, cpu):
+    for line in doctor_lines(found, gpus, cpu):
         typer.echo(line)
-    for note in found["cannot"]:
-        typer.echo(f"cannot     {note}")
+
+
+def doctor_lines(found: Mapping[str, Any], gpus: Probe, cpu: Iterable[Capability]) -> list[str]:
+    """What `examine` found, and what can be sampled while a case runs, a line each."""
+    preset = found["preset"]
+    return [
+        f"hardware   {found['hardware']}",
+        f"data       {found['data_dir']}",
+        *(f"measures   environment {name}: {text}" for name, text in found["environments"].items()),
+        f"preset     {preset['name']}: {cpus_line(preset['pinned_cpus'])}",
+        *telemetry_lines(gpus, cpu),
+        *(f"cannot     {note}" for note in found["cannot"]),
+    ]
 
 
 def examine(app_context: AppContext) -> dict[str, Any]:
@@ -53,8 +55,8 @@ def examine(app_context: AppContext) -> dict[str, Any]:
     store = store_of(app_context)
     answers: dict[str, str] = {}
     gpus: list[Mapping[str, Any]] = []
-    for name, wanted in declared(app_context.settings).items():
-        python = present(store, wanted)
+    for name, wanted in declared_environments(app_context.settings).items():
+        python = existing_interpreter(store, wanted)
         if python is None:
             answers[name] = f"not built: `pyrometer environments build {name}`"
             continue
@@ -87,8 +89,8 @@ def cpus_line(pinned: int) -> str:
     return f"{plural(pinned, 'CPU')} measured, the rest for housekeeping"
 
 
-#: What each rung of GPU utilisation is, for people.
-_RUNGS = {
+#: What each source of GPU utilisation gives, for people.
+_UTILISATION_SOURCES = {
     "gpm": "SM utilisation from hardware counters",
     "dcgm": "SM utilisation from hardware counters, through a DCGM host engine",
     "samples": "GPU busy time from the driver's buffer, no SM utilisation",
@@ -102,58 +104,11 @@ def telemetry_lines(gpus: Probe, cpu: Iterable[Capability]) -> list[str]:
     lines = [f"telemetry  GPU: none, {gpus.absent}"] if gpus.absent else []
     for gpu in gpus.gpus:
         part = f"MIG device of GPU {gpu.index}" if gpu.mig_of else f"GPU {gpu.index}"
-        lines.append(f"telemetry  {part}, {gpu.name}, driver {gpus.driver}: {_RUNGS[gpu.rung]}")
+        source = _UTILISATION_SOURCES[gpu.utilisation_source]
+        lines.append(f"telemetry  {part}, {gpu.name}, driver {gpus.driver}: {source}")
         lines += _listed(gpu.capabilities)
     return [*lines, "telemetry  CPU", *_listed(cpu)]
 
 
 def _listed(capabilities: Iterable[Capability]) -> list[str]:
     return [f"           {'✓' if each.present else '✗'} {each.name}: {each.detail}" for each in capabilities]
-
-
-telemetry_app = typer.Typer(help="Record the readings of the GPUs.", no_args_is_help=True)
-
-
-@telemetry_app.callback()
-def telemetry() -> None:
-    """Record the readings of the GPUs."""
-
-
-@telemetry_app.command("record")
-def record_trace(
-    file: Annotated[Path, typer.Argument(help="the file to write; it must not exist")],
-    seconds: Annotated[float, typer.Option(min=1, help="duration in seconds")] = 10.0,
-    hz: Annotated[float, typer.Option(min=0.1, max=MOST_HZ, help="readings per second")] = 5.0,
-) -> None:
-    """Record NVML's readings for some seconds, for replay by a test double of NVML (tests/support/fakes).
-
-    Start the GPU work first. The trace does not name machine, device or process. Ctrl-C ends it early.
-    """
-    with in_one_sentence():
-        try:
-            lines = _recorded(file, seconds, hz)
-        except NothingToRecord as error:
-            raise UsageError(f"there is nothing to record: {error}") from None
-        except FileExistsError:
-            raise UsageError(f"{file} exists already; a trace does not replace a file") from None
-        say(f"{lines} lines in {file}")
-
-
-def _recorded(file: Path, seconds: float, hz: float) -> int:
-    """Record into a new file; answers how many lines it holds."""
-    lines = 0
-    with file.open("x") as out:
-
-        def write(line: str) -> None:
-            nonlocal lines
-            out.write(line)
-            lines += 1
-
-        try:
-            record(seconds, hz, write)
-        except KeyboardInterrupt:
-            say("stopped early")
-        except NothingToRecord:
-            file.unlink()
-            raise
-    return lines

@@ -14,16 +14,15 @@ from rich.table import Table
 from analysis.staleness import part_label
 from common.file_lock import lock_file
 from common.text import printable
+from configuration.schema import PORT, host_and_port
 from configuration.suggestions import unknown
-from configuration.tables.fleet import PORT, host_and_port
 from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray
-from fleet.status import configured_fleet
+from fleet.status import configured_fleet, drain, drained_nodes, undrain
 from reports.text.staleness_text import in_words, why_it_waits
 from runner.telemetry.gpu import probe
 from scheduled_jobs.scheduler.process_identity import machine_name
 from workflows.app_context import AppContext
-from workflows.drained_nodes import drain, drained_nodes, undrain
 from workflows.errors import UsageError
 from workflows.fleet_status import FleetStatus, NodeStatus
 

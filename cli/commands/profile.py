@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from analysis.operators import OperatorChange, OperatorOrigin, difference, operators, unlike
+from analysis.operators import OperatorChange, difference, operators, unlike
 from common.interrupts import interruptible
 from configuration.suggestions import unknown
 from db.connection.engine import Database
@@ -95,7 +95,7 @@ def diff(
         store_pending(app_context)
         with app_context.open_database() as database:
             a, b = (_table(database, wanted, case) for wanted in (run_a, run_b))
-        if why := unlike(_origin(a), _origin(b)):
+        if why := unlike(a, b):
             raise UsageError(
                 f"{_name(a)} and {_name(b)} cannot be subtracted: they differ in their {why.name}: "
                 f"{why.one} and {why.other}"
@@ -136,10 +136,6 @@ def _no_table(database: Database, run: str) -> str:
     if not known:
         return "no run has an operator table: `pyrometer profile CASE` records one"
     return f"{unknown('run', run, [*known, 'latest'])} (runs with an operator table)"
-
-
-def _origin(table: OperatorTable) -> OperatorOrigin:
-    return OperatorOrigin(table.workload, table.hardware, table.preset, table.device, table.harness)
 
 
 def _name(table: OperatorTable) -> str:

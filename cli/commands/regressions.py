@@ -17,8 +17,8 @@ from rich.markup import escape
 from analysis.ratios import as_ratios
 from common.atomic_file import write_whole
 from common.text import printable
+from configuration.schedules import zone
 from configuration.suggestions import unknown
-from configuration.tables.schedules import zone
 from db.connection.engine import Database
 from db.findings import store as stored
 from db.findings.store import group_counts

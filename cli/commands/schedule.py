@@ -18,9 +18,9 @@ from analysis.staleness import present
 from common.interrupts import Interrupts, interruptible
 from common.text import printable
 from configuration.errors import ConfigurationError
+from configuration.schedules import ScheduleSettings, zone
 from configuration.settings import Settings, load_settings
 from configuration.suggestions import unknown
-from configuration.tables.schedules import ScheduleSettings, zone
 from db.connection.engine import Database
 from db.errors import DatabaseError, DatabaseUnavailable
 from db.queue import queries as queue_queries
@@ -32,17 +32,17 @@ from records.tasks import SchedulerSeen, Task, TaskAttempt, TaskState
 from runner import journal
 from scheduled_jobs.jobs.context import CONTROL_JOBS
 from scheduled_jobs.jobs.detect import unwatchable_reason
-from scheduled_jobs.jobs.environment_aliases import LATEST
+from scheduled_jobs.jobs.measure import LATEST
 from scheduled_jobs.scheduler import planner, timetable
 from scheduled_jobs.scheduler.child_process import logs_of
 from scheduled_jobs.scheduler.log import Form, Log
 from scheduled_jobs.scheduler.process_identity import machine_name
 from scheduled_jobs.scheduler.scheduler import SchedulerConfig, Service
-from scheduled_jobs.scheduler.worker_slot import WorkerSlot
+from scheduled_jobs.scheduler.worker_pool import WorkerSlot
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.fleet_status import MEASURING
-from workflows.planning.resolve_environment import wanted
+from workflows.planning.resolve_environment import parse_environment
 from workflows.planning.select_cases import choose_preset, choose_suite
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, say
@@ -75,7 +75,7 @@ def scheduler(
 ) -> None:
     """Run the service (the help text is above, where its layout survives)."""
     with in_one_sentence(), interruptible() as interrupts:
-        service = serving_of(context(), log, measuring=measuring, settled=once)
+        service = serving_of(context(), log, measuring=measuring, wait_for_nodes=once)
         live(service, interrupts, once=once)
 
 
@@ -99,9 +99,9 @@ def live(
 
 
 def serving_of(
-    app_context: AppContext, form: Form | None, *, measuring: bool, settled: bool = False
+    app_context: AppContext, form: Form | None, *, measuring: bool, wait_for_nodes: bool = False
 ) -> Service:
-    """The service of this place; with `settled` the machines of its fleet are known before it begins.
+    """The service of this place; with `wait_for_nodes` the machines of its fleet are known before it begins.
 
     Raises UsageError for a schedule that cannot be done, JobError for a fleet, and DatabaseError.
     """
@@ -131,17 +131,19 @@ def serving_of(
     )
     slots = [WorkerSlot("measuring", MEASURING)] if measuring else []
     return Service(
-        around, [*slots, WorkerSlot("thinking", CONTROL_JOBS)], fleet_of(app_context, log, settled=settled)
+        around,
+        [*slots, WorkerSlot("thinking", CONTROL_JOBS)],
+        fleet_of(app_context, log, wait_for_nodes=wait_for_nodes),
     )
 
 
-def fleet_of(app_context: AppContext, log: Log, *, settled: bool) -> FleetHosts | None:
+def fleet_of(app_context: AppContext, log: Log, *, wait_for_nodes: bool) -> FleetHosts | None:
     """The machines that measure for this one, where pyrometer.toml wants a fleet; raises JobError."""
     if app_context.settings.fleet.engine == "none":
         return None
     engine, data_dir = engine_of(app_context), app_context.places.data_dir
     hosts = FleetHosts(engine, data_dir, app_context.open_database, lambda sentence: log("fleet", sentence))
-    if settled and not hosts.settle(FLEET_SECONDS):
+    if wait_for_nodes and not hosts.wait_until_known(FLEET_SECONDS):
         log("fleet", f"it is not all there after {FLEET_SECONDS:g} s", level="warning")
     return hosts
 
@@ -155,7 +157,7 @@ def check_schedules(settings: Settings) -> None:
             choose_suite(settings, schedule.suite, list(schedule.cases or ()), bool(schedule.case_files))
             for text in environments:
                 if text and text != LATEST:
-                    wanted(settings, text)
+                    parse_environment(settings, text)
         except UsageError as error:
             raise UsageError(f"schedule {name}: {error}") from None
         if why := unwatchable_reason(schedule.watch or ()):
@@ -251,7 +253,7 @@ def _rows(app_context: AppContext, now: datetime) -> list[dict[str, Any]]:
 
 
 def _row(name: str, schedule: ScheduleSettings | None, local_zone: tzinfo, now: datetime) -> dict[str, Any]:
-    """When a schedule fires; what follows another schedule is none in pyrometer.toml."""
+    """A schedule with its next fire times; one that follows another is not in pyrometer.toml."""
     if schedule is None:
         job, _, followed = name.partition(":")
         return {"schedule": name, "job": job, "cron": f"after {followed}", "enabled": True, "next": []}

@@ -15,14 +15,20 @@ from records.references import Claim
 from runner import environment as environment_room
 from runner.errors import BrokenEnvironment
 from runner.execution import harness
-from runner.suites import catalogue, plan
+from runner.suites import plan
 from runner.suites.references import all_claims, claims_for
-from runner.suites.suite import Suite, SuiteBlock, built_in, is_glob, is_key
+from runner.suites.suite import Suite, SuiteBlock, built_in, is_glob, is_key, workloads
 from runner.worker.case_key import AXES, CaseKey
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.planning.resolve_environment import choose_environment
-from workflows.planning.select_cases import all_suites, choose_preset, expanded, refuse_unknown, suite_named
+from workflows.planning.select_cases import (
+    all_suites,
+    choose_preset,
+    expand_globs,
+    refuse_unknown,
+    suite_named,
+)
 
 from ..context import context, in_one_sentence, say
 from ..options import CaseFiles, Json
@@ -204,7 +210,7 @@ def _offered(app_context: AppContext, files: list[Path] | None, suite: Suite | N
 
 
 def _cases(suite: Suite, offered: list[str]) -> list[str]:
-    return list(dict.fromkeys(expanded(suite, offered))) if offered else list(suite.cases)
+    return list(dict.fromkeys(expand_globs(suite, offered))) if offered else list(suite.cases)
 
 
 def _keys(cases: list[str]) -> list[str]:
@@ -312,7 +318,7 @@ def workloads_of(app_context: AppContext, files: list[Path] | None) -> Sequence[
     Raises UsageError for a file of cases that cannot be loaded, BrokenEnvironment where there is no PyTorch.
     """
     if not files:
-        return catalogue.workloads()
+        return workloads()
     built = harness.build(app_context.places.data_dir / "harness", files)
     name, python = choose_environment(app_context, None, may_build=False)
     environment = environment_room.describe(name, python, built, choose_preset(app_context.settings, None))

@@ -69,7 +69,7 @@ def bisection_json(bisection: Bisection, end: BisectionEnd) -> dict[str, Any]:
         "comparisons": [_comparison(bisection, step) for step in bisection.steps],
         "plan": asdict(bisection.rule.plan),
         "policy": asdict(bisection.rule.policy),
-        "profile": bisection.preset,
+        "preset": bisection.preset,
         "started_at": bisection.started_at,
         "command": bisection.command,
     }
@@ -79,8 +79,8 @@ def _comparison(bisection: Bisection, step: Step) -> dict[str, Any]:
     return {
         "old": bisection.candidates[step.old],
         "new": bisection.candidates[step.new],
-        "said": step.said,
-        "told": step.message,
+        "mark": step.mark,
+        "message": step.message,
         "run": step.run or None,
         "evidence": step.evidence,
         "changes": list(step.changes),
@@ -123,7 +123,7 @@ class TerminalBisection:
 
     def answered(self, bisection: Bisection, step: Step) -> None:
         """What a comparison has said."""
-        self._line(_says(bisection, step), _STYLES[step.said])
+        self._line(_says(bisection, step), _STYLES[step.mark])
 
     def ended(self, bisection: Bisection, end: BisectionEnd) -> None:
         """The end, with every comparison."""
@@ -132,7 +132,7 @@ class TerminalBisection:
         for title in ("candidate", "", "against", "says", "run"):
             table.add_column(title, overflow="fold")
         for step in sorted(bisection.steps, key=lambda step: step.new):
-            row = (names[step.new], _SIDES[step.said], names[step.old], step.message, step.run or "-")
+            row = (names[step.new], _SIDES[step.mark], names[step.old], step.message, step.run or "-")
             table.add_row(*(Text(printable(cell)) for cell in row))
         self._console.print()
         self._console.print(table)
@@ -198,7 +198,7 @@ class JsonBisection:
 
 def _says(bisection: Bisection, step: Step) -> str:
     old, new = bisection.candidates[step.old], bisection.candidates[step.new]
-    return f"{new} against {old}: {_SIDES[step.said]}: {step.message}"
+    return f"{new} against {old}: {_SIDES[step.mark]}: {step.message}"
 
 
 def write_bisection(bisection: Bisection, end: BisectionEnd, file: Path) -> None:

@@ -68,7 +68,7 @@ def print_upgrade(
     console.print(_scorecard(subject, upgrade))
     console.print()
     console.print(_reasons(upgrade))
-    _settle(console, subject, upgrade)
+    _to_decide(console, subject, upgrade)
     console.print()
     console.print(_cases(subject, each, console.width))
     _line(console, f"{wording.plural(len(each), 'case')}: {', '.join(statuses(each))}")
@@ -140,13 +140,13 @@ def _screen(console: Console, each: Sequence[Row]) -> None:
         _line(console, f"    {case}: {why} ({wording.screened(screened)})")
 
 
-def _settle(console: Console, subject: Subject, upgrade: Upgrade) -> None:
-    if not upgrade.settle:
+def _to_decide(console: Console, subject: Subject, upgrade: Upgrade) -> None:
+    if not upgrade.to_decide:
         return
     console.print()
-    _line(console, f"what would settle it: {wording.settling_in_all(upgrade.settle)}")
-    for one in upgrade.settle:
-        _line(console, f"    {wording.settling(one)}: {one.case}")
+    _line(console, f"what would decide it: {wording.pairs_to_decide_in_all(upgrade.to_decide)}")
+    for one in upgrade.to_decide:
+        _line(console, f"    {wording.pairs_to_decide(one)}: {one.case}")
 
 
 def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
@@ -222,10 +222,10 @@ def _exclusions(console: Console, each: Sequence[Row], upgrade: Upgrade) -> None
 
 
 def _again(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
-    """The command of the case that weighs most, of an unclear one with the pairs that would settle it."""
-    settled_by = next((one for one in upgrade.settle if one.pairs is not None), None)
-    if settled_by is not None:
-        return subject.settle(settled_by)
+    """The command of the case that weighs most, of an unclear one with the pairs that would decide it."""
+    decided_by = next((one for one in upgrade.to_decide if one.pairs is not None), None)
+    if decided_by is not None:
+        return subject.to_decide(decided_by)
     named = [case for reason in upgrade.reasons for case in reason.cases] or [row.case for row in each]
     return subject.reproduce(named[0] if named else "KEY")
 

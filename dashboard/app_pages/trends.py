@@ -5,7 +5,7 @@ import streamlit as st
 from dashboard.components import load, parts, wording
 from dashboard.server.settings import ServerSettings
 from dashboard.trends import sections
-from dashboard.trends.chart_data import load_trends
+from dashboard.trends.load import load_trends
 
 url = ServerSettings.from_environment().database_url
 parts.title("Trends")

@@ -7,9 +7,9 @@ from secrets import token_hex
 from typing import Literal, cast
 from urllib.parse import urlsplit
 
+from configuration.dashboard import DashboardSettings, Login
 from configuration.errors import WrongValue
 from configuration.secret_files import one_line
-from configuration.tables.dashboard import DashboardSettings, Login
 
 #: Where a provider says what it can do (OpenID Connect Discovery 1.0, section 4).
 _METADATA = "/.well-known/openid-configuration"
@@ -54,7 +54,7 @@ class AccessRules:
         return self.url.startswith("https://")
 
 
-def settled(settings: DashboardSettings) -> AccessRules:
+def access_rules(settings: DashboardSettings) -> AccessRules:
     """The rules that `settings` make; reads the files of secrets. Raises ConfigurationError."""
     login = settings.login
     open_or_not = settings.metrics or ("open" if login == "none" else "viewers")

@@ -11,7 +11,7 @@ from itertools import count
 import streamlit as st
 
 from analysis.detection.default_watched_metrics import judged_by
-from analysis.operators import OperatorOrigin, unlike
+from analysis.operators import unlike
 from dashboard.auth import reader
 from dashboard.components import filters, run_source
 from dashboard.server.database import opened
@@ -202,11 +202,7 @@ def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None,
     if own is None:
         return None, []
     tables = traces.operator_tables(opened(url), workload=own.workload, like=run_id)
-    return own, [table for table in tables if table != own and not unlike(_origin(own), _origin(table))]
-
-
-def _origin(table: OperatorTable) -> OperatorOrigin:
-    return OperatorOrigin(table.workload, table.hardware, table.preset, table.device, table.harness)
+    return own, [table for table in tables if table != own and not unlike(own, table)]
 
 
 @_kept

@@ -95,6 +95,11 @@ def code(text: str) -> str:
     return f'<div class="py-code"><pre tabindex="0">{escape(text)}</pre>{button}</div>'
 
 
+def two_lines(strong: str, *small: str) -> str:
+    """A cell's text with smaller ones below it; empty ones are left out."""
+    return escape(strong) + "".join(f"<small>{escape(each)}</small>" for each in small if each)
+
+
 def strong(text: str) -> str:
     """A line of text that titles what follows."""
     return f'<p class="py-strong">{escape(text)}</p>'

@@ -56,12 +56,12 @@ def runs(items: Sequence[RunSummary], now: datetime, sources: Mapping[str, str] 
     rows = (
         (
             markup.link(links.run(r.id), r.id),
-            _two(wording.ago(r.started_at, now), wording.utc(r.started_at)),
-            _two(r.suite, came_from(r), (sources or {}).get(r.id, "")),
+            markup.two_lines(wording.ago(r.started_at, now), wording.utc(r.started_at)),
+            markup.two_lines(r.suite, came_from(r), (sources or {}).get(r.id, "")),
             markup.chip(r.state),
             counts(r),
             escape(" ".join(r.torch_versions) or wording.NONE),
-            _two(r.machine, " · ".join(filter(None, (_unlike(r.hardware, r.machine), r.preset)))),
+            markup.two_lines(r.machine, " · ".join(filter(None, (_unlike(r.hardware, r.machine), r.preset)))),
             escape(wording.duration(took(r))),
         )
         for r in items
@@ -138,7 +138,8 @@ def headline_table(
         (
             markup.case(h.key.case),
             f"<strong>{escape(wording.number(h.latest.point, known.unit))}</strong>"
-            f"<small>{_range(h.latest.smallest, h.latest.largest, known.unit)} · n {h.latest.n}</small>",
+            f"<small>{wording.value_range(h.latest.smallest, h.latest.largest, known.unit)}"
+            f" · n {h.latest.n}</small>",
             _change(h),
             _before(h, known.unit, now),
             lines.get(h.key, wording.NONE),
@@ -212,8 +213,8 @@ def measurements(run: Run, items: Sequence[Measurement], defined: wording.Defini
                     f'<span title="{escape(meaning or known.meaning)}">{escape(known.title)}</span>',
                     f"<strong>{escape(wording.number(m.point, known.unit))}</strong>",
                     escape(known.unit),
-                    escape(_range(m.low, m.high, known.unit)),
-                    escape(_range(m.smallest, m.largest, known.unit)),
+                    escape(wording.value_range(m.low, m.high, known.unit)),
+                    escape(wording.value_range(m.smallest, m.largest, known.unit)),
                     escape(wording.percent(m.spread)),
                     str(m.n),
                 )
@@ -359,16 +360,6 @@ def _worst_tone(summary: RunSummary) -> wording.Tone:
 def _and_took(summary: RunSummary) -> str:
     seconds = took(summary)
     return "" if seconds is None else f", took {wording.duration(seconds)}"
-
-
-def _two(strong: str, *small: str) -> str:
-    return escape(strong) + "".join(f"<small>{escape(each)}</small>" for each in small if each)
-
-
-def _range(low: float | None, high: float | None, unit: str) -> str:
-    if low is None or high is None:
-        return wording.NONE
-    return f"{wording.number(low, unit)} to {wording.number(high, unit)}"
 
 
 def _reason(outcome: Outcome) -> str:

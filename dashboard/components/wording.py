@@ -144,6 +144,11 @@ def quantity(value: float, unit: str) -> str:
     return number(value, unit) if unit in ("", "count") else f"{number(value, unit)} {unit}"
 
 
+def value_range(low: float | None, high: float | None, unit: str) -> str:
+    """Both ends without their unit: `1.21 to 1.34`; a dash where one is not known."""
+    return NONE if low is None or high is None else f"{number(low, unit)} to {number(high, unit)}"
+
+
 def percent(fraction: float | None) -> str:
     """A fraction as a percentage: 0.0123 is `1.23 %`; a dash for None."""
     return NONE if fraction is None else f"{significant(100 * fraction)} %"
@@ -238,8 +243,8 @@ ABOUT_SCALING = (
 )
 
 
-#: What a rung's number is, and its source; numbers of two rungs never share a chart or a name.
-_RUNGS: Mapping[str, tuple[str, str]] = {
+#: What each utilisation source measures, and how; numbers of two sources never share a chart or a name.
+_UTILISATION_SOURCES: Mapping[str, tuple[str, str]] = {
     "gpm": ("SM utilisation", "hardware counters, GPM"),
     "dcgm": ("SM utilisation", "hardware counters, DCGM"),
     "samples": ("GPU busy, share of time with a kernel", "driver's buffer"),
@@ -247,16 +252,16 @@ _RUNGS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def utilisation(device: str, rung: str) -> tuple[str, str]:
+def utilisation(device: str, utilisation_source: str) -> tuple[str, str]:
     """What the utilisation of a device is, and where it was read."""
     if device == HOST:
         return "Measured CPUs busy", "kernel's counters"
-    return _RUNGS.get(rung, ("Utilisation", "this device reports none"))
+    return _UTILISATION_SOURCES.get(utilisation_source, ("Utilisation", "this device reports none"))
 
 
-def rung_title(rung: str) -> str:
-    """The title of a chart of one rung's utilisation."""
-    what, source = _RUNGS[rung]
+def utilisation_title(utilisation_source: str) -> str:
+    """The title of a chart of one source's utilisation."""
+    what, source = _UTILISATION_SOURCES[utilisation_source]
     return f"{what} ({source})"
 
 

@@ -1,13 +1,16 @@
-"""A whole page as Markdown for an issue: its address, its moment, every section as it was shown."""
+"""A whole page as Markdown for an issue, and the footer that offers it: every section as it was shown."""
 
 import re
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from urllib.parse import urlencode, urljoin
 
 import pandas as pd
+import streamlit as st
 
-from dashboard.components import wording
+from dashboard.components import markup, wording
+from dashboard.exports import page_recorder
 from dashboard.exports.page_recorder import PageItem, PageRecord, frame_of
 from reports.table import DataTable
 from reports.text import markdown
@@ -124,3 +127,39 @@ def _cell(value: object, *, counts: bool) -> str:
     if isinstance(value, float):
         return wording.NONE if pd.isna(value) else f"{value:,.0f}" if counts else wording.significant(value)
     return wording.NONE if value is None or value is pd.NA else markdown.text(str(value))
+
+
+@contextmanager
+def page_with_footer(title: Callable[[], str]) -> Generator[None]:
+    """Around a page: what it shows can be had as Markdown below it, also where it stops half-way.
+
+    Its `title` is asked for once there is anything: outside of a browser's session a page has none.
+    """
+    with page_recorder.recorded() as record:
+        try:
+            yield
+        finally:
+            if not record.empty:
+                record.page = title()
+                _foot(record)
+
+
+def _foot(record: page_recorder.PageRecord) -> None:
+    query = {name: st.query_params.get_all(name) for name in st.query_params}
+    where = address(st.context.url or "", query, record.pinned)
+    moment = datetime.now(UTC)
+    name = page_recorder.slug(record.page)
+    with st.container(horizontal=True, vertical_alignment="center", key="page-foot"):
+        st.caption("All times are UTC.", width="content")
+        st.download_button(
+            "Page as Markdown",
+            lambda: of_page(record, where, moment).encode(),
+            file_name=f"{name}-{moment:%Y-%m-%d}.md",
+            mime="text/markdown",
+            key=f"markdown-{name}",
+            on_click="ignore",
+            help="The page as it is now, for an issue",
+        )
+        inline = st.toggle("Show Markdown", key=f"show-markdown-{name}", help="To copy it from here")
+    if inline:
+        st.html(markup.code(of_page(record, where, moment)))

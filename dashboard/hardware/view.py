@@ -122,10 +122,10 @@ def versions(offer: HardwareChoices) -> dict[str, str]:
 
 
 def prices(offer: HardwareChoices, chosen: HardwareView, per_hour: Mapping[str, float]) -> dict[str, float]:
-    """What an hour of a whole hardware (fingerprint) costs: as the address says, or else as settled."""
+    """What an hour of a whole hardware (fingerprint) costs, by the address or else by the settings."""
     own = {side.hardware: side.name for side in offer.sides}
-    settled = {hardware: per_hour[name] for hardware, name in own.items() if name in per_hour}
-    return settled | {hardware: price for hardware, price in chosen.prices if hardware in own}
+    known = {hardware: per_hour[name] for hardware, name in own.items() if name in per_hour}
+    return known | {hardware: price for hardware, price in chosen.prices if hardware in own}
 
 
 #: What was measured where: version, hardware, preset (fingerprints).

@@ -106,8 +106,8 @@ def said(url: str) -> dict[int, str]:
 
 
 @_kept
-def last_fires(url: str) -> list[LastScheduledRun]:
-    """The newest fire of every schedule."""
+def last_scheduled_runs(url: str) -> list[LastScheduledRun]:
+    """The newest run of every schedule."""
     return queue_queries.last_scheduled_runs(opened(url))
 
 

@@ -83,7 +83,7 @@ def _open(
 
 
 def _schedules(url: str, morning: OverviewData, now: datetime) -> None:
-    rows = timetable.rows(morning.plan, load.last_fires(url))
+    rows = timetable.rows(morning.plan, load.last_scheduled_runs(url))
     parts.heading("Schedules", lambda: timetable.frame(rows), "schedules.csv")
     if not rows:
         parts.caption(

@@ -18,11 +18,11 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """A schedule: as `served`, None without a scheduler, and its newest `fire`, None before the first."""
+    """A schedule: as `served`, None without a scheduler, and its `last_run`, None before the first."""
 
     schedule: str
     served: Served | None
-    fire: LastScheduledRun | None
+    last_run: LastScheduledRun | None
 
     @property
     def place(self) -> tuple[int, str]:
@@ -32,12 +32,12 @@ class ScheduleRow:
         return int(self.served.built_in), self.schedule
 
 
-def rows(plan: Iterable[Served], fires: Iterable[LastScheduledRun]) -> list[ScheduleRow]:
+def rows(plan: Iterable[Served], last_runs: Iterable[LastScheduledRun]) -> list[ScheduleRow]:
     """Every schedule that is served or ever ran; a name that is served in two ways has two rows."""
-    last = {fire.schedule: fire for fire in fires}
+    last = {last_run.schedule: last_run for last_run in last_runs}
     found = [ScheduleRow(each.schedule, each, last.get(each.schedule)) for each in plan]
     known = {row.schedule for row in found}
-    found += [ScheduleRow(name, None, fire) for name, fire in last.items() if name not in known]
+    found += [ScheduleRow(name, None, last_run) for name, last_run in last.items() if name not in known]
     return sorted(found, key=lambda row: row.place)
 
 
@@ -53,7 +53,7 @@ def table(items: Sequence[ScheduleRow], now: datetime) -> str:
         ("When", False),
         ("What", False),
         ("Next run (UTC)", False),
-        ("Last fire", False),
+        ("Last run", False),
         ("Served by", False),
     ]
     cells = (
@@ -76,10 +76,10 @@ def frame(items: Iterable[ScheduleRow]) -> pd.DataFrame:
         [
             {
                 "schedule": row.schedule,
-                "last_due_at": row.fire.due_at if row.fire else None,
-                "last_how": row.fire.how if row.fire else "",
-                "last_states": _states(row.fire.states) if row.fire else "",
-                "last_error": row.fire.error if row.fire else "",
+                "last_due_at": row.last_run.due_at if row.last_run else None,
+                "last_kind": row.last_run.kind if row.last_run else "",
+                "last_states": _states(row.last_run.states) if row.last_run else "",
+                "last_error": row.last_run.error if row.last_run else "",
                 **(_served(row.served) if row.served else {}),
             }
             for row in items
@@ -87,7 +87,7 @@ def frame(items: Iterable[ScheduleRow]) -> pd.DataFrame:
         columns=[
             *("schedule", "job", "cron", "timezone", "enabled", "built_in", "suite", "environments"),
             *("baseline", "labels", "next", "served_by", "alive"),
-            *("last_due_at", "last_how", "last_states", "last_error"),
+            *("last_due_at", "last_kind", "last_states", "last_error"),
         ],
     )
 
@@ -143,14 +143,14 @@ def _next(row: ScheduleRow, now: datetime) -> str:
 
 
 def _last(row: ScheduleRow, now: datetime) -> str:
-    fire = row.fire
-    if fire is None:
+    last_run = row.last_run
+    if last_run is None:
         return '<span class="py-quiet">never</span>'
-    states = fire.states or ({"missed": 1} if fire.how == "missed" else {})
+    states = last_run.states or ({"missed": 1} if last_run.kind == "missed" else {})
     chips = "".join(markup.chip(state, many if many > 1 else None) for state, many in sorted(states.items()))
-    how = "" if fire.how == "timetable" else f" · {fire.how}"
-    text = f"{wording.ago(fire.due_at, now)}{how}"
-    error = f'<small class="py-reason">{escape(fire.error)}</small>' if fire.error else ""
+    kind = "" if last_run.kind == "timetable" else f" · {last_run.kind}"
+    text = f"{wording.ago(last_run.due_at, now)}{kind}"
+    error = f'<small class="py-reason">{escape(last_run.error)}</small>' if last_run.error else ""
     return f'<span class="py-chips">{chips}</span><small>{escape(text)}</small>{error}'
 
 

@@ -15,7 +15,7 @@ from analysis.ratios import ratio
 from analysis.recent_level import NIGHTS, RecentChange, against
 from dashboard.components import charts, links, markup, wording
 from dashboard.overview.track_status import TrackStatus
-from db.runs.series_queries import Lines
+from db.runs.series_queries import Lines, identity
 from records.findings import Finding, FindingState, FindingTriage
 from records.kinds import EnvironmentKind
 from records.series import SeriesKey, SeriesPoint
@@ -157,9 +157,9 @@ def headlines(one: TrackStatus, newest: str, found: Lines, known: Iterable[Findi
     own: dict[tuple[str, ...], list[Finding]] = {}
     for each in known:
         if (each.schedule, each.track, each.label) == (task.schedule, task.track, task.label):
-            own.setdefault(_identity(each.key), []).append(each)
+            own.setdefault(identity(each.key), []).append(each)
     made = [
-        _headline(key, points, point, own.get(_identity(key), ()))
+        _headline(key, points, point, own.get(identity(key), ()))
         for key, points in found.items()
         if (point := _point_of(points, newest)) and point.environment_kind != EnvironmentKind.CANARY
     ]
@@ -339,11 +339,6 @@ def _row(part: TrackStatus, one: CaseNight) -> dict[str, object]:
 def _point_of(points: Iterable[SeriesPoint], run: str) -> SeriesPoint | None:
     """The point in a run; of several environments the one given last counts."""
     return next((point for point in reversed(tuple(points)) if point.run == run), None)
-
-
-def _identity(key: SeriesKey) -> tuple[str, ...]:
-    """A key without its labels, which may have been written differently."""
-    return key.case, key.metric, key.hardware, key.preset
 
 
 def _order(one: CaseNight) -> tuple[object, ...]:

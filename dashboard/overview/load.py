@@ -55,7 +55,7 @@ def morning(url: str) -> OverviewData:
     """The status of each target of each schedule, and the live schedulers."""
     database, now = opened(url), datetime.now(UTC)
     tasks = recent_nights(database, now)
-    missed = queue_queries.missed_fires(database, {task.schedule for task in tasks}, now - _BACK)
+    missed = queue_queries.missed_runs(database, {task.schedule for task in tasks}, now - _BACK)
     seen = queue_queries.schedulers(database)
     waits = announced_patience(seen)
     plan = served(seen, now, waits.silent_minutes)

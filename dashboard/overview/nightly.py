@@ -5,7 +5,7 @@ from datetime import datetime
 from html import escape
 
 from analysis.recent_level import NIGHTS
-from configuration.tables.schedules import MEASURE
+from configuration.schedules import MEASURE
 from dashboard.components import links, markup, parts, wording
 from dashboard.overview import cards, headlines, load, problems, verdict
 from dashboard.overview.headlines import TrackHeadlines

@@ -33,7 +33,7 @@ from workflows.fleet_status import Patience, measures
 #: Nights of a part that are shown one by one.
 NIGHTS = 14
 
-#: A part is asked for no more that so many fires in a row had no task for.
+#: After so many runs of its schedule without a task for it, a part is no longer expected.
 _WITHOUT = 2
 #: The worst first; what is not asked for any more comes last.
 _ORDER = (
@@ -165,7 +165,7 @@ def standings(
     hours, minutes = patience.overdue_hours, patience.silent_minutes
     able = eligible_machines(one for one in present(alive(seen, now, minutes)) if measures(one))
     busy = {task.machine for task in tasks if task.state == TaskState.RUNNING}
-    fires = {name: {task.due_at for task in own} for name, own in _by_schedule(tasks).items()}
+    fire_times = {name: {task.due_at for task in own} for name, own in _by_schedule(tasks).items()}
     off = {each.schedule for each in plan} - {each.schedule for each in plan if each.enabled}
     unplanned_ones = _unplanned(tasks, missed, plan, off, now)
     served = _served(plan)
@@ -174,13 +174,13 @@ def standings(
         name = part_label(schedule, part)
         since = unplanned_ones.get(schedule)
         late = overdue.get(name) or (since and unplanned(name, since, now, hours)) or None
-        # Two fires without a task for a part: it was taken out of the schedule.
-        dropped = sum(due_at > own[0].due_at for due_at in fires[schedule]) >= _WITHOUT
-        # One that is switched off fires only by hand, and nothing of it is missing.
+        # Two runs without a task for a part: it was taken out of the schedule.
+        dropped = sum(due_at > own[0].due_at for due_at in fire_times[schedule]) >= _WITHOUT
+        # A schedule that is switched off runs only when it is triggered by hand: nothing of it is missing.
         silent_since = own[0].due_at if schedule in off else since
         gone = silent_since is not None and now - silent_since > GONE_FOR_GOOD
         scheduled = (served is None or schedule in served) and not dropped and not gone
-        without = _missed_of(own, missed.get(schedule, ()), fires[schedule])
+        without = _missed_of(own, missed.get(schedule, ()), fire_times[schedule])
         nights = sorted(_nights(own, without), reverse=True)[:NIGHTS]
         waits = waiting(own[0], able, busy, now).why if own[0].state == TaskState.WAITING else None
         found.append(TrackStatus(tuple(own), tuple(nights), late if scheduled else None, waits, scheduled))
@@ -228,14 +228,14 @@ def _nights(own: Iterable[Task], missed: Iterable[datetime]) -> list[Night]:
 
 
 def _missed_of(
-    own: Sequence[Task], missed: Iterable[datetime], fires: Collection[datetime]
+    own: Sequence[Task], missed: Iterable[datetime], fire_times: Collection[datetime]
 ) -> list[datetime]:
-    """The missed fires of a schedule that would have had a task for a target, as far as is known.
+    """The missed runs of a schedule that would have had a task for a target, as far as is known.
 
-    None before its first task where an earlier one of `fires` had none for it, and none after its newest
+    None before its first task where an earlier one of `fire_times` had none for it, and none after its newest
     where a later one had none: it joined the schedule meanwhile, or left it.
     """
-    joined, left = own[-1].due_at > min(fires), own[0].due_at < max(fires)
+    joined, left = own[-1].due_at > min(fire_times), own[0].due_at < max(fire_times)
     return [at for at in missed if not (joined and at < own[-1].due_at) and not (left and at > own[0].due_at)]
 
 
@@ -246,7 +246,7 @@ def _unplanned(
     off: Collection[str],
     now: datetime,
 ) -> dict[str, datetime]:
-    """By schedule, since when a fire of it is missing in the queue."""
+    """By schedule, since when a run of it is missing in the queue."""
     announced: dict[str, list[datetime]] = defaultdict(list)
     living: set[str] = set()
     for each in plan:

@@ -64,8 +64,8 @@ def table(items: Sequence[Finding], now: datetime) -> str:
             f'<span class="py-metric">{_metric(one)}</span>',
             _change(one),
             markup.chip(kind(one.state, one.direction)),
-            _two(one.machine, f"{one.key.hardware_label} · {one.key.preset_name}"),
-            _two(f"{one.at:%Y-%m-%d}", versions(one)),
+            markup.two_lines(one.machine, f"{one.key.hardware_label} · {one.key.preset_name}"),
+            markup.two_lines(f"{one.at:%Y-%m-%d}", versions(one)),
             escape(one.triage)
             + "".join(f'<small class="py-mark">{each}</small>' for each in _marks(one, now)),
             markup.link(links.finding(one.id), "Open\u00a0→"),
@@ -356,8 +356,4 @@ def _reason(text: str) -> str:
 
 
 def _metric(one: Finding) -> str:
-    return _two(wording.metric(one.key.metric).title, f"{one.schedule} · {one.track}")
-
-
-def _two(strong: str, *small: str) -> str:
-    return escape(strong) + "".join(f"<small>{escape(each)}</small>" for each in small if each)
+    return markup.two_lines(wording.metric(one.key.metric).title, f"{one.schedule} · {one.track}")

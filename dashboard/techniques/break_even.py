@@ -88,7 +88,7 @@ def advice(cases: Sequence[TechniqueResult]) -> list[str]:
 def _advice(cases: Sequence[TechniqueResult]) -> str:
     """The result of the undisturbed pairs, and which modes have disturbed ones."""
     quiet, noisy = ([case for case in cases if _disturbed(case) == which] for which in (False, True))
-    sentences = [_settled(quiet)] if quiet else []
+    sentences = [_undisturbed_advice(quiet)] if quiet else []
     if noisy:
         sentences.append(
             f"{_several(noisy)}: others took part of a core, so that may be anything; measure again when the "
@@ -102,7 +102,7 @@ def _disturbed(case: TechniqueResult) -> bool:
     return case.speed_up is not None and case.speed_up.disturbed > 0
 
 
-def _settled(cases: Sequence[TechniqueResult]) -> str:
+def _undisturbed_advice(cases: Sequence[TechniqueResult]) -> str:
     faster = [case for case in cases if _low(case) > 1]
     if not faster:
         return f"stay with eager. {_unproven(cases)}"

@@ -85,7 +85,7 @@ class Newest:
 
 
 def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> Newest:
-    """What the newest runs say, as far back as it takes to settle every case, and what is left out."""
+    """The newest runs, as far back as it takes until every case is conclusive, and what is left out."""
     cases: dict[str, set[str]] = {}
     for point in newest_first:
         cases.setdefault(point.run, set()).add(point.case)
@@ -99,7 +99,7 @@ def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> Newes
             unread.append(run_id)
         elif (reading := _reading(url, run_id, version)) is not None:
             found.append(reading)
-            missing -= {one.case for one in reading.brought if one.settles}
+            missing -= {one.case for one in reading.brought if one.is_conclusive}
     left = missing & {case for run_id in unread for case in cases[run_id]}
     many = Counter(point.case for point in newest_first)
     cut = {case for case in missing - left if many[case] >= POINTS_OF_A_CASE}

@@ -65,7 +65,7 @@ class TechniqueResult:
         )
 
     @property
-    def settles(self) -> bool:
+    def is_conclusive(self) -> bool:
         """Whether it says what the technique brings: a ratio, or that it is broken or refused.
 
         What ended well without a partner says nothing of that, nor what was skipped, lost or contended.
@@ -146,7 +146,7 @@ def read(
 def best_of(readings: Sequence[TechniqueRun]) -> list[TechniqueResult]:
     """Each case from the newest reading, or from an older one that has a ratio; newest come first.
 
-    An older one speaks only where the newer one settles nothing: what was wrong or crashed since has no
+    An older one speaks only where the newer one is not conclusive: what was wrong or crashed since has no
     speed-up any more. In the order in which their runs measured them, so that cases of one workload stay
     together.
     """
@@ -155,7 +155,9 @@ def best_of(readings: Sequence[TechniqueRun]) -> list[TechniqueResult]:
         for one in reading.brought:
             known = found.get(one.case)
             # What ended well since is not broken any more.
-            if known is None or (not known.settles and (one.has_ratio or (known.failed and one.settles))):
+            if known is None or (
+                not known.is_conclusive and (one.has_ratio or (known.failed and one.is_conclusive))
+            ):
                 found[one.case] = one
     return list(found.values())
 

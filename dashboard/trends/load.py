@@ -1,4 +1,4 @@
-"""The data of the Trends page: the points of its lines and the facts of their runs, kept for a few seconds.
+"""The data of the Trends page, kept for a few seconds: points, facts of their runs, all that a view draws.
 
 All of it raises `db.errors.DatabaseError`, which `app.py` turns into one sentence.
 """
@@ -6,23 +6,96 @@ All of it raises `db.errors.DatabaseError`, which `app.py` turns into one senten
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from datetime import datetime
+from functools import lru_cache, partial
 
+import pandas as pd
 import streamlit as st
 
 from analysis.detection.default_watched_metrics import judged_by
-from dashboard.components import load
+from analysis.dispatch_difference import DispatchChange, compare_fingerprints
+from analysis.metrics import Better, Metric
+from dashboard.components import load, wording
+from dashboard.components.query_params import Query
 from dashboard.server.database import opened
-from dashboard.trends.dispatch import dispatch_changes
-from dashboard.trends.lines import Place, PlaceTracks, TrendLine, lines, place_of
-from dashboard.trends.moves import Borders, border
+from dashboard.trends import charts, frames, lines, marks, moves, view
+from dashboard.trends.charts import TrendStyle
+from dashboard.trends.frames import Levels
+from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
+from dashboard.trends.marks import TrackChange
+from dashboard.trends.moves import Borders, Move, border
+from dashboard.trends.view import MAX_TRACKS, Axis, TrendChoices, Trends, resolved
+from db.connection.engine import Database
 from db.findings import store as findings
 from db.runs import history as measured_history
 from db.runs import run_changes, series_queries
+from db.runs.fingerprints import fingerprints_by_environment
+from records.dispatch import DispatchFingerprint, DispatchPart
 from records.findings import Finding
 from records.kinds import EnvironmentKind
+from records.outcomes import MetricDefinition
 from records.runs import RunChange
 from records.series import SeriesKey, SeriesPoint
+from reports.text.dispatch_text import PARTS
+
+#: So many changes of one case before one point are named, those with a warning first.
+_NAMED = 4
+#: The kind of a change that is one of what runs.
+DISPATCH = "dispatch"
+
+
+def dispatch_changes(
+    database: Database, drawn: Sequence[TrendLine]
+) -> dict[tuple[str, Place], tuple[RunChange, ...]]:
+    """What runs differently from the point before in its track, by a line's letter and place."""
+    found: dict[tuple[str, Place], tuple[RunChange, ...]] = {}
+    for line in drawn:
+        key, environments = line.key, {point.environment for point in line.points}
+        known = fingerprints_by_environment(database, environments, key.hardware, key.preset, [key.case])
+        found |= changes_along(line, {environment: one for (environment, _), one in known.items()})
+    return found
+
+
+def changes_along(
+    line: TrendLine, known: Mapping[str, DispatchFingerprint]
+) -> dict[tuple[str, Place], tuple[RunChange, ...]]:
+    """As `dispatch_changes`, of one line whose fingerprints are `known` by environment.
+
+    A night of an environment without one is passed over: what changed since then is said of the next.
+    """
+    found: dict[tuple[str, Place], tuple[RunChange, ...]] = {}
+    before: dict[tuple[str, str], DispatchFingerprint] = {}
+    for point, track in zip(line.points, line.tracks, strict=True):
+        current = known.get(point.environment)
+        if current is None:
+            continue
+        last = before.get((track, point.machine))
+        before[track, point.machine] = current
+        # The same content is the same object.
+        if last is not None and last is not current:
+            changes = compare_fingerprints(last, current).changes
+            if changes:
+                found[line.letter, place_of(point)] = _in_words(wording.case(point.case).text, changes)
+    return found
+
+
+def _in_words(case: str, changes: Sequence[DispatchChange]) -> tuple[RunChange, ...]:
+    named = [one for one in changes if one.part != DispatchPart.CODE]
+    listed = [
+        RunChange(
+            DISPATCH,
+            f"{PARTS[one.part]} of {case}",
+            f"{one.count_before}x {one.before}" if one.before else "",
+            f"{one.count_after}x {one.after}" if one.after else "",
+        )
+        for one in named[:_NAMED]
+    ]
+    if more := len(named) - len(listed):
+        listed.append(RunChange(DISPATCH, f"{more} more of {case}", "", "differ"))
+    if len(named) < len(changes):
+        listed.append(RunChange(DISPATCH, f"generated code of {case}", "", "differs"))
+    return tuple(listed)
+
 
 #: A history, as the places that follow each other on one machine.
 _Along = tuple[Place, ...]
@@ -71,7 +144,7 @@ def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
     measured_for = {
         (each.run, each.environment): each for each in measured_history.measured_for(database, runs)
     }
-    drawn = tuple(lines(keys, points, measured_for))
+    drawn = tuple(lines.lines(keys, points, measured_for))
     judged = tuple(findings.findings_of_series(database, [*keys, *_judged_by(keys)]))
     return History(drawn, measured_for, judged, *_changes(url, drawn), dispatch_changes(database, drawn))
 
@@ -127,3 +200,168 @@ def _along(drawn: Sequence[TrendLine]) -> list[_Along]:
 def _query_changes(url: str, every: tuple[_Along, ...]) -> list[list[list[RunChange]]]:
     """For each history, what changed before each place. What a run was measured in never changes."""
     return run_changes.changes_around(opened(url), every)
+
+
+@dataclass(frozen=True, slots=True)
+class ChartData:
+    """The data of a view: its lines with the points of its tracks, and all marks on and around them.
+
+    `tracks` are the labels of all tracks that the lines have, `drawn` of those that are drawn; both in the
+    order in which tracks are numbered. `levels` are what lines are set against, None on an absolute scale.
+    `sets` are the points as the chart has them by name: see `charts.point_sets`.
+    """
+
+    lines: tuple[TrendLine, ...]
+    tracks: Mapping[str, str]
+    drawn: Mapping[str, str]
+    levels: Levels | None
+    look: TrendStyle
+    points: pd.DataFrame
+    sets: Mapping[str, pd.DataFrame]
+    versions: pd.DataFrame
+    moves: tuple[Move, ...]
+    marks: pd.DataFrame
+    steps: tuple[TrackChange, ...]
+    ticks: pd.DataFrame
+
+
+def reach(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> tuple[History, Trends]:
+    """What is known of a view's lines; one that opens a run of longer ago has all points."""
+    known = of_view(url, keys, chosen)
+    if chosen.recent and chosen.at and chosen.at not in lines.runs(known.lines):
+        chosen = replace(chosen, points="all")
+        known = of_view(url, keys, chosen)
+    return known, chosen
+
+
+def of_view(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> History:
+    """What is known of as many points as the view has."""
+    return history(url, keys, load.newest_points(len(keys), recent=chosen.recent))
+
+
+def resolve(known: History, chosen: Trends) -> tuple[Trends, list[str]]:
+    """The view with the values that depend on its points, and complaints: see `view.resolved`."""
+    tracks = lines.in_order((track for line in known.lines for track in line.tracks), known.tracks_of_place)
+    return resolved(
+        chosen,
+        tracks,
+        [*lines.versions(known.lines), *lines.whole_versions(known.lines)],
+        lines.pinned(known.lines, known.tracks_of_place),
+        lines.runs(known.lines),
+    )
+
+
+# Shared and not copied, as the history: it is never changed.
+@st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=64, show_spinner=False)
+def drawing(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Better) -> ChartData:
+    """What a resolved view draws, whichever point is opened; the lines must have a point."""
+    return of(of_view(url, keys, chosen), chosen, better)
+
+
+def of(known: History, chosen: Trends, better: Better) -> ChartData:
+    """What a resolved view draws of a history."""
+    every = lines.in_order((track for line in known.lines for track in line.tracks), known.tracks_of_place)
+    labels = lines.labels(known.lines, every, known.tracks_of_place)
+    kept = set(chosen.tracks) or _opening(known, chosen.axis, every)
+    shown = tuple(line.within(kept) for line in known.lines)
+    tracks = {track: label for track, label in labels.items() if track in kept}
+    levels = _levels(known.lines, chosen.baseline) if chosen.scale == "relative" else None
+    points = frames.points(shown, tracks, chosen.axis, levels)
+    along_versions = chosen.axis == "version"
+    versions = frames.version_names(shown) if along_versions else frames.version_changes(shown)
+    moved = [
+        *moves.found(shown, known.findings),
+        # By themselves versions stand in an order that is none of time.
+        *(
+            ()
+            if along_versions
+            else moves.seen(shown, known.findings, known.tracks_of_place, known.borders, better)
+        ),
+    ]
+    stepped = (
+        ()
+        if along_versions
+        else marks.steps(
+            shown,
+            known.changes,
+            moves.levels(shown, known.tracks_of_place, known.borders),
+            known.dispatch,
+        )
+    )
+    marked = marks.moves(moved, chosen.axis, points, levels) if len(points) else pd.DataFrame()
+    look = replace(
+        frames.look(shown, chosen.scale),
+        tracks=1 if along_versions else len(tracks),
+        rules=not along_versions and not versions.empty,
+        moves="".join(sorted(set(marked["letter"]))) if len(marked) else "",
+        ticks=bool(stepped),
+    )
+    return ChartData(
+        lines=shown,
+        tracks=labels,
+        drawn=tracks,
+        levels=levels,
+        look=look,
+        points=points,
+        sets=charts.point_sets(points, look) if len(points) else {},
+        versions=versions,
+        moves=tuple(moved),
+        marks=marked,
+        steps=tuple(stepped),
+        ticks=marks.ticks(stepped),
+    )
+
+
+def _levels(drawn: Sequence[TrendLine], baseline: str) -> Levels:
+    found = {line.letter: lines.level(line, baseline) for line in drawn}
+    return {letter: level for letter, level in found.items() if level is not None}
+
+
+def _opening(known: History, axis: Axis, every: Sequence[str]) -> set[str]:
+    """The tracks that are drawn where none is chosen: along dates those that a schedule measures.
+
+    Sessions that confirm a finding, upgrades and single runs are no nights: a line through them means nothing
+    between its points. Where no schedule measured anything, and along versions, they are all there is to see.
+    """
+    if axis == "version":
+        return set(every)
+    scheduled = lines.scheduled(known.lines, known.tracks_of_place) or set(every)
+    newest: dict[str, datetime] = {}
+    for line in known.lines:
+        for point, track in zip(line.points, line.tracks, strict=True):
+            newest[track] = max(newest.get(track, point.started_at), point.started_at)
+    # No more than can be distinguished.
+    return set(sorted(scheduled, key=lambda track: newest[track], reverse=True)[:MAX_TRACKS])
+
+
+@dataclass(frozen=True, slots=True)
+class TrendsData:
+    """A resolved view with what it can choose from, what is known of its `lines` lines, and what it draws."""
+
+    chosen: Trends
+    offer: TrendChoices
+    complaints: tuple[str, ...]
+    lines: int
+    defined: Mapping[str, MetricDefinition]
+    metric: Metric
+    known: History
+    drawn: ChartData
+
+
+def load_trends(url: str, query: Query) -> TrendsData | None:
+    """What the page of this query shows; None where there is nothing to draw."""
+    keys = load.series_keys(url)
+    if not keys:
+        return None
+    defined = load.metric_definitions(url)
+    chosen, offer, complaints = view.trends(
+        query, keys, load.opening_places(url), partial(load.leading_cases, url)
+    )
+    shown = chosen.lines(keys)
+    known, chosen = reach(url, shown, chosen)
+    if not any(line.points for line in known.lines):
+        return None
+    metric = wording.metric(chosen.metric, defined)
+    chosen, more = resolve(known, chosen)
+    drawn = drawing(url, shown, replace(chosen, at=""), metric.better)
+    return TrendsData(chosen, offer, (*complaints, *more), len(shown), defined, metric, known, drawn)

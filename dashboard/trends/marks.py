@@ -24,7 +24,7 @@ from reports.text.numbers import percent
 _PYTORCH = ("torch", "torch_git", "build_digest")
 #: So many changes before one point are listed in a tooltip.
 _LISTED = 4
-#: The sign of a move that is not settled.
+#: The sign of a move that is not decided.
 _SIGNS: Mapping[str, str] = {
     FindingState.CANDIDATE: "?",
     FindingState.CONFIRMING: "?",
@@ -55,7 +55,7 @@ class TrackChange:
 
 
 def sign(move: Move) -> str:
-    """An arrow where a change is settled, filled where pairs confirmed it; a sign where it is not."""
+    """An arrow where a change is decided, filled where pairs confirmed it; a sign where it is not."""
     up = move.change > 0
     if move.state == MOVED:
         return "△" if up else "▽"

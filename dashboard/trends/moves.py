@@ -8,9 +8,8 @@ from functools import lru_cache
 from typing import Literal
 
 from analysis.detection.change_points import NightValue, change_points
-from analysis.detection.crossings import crossings
 from analysis.detection.default_watched_metrics import WATCHED, history_rules, judged_by
-from analysis.detection.nights import Change, Rules
+from analysis.detection.nights import Change, Rules, crossings
 from analysis.metrics import METRICS, Better
 from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
 from records.findings import Finding, FindingState

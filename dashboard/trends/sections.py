@@ -12,9 +12,8 @@ from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
 from dashboard.regressions import findings
 from dashboard.trends import charts, frames, lines, marks, tables, words
-from dashboard.trends.chart_data import ChartData
 from dashboard.trends.lines import TrendLine, place_of
-from dashboard.trends.load import History
+from dashboard.trends.load import ChartData, History
 from dashboard.trends.view import MAX_LINES, MAX_TRACKS, TrendChoices, Trends, is_canary
 from records.kinds import RunSource
 from records.runs import RunChange

@@ -91,8 +91,8 @@ def points(
             _lettered(line),
             _whole(f"{point.started_at:%Y-%m-%d %H:%M}"),
             f"<strong>{escape(wording.number(point.point, known.unit))}</strong>",
-            escape(_range(point.low, point.high, known.unit)),
-            escape(_range(point.smallest, point.largest, known.unit)),
+            escape(wording.value_range(point.low, point.high, known.unit)),
+            escape(wording.value_range(point.smallest, point.largest, known.unit)),
             str(point.n),
             *([_share(point.point, levels.get(line.letter))] if levels is not None else ()),
             _two(point.torch_version or wording.NONE, _machine(point, track, tracks)),
@@ -128,8 +128,8 @@ def point_facts(line: TrendLine, point: SeriesPoint, known: Metric, track: str, 
     unit = known.unit
     about = {
         "median": wording.quantity(point.point, unit),
-        "95 % interval": _range(point.low, point.high, unit),
-        "smallest to largest": _range(point.smallest, point.largest, unit),
+        "95 % interval": wording.value_range(point.low, point.high, unit),
+        "smallest to largest": wording.value_range(point.smallest, point.largest, unit),
         "replicates (n)": point.n,
         "spread": wording.percent(point.spread),
         **({} if level is None else {"against the baseline": _share(point.point, level)}),
@@ -197,12 +197,6 @@ def _changes(step: TrackChange) -> str:
 
 def _nights(one: LevelShift) -> str:
     return wording.plural(one.nights, "night")
-
-
-def _range(low: float | None, high: float | None, unit: str) -> str:
-    if low is None or high is None:
-        return wording.NONE
-    return f"{wording.number(low, unit)} to {wording.number(high, unit)}"
 
 
 def _machine(point: SeriesPoint, track: str, tracks: Mapping[str, str]) -> str:

@@ -139,7 +139,7 @@ def trends(
 
     What `query` leaves open is the first of `opening`, pairs of hardware and preset, that has such a series,
     and there the first `leading` cases, or without those the first by name. Tracks, baseline and the opened
-    point stand as they were asked for: see `settled`.
+    point stand as they were asked for: see `resolved`.
     """
     complaints: list[str] = []
     metrics = sorted({k.metric for k in keys}, key=wording.metric_place)
@@ -183,7 +183,7 @@ def trends(
     return chosen, offer, complaints
 
 
-def settled(
+def resolved(
     chosen: Trends, tracks: Sequence[str], baselines: Sequence[str], pinned: str, runs: Sequence[str]
 ) -> tuple[Trends, list[str]]:
     """The selection once its points are known, and complaints about what none of them has.

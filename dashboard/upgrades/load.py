@@ -11,7 +11,7 @@ from dashboard.server.database import opened
 from dashboard.upgrades.rules import RuleChanges
 from dashboard.upgrades.sections import Report, report
 from dashboard.upgrades.view import Known, listed
-from db.runs import coverage, queries, upgrades
+from db.runs import coverage, queries
 from records.kinds import RunKind, RunSource
 from records.runs import Run
 from reports import scorecard, wording
@@ -39,8 +39,8 @@ class Scored:
 @st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
 def newest(url: str) -> Known:
     """The newest upgrades and the newest sessions about findings."""
-    found = upgrades.upgrade_runs(opened(url), newest=UPGRADES + 1)
-    sessions = upgrades.upgrade_runs(opened(url), RunKind.CONFIRMATION, newest=SESSIONS + 1)
+    found = queries.upgrade_runs(opened(url), newest=UPGRADES + 1)
+    sessions = queries.upgrade_runs(opened(url), RunKind.CONFIRMATION, newest=SESSIONS + 1)
     return Known(
         listed(found[:UPGRADES]),
         listed(sessions[:SESSIONS]),

@@ -102,7 +102,7 @@ def number(value: float) -> str:
     return f"{value:.12g}"
 
 
-def settled(query: Query, policy: Policy) -> tuple[RuleChanges, list[str]]:
+def rule_changes(query: Query, policy: Policy) -> tuple[RuleChanges, list[str]]:
     """The changes that an address asks for, and complaints about those that cannot be made."""
     rules, complaints = RuleChanges(), list[str]()
     for read in (_metric, _threshold, _case, _worst, _weights, _must):

@@ -159,7 +159,7 @@ def report(run: Run, judged: JudgedUpgrade) -> Report:
     ordered = by_impact(worst_first, judged.subject.policy)
     found = (
         _reasons(judged),
-        _settle(judged),
+        _to_decide(judged),
         _correctness(judged),
         _cases(run, judged, ordered),
         _heat(judged, worst_first),
@@ -185,12 +185,12 @@ def _reasons(judged: JudgedUpgrade) -> ReportSection:
     return ReportSection("Reasons, in order of weight", (table,), file=_file(judged, "reasons"))
 
 
-def _settle(judged: JudgedUpgrade) -> ReportSection | None:
-    if not judged.upgrade.settle:
+def _to_decide(judged: JudgedUpgrade) -> ReportSection | None:
+    if not judged.upgrade.to_decide:
         return None
-    about = f"{wording.settling_in_all(judged.upgrade.settle)}. {sentences.SETTLE}"
-    table = _at_most(tables.settle(judged.subject, judged.upgrade, _case), MOST_LISTED)
-    return ReportSection("What would settle it", (table,), about, _file(judged, "settle"))
+    about = f"{wording.pairs_to_decide_in_all(judged.upgrade.to_decide)}. {sentences.TO_DECIDE}"
+    table = _at_most(tables.to_decide(judged.subject, judged.upgrade, _case), MOST_LISTED)
+    return ReportSection("What would decide it", (table,), about, _file(judged, "to-decide"))
 
 
 def _correctness(judged: JudgedUpgrade) -> ReportSection:

@@ -12,7 +12,7 @@ from dashboard.components import load as records
 from dashboard.components.query_params import Query
 from dashboard.upgrades import charts, form, load, tables
 from dashboard.upgrades.hardware import HardwareVerdict, missing, on_all_hardware, worst_first
-from dashboard.upgrades.rules import RuleChanges, settled
+from dashboard.upgrades.rules import RuleChanges, rule_changes
 from dashboard.upgrades.sections import IntervalData, Report
 from dashboard.upgrades.view import Known, Listed, UpgradeAddress, UpgradeView, wanted
 from records.kinds import RunKind
@@ -64,7 +64,7 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
     try:
         comparison = load.comparison_of(run)
         stored = comparison.policy
-        rules, complaints = settled(query, stored)
+        rules, complaints = rule_changes(query, stored)
         many = sum(summary.counts.values())
         report = load.judged_by(url, run.id, many, summary.state, rules)
     except ValueError as error:
@@ -96,7 +96,7 @@ def _scored(url: str, query: Query, each: Listed) -> HardwareVerdict:
     found = records.run(url, each.run.id)
     if found is None or each.comparison is None:
         return HardwareVerdict(each, because="not stored")
-    rules, _ = settled(query, each.comparison.policy)
+    rules, _ = rule_changes(query, each.comparison.policy)
     run, summary = found
     try:
         known = load.scorecard_of(url, run.id, sum(summary.counts.values()), summary.state, rules)
@@ -143,7 +143,7 @@ def _other_rules(judged: JudgedUpgrade, own: JudgedUpgrade) -> list[str]:
     said = report_wording.decision_word(own.upgrade)
     note = (
         "Judged by the rules in this address, not by those of pyrometer.toml when it was measured: they say "
-        f"{said}. Pairs were taken until those were settled; by stricter ones more may stay unclear."
+        f"{said}. Pairs were taken until those were decided; by stricter ones more may stay unclear."
     )
     cases = [each.case for each in judged.results]
     unmatched = [

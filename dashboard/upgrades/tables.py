@@ -203,7 +203,7 @@ def upgrades(title: str, items: Sequence[Listed], shown: str, most: int) -> Data
         Column("decision", "Decision", lambda one: one.decision, _decided),
         Column("hardware", "Where", lambda one: one.run.hardware_label, _listed_where),
         Column("machine", value=lambda one: one.run.machine),
-        Column("profile", value=lambda one: one.run.preset),
+        Column("preset", value=lambda one: one.run.preset),
         Column("suite", value=lambda one: one.run.suite),
         Column("started_at", "When", lambda one: one.run.started_at, lambda one: utc(one.run.started_at)),
         Column("state", value=lambda one: one.run.state),

@@ -27,10 +27,10 @@ _Row = dict[str, Any]
 #: Panels of a GPU, top to bottom: title, scale, and the lines as column and label. The first four are one
 #: question asked of four sources, whose answers never share a panel.
 _GPU: Sequence[tuple[str, PanelScale, Mapping[str, str]]] = (
-    (wording.rung_title("gpm"), "percent", {"sm_utilisation": "SM utilisation"}),
-    (wording.rung_title("dcgm"), "percent", {"dcgm_sm_utilisation": "SM utilisation"}),
-    (wording.rung_title("samples"), "percent", {"gpu_busy": "GPU busy"}),
-    (wording.rung_title("polling"), "percent", {"gpu_busy_polled": "GPU busy"}),
+    (wording.utilisation_title("gpm"), "percent", {"sm_utilisation": "SM utilisation"}),
+    (wording.utilisation_title("dcgm"), "percent", {"dcgm_sm_utilisation": "SM utilisation"}),
+    (wording.utilisation_title("samples"), "percent", {"gpu_busy": "GPU busy"}),
+    (wording.utilisation_title("polling"), "percent", {"gpu_busy_polled": "GPU busy"}),
     (
         "Occupancy, tensor cores, DRAM bandwidth (GPM)",
         "percent",
@@ -178,7 +178,9 @@ def table(recording: Recording, origin_ns: int) -> pd.DataFrame:
         "ended_s": [(at - origin_ns) / 1e9 for at in recording.ended_ns],
     }
     named = {f"{column} ({_unit(column)})": list(each) for column, each in recording.values.items()}
-    return pd.DataFrame({"device": recording.device, "rung": recording.rung, **seconds, **named})
+    return pd.DataFrame(
+        {"device": recording.device, "utilisation_source": recording.utilisation_source, **seconds, **named}
+    )
 
 
 def _each_cpu(recording: Recording) -> Panel | None:

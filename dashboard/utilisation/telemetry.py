@@ -162,7 +162,7 @@ def _device(window: TelemetryWindow, recording: Recording | str, origin: int, se
 
 def cards(window: TelemetryWindow) -> str:
     """The summary of a window, in a row of numbers."""
-    what, source = wording.utilisation(window.device, window.rung)
+    what, source = wording.utilisation(window.device, window.utilisation_source)
     shown = [markup.card(what, _value(window.utilisation, "%"), escape(f"mean · {source}"))]
     if window.power is not None:
         shown.append(markup.card("Power", _value(window.power, "W"), "mean"))
@@ -217,7 +217,7 @@ def table(windows: Sequence[TelemetryWindow], case: str = "") -> str:
                 name,
                 two(*wording.device(w.name, w.device)),
                 f"<strong>{_value(w.utilisation, '')}</strong>",
-                two(*wording.utilisation(w.device, w.rung)),
+                two(*wording.utilisation(w.device, w.utilisation_source)),
                 _value(w.power, ""),
                 _value(w.temperature, ""),
                 str(w.rows),
@@ -243,8 +243,8 @@ def frame(windows: Sequence[TelemetryWindow]) -> pd.DataFrame:
             "replicate": w.replicate,
             "device": w.device,
             "name": w.name,
-            "rung": w.rung,
-            "utilisation_of": " · ".join(wording.utilisation(w.device, w.rung)),
+            "utilisation_source": w.utilisation_source,
+            "utilisation_of": " · ".join(wording.utilisation(w.device, w.utilisation_source)),
             "utilisation_percent": w.utilisation,
             "power_w": w.power,
             "temperature_c": w.temperature,

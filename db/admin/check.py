@@ -1,23 +1,32 @@
-"""The integrity check of a database: everything is read and nothing written."""
+"""The integrity check of a database, whole and run by run: everything is read and nothing written."""
 
+import math
 import sqlite3
+import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, event, func, or_, select
+from sqlalchemy.orm import InstrumentedAttribute
 
-from records.kinds import EnvironmentKind, RunState
+from common.text import plural
+from records.kinds import EnvironmentKind, RunSource, RunState
+from records.outcomes import Measurement, Replicate
+from records.runs import RunSummary
 from records.tasks import TaskState
 
 from ..connection.connection import in_a_sentence, make_engine, parse_url, shown, sqlite_path
 from ..connection.engine import Database
 from ..errors import BadDatabaseUrl, DatabaseError, DatabaseUnavailable, SchemaTooNew
+from ..runs import queries, sample_codec
+from ..runs.queries import replicates_of_run
 from ..schema import core_tables as tables
 from ..schema import queue_tables
 from ..schema import version as schema
+from ..telemetry import codec as telemetry_codec
 
 #: What reading damaged rows may end in: SQLite and JSON notice only some of it themselves.
 NOT_UNDERSTOOD = (DatabaseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -41,7 +50,7 @@ IMPORT_AGAIN = (
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is not as it should be, and how to mend it: a sentence each."""
+    """A defect of the database and how to repair it, one sentence each."""
 
     sentence: str
     mend: str
@@ -49,7 +58,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One thing looked at: how many of what, what is wrong, and what else should be known."""
+    """The result of one check: how much was checked, the problems found, and notes."""
 
     name: str
     count: int
@@ -59,8 +68,8 @@ class Checked:
 
 
 @contextmanager
-def looking(url: str, *, timeout: float = 5.0) -> Generator[Database]:
-    """The database at `url` as it is: no schema is made or changed, and nothing can be written.
+def open_read_only(url: str, *, timeout: float = 5.0) -> Generator[Database]:
+    """Open the database at `url` read-only, without creating or migrating its schema.
 
     Raises BadDatabaseUrl and DatabaseUnavailable.
     """
@@ -78,10 +87,10 @@ def looking(url: str, *, timeout: float = 5.0) -> Generator[Database]:
         yield database
 
 
-def guarded(name: str, unit: str, look: Callable[[], Checked]) -> Checked:
-    """What a look finds; damage that keeps it from looking is what it finds, too.
+def run_check(name: str, unit: str, look: Callable[[], Checked]) -> Checked:
+    """The result of a check; damage that stops the check is reported as a problem.
 
-    Raises DatabaseError where the database is out of reach, or is none of this Pyrometer's.
+    Raises DatabaseError where the database cannot be reached or has another schema.
     """
     try:
         return look()
@@ -90,7 +99,7 @@ def guarded(name: str, unit: str, look: Callable[[], Checked]) -> Checked:
 
 
 def damage(error: Exception) -> str:
-    """A sentence about one of `NOT_UNDERSTOOD`; raises the error if it says nothing about what is stored."""
+    """A sentence about one of `NOT_UNDERSTOOD`; re-raises an error that says nothing about stored rows."""
     if isinstance(error, SchemaTooNew | BadDatabaseUrl):
         raise error
     if isinstance(error, DatabaseUnavailable) and not _is_damage(error.__cause__):
@@ -183,7 +192,7 @@ def point_check(database: Database) -> Checked:
     """Whether each measurement stands at its run's time and on its hardware, and its numbers in order."""
     point, run, series = tables.MeasurementRow, tables.RunRow, tables.SeriesRow
     misplaced = point.started_at != run.started_at
-    elsewhere = or_(series.hardware_id != run.hardware_id, series.profile_id != run.profile_id)
+    elsewhere = or_(series.hardware_id != run.hardware_id, series.preset_id != run.preset_id)
     disordered = or_(
         point.n < 1,
         point.smallest > point.point,
@@ -259,7 +268,7 @@ def _free(task: Row[*tuple[Any, ...]]) -> bool:
     return task.token is None and task.under_way == 0
 
 
-#: Each look at the whole of a database, with its name and what it counts. The schema comes before them.
+#: The checks of a whole database: name, unit of the count, function. The schema is checked before them.
 WHOLE: tuple[tuple[str, str, Callable[[Database], Checked]], ...] = (
     ("file", "pages", file_check),
     ("references", "tables", reference_check),
@@ -299,3 +308,184 @@ def _planned_outcomes(connection: Connection) -> dict[int, dict[str, int]]:
 
 def _in_words(counts: Any) -> str:
     return ", ".join(f"{n} {status}" for status, n in sorted(counts.items())) or "no outcome"
+
+
+AnyRow = Row[*tuple[Any, ...]]
+
+#: Computes the measurements of a run from its replicates.
+Measure = Callable[[Iterable[Replicate]], Sequence[Measurement]]
+#: Receives the name of a check, how many items are done, and how many there are.
+Progress = Callable[[str, int, int], None]
+
+#: A process that is storing a run has stored the rest of it after so long.
+_MOMENT_SECONDS = 0.5
+#: Relative difference that another version of the mathematical library may cause.
+_ROUNDING = 1e-9
+
+_RAW_STAYS = (
+    "Its metrics are untouched; the run's journal has the rows still, and a new database that is filled from "
+    "the journals holds them again."
+)
+
+
+def unseen(what: str, done: int, there: int) -> None:
+    """Progress that is not shown."""
+
+
+def measurement_check(
+    database: Database,
+    measure: Measure,
+    *,
+    unfinished: Collection[str] = (),
+    newest: int | None = None,
+    progress: Progress = unseen,
+) -> Checked:
+    """Whether the measurements of each run equal what `measure` computes from its outcomes.
+
+    Checks the `newest` runs, all for None. Not compared are foreign runs, whose files state their numbers,
+    and runs that are still running or `unfinished`.
+    """
+    runs, notes = _runs(database, newest)
+    count = elsewhere = open_runs = 0
+    problems: list[Problem] = []
+    for run in _with_progress(runs, "measurements", progress):
+        if run.source != RunSource.MEASURED:
+            elsewhere += 1
+        elif run.state == RunState.RUNNING or run.id in unfinished:
+            open_runs += 1
+        else:
+            wrong, stored = _compared(database, run.id, measure)
+            if wrong:
+                # Outcomes are stored before measurements: another process may be storing this run.
+                time.sleep(_MOMENT_SECONDS)
+                wrong, stored = _compared(database, run.id, measure)
+            count += stored
+            problems += [Problem(wrong, STORE_AGAIN)] if wrong else []
+    if elsewhere:
+        notes += (f"{plural(elsewhere, 'run is', 'runs are')} imported, and taken as it came",)
+    if open_runs:
+        notes += (f"{plural(open_runs, 'run is', 'runs are')} not stored to its end, and not compared",)
+    return Checked("measurements", count, "measurements", tuple(problems), notes)
+
+
+def sample_check(database: Database, *, newest: int | None = None, progress: Progress = unseen) -> Checked:
+    """Whether the samples of each outcome that has any can be read back, as many as they say."""
+    return _blob_check(database, "samples", "outcomes", _SAMPLES, _read_samples, newest, progress)
+
+
+def telemetry_check(database: Database, *, newest: int | None = None, progress: Progress = unseen) -> Checked:
+    """Whether each recording can be read back, with as many rows and seconds as its columns say."""
+    return _blob_check(database, "telemetry", "recordings", _RECORDINGS, _read_rows, newest, progress)
+
+
+def _runs(database: Database, newest: int | None) -> tuple[list[RunSummary], tuple[str, ...]]:
+    """The newest runs, and a note where these are not all."""
+    there = queries.count_runs(database)
+    runs = queries.recent_runs(database, limit=there if newest is None else newest)
+    return runs, (f"of the newest {len(runs)} of {there} runs",) if len(runs) < there else ()
+
+
+def _with_progress(runs: Sequence[RunSummary], what: str, progress: Progress) -> Iterator[RunSummary]:
+    for done, run in enumerate(runs):
+        progress(what, done, len(runs))
+        yield run
+    progress(what, len(runs), len(runs))
+
+
+def _compared(database: Database, run: str, measure: Measure) -> tuple[str, int]:
+    """The problems of a run's measurements, and the number of its measurements."""
+    try:
+        return _difference(database, run, measure)
+    except NOT_UNDERSTOOD as error:
+        return f"Run {run}: {damage(error)}", 0
+
+
+def _difference(database: Database, run: str, measure: Measure) -> tuple[str, int]:
+    stored = {each.key: each for each in queries.measurements_of_run(database, run)}
+    made = {each.key: each for each in measure(replicates_of_run(database, run))}
+    wrong = [name for name, each in made.items() if name not in stored or not _alike(each, stored[name])]
+    wrong += stored.keys() - made.keys()
+    if not wrong:
+        return "", len(stored)
+    case, _, metric = min(wrong)
+    sentence = f"{len(wrong)} of {len(made)} measurements of run {run} are not what its outcomes say"
+    return f"{sentence}: {metric} of {case} is one.", len(stored)
+
+
+def _alike(one: Measurement, other: Measurement) -> bool:
+    pairs = zip(_numbers(one), _numbers(other), strict=True)
+    return all(
+        a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=_ROUNDING))
+        for a, b in pairs
+    )
+
+
+def _numbers(m: Measurement) -> tuple[float | None, ...]:
+    return m.point, m.low, m.high, m.smallest, m.largest, m.spread, m.n
+
+
+def _blob_check(
+    database: Database,
+    name: str,
+    unit: str,
+    blobs: Select[*tuple[Any, ...]],
+    read: Callable[[AnyRow], str],
+    newest: int | None,
+    progress: Progress,
+) -> Checked:
+    runs, notes = _runs(database, newest)
+    count = 0
+    problems: list[Problem] = []
+    for run in _with_progress(runs, name, progress):
+        with database.reading() as connection:
+            rows = connection.execute(blobs.where(tables.RunRow.id == run.id)).all()
+        count += len(rows)
+        for row in rows:
+            if wrong := _wrong(read, row):
+                sentence = f"{row.replicate} of {row.key} in run {run.id}: {wrong}"
+                problems.append(Problem(f"Replicate {sentence}", _RAW_STAYS))
+    return Checked(name, count, unit, tuple(problems), notes)
+
+
+def _wrong(read: Callable[[AnyRow], str], row: AnyRow) -> str:
+    try:
+        return read(row)
+    except DatabaseError as error:
+        return str(error)
+    except NOT_UNDERSTOOD as error:
+        return damage(error)
+
+
+def _read_samples(row: AnyRow) -> str:
+    blocks = sample_codec.decode(row.codec, row.blob)
+    return "" if any(blocks) else "It has samples, and there are none."
+
+
+def _read_rows(row: AnyRow) -> str:
+    rows = telemetry_codec.decode(row.codec, row.blob)
+    lengths = {len(rows.started_ns), len(rows.ended_ns), *map(len, rows.values.values())}
+    if lengths != {row.rows}:
+        return (
+            f"The recording of {row.device} has {len(rows.started_ns)} rows, and its column says {row.rows}."
+        )
+    seconds = (rows.ended_ns[-1] - rows.started_ns[0]) / 1e9 if rows.started_ns else 0.0
+    if not math.isclose(seconds, row.seconds, rel_tol=_ROUNDING):
+        return f"The recording of {row.device} goes over {seconds} s, and its column says {row.seconds} s."
+    return ""
+
+
+def _stored_by_replicate(
+    table: type[tables.SamplesRow] | type[tables.TelemetryRow], *more: InstrumentedAttribute[Any]
+) -> Select[*tuple[Any, ...]]:
+    case = tables.BenchmarkCaseRow
+    return (
+        select(case.key, table.replicate, table.codec, table.blob, *more)
+        .join(tables.RunRow, tables.RunRow.number == table.run_number)
+        .join(case, case.id == table.case_id)
+    )
+
+
+_SAMPLES = _stored_by_replicate(tables.SamplesRow)
+_RECORDINGS = _stored_by_replicate(
+    tables.TelemetryRow, tables.TelemetryRow.device, tables.TelemetryRow.rows, tables.TelemetryRow.seconds
+)

@@ -13,7 +13,7 @@ from ..connection.engine import Database
 from ..connection.statements import in_batches
 from ..queue.queries import BY_THE_TIMETABLE
 from ..schema import core_tables as tables
-from ..schema.queue_tables import AttemptRow, FireRow, TaskRow
+from ..schema.queue_tables import AttemptRow, ScheduledRunRow, TaskRow
 
 Raw = type[tables.TelemetryRow] | type[tables.SamplesRow]
 
@@ -54,38 +54,44 @@ def prune_samples(database: Database, before: datetime, *, dry_run: bool = False
 
 
 def prune_queue(database: Database, before: datetime, *, dry_run: bool = False) -> int:
-    """Delete the fires that were due before a moment with their tasks, or with `dry_run` only count them.
+    """Delete scheduled runs that were due before `before`, and their tasks; with `dry_run` only count them.
 
-    Those stay whose tasks are not over or made a run: histories are read from them. So does the newest of
-    each schedule, from which its timetable goes on.
+    A scheduled run is kept while a task of it waits or runs, and where a task has a run: histories are read
+    from those. The newest one of each schedule is kept too: its timetable continues from there.
     """
-    count = select(func.count()).select_from(FireRow).where(_forgettable(before))
+    count = select(func.count()).select_from(ScheduledRunRow).where(_is_expired(before))
     with database.reading() as connection:
         found = connection.execute(count).scalar_one()
     if dry_run or not found:
         return found
     tasks = select(TaskRow.id).where(
         tuple_(TaskRow.schedule, TaskRow.due_at).in_(
-            select(FireRow.schedule, FireRow.due_at).where(_forgettable(before))
+            select(ScheduledRunRow.schedule, ScheduledRunRow.due_at).where(_is_expired(before))
         )
     )
     with database.writing() as connection:
         connection.execute(delete(AttemptRow).where(AttemptRow.task_id.in_(tasks)))
         connection.execute(delete(TaskRow).where(TaskRow.id.in_(tasks)))
-        return connection.execute(delete(FireRow).where(_forgettable(before))).rowcount
+        return connection.execute(delete(ScheduledRunRow).where(_is_expired(before))).rowcount
 
 
-def _forgettable(before: datetime) -> ColumnElement[bool]:
-    """Whether a fire is old, over, without a run, and not the newest of its timetable."""
-    later = aliased(FireRow)
-    unsettled = or_(TaskRow.state.in_((TaskState.WAITING, TaskState.RUNNING)), TaskRow.run_id.is_not(None))
+def _is_expired(before: datetime) -> ColumnElement[bool]:
+    """Whether a scheduled run is old, finished, measured nothing, and is not the newest of its timetable."""
+    later = aliased(ScheduledRunRow)
+    still_needed = or_(TaskRow.state.in_((TaskState.WAITING, TaskState.RUNNING)), TaskRow.run_id.is_not(None))
     newer = and_(
-        later.schedule == FireRow.schedule, later.due_at > FireRow.due_at, later.how.in_(BY_THE_TIMETABLE)
+        later.schedule == ScheduledRunRow.schedule,
+        later.due_at > ScheduledRunRow.due_at,
+        later.kind.in_(BY_THE_TIMETABLE),
     )
     return and_(
-        FireRow.due_at < before,
-        ~exists().where(TaskRow.schedule == FireRow.schedule, TaskRow.due_at == FireRow.due_at, unsettled),
-        or_(FireRow.how.not_in(BY_THE_TIMETABLE), exists().where(newer)),
+        ScheduledRunRow.due_at < before,
+        ~exists().where(
+            TaskRow.schedule == ScheduledRunRow.schedule,
+            TaskRow.due_at == ScheduledRunRow.due_at,
+            still_needed,
+        ),
+        or_(ScheduledRunRow.kind.not_in(BY_THE_TIMETABLE), exists().where(newer)),
     )
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 from sqlalchemy import Select, select, tuple_, update
 
-from records.deliveries import Delivery
-from records.findings import Notice
+from records.findings import Delivery, Notice
 
 from ..connection.engine import Database
 from ..connection.statements import insert_for

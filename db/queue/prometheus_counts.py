@@ -10,26 +10,26 @@ from records.tasks import TaskState
 
 from ..connection.engine import Database
 from ..schema.finding_tables import FindingRow
-from ..schema.queue_tables import FireRow, TaskRow
+from ..schema.queue_tables import ScheduledRunRow, TaskRow
 
-#: How a task ends that did not bring what it was for.
+#: The final states of a task that count as failures.
 _FAILURES = (TaskState.FAILED, TaskState.LOST)
 
-#: Parts that none of so many fires of a schedule had, and none within that time before the newest, are not
-#: asked for any more. Not tasks: a fleet may have more of them in one night, and some of its machines would
-#: never be told of. What follows a task has a fire for each, so that the number of fires alone will not do.
+#: A part is exported while it occurs in the newest so many runs of its schedule, or within this time before
+#: the newest. Runs are counted and not tasks: one night of a fleet may have more tasks, and machines would be
+#: missing. The time is needed too: follow-ups have a run for each task, so a night fills that number alone.
 _RECENT, _LATELY = 200, timedelta(days=7)
 
-#: Jobs whose parts come once and never again: that they succeeded says nothing about today.
+#: Jobs whose parts do not recur: when they last succeeded says nothing about today.
 _ONCE = ("confirm",)
 
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """Tasks by state, failed and lost ones by schedule, findings by state and direction; none is left out.
+    """Tasks by state, failed and lost tasks by schedule, findings by state and direction.
 
-    A schedule that has fired and had no failure has 0: what is not there before cannot be seen to rise.
-    `succeeded` says by schedule and part when a task was done last, of parts that are still asked for.
+    A schedule that ran and had no failure has 0: a series that is absent cannot be seen to rise. `succeeded`
+    is when each part that is still expected was last done, by schedule and part.
     """
 
     tasks: Mapping[str, int]
@@ -39,7 +39,7 @@ class Tallies:
 
 
 def tallies(database: Database) -> Tallies:
-    """All of it at one moment; what it costs hardly grows with the years."""
+    """All counts, from one transaction; the cost hardly grows with the age of the database."""
     tasks = select(TaskRow.state, func.count()).group_by(TaskRow.state)
     failures = (
         select(TaskRow.schedule, func.count()).where(TaskRow.state.in_(_FAILURES)).group_by(TaskRow.schedule)
@@ -63,10 +63,12 @@ def tallies(database: Database) -> Tallies:
 
 
 def schedule_names(connection: Connection) -> list[str]:
-    """Every schedule that ever fired: from one to the next along the key, for they are few and fires many."""
-    first = select(func.min(FireRow.schedule).label("schedule")).cte("schedules", recursive=True)
+    """Every schedule that ever ran, by stepping along the key: schedules are few, runs are many."""
+    first = select(func.min(ScheduledRunRow.schedule).label("schedule")).cte("schedules", recursive=True)
     following = (
-        select(func.min(FireRow.schedule)).where(FireRow.schedule > first.c.schedule).scalar_subquery()
+        select(func.min(ScheduledRunRow.schedule))
+        .where(ScheduledRunRow.schedule > first.c.schedule)
+        .scalar_subquery()
     )
     every = first.union_all(select(following).where(first.c.schedule.is_not(None)))
     return [name for name in connection.execute(select(every.c.schedule)).scalars().all() if name is not None]
@@ -74,9 +76,15 @@ def schedule_names(connection: Connection) -> list[str]:
 
 def _succeeded(connection: Connection, schedule: str) -> dict[str, datetime]:
     asked = TaskRow.job.not_in(_ONCE)
-    of_it = exists().where(TaskRow.schedule == FireRow.schedule, TaskRow.due_at == FireRow.due_at, asked)
-    fires = select(FireRow.due_at).where(FireRow.schedule == schedule, of_it).order_by(FireRow.due_at.desc())
-    moments = fires.limit(_RECENT).subquery().c.due_at
+    of_it = exists().where(
+        TaskRow.schedule == ScheduledRunRow.schedule, TaskRow.due_at == ScheduledRunRow.due_at, asked
+    )
+    runs = (
+        select(ScheduledRunRow.due_at)
+        .where(ScheduledRunRow.schedule == schedule, of_it)
+        .order_by(ScheduledRunRow.due_at.desc())
+    )
+    moments = runs.limit(_RECENT).subquery().c.due_at
     oldest, newest = connection.execute(select(func.min(moments), func.max(moments))).one()
     if newest is None:
         return {}

@@ -24,9 +24,9 @@ from ..schema import queue_tables
 from ..schema.types import PlainText
 from .prometheus_counts import schedule_names
 
-_FIRE, _TASK, _ATTEMPT = queue_tables.FireRow, queue_tables.TaskRow, queue_tables.AttemptRow
+_SCHEDULED_RUN, _TASK, _ATTEMPT = queue_tables.ScheduledRunRow, queue_tables.TaskRow, queue_tables.AttemptRow
 
-#: How the timetable itself makes fires; the others say nothing about when it was looked at.
+#: The kinds of scheduled runs that the timetable makes. Only these tell how far it was processed.
 BY_THE_TIMETABLE = ("timetable", "caught up", "missed", "first seen")
 
 
@@ -56,9 +56,9 @@ def tasks(
 def waiting(
     database: Database, *, labels: Collection[str] | None = None, oldest: int = 50
 ) -> tuple[list[Task], int]:
-    """The tasks that wait, those of the oldest due moments first, and how many more there are.
+    """The waiting tasks, those due longest first, and how many more there are.
 
-    With `labels` only what is for one of them; the empty one is that of what asks for no machine.
+    With `labels` only tasks for one of them; the empty label is that of tasks for any machine.
     """
     wanted = _TASK.state == TaskState.WAITING
     if labels is not None:
@@ -79,7 +79,7 @@ def waiting_for(database: Database, now: datetime) -> frozenset[tuple[str, str]]
 
 
 def machines_with_partial_runs(database: Database) -> frozenset[str]:
-    """The machines on which the runs of what waits were begun, and can be resumed."""
+    """The machines that have unfinished runs of waiting tasks: only they can resume them."""
     query = (
         select(_ATTEMPT.owner)
         .join(_TASK, _TASK.id == _ATTEMPT.task_id)
@@ -102,8 +102,13 @@ def task_of_run(database: Database, run_id: str) -> Task | None:
 
 
 def scheduled_runs(database: Database, schedule: str, newest: int = 50) -> list[ScheduledRun]:
-    """The newest fires of a schedule with their tasks, newest first."""
-    page = select(_FIRE).where(_FIRE.schedule == schedule).order_by(_FIRE.due_at.desc()).limit(newest)
+    """The newest runs of a schedule with their tasks, newest first."""
+    page = (
+        select(_SCHEDULED_RUN)
+        .where(_SCHEDULED_RUN.schedule == schedule)
+        .order_by(_SCHEDULED_RUN.due_at.desc())
+        .limit(newest)
+    )
     with database.reading() as connection:
         rows = [dict(row) for row in connection.execute(page).mappings()]
         moments = [row["due_at"] for row in rows]
@@ -115,21 +120,21 @@ def scheduled_runs(database: Database, schedule: str, newest: int = 50) -> list[
 
 
 def last_due(database: Database) -> dict[str, datetime]:
-    """By schedule, the last due moment that the timetable has dealt with: fired, caught up or missed.
+    """By schedule, the last fire time that the timetable has processed: planned, caught up or missed.
 
-    What was fired by hand or follows from something else says nothing about that.
+    Runs triggered by hand and follow-ups do not count: they say nothing about the timetable.
     """
     query = (
-        select(_FIRE.schedule, func.max(_FIRE.due_at))
-        .where(_FIRE.how.in_(BY_THE_TIMETABLE))
-        .group_by(_FIRE.schedule)
+        select(_SCHEDULED_RUN.schedule, func.max(_SCHEDULED_RUN.due_at))
+        .where(_SCHEDULED_RUN.kind.in_(BY_THE_TIMETABLE))
+        .group_by(_SCHEDULED_RUN.schedule)
     )
     with database.reading() as connection:
         return {schedule: due_at for schedule, due_at in connection.execute(query)}
 
 
 def last_of_each(database: Database, *, state: TaskState | None = None) -> dict[tuple[str, str], Task]:
-    """By schedule and part, the task of the newest due moment that is over; with `state`, that is over so."""
+    """By schedule and part, the newest task that has ended; with `state`, that has ended in it."""
     over = _TASK.ended_at.is_not(None) if state is None else _TASK.state == state
     newest = (
         select(_TASK.schedule, _TASK.part, func.max(_TASK.due_at))
@@ -142,10 +147,10 @@ def last_of_each(database: Database, *, state: TaskState | None = None) -> dict[
 
 
 def not_started(database: Database, job: str) -> list[Task]:
-    """Since when a target has not begun: two tasks of each target that waits, newest first.
+    """Two tasks of each target that waits: the newest one, and the oldest since a task of it last began.
 
-    They are the newest one that waits and the oldest since the newest one that began, which waits
-    too or is superseded; often both are the same. However many nights that is, and however many parts.
+    The second one says since when the target has not begun; it waits as well or is superseded, and often both
+    are one task. The number of nights and parts in between does not matter.
     """
     named = (_TASK.schedule, _TASK.part)
     left = (_TASK.job == job, _TASK.attempts == 0, _TASK.state.in_((TaskState.WAITING, TaskState.CANCELLED)))
@@ -174,9 +179,9 @@ def not_started(database: Database, job: str) -> list[Task]:
 
 
 def last_taken_up(database: Database, schedule: str) -> dict[str, datetime]:
-    """By part of a schedule, when one of its tasks was last claimed; a target without a claim is left out.
+    """By part of a schedule, when one of its tasks was last claimed; parts without a claim are left out.
 
-    Of a task that was lost and waits again only its due moment is known.
+    Of a lost task that waits again only the fire time is known.
     """
     at = func.coalesce(_TASK.started_at, _TASK.due_at)
     query = (
@@ -189,7 +194,7 @@ def last_taken_up(database: Database, schedule: str) -> dict[str, datetime]:
 
 
 def _last_begun(connection: Connection, job: str, since: datetime) -> dict[tuple[str, str], datetime]:
-    """By schedule and part, when the newest task was due that began; of those due after `since`."""
+    """By schedule and part, the fire time of the newest task that has begun, if later than `since`."""
     begun = or_(_TASK.state.not_in((TaskState.WAITING, TaskState.CANCELLED)), _TASK.attempts > 0)
     query = (
         select(_TASK.schedule, _TASK.part, func.max(_TASK.due_at))
@@ -224,7 +229,7 @@ def schedulers(database: Database) -> list[SchedulerSeen]:
 
 
 def task_of(row: RowMapping) -> Task:
-    """The task in a row with all columns of its table, which are those of the record."""
+    """The task in a row of its table, whose columns are the fields of the record."""
     return Task(**dict(row))
 
 
@@ -274,38 +279,40 @@ def night_tasks(database: Database, since: datetime, until: datetime, newest: in
         return [Task(**row) for row in connection.execute(query).mappings()]
 
 
-def missed_fires(
-    database: Database, schedules: Collection[str], since: datetime
-) -> dict[str, list[datetime]]:
-    """By schedule the moments from `since` on that no scheduler served, newest first."""
-    query = select(_FIRE.schedule, _FIRE.due_at).where(
-        _FIRE.schedule.in_(set(schedules)), _FIRE.due_at >= since, _FIRE.how == "missed"
+def missed_runs(database: Database, schedules: Collection[str], since: datetime) -> dict[str, list[datetime]]:
+    """By schedule, the fire times from `since` on at which no scheduler was running, newest first."""
+    query = select(_SCHEDULED_RUN.schedule, _SCHEDULED_RUN.due_at).where(
+        _SCHEDULED_RUN.schedule.in_(set(schedules)),
+        _SCHEDULED_RUN.due_at >= since,
+        _SCHEDULED_RUN.kind == "missed",
     )
     found: dict[str, list[datetime]] = defaultdict(list)
     with database.reading() as connection:
-        for schedule, due_at in connection.execute(query.order_by(_FIRE.due_at.desc())):
+        for schedule, due_at in connection.execute(query.order_by(_SCHEDULED_RUN.due_at.desc())):
             found[schedule].append(due_at)
     return dict(found)
 
 
 def last_scheduled_runs(database: Database) -> list[LastScheduledRun]:
-    """Of every schedule that ever fired the newest fire, by schedule."""
+    """The newest run of every schedule that ever ran, by schedule."""
     with database.reading() as connection:
-        # One step along the key for each: schedules are few and fires many.
-        found = [_last_fire(connection, name) for name in schedule_names(connection)]
-    return sorted((each for each in found if each), key=lambda fire: fire.schedule)
+        # One step along the key for each: schedules are few and runs many.
+        found = [_last_scheduled_run(connection, name) for name in schedule_names(connection)]
+    return sorted((each for each in found if each), key=lambda run: run.schedule)
 
 
-def _last_fire(connection: Connection, schedule: str) -> LastScheduledRun | None:
-    newest = select(_FIRE.due_at, _FIRE.how).where(_FIRE.schedule == schedule, _FIRE.how != "first seen")
-    fire = connection.execute(newest.order_by(_FIRE.due_at.desc()).limit(1)).first()
-    if fire is None:
+def _last_scheduled_run(connection: Connection, schedule: str) -> LastScheduledRun | None:
+    newest = select(_SCHEDULED_RUN.due_at, _SCHEDULED_RUN.kind).where(
+        _SCHEDULED_RUN.schedule == schedule, _SCHEDULED_RUN.kind != "first seen"
+    )
+    run = connection.execute(newest.order_by(_SCHEDULED_RUN.due_at.desc()).limit(1)).first()
+    if run is None:
         return None
     query = (
         select(_TASK.state, func.count(), func.max(_TASK.error))
-        .where(_TASK.schedule == schedule, _TASK.due_at == fire.due_at)
+        .where(_TASK.schedule == schedule, _TASK.due_at == run.due_at)
         .group_by(_TASK.state)
     )
     rows = sorted(connection.execute(query).all(), key=lambda row: row[0])
     error = next((row[2] for row in rows if row[2]), "")
-    return LastScheduledRun(schedule, fire.due_at, fire.how, {state: many for state, many, _ in rows}, error)
+    return LastScheduledRun(schedule, run.due_at, run.kind, {state: many for state, many, _ in rows}, error)

@@ -22,18 +22,18 @@ def places(database: Database, metric: str, *, techniques: bool = False) -> list
 
     With `techniques` only cases under a technique count.
     """
-    series, run, hardware, preset = tables.SeriesRow, tables.RunRow, tables.HardwareRow, tables.ProfileRow
-    columns = series.hardware_id, series.profile_id, newest_run(series.id).label("run")
+    series, run, hardware, preset = tables.SeriesRow, tables.RunRow, tables.HardwareRow, tables.PresetRow
+    columns = series.hardware_id, series.preset_id, newest_run(series.id).label("run")
     latest = select(*columns).where(series.id.in_(ids_of(series_of_metric(metric, techniques=techniques))))
     latest = latest.cte("latest")
     query = (
-        select(latest.c.hardware_id, latest.c.profile_id, run.id, run.started_at, run.number, run.source)
+        select(latest.c.hardware_id, latest.c.preset_id, run.id, run.started_at, run.number, run.source)
         .join(run, run.number == latest.c.run)
         .distinct()
     )
     with database.reading() as connection:
         rows = sorted(connection.execute(query), key=lambda row: (row.started_at, row.number))
-        found = {(row.hardware_id, row.profile_id): row for row in rows}
+        found = {(row.hardware_id, row.preset_id): row for row in rows}
         names = select(hardware.id, hardware.fingerprint, hardware.label, hardware.facts)
         names = names.where(hardware.id.in_({each for each, _ in found}))
         hardwares = {row.id: row for row in connection.execute(names)}
@@ -44,7 +44,7 @@ def places(database: Database, metric: str, *, techniques: bool = False) -> list
     return [
         MeasurementConditions(
             *hardwares[row.hardware_id][1:3],
-            *presets[row.profile_id],
+            *presets[row.preset_id],
             row.id,
             row.started_at,
             *_size(hardwares[row.hardware_id].facts),
@@ -66,7 +66,7 @@ def most_nights(database: Database, days: int = 60) -> list[tuple[str, str]]:
     Counted are the `days` up to the newest of these runs: a machine that is gone since is behind those that
     are measured today. Of as many the one with the newest run comes first.
     """
-    run, task, hardware, preset = tables.RunRow, queue_tables.TaskRow, tables.HardwareRow, tables.ProfileRow
+    run, task, hardware, preset = tables.RunRow, queue_tables.TaskRow, tables.HardwareRow, tables.PresetRow
     scheduled = exists().where(task.run_id == run.id, task.job == "measure")
     with database.reading() as connection:
         newest = connection.execute(select(func.max(run.started_at)).where(scheduled)).scalar()
@@ -77,7 +77,7 @@ def most_nights(database: Database, days: int = 60) -> list[tuple[str, str]]:
             select(hardware.fingerprint, preset.fingerprint, func.count().label("runs"), last)
             .select_from(run)
             .join(hardware, hardware.id == run.hardware_id)
-            .join(preset, preset.id == run.profile_id)
+            .join(preset, preset.id == run.preset_id)
             .where(scheduled, run.started_at >= newest - timedelta(days=days))
             .group_by(hardware.fingerprint, preset.fingerprint)
         )
@@ -135,8 +135,8 @@ def technique_runs(
         own = select(tables.HardwareRow.id).where(tables.HardwareRow.fingerprint == hardware)
         query = query.where(run.hardware_id.in_(own))
     if preset:
-        own = select(tables.ProfileRow.id).where(tables.ProfileRow.fingerprint == preset)
-        query = query.where(run.profile_id.in_(own))
+        own = select(tables.PresetRow.id).where(tables.PresetRow.fingerprint == preset)
+        query = query.where(run.preset_id.in_(own))
     newest_first = query.order_by(run.started_at.desc(), run.number.desc()).limit(limit).offset(offset)
     with database.reading() as connection:
         return list(connection.execute(newest_first).scalars())

@@ -11,9 +11,9 @@ from ..connection.engine import Database
 from ..connection.statements import insert_missing, insert_or_replace, rows_among
 from ..schema import core_tables as tables
 from ..schema.dispatch_tables import CaseFingerprintRow, FingerprintRow
-from .upserts import case_ids, environment_ids, machine_id, profile_id
+from .upserts import case_ids, environment_ids, machine_id, preset_id
 
-_KEY = ("case_id", "environment_id", "machine_id", "profile_id", "harness", "device")
+_KEY = ("case_id", "environment_id", "machine_id", "preset_id", "harness", "device")
 
 
 def save_fingerprints(
@@ -32,7 +32,7 @@ def save_fingerprints(
         shared = {
             "environment_id": environment_ids(connection, [environment])[environment.fingerprint],
             "machine_id": machine_id(connection, conditions.machine),
-            "profile_id": profile_id(connection, conditions.preset),
+            "preset_id": preset_id(connection, conditions.preset),
             "harness": conditions.harness,
             "device": conditions.stored_device,
         }
@@ -61,7 +61,7 @@ def fingerprints_under(
     query = _query().where(
         tables.EnvironmentRow.fingerprint == conditions.environment.fingerprint,
         tables.MachineRow.fingerprint == conditions.machine.fingerprint,
-        tables.ProfileRow.fingerprint == conditions.preset.fingerprint,
+        tables.PresetRow.fingerprint == conditions.preset.fingerprint,
         row.harness == conditions.harness,
         row.device == conditions.stored_device,
     )
@@ -88,10 +88,10 @@ def fingerprints_by_environment(
         .select_from(row)
         .join(tables.EnvironmentRow, tables.EnvironmentRow.id == row.environment_id)
         .join(tables.BenchmarkCaseRow, tables.BenchmarkCaseRow.id == row.case_id)
-        .join(tables.ProfileRow, tables.ProfileRow.id == row.profile_id)
+        .join(tables.PresetRow, tables.PresetRow.id == row.preset_id)
         .where(
             tables.BenchmarkCaseRow.key.in_(cases),
-            tables.ProfileRow.fingerprint == preset,
+            tables.PresetRow.fingerprint == preset,
             row.machine_id.in_(machines),
             row.fingerprint_id.is_not(None),
         )
@@ -134,7 +134,7 @@ def _query() -> Select[*tuple[Any, ...]]:
         .join(tables.BenchmarkCaseRow, tables.BenchmarkCaseRow.id == row.case_id)
         .join(tables.EnvironmentRow, tables.EnvironmentRow.id == row.environment_id)
         .join(tables.MachineRow, tables.MachineRow.id == row.machine_id)
-        .join(tables.ProfileRow, tables.ProfileRow.id == row.profile_id)
+        .join(tables.PresetRow, tables.PresetRow.id == row.preset_id)
         .outerjoin(FingerprintRow, FingerprintRow.id == row.fingerprint_id)
     )
 

@@ -4,29 +4,19 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    UnaryExpression,
-    exists,
-    func,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Select, UnaryExpression, exists, func, select
 
-from records.environments import Environment
-from records.kinds import EnvironmentKind, RunSource, RunState
+from records.environments import Environment, NamedEnvironment
+from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, Outcome, OutcomeCount, OutcomeStatus, Replicate
-from records.runs import ForeignRuns, Run, RunPreset, RunsOnly, RunSummary
+from records.runs import ForeignRuns, Run, RunPreset, RunsOnly, RunSummary, UpgradeRun
 
 from ..connection.engine import Database
 from ..connection.statements import AnySelect, in_batches, rows_among
 from ..schema import core_tables as tables
 from . import sample_codec
-from .series_queries import (
-    measured_values,
-)
+from .series_queries import measured_values
 
 #: Less than any number of outcomes: of a run that is stored as running it is not known what is missing.
 STILL_RUNNING = -1
@@ -114,7 +104,7 @@ def latest_run_id(database: Database) -> str | None:
 
 def run_record(database: Database, run_id: str) -> Run | None:
     """Everything about one run but its outcomes; None if there is none of that id."""
-    run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.ProfileRow
+    run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.PresetRow
     with database.reading() as connection:
         row = connection.execute(
             select(
@@ -131,7 +121,7 @@ def run_record(database: Database, run_id: str) -> Run | None:
             )
             .join(machine, machine.id == run.machine_id)
             .join(hardware, hardware.id == run.hardware_id)
-            .join(preset, preset.id == run.profile_id)
+            .join(preset, preset.id == run.preset_id)
             .where(run.id == run_id)
         ).first()
         if row is None:
@@ -251,7 +241,7 @@ def _newest_run_first() -> tuple[UnaryExpression[Any], UnaryExpression[Any]]:
 
 
 def _summaries() -> AnySelect:
-    run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.ProfileRow
+    run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.PresetRow
     return (
         select(
             run.number,
@@ -271,7 +261,7 @@ def _summaries() -> AnySelect:
         )
         .join(machine, machine.id == run.machine_id)
         .join(hardware, hardware.id == run.hardware_id)
-        .join(preset, preset.id == run.profile_id)
+        .join(preset, preset.id == run.preset_id)
     )
 
 
@@ -398,3 +388,57 @@ def comparison_runs(database: Database, runs: Collection[str]) -> frozenset[str]
     )
     with database.reading() as connection:
         return frozenset(connection.execute(query).scalars())
+
+
+def upgrade_runs(
+    database: Database, kind: RunKind = RunKind.UPGRADE, *, newest: int = 100
+) -> list[UpgradeRun]:
+    """The newest runs of a kind that measures two environments in turns, newest first."""
+    run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.PresetRow
+    query = (
+        select(
+            run.number,
+            run.id,
+            run.suite,
+            run.started_at,
+            run.state,
+            machine.name.label("machine"),
+            hardware.fingerprint.label("hardware"),
+            hardware.label.label("hardware_label"),
+            preset.name.label("preset"),
+            run.facts,
+            run.kind,
+            run.source,
+        )
+        .join(machine, machine.id == run.machine_id)
+        .join(hardware, hardware.id == run.hardware_id)
+        .join(preset, preset.id == run.preset_id)
+        .where(run.kind == kind)
+        .order_by(run.started_at.desc(), run.number.desc())
+        .limit(newest)
+    )
+    with database.reading() as connection:
+        rows = [dict(row) for row in connection.execute(query).mappings()]
+        numbers = [row.pop("number") for row in rows]
+        environments = _compared_environments(connection, numbers)
+    return [
+        UpgradeRun(**row, environments=tuple(environments[number]))
+        for number, row in zip(numbers, rows, strict=True)
+    ]
+
+
+def _compared_environments(
+    connection: Connection, runs: Collection[int]
+) -> dict[int, list[NamedEnvironment]]:
+    """By run number the environments but the canary's."""
+    table, link = tables.EnvironmentRow, tables.RunEnvironmentRow
+    query = (
+        select(link.run_number, table.fingerprint, table.name, table.torch_version)
+        .join(table, table.id == link.environment_id)
+        .where(link.run_number.in_(runs), table.kind != EnvironmentKind.CANARY)
+        .order_by(link.run_number, link.position)
+    )
+    found: dict[int, list[NamedEnvironment]] = defaultdict(list)
+    for number, fingerprint, name, version in connection.execute(query):
+        found[number].append(NamedEnvironment(fingerprint, name, version))
+    return found

@@ -14,9 +14,9 @@ from ..connection.engine import Database
 from ..connection.statements import AnySelect
 from ..schema import core_tables as tables
 from .series_queries import (
+    all_measurements,
     by_name,
     ids_of,
-    measured,
     points,
     series_key,
     series_names,
@@ -131,7 +131,7 @@ def version_places(
     columns = (
         tables.EnvironmentRow.torch_version,
         tables.HardwareRow.fingerprint,
-        tables.ProfileRow.fingerprint,
+        tables.PresetRow.fingerprint,
     )
     with database.reading() as connection:
         found = connection.execute(query.with_only_columns(*columns).distinct())
@@ -142,7 +142,7 @@ def version_harnesses(
     database: Database, version: str, metric: str
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     """By hardware and preset (fingerprints), the harnesses of runs with a point of a version and metric."""
-    columns = tables.HardwareRow.fingerprint, tables.ProfileRow.fingerprint, tables.RunRow.harness
+    columns = tables.HardwareRow.fingerprint, tables.PresetRow.fingerprint, tables.RunRow.harness
     query = _runs_with(metric).where(tables.EnvironmentRow.torch_version == version)
     query = query.with_only_columns(*columns).distinct()
     found: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -207,7 +207,7 @@ def _last_of_version(version: str, ids: Select[int], newest: int) -> AnySelect:
         since = func.coalesce(earlier, ends.c.first)
     of_series = table.series_id == ends.c.series_id
     return (
-        measured()
+        all_measurements()
         .join(ends, of_series & table.started_at.between(since, ends.c.last))
         .where(table.environment_id.in_(own))
     )
@@ -216,7 +216,7 @@ def _last_of_version(version: str, ids: Select[int], newest: int) -> AnySelect:
 def _runs_with(metric: str) -> AnySelect:
     """Runs, each with its hardware, preset and the environments that have a point of `metric` in it."""
     run, environment, link = tables.RunRow, tables.EnvironmentRow, tables.RunEnvironmentRow
-    hardware, preset = tables.HardwareRow, tables.ProfileRow
+    hardware, preset = tables.HardwareRow, tables.PresetRow
     point, series = tables.MeasurementRow, tables.SeriesRow
     # A run that crashed, or measured something else, is in no median.
     there = (
@@ -230,7 +230,7 @@ def _runs_with(metric: str) -> AnySelect:
         .join(link, link.environment_id == environment.id)
         .join(run, run.number == link.run_number)
         .join(hardware, hardware.id == run.hardware_id)
-        .join(preset, preset.id == run.profile_id)
+        .join(preset, preset.id == run.preset_id)
         .where(there)
     )
 

@@ -33,9 +33,9 @@ def run_changes(database: Database, before: str, after: str) -> list[RunChange]:
 
 
 def changes_along(database: Database, runs: Sequence[str]) -> dict[str, list[RunChange]]:
-    """By run, what differs from the run before it in `runs`; the first has nothing before it and is left out.
+    """By run, what differs from the run before it in `runs`; the first one is left out.
 
-    What `run_changes` says of each neighbouring two, in one reading. Raises ValueError for a run that is not
+    The same as `run_changes` for each two neighbours, in one query. Raises ValueError for a run that is not
     stored.
     """
     with database.reading() as connection:
@@ -99,7 +99,7 @@ def _facts_of_runs(connection: Connection, runs: Collection[str]) -> dict[str, R
 
 def _rows(connection: Connection, runs: Sequence[str]) -> Sequence[Any]:
     """Runs with their machines and presets."""
-    run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.ProfileRow
+    run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.PresetRow
     query = (
         select(
             run.id,
@@ -114,7 +114,7 @@ def _rows(connection: Connection, runs: Sequence[str]) -> Sequence[Any]:
         )
         .join(machine, machine.id == run.machine_id)
         .join(hardware, hardware.id == run.hardware_id)
-        .join(preset, preset.id == run.profile_id)
+        .join(preset, preset.id == run.preset_id)
         .where(run.id.in_(runs))
     )
     return connection.execute(query).all()

@@ -16,7 +16,7 @@ from ..connection.statements import AnyRow, insert_missing, insert_or_replace, r
 from ..schema import core_tables as tables
 from ..telemetry.queries import stored_values
 from . import sample_codec
-from .upserts import case_ids, environment_ids, hardware_id, machine_id, profile_id, series_ids
+from .upserts import case_ids, environment_ids, hardware_id, machine_id, preset_id, series_ids
 
 Values = dict[str, Any]
 
@@ -37,7 +37,7 @@ def save_run(database: Database, run: Run) -> None:
     with database.writing() as connection:
         machine = machine_id(connection, run.machine)
         hardware = hardware_id(connection, run.machine.hardware)
-        preset = profile_id(connection, run.preset)
+        preset = preset_id(connection, run.preset)
         environments = environment_ids(connection, run.environments)
         later = _later_values(run)
         identity: Values = {
@@ -45,7 +45,7 @@ def save_run(database: Database, run: Run) -> None:
             "started_at": run.started_at,
             "machine_id": machine,
             "hardware_id": hardware,
-            "profile_id": preset,
+            "preset_id": preset,
             "harness": run.harness,
         }
         about: Values = {"kind": run.kind, "source": run.source, "source_format": run.source_format}
@@ -132,7 +132,7 @@ def save_measurements(database: Database, run_id: str, measurements: Sequence[Me
         environments = _environments_of(connection, run)
         cases = case_ids(connection, {each.case for each in measurements})
         pairs = [(cases[each.case], each.metric) for each in measurements]
-        series = series_ids(connection, run.hardware_id, run.profile_id, pairs)
+        series = series_ids(connection, run.hardware_id, run.preset_id, pairs)
         # Of two of the same the last one counts.
         rows = {
             (series[pair], each.environment): {
@@ -147,13 +147,13 @@ def save_measurements(database: Database, run_id: str, measurements: Sequence[Me
         insert_or_replace(connection, tables.MeasurementRow, list(rows.values()), _POINT)
 
 
-#: What a run cannot change without being another, by its column.
+#: The columns that identify a run, with their names in messages.
 _IDENTITY = {
     "started_at": "start",
     "suite": "suite",
     "machine_id": "machine",
     "hardware_id": "hardware",
-    "profile_id": "preset",
+    "preset_id": "preset",
     "harness": "harness",
 }
 
@@ -172,7 +172,7 @@ class _KnownEnvironments(dict[str, int]):
 
 
 def _lock_run(connection: Connection, run_id: str) -> AnyRow:
-    """What the store needs to know of a run, which is locked until this transaction ends."""
+    """The columns of a run that the store needs; its row is locked until the transaction ends."""
     query = select(tables.RunRow).where(tables.RunRow.id == run_id).with_for_update()
     found = connection.execute(query).first()
     if found is None:

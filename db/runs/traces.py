@@ -50,7 +50,7 @@ def newest_operator_table(database: Database, series: SeriesKey, torch_version: 
     query = _query().where(
         tables.BenchmarkCaseRow.key == series.case,
         tables.HardwareRow.fingerprint == series.hardware,
-        tables.ProfileRow.fingerprint == series.preset,
+        tables.PresetRow.fingerprint == series.preset,
         tables.EnvironmentRow.torch_version == torch_version,
     )
     return next(iter(_tables(database, query.limit(1))), None)
@@ -58,7 +58,7 @@ def newest_operator_table(database: Database, series: SeriesKey, torch_version: 
 
 def _like(run: str) -> list[ColumnElement[bool]]:
     table = tables.RunRow
-    alike = (table.hardware_id, table.profile_id, table.harness)
+    alike = (table.hardware_id, table.preset_id, table.harness)
     return [each == select(each).where(table.id == run).scalar_subquery() for each in alike]
 
 
@@ -85,7 +85,7 @@ def _table(row: Row[*tuple[Any, ...]]) -> OperatorTable:
 def _query() -> Select[*tuple[Any, ...]]:
     """Outcomes that hold a table, with their identity, newest run first."""
     outcome, case, environment = tables.OutcomeRow, tables.BenchmarkCaseRow, tables.EnvironmentRow
-    machine, hardware, preset = tables.MachineRow, tables.HardwareRow, tables.ProfileRow
+    machine, hardware, preset = tables.MachineRow, tables.HardwareRow, tables.PresetRow
     return (
         select(
             tables.RunRow.id,
@@ -106,7 +106,7 @@ def _query() -> Select[*tuple[Any, ...]]:
         .join(environment, environment.id == outcome.environment_id)
         .join(machine, machine.id == tables.RunRow.machine_id)
         .join(hardware, hardware.id == tables.RunRow.hardware_id)
-        .join(preset, preset.id == tables.RunRow.profile_id)
+        .join(preset, preset.id == tables.RunRow.preset_id)
         # Facts are compared as the text that they are stored as. A failed trace, which has no table, must not
         # count toward a limit, nor profiles of other tools.
         .where(

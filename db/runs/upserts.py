@@ -13,7 +13,7 @@ from ..connection.statements import Values, insert_missing, rows_among
 from ..schema import core_tables as tables
 
 Named = (
-    type[tables.HardwareRow] | type[tables.MachineRow] | type[tables.EnvironmentRow] | type[tables.ProfileRow]
+    type[tables.HardwareRow] | type[tables.MachineRow] | type[tables.EnvironmentRow] | type[tables.PresetRow]
 )
 
 
@@ -31,12 +31,12 @@ def hardware_id(connection: Connection, hardware: Hardware) -> int:
     ]
 
 
-def profile_id(connection: Connection, preset: RunPreset) -> int:
+def preset_id(connection: Connection, preset: RunPreset) -> int:
     """The id of `preset`, stored if need be; raises ValueError where other settings are stored for it."""
     # As it would come back: what is compared has been JSON.
     settings = json.loads(json.dumps(dict(preset.settings)))
     values: Values = {"name": preset.name, "settings": settings}
-    known = _by_fingerprint(connection, tables.ProfileRow, {preset.fingerprint: values}, ("settings",))
+    known = _by_fingerprint(connection, tables.PresetRow, {preset.fingerprint: values}, ("settings",))
     return known[preset.fingerprint]
 
 
@@ -76,7 +76,7 @@ def series_ids(
     """The ids of the series of (case id, metric) on one hardware under one preset, stored if need be."""
     table = tables.SeriesRow
     query = select(table.case_id, table.metric, table.id).where(
-        table.hardware_id == hardware, table.profile_id == preset
+        table.hardware_id == hardware, table.preset_id == preset
     )
 
     def stored() -> dict[tuple[int, str], int]:
@@ -85,7 +85,7 @@ def series_ids(
 
     known = stored()
     if missing := sorted({*pairs} - known.keys()):
-        owners = {"hardware_id": hardware, "profile_id": preset}
+        owners = {"hardware_id": hardware, "preset_id": preset}
         insert_missing(
             connection, table, [{"case_id": case, "metric": metric, **owners} for case, metric in missing]
         )
@@ -99,9 +99,9 @@ def _by_fingerprint(
     rows: Mapping[str, Values],
     compared: Sequence[str] = (),
 ) -> dict[str, int]:
-    """The ids of rows by fingerprint. Raises ValueError where one is stored that is otherwise in `telling`.
+    """The ids of rows by fingerprint; raises ValueError where a stored row differs in a column of `compared`.
 
-    What is told of a thing may be worded otherwise by another Pyrometer; what tells things apart may not.
+    The other columns are descriptions, which another version may word differently.
     """
     query = select(table.fingerprint, table.id, *(getattr(table, name) for name in compared))
 
@@ -112,7 +112,7 @@ def _by_fingerprint(
                 new, old = getattr(row, name), rows[row.fingerprint][name]
                 if new != old:
                     what = name.replace("_", " ")
-                    kind = "preset" if table is tables.ProfileRow else table.__tablename__
+                    kind = "preset" if table is tables.PresetRow else table.__tablename__
                     raise ValueError(f"{kind} {row.fingerprint} is stored with another {what}")
         return {row.fingerprint: row.id for row in found}
 

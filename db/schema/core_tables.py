@@ -69,10 +69,10 @@ class EnvironmentRow(Base):
     )
 
 
-class ProfileRow(Base):
+class PresetRow(Base):
     """A measurement preset."""
 
-    __tablename__ = "profile"
+    __tablename__ = "preset"
 
     id: Mapped[int] = mapped_column(primary_key=True)
     fingerprint: Mapped[str] = mapped_column(unique=True)
@@ -102,10 +102,10 @@ class SeriesRow(Base):
     case_id: Mapped[int] = mapped_column(ForeignKey("benchmark_case.id"))
     metric: Mapped[str]
     hardware_id: Mapped[int] = mapped_column(ForeignKey("hardware.id"))
-    profile_id: Mapped[int] = mapped_column(ForeignKey("profile.id"))
+    preset_id: Mapped[int] = mapped_column(ForeignKey("preset.id"))
 
     __table_args__ = (
-        UniqueConstraint("case_id", "metric", "hardware_id", "profile_id"),
+        UniqueConstraint("case_id", "metric", "hardware_id", "preset_id"),
         Index(None, "metric"),
     )
 
@@ -139,7 +139,7 @@ class RunRow(Base):
     ended_at: Mapped[datetime | None]
     state: Mapped[RunState]
     machine_id: Mapped[int] = mapped_column(ForeignKey("machine.id"))
-    profile_id: Mapped[int] = mapped_column(ForeignKey("profile.id"))
+    preset_id: Mapped[int] = mapped_column(ForeignKey("preset.id"))
     harness: Mapped[str]
     planned: Mapped[int]
     command: Mapped[str]
@@ -202,7 +202,10 @@ def _of_an_outcome(name: str) -> ForeignKeyConstraint:
 
 
 class SamplesRow(Base):
-    """The raw samples of one outcome, apart from it so that lists never read them; `codec` says how to."""
+    """The raw samples of one outcome, in a table of their own so that lists never read them.
+
+    `codec` is the format of the blob.
+    """
 
     __tablename__ = "samples"
 
@@ -217,9 +220,9 @@ class SamplesRow(Base):
 
 
 class TelemetryRow(Base):
-    """One device's recording of one outcome; unlike all else it is not kept for ever.
+    """One device's recording of one outcome; it is pruned after a while, unlike all other rows.
 
-    What lists show stands in columns of their own and before the blob, so that no list ever reads that.
+    The columns that lists show come before the blob, so that lists do not read the blob.
     """
 
     __tablename__ = "telemetry"
@@ -230,7 +233,7 @@ class TelemetryRow(Base):
     replicate: Mapped[int] = mapped_column(primary_key=True)
     device: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str]
-    rung: Mapped[str]
+    utilisation_source: Mapped[str]
     rows: Mapped[int]
     seconds: Mapped[float]
     utilisation: Mapped[float | None]

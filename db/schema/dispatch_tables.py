@@ -21,14 +21,14 @@ class FingerprintRow(Base):
 
 
 class CaseFingerprintRow(Base):
-    """How taking one ended: without a content it failed, with the reason."""
+    """The result of taking one fingerprint; without a content it failed, for `reason`."""
 
     __tablename__ = "case_fingerprint"
 
     case_id: Mapped[int] = mapped_column(ForeignKey("benchmark_case.id"), primary_key=True)
     environment_id: Mapped[int] = mapped_column(ForeignKey("environment.id"), primary_key=True)
     machine_id: Mapped[int] = mapped_column(ForeignKey("machine.id"), primary_key=True)
-    profile_id: Mapped[int] = mapped_column(ForeignKey("profile.id"), primary_key=True)
+    preset_id: Mapped[int] = mapped_column(ForeignKey("preset.id"), primary_key=True)
     harness: Mapped[str] = mapped_column(primary_key=True)
     device: Mapped[str] = mapped_column(primary_key=True)
     fingerprint_id: Mapped[int | None] = mapped_column(ForeignKey("dispatch_fingerprint.id"))

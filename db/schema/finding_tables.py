@@ -5,8 +5,7 @@ from datetime import datetime
 from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from records.deliveries import DeliveryState
-from records.findings import FindingState, FindingTriage
+from records.findings import DeliveryState, FindingState, FindingTriage
 
 from .types import Base, Facts, one_of
 

@@ -1,4 +1,4 @@
-"""The tables of the queue: when a schedule was due, what there is to do for it, who tried, who is there."""
+"""The tables of the queue: scheduled runs, their tasks, attempts at them, and schedulers."""
 
 from datetime import datetime
 
@@ -9,28 +9,28 @@ from records.tasks import TaskState
 
 from .types import Base, Facts, one_of
 
-#: How a fire came about.
-HOWS = ("timetable", "caught up", "by hand", "follow-up", "missed", "first seen")
+#: Why a scheduled run exists, or `missed`: no scheduler was running at its fire time.
+SCHEDULED_RUN_KINDS = ("timetable", "caught up", "by hand", "follow-up", "missed", "first seen")
 
 #: How an attempt ended; nothing while it runs.
-ENDS = ("", "done", "failed", "lost", "stale", "released", "cancelled")
+ATTEMPT_ENDS = ("", "done", "failed", "lost", "stale", "released", "cancelled")
 
 
-class FireRow(Base):
-    """One due moment of one schedule, stored before any work for it."""
+class ScheduledRunRow(Base):
+    """One fire time of one schedule, stored before any work for it."""
 
-    __tablename__ = "fire"
+    __tablename__ = "scheduled_run"
 
     schedule: Mapped[str] = mapped_column(primary_key=True)
     due_at: Mapped[datetime] = mapped_column(primary_key=True)
-    how: Mapped[str]
+    kind: Mapped[str]
     made_at: Mapped[datetime]
 
-    __table_args__ = (CheckConstraint(one_of("how", HOWS), name="how"),)
+    __table_args__ = (CheckConstraint(one_of("kind", SCHEDULED_RUN_KINDS), name="kind"),)
 
 
 class TaskRow(Base):
-    """One thing to be done for a fire. `token` is the running attempt's: a write with another is too late."""
+    """One task of a scheduled run. `token` is the running attempt's: a write with another one is refused."""
 
     __tablename__ = "task"
 
@@ -55,7 +55,7 @@ class TaskRow(Base):
 
     __table_args__ = (
         UniqueConstraint("schedule", "due_at", "part"),
-        ForeignKeyConstraint(["schedule", "due_at"], ["fire.schedule", "fire.due_at"]),
+        ForeignKeyConstraint(["schedule", "due_at"], ["scheduled_run.schedule", "scheduled_run.due_at"]),
         CheckConstraint(one_of("state", TaskState), name="state"),
         Index(None, "state", "due_at"),
         Index(None, "due_at"),
@@ -64,7 +64,7 @@ class TaskRow(Base):
 
 
 class AttemptRow(Base):
-    """One try at a task, under a token of its own."""
+    """One attempt at a task, under its own token."""
 
     __tablename__ = "attempt"
 
@@ -78,11 +78,11 @@ class AttemptRow(Base):
     detail: Mapped[str]
     run_id: Mapped[str | None]
 
-    __table_args__ = (CheckConstraint(one_of("ended", ENDS), name="ended"), Index(None, "run_id"))
+    __table_args__ = (CheckConstraint(one_of("ended", ATTEMPT_ENDS), name="ended"), Index(None, "run_id"))
 
 
 class SchedulerRow(Base):
-    """A scheduler that lives, or did when it was last seen. Versions before this column say no `facts`."""
+    """A scheduler that is alive, or as it was last seen. `facts` is None if its version reports none."""
 
     __tablename__ = "scheduler"
 

@@ -10,8 +10,7 @@ from sqlalchemy import DateTime, Dialect, Double, MetaData, Text
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeDecorator
 
-from records.deliveries import DeliveryState
-from records.findings import FindingState, FindingTriage
+from records.findings import DeliveryState, FindingState, FindingTriage
 from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.outcomes import OutcomeStatus
 from records.tasks import TaskState

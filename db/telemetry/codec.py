@@ -1,8 +1,6 @@
 """A recording's rows as bytes and back, to the bit."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -19,16 +17,6 @@ ARROW = 2
 _STAMPS = ("started_ns", "ended_ns")
 _NOTES = b"notes"
 _DAMAGE = (zstandard.ZstdError, pa.ArrowException, LookupError, MemoryError, OSError, TypeError, ValueError)
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What a blob holds of a recording: all but its device, name and rung."""
-
-    started_ns: tuple[int, ...]
-    ended_ns: tuple[int, ...]
-    values: Mapping[str, tuple[float | None, ...]]
-    notes: tuple[str, ...]
 
 
 def encode(recording: Recording) -> tuple[int, bytes]:
@@ -55,23 +43,24 @@ def encode(recording: Recording) -> tuple[int, bytes]:
     return ARROW, frame.compress(sink.getvalue().to_pybytes())
 
 
-def decode(codec: int, blob: bytes) -> Rows:
-    """The rows in `blob`; raises SchemaTooNew for a codec not known here, DamagedTelemetry for a bad blob."""
+def decode(
+    codec: int, blob: bytes, device: str = "", name: str = "", utilisation_source: str = ""
+) -> Recording:
+    """The recording in `blob`, which holds all of it but its device, name and utilisation source.
+
+    Raises SchemaTooNew for a codec not known here, DamagedTelemetry for a bad blob.
+    """
     if codec != ARROW:
         raise SchemaTooNew(
             f"This recording is stored in form {codec}, which this Pyrometer is too old to read."
         )
     try:
-        return _rows(zstandard.decompress(blob))
+        with pa.ipc.open_stream(zstandard.decompress(blob)) as stream:
+            table: Any = stream.read_all()
+        table.validate(full=True)
+        started, ended, *values = (tuple(column.to_pylist()) for column in table.columns)
+        columns = dict(zip(table.schema.names[len(_STAMPS) :], values, strict=True))
+        notes = tuple(json.loads(table.schema.metadata[_NOTES]))
     except _DAMAGE as error:
         raise DamagedTelemetry(f"The stored recording cannot be read back: {error}.") from error
-
-
-def _rows(content: bytes) -> Rows:
-    with pa.ipc.open_stream(content) as stream:
-        table: Any = stream.read_all()
-    table.validate(full=True)
-    started, ended, *values = (tuple(column.to_pylist()) for column in table.columns)
-    names = table.schema.names[len(_STAMPS) :]
-    notes = json.loads(table.schema.metadata[_NOTES])
-    return Rows(started, ended, dict(zip(names, values, strict=True)), tuple(notes))
+    return Recording(device, name, utilisation_source, started, ended, columns, notes)

@@ -13,7 +13,7 @@ from ..runs.queries import of_outcome
 from ..schema import core_tables as tables
 from . import codec as telemetry_codec
 
-#: The column that a rung is about; that of `none` is the host's, and no GPU has it.
+#: The column that each utilisation source fills; that of `none` is the host's, and no GPU has it.
 UTILISATION = {
     "gpm": "sm_utilisation",
     "dcgm": "dcgm_sm_utilisation",
@@ -33,10 +33,10 @@ def stored_values(recording: Recording) -> dict[str, Any]:
     return {
         "device": recording.device,
         "name": recording.name,
-        "rung": recording.rung,
+        "utilisation_source": recording.utilisation_source,
         "rows": len(recording.started_ns),
         "seconds": (span[1] - span[0]) / 1e9,
-        "utilisation": _mean(recording, UTILISATION.get(recording.rung, "")),
+        "utilisation": _mean(recording, UTILISATION.get(recording.utilisation_source, "")),
         "power": _mean(recording, "power"),
         "temperature": max((value for _, value in _known(recording, "temperature")), default=None),
         "codec": codec,
@@ -82,16 +82,13 @@ def recording(
     for one in a form that is not known here.
     """
     table = tables.TelemetryRow
-    columns = select(table.device, table.name, table.rung, table.codec, table.blob)
+    columns = select(table.device, table.name, table.utilisation_source, table.codec, table.blob)
     query = of_outcome(columns, table, run, case, environment, replicate).where(table.device == device)
     with database.reading() as connection:
         found = connection.execute(query).first()
     if found is None:
         return None
-    rows = telemetry_codec.decode(found.codec, found.blob)
-    return Recording(
-        found.device, found.name, found.rung, rows.started_ns, rows.ended_ns, rows.values, rows.notes
-    )
+    return telemetry_codec.decode(found.codec, found.blob, found.device, found.name, found.utilisation_source)
 
 
 def _runs(connection: Connection, run: str | None, case: str | None, windows: int) -> dict[int, AnyRow]:
@@ -148,7 +145,7 @@ def _windows() -> AnySelect:
             table.replicate,
             table.device,
             table.name,
-            table.rung,
+            table.utilisation_source,
             table.rows,
             table.seconds,
             table.utilisation,

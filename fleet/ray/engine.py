@@ -23,9 +23,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
-from configuration.tables.fleet import host_and_port
+from configuration.schema import host_and_port
 
-from ..agent_engine import AgentEngine
+from ..agent import AgentEngine
 from ..engine import EngineAway, EngineError, EngineNode, NodeLost, NodeRefused, NodeSilent
 from .processes import WRONG_TOKEN, check_installed, check_token, resolve, variables
 

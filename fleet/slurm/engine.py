@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from configuration.tables.slurm import SlurmSettings
+from configuration.schema import SlurmSettings
 from runner import journal
 from scheduled_jobs.jobs.context import ChildExit
 from scheduled_jobs.scheduler.child_process import OURSELVES, PATIENCE_SECONDS

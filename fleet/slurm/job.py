@@ -1,13 +1,13 @@
 """The folder of a job on the shared file system: its command, and its exit."""
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from common.atomic_file import write_whole
 from runner import journal
 from scheduled_jobs.scheduler.child_process import Logs, make_room
 
@@ -96,11 +96,13 @@ class JobFolder:
     def write_job(self, job: Job) -> None:
         """Write the job file, and remove old folders."""
         make_room(self.path)
-        _write(self.path / "order.json", json.dumps({name: getattr(job, name) for name in job.__slots__}))
+        write_whole(
+            self.path / "order.json", json.dumps({name: getattr(job, name) for name in job.__slots__})
+        )
 
     def write_number(self, number: str) -> None:
         """Write Slurm's number of the job."""
-        _write(self.path / "number", number)
+        write_whole(self.path / "number", number)
 
     def begin(self) -> bool:
         """Claim the job; false if another process has: a job that was submitted twice runs once."""
@@ -112,7 +114,7 @@ class JobFolder:
 
     def write_end(self, end: Mapping[str, Any]) -> None:
         """Write its exit, the last file that the node writes."""
-        _write(self.path / "end.json", json.dumps(end))
+        write_whole(self.path / "end.json", json.dumps(end))
 
 
 def data_folder(shared: Path, node: str, run: str) -> Path:
@@ -123,7 +125,7 @@ def data_folder(shared: Path, node: str, run: str) -> Path:
 def write_host(folder: Path, name: str) -> None:
     """Write the host name of a node to its folder: its runs have that name."""
     if host_of(folder) != name:
-        _write(folder / _HOST, name)
+        write_whole(folder / _HOST, name)
 
 
 def host_of(folder: Path) -> str:
@@ -140,13 +142,3 @@ def _read(path: Path) -> dict[str, Any] | None:
         # Any other error of the file system is raised: it does not mean that there is no file.
         return None
     return cast("dict[str, Any]", body) if isinstance(body, dict) else None
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file atomically."""
-    part = path.with_name(f"{path.name}.{os.getpid()}")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)

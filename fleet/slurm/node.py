@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from runner.multi_node import nodes
+from runner import nodes
 from scheduled_jobs.jobs.context import ChildExit
 from scheduled_jobs.scheduler.child_process import Child
 from scheduled_jobs.scheduler.process_identity import machine_name

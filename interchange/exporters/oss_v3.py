@@ -15,7 +15,7 @@ from records.environments import Environment
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
 
-from .runs import Catalogue, ExportedRun
+from ..runs import Catalogue, ExportedRun
 
 OssRecord = dict[str, Any]
 
@@ -136,9 +136,9 @@ def _about_run(run: Run) -> Mapping[str, Any]:
         "ended_at": run.ended_at.isoformat() if run.ended_at else None,
         "harness": run.harness,
         "command": run.command,
-        "profile": run.preset.name,
-        "profile_fingerprint": run.preset.fingerprint,
-        "profile_settings": run.preset.settings,
+        "preset": run.preset.name,
+        "preset_fingerprint": run.preset.fingerprint,
+        "preset_settings": run.preset.settings,
         "timing": timing,
         "device": run.facts.get("device"),
     }

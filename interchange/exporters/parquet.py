@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .runs import Catalogue, ExportedRun
+from ..runs import Catalogue, ExportedRun
 from .tables import ExportColumn, ExportTable, Kind, Row
 
 _TYPES: dict[Kind, Any] = {

@@ -16,7 +16,7 @@ from common.journal_lines import encode_line
 from records.kinds import EnvironmentKind
 from records.runs import Run
 
-from .runs import Catalogue, ExportedRun
+from ..runs import Catalogue, ExportedRun
 
 #: Checksums are summed modulo this.
 SUMS = 2**64
@@ -66,10 +66,8 @@ def _bodies(
 
 
 def _run_body(run: Run) -> dict[str, Any]:
-    """A run; its preset is called `profile`, as in exports of 0.1.0."""
-    body = asdict(run)
     ended = {"ended_at": _in_utc(run.ended_at) if run.ended_at else None}
-    return {**body, "profile": body.pop("preset"), "started_at": _in_utc(run.started_at), **ended}
+    return {**asdict(run), "started_at": _in_utc(run.started_at), **ended}
 
 
 def _encoded(kind: str, body: Mapping[str, Any]) -> tuple[bytes, int]:

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Literal
 
 from records.outcomes import Outcome
 
-from .runs import Catalogue, ExportedRun
+from ..runs import Catalogue, ExportedRun
 
 #: Of each, None is "there is none". `json` is a text that holds a JSON document.
 Kind = Literal["text", "json", "int64", "float64", "time"]
@@ -161,7 +161,7 @@ def _telemetry(exported: ExportedRun, catalogue: Catalogue) -> Iterator[Row]:
     for outcome in exported.outcomes:
         whose = _whose(exported, outcome)
         for recording in exported.recordings(outcome):
-            about = (*whose, recording.device, recording.name, recording.rung)
+            about = (*whose, recording.device, recording.name, recording.utilisation_source)
             for name, values in recording.values.items():
                 unit = catalogue.telemetry_unit(name)
                 stamps = zip(recording.started_ns, recording.ended_ns, values, strict=True)
@@ -183,7 +183,7 @@ _OUTCOME = (
 )
 _MACHINE = ExportColumn("machine", "text", "name of the machine")
 _HARDWARE = ExportColumn("hardware", "text", "label of what makes machines comparable")
-_PRESET = ExportColumn("profile", "text", "name of the measurement preset")
+_PRESET = ExportColumn("preset", "text", "name of the measurement preset")
 _UNIT = ExportColumn("unit", "text", "unit of the values in this row")
 _STARTED = ExportColumn("started_at", "time", "when the run started")
 
@@ -201,7 +201,7 @@ TABLES: dict[str, ExportTable] = {
             _HARDWARE,
             ExportColumn("hardware_fingerprint", "text", "identity of the hardware"),
             _PRESET,
-            ExportColumn("profile_fingerprint", "text", "identity of the preset"),
+            ExportColumn("preset_fingerprint", "text", "identity of the preset"),
             ExportColumn("torch_versions", "text", "with commas"),
             ExportColumn("environments", "json", "name by fingerprint"),
             ExportColumn("harness", "text", "version of what measured"),
@@ -265,7 +265,7 @@ TABLES: dict[str, ExportTable] = {
             *_OUTCOME,
             ExportColumn("device", "text", "host, or the GPU"),
             ExportColumn("device_name", "text", "its model"),
-            ExportColumn("rung", "text", "where GPU utilisation came from; none for the host"),
+            ExportColumn("utilisation_source", "text", "where GPU utilisation came from; none for the host"),
             ExportColumn("column", "text", "what was read"),
             _UNIT,
             ExportColumn("row", "int64", "from 0 on, within the recording"),

@@ -11,7 +11,7 @@ from analysis.metrics import Better
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import ForeignOrigin, Point, RunAccumulator, case_key
 from ..runs import Imported
-from ..source_file import Value, head, json_of, moment_in, moment_in_milliseconds, text_of
+from ..source_file import Value, head, json_of, moment_in, moment_in_milliseconds, text_of, text_or_empty
 from ..units import unit_slug
 
 NAME = "action-benchmark"
@@ -70,9 +70,8 @@ def read(path: Path) -> Imported:
 
 
 def _add(accumulator: RunAccumulator, entry: Value, suite: str, repository: str) -> None:
-    members = entry.object()
     commit = entry.get("commit")
-    tool = _text(members.get("tool"))
+    tool = text_or_empty(entry, "tool")
     facts: dict[str, Any] = {"repository": repository, "tool": tool}
     if commit is not None:
         facts["commit"] = {
@@ -89,14 +88,14 @@ def _add(accumulator: RunAccumulator, entry: Value, suite: str, repository: str)
             accumulator.refuse(error)
             continue
         points.append(point)
-        extra = {name: _text(bench.get(name)) for name in ("range", "extra")}
+        extra = {name: text_or_empty(bench, name) for name in ("range", "extra")}
         if any(extra.values()):
             about[point.case] = {name: text for name, text in extra.items() if text}
     origin = ForeignOrigin(
         format=NAME,
         suite=suite or NAME,
         started_at=_time(entry, commit),
-        identity=f"{repository} {_text(commit.get('id')) if commit else ''}",
+        identity=f"{repository} {text_or_empty(commit, 'id')}",
         facts={**facts, "benches": about},
     )
     accumulator.add(origin, entry.place, points)
@@ -104,7 +103,7 @@ def _add(accumulator: RunAccumulator, entry: Value, suite: str, repository: str)
 
 def _point(bench: Value, suite: str, repository: str, tool: str) -> Point:
     name = bench.need("name").text()
-    unit = _text(bench.get("unit"))
+    unit = text_or_empty(bench, "unit")
     better = _better(tool, unit)
     value = bench.need("value")
     return Point(
@@ -138,9 +137,5 @@ def _time(entry: Value, commit: Value | None) -> datetime:
 
 def _repository(document: Value) -> str:
     """Owner and name out of the address, or the address itself."""
-    address = _text(document.get("repoUrl"))
+    address = text_or_empty(document, "repoUrl")
     return "/".join(address.rstrip("/").split("/")[-2:]) if "://" in address else address
-
-
-def _text(at: Value | None) -> str:
-    return at.value if at and isinstance(at.value, str) else ""

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from analysis.metrics import Better
@@ -15,7 +14,7 @@ from records.outcomes import OutcomeStatus
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key
 from ..runs import Imported
-from ..source_file import Value, json_of, moment_in_milliseconds, text_of
+from ..source_file import Value, json_of, moment_in_milliseconds, text_of, text_or_empty
 from ..units import unit_slug
 
 NAME = "asv"
@@ -127,9 +126,9 @@ def _benchmarks(accumulator: RunAccumulator, document: Value) -> Iterator[tuple[
                 name,
                 _Benchmark(
                     kind=about.need("type").text(),
-                    unit=_text(about, "unit"),
+                    unit=text_or_empty(about, "unit"),
                     names=tuple(each.text() for each in parameters.list()) if parameters else (),
-                    version=_text(about, "version"),
+                    version=text_or_empty(about, "version"),
                 ),
             )
         except BadFile as error:
@@ -262,7 +261,7 @@ def _points(accumulator: RunAccumulator, case: str, benchmark: _Benchmark, value
 
 def _environment(document: Value) -> dict[str, str]:
     """Of the environment what keeps series apart: all but the PyTorch, which is what changes along one."""
-    found = {"env.python": _text(document, "python")}
+    found = {"env.python": text_or_empty(document, "python")}
     for prefix, field in (("env.", "requirements"), ("var.", "env_vars")):
         members = document.get(field)
         for name, at in members.object().items() if members else ():
@@ -275,19 +274,19 @@ def _environment(document: Value) -> dict[str, str]:
 def _origin(document: Value) -> ForeignOrigin:
     params = document.get("params") or Value({}, document.place)
     commit = document.need("commit_hash").text()
-    environment = _text(document, "env_name")
+    environment = text_or_empty(document, "env_name")
     requirements = document.get("requirements") or Value({}, document.place)
     return ForeignOrigin(
         format=NAME,
         suite=NAME,
-        started_at=_date(document.need("date")),
+        started_at=moment_in_milliseconds(document.need("date")),
         # Early files have no name of the environment.
         identity=json.dumps([commit, environment, _environment(document), requirements.value], default=str),
-        machine=_text(params, "machine") or "unknown",
+        machine=text_or_empty(params, "machine") or "unknown",
         hardware=_hardware(params),
-        torch_version=next(filter(None, (_text(requirements, name) for name in _TORCH)), ""),
+        torch_version=next(filter(None, (text_or_empty(requirements, name) for name in _TORCH)), ""),
         environment=environment,
-        python_version=_text(document, "python"),
+        python_version=text_or_empty(document, "python"),
         environment_facts={"requirements": requirements.value},
         facts={
             "commit": commit,
@@ -297,19 +296,9 @@ def _origin(document: Value) -> ForeignOrigin:
     )
 
 
-def _date(at: Value) -> datetime:
-    return moment_in_milliseconds(at)
-
-
 def _hardware(params: Value) -> str:
     """Processor and number of CPUs as asv's machine file has them; else the machine's name."""
-    cpu, count = _text(params, "cpu"), _text(params, "num_cpu")
+    cpu, count = text_or_empty(params, "cpu"), text_or_empty(params, "num_cpu")
     if not cpu:
-        return _text(params, "machine") or "unknown"
+        return text_or_empty(params, "machine") or "unknown"
     return f"{cpu}, {count} CPUs" if count else cpu
-
-
-def _text(at: Value, name: str) -> str:
-    """A text that may be missing, empty, or something else."""
-    member = at.get(name)
-    return member.value if member and isinstance(member.value, str) else ""

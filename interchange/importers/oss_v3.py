@@ -60,9 +60,8 @@ class ExporterExtras:
 
     def under(self, record: OssRecord) -> None:
         """Keep the preset and the hardware that a record of ours names."""
-        fingerprint = extra_text(record.benchmark, "profile_fingerprint")
-        if record.is_ours and fingerprint:
-            self.preset = fingerprint, extra_text(record.benchmark, "profile")
+        if record.is_ours and record.preset[0]:
+            self.preset = record.preset
         self.hardware = record.hardware_fingerprint or self.hardware
 
     def stated(self, record: OssRecord, case: str, metric: str, values: Sequence[float]) -> bool:

@@ -91,6 +91,13 @@ class OssRecord:
         return extra_text(self.benchmark, "source") == "Pyrometer"
 
     @property
+    def preset(self) -> tuple[str, str]:
+        """The fingerprint and the name of the preset, if we exported it; in exports of 0.1.0 a `profile`."""
+        known = extra(self.benchmark)
+        name = "profile" if "profile" in known else "preset"
+        return extra_text(self.benchmark, f"{name}_fingerprint"), extra_text(self.benchmark, name)
+
+    @property
     def hardware_fingerprint(self) -> str:
         """What our exports add to the label, which other hardware may share; empty for other tools."""
         found = [extra_text(each, "hardware_fingerprint") for each in self._runners()] if self.is_ours else []
@@ -173,8 +180,9 @@ class OssRecord:
 
     def _exported(self) -> dict[str, str]:
         """Which run of ours it was, under which preset and on what; nothing for a record of others."""
-        names = {"exported_run": "run", "exported_profile": "profile_fingerprint"} if self.is_ours else {}
-        found = {name: extra_text(self.benchmark, entry) for name, entry in names.items()}
+        # A run is identified by these very names, so that what was imported before is not imported twice.
+        own = {"exported_run": extra_text(self.benchmark, "run"), "exported_profile": self.preset[0]}
+        found = own if self.is_ours else {}
         hardware = self.hardware_fingerprint
         return {**found, "exported_hardware": hardware} if hardware else found
 

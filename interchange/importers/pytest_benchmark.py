@@ -11,7 +11,7 @@ from analysis.metrics import Better
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import ForeignOrigin, Point, RunAccumulator, case_key
 from ..runs import Imported
-from ..source_file import Value, head, json_of, made_at, moment_in, text_of
+from ..source_file import Value, head, json_of, made_at, moment_in, text_of, text_or_empty
 
 NAME = "pytest-benchmark"
 TITLE = "pytest-benchmark JSON (--benchmark-json)"
@@ -69,7 +69,7 @@ def _add(
 ) -> None:
     points: list[Point] = []
     about: dict[str, Any] = {}
-    project = _text(document.get("commit_info"), "project")
+    project = text_or_empty(document.get("commit_info"), "project")
     for benchmark in benchmarks:
         try:
             name = benchmark.get("fullname") or benchmark.need("name")
@@ -91,14 +91,14 @@ def _origin(path: Path, document: Value, torch_version: str, facts: Mapping[str,
     commit_facts = {name: at.value for name, at in commit.object().items()} if commit else {}
     return ForeignOrigin(
         format=NAME,
-        suite=_text(commit, "project") or NAME,
+        suite=text_or_empty(commit, "project") or NAME,
         started_at=started,
         dated=dated,
-        identity=f"{_text(commit, 'id')} {torch_version} {content}".strip(),
-        machine=_text(machine, "node") or "unknown",
+        identity=f"{text_or_empty(commit, 'id')} {torch_version} {content}".strip(),
+        machine=text_or_empty(machine, "node") or "unknown",
         hardware=_hardware(machine),
         torch_version=torch_version,
-        python_version=_text(machine, "python_version"),
+        python_version=text_or_empty(machine, "python_version"),
         facts={**facts, "commit": commit_facts} | ({"notes": [note]} if note else {}),
     )
 
@@ -168,10 +168,4 @@ def _hardware(machine: Value) -> str:
     count = members["count"].value if "count" in members else None
     if name and isinstance(count, int) and not isinstance(count, bool):
         return f"{name}, {count} CPUs"
-    return name or _text(machine, "processor") or _text(machine, "machine") or "unknown"
-
-
-def _text(at: Value | None, name: str) -> str:
-    """A text that may be missing or empty."""
-    member = at.get(name) if at else None
-    return member.value if member and isinstance(member.value, str) else ""
+    return name or text_or_empty(machine, "processor") or text_or_empty(machine, "machine") or "unknown"

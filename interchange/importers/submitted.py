@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from analysis.metrics import METRICS, Better
+from records.json_values import name_in
 from records.machines import Machine
 from records.outcomes import MetricDefinition, Outcome, OutcomeStatus
 from records.runs import RunPreset
@@ -28,7 +29,7 @@ STATUSES = tuple(
 )
 _BETTER = ("lower", "higher", "neither")
 _FIELDS = (
-    *("suite", "case", "started_at", "torch", "python", "environment", "profile", "gpus"),
+    *("suite", "case", "started_at", "torch", "python", "environment", "preset", "gpus"),
     *("metrics", "status", "reason", "facts"),
 )
 _OF_A_METRIC = ("value", "values", "unit", "better", "title")
@@ -154,7 +155,8 @@ def _with_facts(outcome: Outcome, facts: Mapping[str, Any]) -> Outcome:
 
 def _submission(at: Value, default_time: datetime | None, latest: datetime) -> Submission:
     members = at.object()
-    _known(at, _FIELDS)
+    preset = name_in(at, "preset", "profile")
+    _known(at, tuple(preset if name == "preset" else name for name in _FIELDS))
     case = _case(at.need("case"))
     status, reason = _ending(at)
     points = tuple(_points(case, members["metrics"])) if at.get("metrics") else ()
@@ -170,7 +172,7 @@ def _submission(at: Value, default_time: datetime | None, latest: datetime) -> S
         torch=_text(at, "torch"),
         python=_text(at, "python"),
         environment=_text(at, "environment"),
-        preset=_text(at, "profile"),
+        preset=_text(at, preset),
         gpus=tuple(_gpu(gpu) for gpu in _list(at, "gpus")),
         points=points,
         status=status,

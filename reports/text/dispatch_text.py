@@ -1,9 +1,15 @@
 """Words for what runs differently."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from analysis.dispatch_difference import CaseDifference, DispatchChange, DispatchDifference, DispatchWarning
+from analysis.dispatch_difference import (
+    CaseDifference,
+    DispatchChange,
+    DispatchDifference,
+    DispatchWarning,
+    NotCompared,
+)
 from records.dispatch import DispatchPart
 
 WARNINGS = {
@@ -26,6 +32,12 @@ PARTS = {
     DispatchPart.COMPILER: "compiler",
     DispatchPart.AUTOTUNE: "autotuning",
     DispatchPart.CODE: "generated code",
+}
+_NOT_COMPARED: Mapping[str, str] = {
+    NotCompared.OTHER_FORMAT: "recorded in another form",
+    NotCompared.ONE_SIDE_ONLY: "recorded on one side only",
+    NotCompared.NO_STRIDES: "an old PyTorch does not record strides",
+    NotCompared.OUT_OF_TIME: "the time for fingerprints was over",
 }
 _BY = " by "
 
@@ -58,7 +70,8 @@ def difference_words(difference: DispatchDifference, most: int) -> list[str]:
     if code:
         graphs = sum(change.count_after for change in code)
         lines.append(f"generated code: {graphs} {'graph differs' if graphs == 1 else 'graphs differ'}")
-    return lines + [f"not compared: {_part(part)}: {why}" for part, why in difference.not_compared.items()]
+    left_out = ((_part(part), _NOT_COMPARED.get(why, why)) for part, why in difference.not_compared.items())
+    return lines + [f"not compared: {part}: {why}" for part, why in left_out]
 
 
 def case_words(one: CaseDifference, most: int) -> list[str]:
@@ -66,7 +79,8 @@ def case_words(one: CaseDifference, most: int) -> list[str]:
     if one.difference is not None:
         return difference_words(one.difference, most)
     sides = (("OLD", one.old_failure), ("NEW", one.new_failure))
-    return [f"not compared: {side} has no fingerprint ({why})" for side, why in sides if why]
+    failures = ((side, _NOT_COMPARED.get(why, why)) for side, why in sides if why)
+    return [f"not compared: {side} has no fingerprint ({why})" for side, why in failures]
 
 
 def warning_words(one: CaseDifference) -> str:

@@ -7,6 +7,7 @@ from analysis.metrics import METRICS
 from records.evidence import Continuation, Detection, Evidence, PairVerdict
 from records.findings import FindingState, FindingTriage
 
+from .case_text import ending
 from .numbers import called, percent
 from .verdict_text import open_because
 
@@ -16,7 +17,7 @@ STATES: Mapping[FindingState, str] = {
     FindingState.CONFIRMING: "old and new are being measured against each other now",
     FindingState.CONFIRMED: "measured again, old and new in turns on the same machine: the change is there",
     FindingState.REFUTED: "measured again, old and new in turns on the same machine: the change is not there",
-    FindingState.UNCLEAR: "measured again, and the pairs could not settle it",
+    FindingState.UNCLEAR: "measured again, and the pairs could not decide it",
     FindingState.NO_LONGER: "later nights took it back before it was measured again",
     FindingState.MACHINE: (
         "the change came with the machine: PyTorch's environment is the same before and after, or the pinned "
@@ -58,11 +59,10 @@ _SIDES = {ConfirmationCause.OLD_ENDED_BADLY: "old", ConfirmationCause.NEW_ENDED_
 def confirmation_reason(found: FindingVerdict) -> str:
     """Why a session confirms a finding, refutes it, or leaves it unclear."""
     if found.ended is not None:
-        why = f" ({found.ended.reason})" if found.ended.reason else ""
-        return f"in the {_SIDES[found.cause]} environment the case ended {found.ended.status}{why}"
+        return f"in the {_SIDES[found.cause]} environment the case ended {ending(found.ended)}"
     if found.cause == ConfirmationCause.NO_PAIR:
         return f"no pair of the session has {found.finding.key.metric}"
-    if found.cause == ConfirmationCause.UNSETTLED and found.verdict is not None:
+    if found.cause == ConfirmationCause.UNDECIDED and found.verdict is not None:
         return open_because(found.verdict) or found.verdict.word
     rebuilt = found.rebuilt and found.cause != ConfirmationCause.SHOWN
     return _CAUSES[found.cause] + (", but a side had to be built anew" if rebuilt else "")

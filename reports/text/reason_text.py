@@ -31,6 +31,7 @@ from analysis.metrics import METRICS
 from common.text import plural
 from records.outcomes import OutcomeStatus
 
+from .case_text import ending, side_reason
 from .numbers import called, change_near, of_cases, percent, share, share_near, word
 from .verdict_text import open_because
 
@@ -71,8 +72,8 @@ def _of_case(detail: CaseDetail) -> str:
     match detail:
         case CaseRepaired(case, status):
             return f"{case} works now; it was {status}"
-        case CaseShaky(case, why, before):
-            return f"{case}: {why} in the new environment, {before or 'none'} in the old"
+        case CaseShaky(case, new, before):
+            return f"{case}: {side_reason(new)} in the new environment, {before or 'none'} in the old"
         case CaseBroke() as broke:
             return _broke(broke)
         case CaseRegressed(case, verdict, found):
@@ -103,7 +104,7 @@ def decision_body(upgrade: Upgrade) -> dict[str, Any]:
 def exclusion(one: Exclusion) -> str:
     """Why a case is in no geomean."""
     ends = [
-        f"{name} ended {end.status}" + (f" ({end.reason})" if end.reason else "")
+        f"{name} ended {ending(end)}"
         for name, end in (("old", one.old), ("new", one.new))
         if end.status != OutcomeStatus.OK
     ]
@@ -122,8 +123,7 @@ def _about(case: str, verdict: Verdict, limit: float | None = None) -> tuple[str
 
 
 def _broke(one: CaseBroke) -> str:
-    text = f"{one.case} {'broke' if one.certain else 'may have broken'}: {one.new.status}"
-    text += f" ({one.new.reason})" if one.new.reason else ""
+    text = f"{one.case} {'broke' if one.certain else 'may have broken'}: {ending(one.new)}"
     text += "" if one.certain else f" in the new environment, and the old ended {one.old_status}"
     if one.allowed:
         text += ", and may" if one.certain else ", which is allowed"
@@ -205,7 +205,7 @@ def _worse(one: Worse) -> str:
 def _doubtful(one: Doubtful) -> str:
     case, verdict = one.largest
     return (
-        f"{METRICS[one.metric].title}: {of_cases(one.cases, one.total)} not settled and may be "
+        f"{METRICS[one.metric].title}: {of_cases(one.cases, one.total)} undecided and may be "
         f"{called('slower', one.metric)} by {share(one.limit)} or more; largest: {case} "
         f"{percent(verdict.change)} in {plural(verdict.n, 'pair')}"
     )

@@ -60,7 +60,7 @@ def advised(advice: Advice) -> str:
     """Why a case gets more pairs, or no more."""
     word, pairs = advice.verdict.word, advice.pairs
     match advice.cause:
-        case "settled":
+        case "decided":
             return f"{word} after {pairs} pairs"
         case "plan used up":
             return f"{word} after all {pairs} pairs"

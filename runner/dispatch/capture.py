@@ -15,12 +15,11 @@ from typing import Any
 from records.dispatch import CaseFingerprint, DispatchFingerprint, DispatchPart
 from records.outcomes import OutcomeStatus
 
+from ..execution.compile_cache import compiles
 from ..execution.contender import explain
 from ..execution.fork_server import ForkServers, may_fork
 from ..execution.harness import Harness
-from ..execution.launch.compile_cache import compiles
-from ..execution.launch.launch import CannotLaunch, allowed_cpus, start_of, usable_numactl
-from ..execution.launch.topology import read
+from ..execution.launch import CannotLaunch, allowed_cpus, read_topology, start_of, usable_numactl
 from ..execution.process import Launch, WorkerGone, WorkerProcess, WorkerTimeout
 from ..preset import MachinePreset
 from ..worker.case_key import CaseKey
@@ -85,7 +84,7 @@ def take_fingerprint(case: str, settings: FingerprintSettings) -> CaseFingerprin
 
 def _launch(key: CaseKey, settings: FingerprintSettings, folder: Path) -> Launch:
     preset = settings.preset
-    start = start_of(key, preset, read(allowed_cpus(preset)), usable_numactl)
+    start = start_of(key, preset, read_topology(allowed_cpus(preset)), usable_numactl)
     variables = dict(start.variables)
     if compiles(key) or key.axis("export") == "aot-inductor":
         # Always an empty cache: from a warm one no code is generated. Inductor keeps its headers next to it.

@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from common.atomic_file import write_whole
 from common.file_lock import lock
 
 from ..errors import EnvironmentInUse
@@ -112,13 +113,8 @@ class Store:
         now = time.time()
         built = Built(path, recipe.label, recipe.to_body(), facts, size_mib(path), seconds, now, now)
         body = {k: v for k, v in asdict(built).items() if k not in ("folder", "used_at")}
-        partial = path / f".{MARK}"
-        with partial.open("w", encoding="utf-8") as file:
-            json.dump(body, file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
         (path / _USED).touch()
-        partial.replace(path / MARK)
+        write_whole(path / MARK, json.dumps(body, indent=2))
         # As it is read from now on.
         return self._read(path) or built
 

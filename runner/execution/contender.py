@@ -13,6 +13,7 @@ from records.outcomes import Outcome, OutcomeStatus, Planned
 from records.telemetry import Recording
 
 from ..session_plan import Timing
+from ..telemetry.interference import InterferenceCheck, offender_clause
 from ..telemetry.summary import rows_of, summarise
 from ..telemetry.telemetry_interface import Telemetry
 from ..worker.messages import (
@@ -36,9 +37,8 @@ from ..worker.messages import (
     Window,
 )
 from .blocks import Blocks
-from .interference_check import InterferenceCheck, offender_clause
-from .launch.compile_cache import prepare_cache
-from .launch.launch import affinity_held
+from .compile_cache import prepare_cache
+from .launch import affinity_held
 from .metrics import disturbance, replicate_metrics
 from .process import Launch, WorkerGone, WorkerProcess, WorkerTimeout
 from .tracing import Tracing

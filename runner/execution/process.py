@@ -14,7 +14,7 @@ import psutil
 
 from common.processes import SupervisedProcess
 
-from ..multi_node.nodes import Node
+from ..nodes import Node
 from ..worker.messages import Message, ProtocolError, parse
 from ..worker.variables import relevant_variables
 from .harness import Harness

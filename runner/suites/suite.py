@@ -1,5 +1,7 @@
 """Suites: from tables in TOML, the built-in ones among them, to lists of cases with a time budget."""
 
+import ast
+import inspect
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -314,3 +316,39 @@ def built_in() -> Mapping[str, Suite]:
     for name in NAMES:
         suites[name] = compose(name, tomllib.loads((FOLDER / f"{name}.toml").read_text()), suites)
     return MappingProxyType(suites)
+
+
+_CASES_FOLDER = Path(__file__).parents[1] / "cases"
+
+
+def workloads() -> tuple[Mapping[str, Any], ...]:
+    """What a measured environment answers about the built-in cases (see `worker.messages.Described`).
+
+    Their files are read and not imported, for their imports need torch. Raises ValueError for a case that is
+    not declared by literals alone: `@case(batch=[1, 8])`.
+    """
+    return tuple(found for path in sorted(_CASES_FOLDER.glob("*.py")) for found in _declared(path))
+
+
+def _declared(path: Path) -> list[Mapping[str, Any]]:
+    module = ast.parse(path.read_bytes())
+    return [
+        _workload(node, call, path.stem)
+        for node in module.body
+        if isinstance(node, ast.FunctionDef)
+        for call in node.decorator_list
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "case"
+    ]
+
+
+def _workload(node: ast.FunctionDef, call: ast.Call, module: str) -> Mapping[str, Any]:
+    given: dict[str, Any] = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+    phases = given.pop("phases", ("infer",))
+    summary = inspect.cleandoc(ast.get_docstring(node) or "").split("\n")[0]
+    return {
+        "name": node.name,
+        "phases": list(phases),
+        "grid": {name: list(values) for name, values in given.items()},
+        "summary": summary,
+        "source": f"runner.cases.{module}",
+    }

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-#: The source of SM utilisation or GPU busy time, best first (stored as `rung`). `gpm`: hardware counters, the
+#: The source of SM utilisation or GPU busy time, best first. `gpm`: hardware counters, the
 #: true SM utilisation; `dcgm`: the same through a DCGM host engine, in recordings up to 0.1.0. `samples` and
 #: `polling`: the share of time in which at least one kernel ran, from the driver's buffer or polled. Numbers
 #: of two sources are never joined in one line.
@@ -30,7 +30,7 @@ class GpuCapabilities:
     index: int
     uuid: str
     name: str
-    rung: UtilisationSource
+    utilisation_source: UtilisationSource
     capabilities: tuple[Capability, ...]
     mig_of: str = ""
 
@@ -57,6 +57,8 @@ class Probe:
 
 def _gpu(body: Mapping[str, Any]) -> GpuCapabilities:
     values: dict[str, Any] = dict(body)
+    if "rung" in values:  # in runs of 0.1.0
+        values["utilisation_source"] = values.pop("rung")
     values["capabilities"] = tuple(Capability(**each) for each in body["capabilities"])
     return GpuCapabilities(**values)
 

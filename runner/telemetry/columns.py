@@ -1,7 +1,7 @@
 """The columns of a recording: name, unit, and how a window's rows become one metric.
 
 `share` columns are percent of time as the source reports it. A column about GPU utilisation belongs to one
-rung, so that numbers of two rungs never share a name.
+source, so that numbers of two sources never share a name.
 """
 
 from dataclasses import dataclass

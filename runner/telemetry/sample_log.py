@@ -28,10 +28,10 @@ class SampleLog:
         self._devices: list[str] = []
         self._lost = 0
 
-    def device(self, device: str, name: str, rung: UtilisationSource) -> None:
+    def device(self, device: str, name: str, utilisation_source: UtilisationSource) -> None:
         """What the rows to come of a device are about."""
         self._devices.append(device)
-        self._put({"device": device, "name": name, "rung": rung})
+        self._put({"device": device, "name": name, "utilisation_source": utilisation_source})
 
     def row(self, device: str, started_ns: int, ended_ns: int, values: Values) -> None:
         """One row, CLOCK_MONOTONIC."""
@@ -75,7 +75,7 @@ class SampleLog:
 @dataclass(slots=True)
 class _Device:
     name: str = ""
-    rung: UtilisationSource = "none"
+    utilisation_source: UtilisationSource = "none"
     rows: list[tuple[int, int, Values]] = field(default_factory=list[tuple[int, int, Values]])
     samples: list[tuple[str, int, int, float]] = field(default_factory=list[tuple[str, int, int, float]])
     notes: list[str] = field(default_factory=list[str])
@@ -109,9 +109,10 @@ def bare(uuid: str) -> str:
 def _take(entry: Mapping[str, Any], devices: dict[str, _Device]) -> None:
     if "device" in entry:
         device = devices.setdefault(entry["device"], _Device())
-        if device.rung not in ("none", entry["rung"]):
-            raise ValueError("rows of two rungs are never joined")
-        device.name, device.rung = str(entry["name"]), entry["rung"]
+        source = entry["utilisation_source"]
+        if device.utilisation_source not in ("none", source):
+            raise ValueError("rows of two utilisation sources are never joined")
+        device.name, device.utilisation_source = str(entry["name"]), source
     elif "row" in entry:
         started, ended = entry["span"]
         rows = devices.setdefault(entry["row"], _Device()).rows
@@ -135,7 +136,7 @@ def _recording(name: str, device: _Device, notes: Sequence[str]) -> Recording:
     return Recording(
         name,
         device.name,
-        device.rung,
+        device.utilisation_source,
         tuple(started for started, _, _ in rows),
         tuple(ended for _, ended, _ in rows),
         {

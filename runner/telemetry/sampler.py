@@ -25,14 +25,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .counters import GpuCounters, HostCounters, Reading
 from .gpu.processes import Pids
 from .gpu.source import GpuSource
-from .host.source import HostSource
-from .recording import MOST_HZ
+from .host_source import HostSource
 from .sample_log import SampleLog
 from .source_thread import SourceThread
+from .telemetry_interface import GpuCounters, HostCounters, Reading
 
+#: Rows a second at most: the driver's own counters are no fresher, and GPM needs 100 ms between two samples.
+MOST_HZ = 10.0
 #: An order is answered within this time, whichever source hangs.
 _TIMEOUT_SECONDS = 1.5
 #: Loading a driver for the first time takes seconds.

@@ -16,8 +16,8 @@ from typing import Any
 from records.telemetry import HOST, Recording
 from runner.execution.process import TOKEN_VARIABLE, inherited_variables, listed
 
-from .counters import GpuCounters, HostCounters, Reading
 from .sample_log import bare, recordings
+from .telemetry_interface import GpuCounters, HostCounters, Reading
 
 #: The sampler replies within 1.5 s, whichever source hangs.
 _TIMEOUT_SECONDS = 2.5

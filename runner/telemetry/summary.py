@@ -28,8 +28,8 @@ def rows_of(recordings: Sequence[Recording], window: Window) -> tuple[Recording,
     """The recordings cut to what belongs to the window; one without rows keeps its notes."""
     cut: list[Recording] = []
     for one in recordings:
-        settled = window.started_ns + _SETTLING_NS.get(one.rung, 0)
-        cut.append(one.within(settled, window.ended_ns))
+        steady_ns = window.started_ns + _SETTLING_NS.get(one.utilisation_source, 0)
+        cut.append(one.within(steady_ns, window.ended_ns))
     return tuple(cut)
 
 

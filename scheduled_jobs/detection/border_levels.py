@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from analysis.detection.crossings import Crossing, crossings
-from analysis.detection.nights import NightValue
+from analysis.detection.nights import Crossing, NightValue, crossings
 
 from .findings import MachineSeries
 

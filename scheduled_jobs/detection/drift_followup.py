@@ -1,14 +1,21 @@
-"""Confirmed changes that go on: what later nights and later findings of their series say of them."""
+"""Follow up findings that were decided, by later nights and findings.
+
+A confirmed change that continues is noted. A refuted one whose series stays off its old level is measured
+once more.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from analysis.detection.drift_followup import further
-from analysis.detection.nights import NightValue, Rules
-from records.evidence import Continuation
+from analysis.detection.drift_followup import further, stays_off
+from analysis.detection.nights import NightValue, Rules, early
+from analysis.metrics import METRICS
+from db.findings.store import Reopened
+from records.evidence import ComparedRuns, Continuation
 from records.findings import Finding, FindingState, FindingTriage
+from reports.text.numbers import percent
 
-from .findings import MachineSeries
+from .findings import MachineSeries, compared_runs, newest_other
 
 
 def continuations(
@@ -40,12 +47,12 @@ def continuations(
 
 def _follows(other: Finding, one: Finding) -> bool:
     """Whether it is a later change of the series in the same direction: that covers all nights since."""
-    settled = other.state in (FindingState.CONFIRMED, FindingState.MACHINE)
-    return settled and other.direction == one.direction and (other.at, other.id) > (one.at, one.id)
+    decided = other.state in (FindingState.CONFIRMED, FindingState.MACHINE)
+    return decided and other.direction == one.direction and (other.at, other.id) > (one.at, one.id)
 
 
 def _by_finding(one: Finding, later: Sequence[Finding], now: datetime) -> Continuation | None:
-    """The newest finding of the drift that this one was the beginning of."""
+    """The newest finding of the drift that began with this one."""
     pieces = [
         each for each in later if each.state == FindingState.CONFIRMED and each.evidence.began_as == one.id
     ]
@@ -65,7 +72,7 @@ def _by_nights(
     rules: Rules,
     now: datetime,
 ) -> Continuation | None:
-    """How far the newest nights are off those right after the change, where that is more than was noted."""
+    """How far the newest nights differ from those right after the change, if by more than was noted."""
     start = series.places.get(one.evidence.new_run or one.at_run)
     known = one.evidence.goes_on
     moved = further(nights, start, rules, control) if start is not None else None
@@ -79,3 +86,45 @@ def _by_nights(
         run=newest.run,
         further=moved.change,
     )
+
+
+#: A later finding of the series in one of these states explains the level.
+_EXPLAINS = (FindingState.CANDIDATE, FindingState.CONFIRMING, FindingState.CONFIRMED, FindingState.MACHINE)
+
+
+def findings_to_repeat(
+    series: MachineSeries,
+    known: Sequence[Finding],
+    nights: Sequence[NightValue],
+    control: Sequence[NightValue | None] | None,
+    rules: Rules,
+) -> dict[int, Reopened]:
+    """The sessions to repeat, by finding, of a series with these `known` findings, of any state.
+
+    A comparison may have been unlucky in its nights. So the second one is between an early night of the level
+    that was left and the newest.
+    """
+    found: dict[int, Reopened] = {}
+    for one in known:
+        explained = any(other.at > one.at and other.state in _EXPLAINS for other in known)
+        if one.state != FindingState.REFUTED or one.evidence.repeated or explained:
+            continue
+        since, index = (series.places.get(run) for run in (compared_runs(one).level_run, one.at_run))
+        if since is None or index is None:
+            continue
+        size = stays_off(nights, since, index, rules, control)
+        first = early(since, index)
+        new = newest_other(series, first, index, len(series.points) - 1)
+        if new is None or not size or (size > 0) != _rises(one):
+            continue
+        old, last = series.points[first], series.points[new]
+        level = series.points[since].run
+        reason = f"refuted once, but its newest nights stay off the old level by {percent(size)}"
+        sides = ComparedRuns(old.run, old.environment, last.run, last.environment, level)
+        found[one.id] = Reopened(size, sides, reason)
+    return found
+
+
+def _rises(one: Finding) -> bool:
+    """Whether a change in the direction of a finding makes its metric larger."""
+    return (one.direction == "worse") != (METRICS[one.key.metric].better == "higher")

@@ -9,18 +9,17 @@ from functools import cache
 
 from analysis.comparison.verdict import Verdict
 from analysis.metrics import METRICS
-from analysis.operators import KERNEL, OperatorOrigin, difference, operators, unlike
+from analysis.operators import KERNEL, difference, operators, unlike
 from db.connection.engine import Database
 from db.runs.traces import newest_operator_table
 from records.evidence import OperatorDifference, PairVerdict, RelatedFinding
 from records.findings import Finding, FindingState
-from records.outcomes import OperatorTable
 from records.series import SeriesKey
 from reports.text.verdict_text import left_out_because, open_because
 from runner.environments.versions import date_of, parse
 from runner.suites.suite import built_in
 
-from .rebuild_environment import version_spec
+from .confirmation_plan import version_spec
 
 #: Rows of a difference of operator tables that are kept: what is behind a change is among the first.
 _OPERATORS = 12
@@ -93,7 +92,7 @@ def operator_difference(
     if old_torch == new_torch:
         return None
     old, new = (newest_operator_table(database, key, version) for version in (old_torch, new_torch))
-    if old is None or new is None or unlike(_origin(old), _origin(new)):
+    if old is None or new is None or unlike(old, new):
         return None
     changes = difference(operators(old.rows), operators(new.rows))
     kinds = {kind: sum(c.delta_us for c in changes if c.kind == kind) for kind in {c.kind for c in changes}}
@@ -105,10 +104,6 @@ def operator_difference(
         rows=tuple({**asdict(change), "delta_us": change.delta_us} for change in changes[:_OPERATORS]),
         more=max(0, len(changes) - _OPERATORS),
     )
-
-
-def _origin(table: OperatorTable) -> OperatorOrigin:
-    return OperatorOrigin(table.workload, table.hardware, table.preset, table.device, table.harness)
 
 
 def bisect_offer(old_torch: str, new_torch: str, case: str, options: Sequence[str] = ()) -> str:

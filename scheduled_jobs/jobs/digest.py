@@ -9,8 +9,7 @@ from configuration.settings import Settings
 from db.connection.engine import Database
 from db.findings.notices import notice, notices, save_notice
 from db.queue.queries import schedulers
-from records.deliveries import Delivery, DeliveryState
-from records.findings import Notice
+from records.findings import Delivery, DeliveryState, Notice
 from records.tasks import Task
 from reports.text import markdown
 from reports.text.staleness_text import in_words, silence
@@ -51,7 +50,7 @@ def health_check(task: Task, context: JobContext) -> JobResult:
         pending = [*reversed([one for one in newest if _is_recent(one, now)]), *stored]
         result = _sent(database, context, pending)
     sentences = [*map(silence, silent)]
-    return JobResult(result={"silent": sentences, "told": [one.title for one in stored], **result})
+    return JobResult(result={"silent": sentences, "notified": [one.title for one in stored], **result})
 
 
 def _is_recent(one: Notice, now: datetime) -> bool:
@@ -61,10 +60,10 @@ def _is_recent(one: Notice, now: datetime) -> bool:
 def save_digest(
     database: Database, settings: Settings, night: date, now: datetime, due_at: datetime | None = None
 ) -> Notice:
-    """The stored digest of a night that was due then; made of what is known now where there is none yet.
+    """The stored digest of a night that was due at `due_at`; made and stored now if there is none.
 
-    A second one that is due on the same date reports what came after the first. Without `due_at` whichever
-    was first is meant.
+    A second digest that is due on the same date reports what came after the first. Without `due_at` the first
+    one is returned.
     """
     due = due_at.isoformat() if due_at else ""
     first, own = night.isoformat(), f"{night.isoformat()} {due}"
@@ -173,6 +172,6 @@ def _summary(tried: Sequence[tuple[str, Delivery]]) -> str:
 
 def _became(after: Delivery) -> str:
     if after.state == DeliveryState.DELIVERED:
-        return "told"
+        return "delivered"
     again = "is tried again" if after.tries < MOST_TRIES else "is given up"
     return f"try {after.tries} failed, {again}: {after.why}"

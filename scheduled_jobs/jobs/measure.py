@@ -1,17 +1,24 @@
-"""The job `measure`: one environment on one machine by `pyrometer run`, followed by a look at its history."""
+"""The job `measure`: one environment on one machine by `pyrometer run`, followed by a look at its history.
+
+Most tracks are environments as typed; `latest` is the newest release tonight.
+"""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from configuration.settings import Settings
 from records.outcomes import OutcomeStatus
 from records.tasks import Task, TaskState
+from runner.environments.interpreter import look_at
+from runner.environments.package_index import offered
+from runner.environments.recipe import Recipe
+from runner.errors import IndexFailed
 from runner.suites.suite import is_glob
 
 from ..scheduler.planner import DETECT, detect_task
 from ..scheduler.task_runs import MeasuredRun, run_measurement
 from .context import FollowUp, JobContext, JobResult
-from .environment_aliases import resolve_alias
 
 #: What a task's spec may say, and the option of `pyrometer run` that takes it.
 _OPTIONS = {
@@ -82,3 +89,23 @@ def failure_reason(run: MeasuredRun) -> str:
 
 def _text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+LATEST = "latest"
+
+
+def resolve_alias(track: str, settings: Settings) -> str:
+    """The environment that a track means now; raises IndexFailed if the newest release is unknown.
+
+    An environment that is declared under that name is meant before it.
+    """
+    return track if track != LATEST or track in settings.environments else newest_release()
+
+
+def newest_release() -> str:
+    """The newest release that the package index offers to this machine; raises IndexFailed."""
+    # Without `pre` an index answers with releases only.
+    releases = offered(Recipe(), look_at(""))
+    if not releases:
+        raise IndexFailed("the package index offers no release of PyTorch")
+    return releases[-1]

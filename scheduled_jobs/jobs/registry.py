@@ -1,6 +1,6 @@
 """Which function does which job."""
 
-from ..scheduler.worker_slot import Registry
+from ..scheduler.worker_pool import Registry
 from .confirm import confirm
 from .detect import detect
 from .digest import health_check, send_digest

@@ -10,8 +10,7 @@ from analysis.decision.comparison import DECIDED
 from db.runs.queries import run_record
 from records.tasks import Task, TaskState
 from scheduled_jobs.jobs.context import JobContext, JobResult
-from scheduled_jobs.jobs.environment_aliases import resolve_alias
-from scheduled_jobs.jobs.measure import failure_reason, run_options
+from scheduled_jobs.jobs.measure import failure_reason, resolve_alias, run_options
 from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement
 from workflows.errors import UsageError
 from workflows.planning.plan_upgrade import UpgradeRequest

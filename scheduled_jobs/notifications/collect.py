@@ -1,4 +1,4 @@
-"""What the database knows of a night: what was due, what moved, what was judged, who is silent."""
+"""Collect the data of a digest: tasks that were due, findings, verdicts and outages."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -16,16 +16,15 @@ from analysis.staleness import (
     newest_measured,
     runs_before,
 )
+from configuration.schedules import zone
 from configuration.settings import Settings
-from configuration.tables.schedules import zone
 from db.connection.engine import Database
 from db.findings.notices import notices
 from db.findings.store import findings, open_regressions
 from db.queue.queries import scheduled_runs, schedulers, tasks
 from db.runs.queries import endings, run_summary
 from db.runs.run_changes import run_changes
-from records.deliveries import DeliveryState
-from records.findings import Finding, FindingState, FindingTriage, Notice
+from records.findings import DeliveryState, Finding, FindingState, FindingTriage, Notice
 from records.outcomes import OutcomeCount, OutcomeStatus
 from records.tasks import ScheduledRun, Task, TaskState
 from workflows import fleet_status
@@ -44,15 +43,15 @@ RELEASE = "release"
 _BACK = timedelta(days=60)
 _NOTICES = 500
 #: More than these of a night are not looked at one by one.
-_FIRES, _TASKS, _FINDINGS = 300, 500, 10_000
+_SCHEDULED_RUNS, _TASKS, _FINDINGS = 300, 500, 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierDigests:
     """What earlier digests reported: until when, which findings, and the coverage in the last one.
 
-    Of the findings, `as_machines` are those that were reported as the machine's and as nothing else.
-    `known_since` is from when on all digests were read.
+    `as_machines` are the findings that were only ever reported as changes of the machine. `known_since` is
+    the time from which on all digests were read.
     """
 
     until: datetime | None
@@ -98,10 +97,10 @@ def collect_digest_data(
     earlier = before(notices_made, until)
     since = since or earlier.until or until - timedelta(days=1)
     due = {
-        name: _of_window(scheduled_runs(database, name, _FIRES), since, until)
+        name: _of_window(scheduled_runs(database, name, _SCHEDULED_RUNS), since, until)
         for name in _measuring(database, settings)
     }
-    own = [(fire, task) for each in due.values() for fire in each for task in fire.tasks]
+    own = [(run, task) for each in due.values() for run in each for task in run.tasks]
     parts = _parts(fleet_status.recent_nights(database, until), [task for _, task in own])
     nights = [found for each in parts.values() if (found := newest_measured(each))]
     still = findings(
@@ -179,18 +178,18 @@ def _measuring(database: Database, settings: Settings) -> list[str]:
 
 
 def _of_window(newest: Iterable[ScheduledRun], since: datetime, until: datetime) -> list[ScheduledRun]:
-    """The fires that were due within, and of earlier ones the tasks that ended since or run still."""
+    """The runs that were due within, and of earlier ones the tasks that ended since or still run."""
     found: list[ScheduledRun] = []
-    for fire in newest:
-        if fire.due_at > until:
+    for run in newest:
+        if run.due_at > until:
             continue
         own = tuple(
             task
-            for task in fire.tasks
-            if fire.due_at > since or task.state == TaskState.RUNNING or _within(task.ended_at, since, until)
+            for task in run.tasks
+            if run.due_at > since or task.state == TaskState.RUNNING or _within(task.ended_at, since, until)
         )
-        if own or (fire.how == "missed" and fire.due_at > since):
-            found.append(ScheduledRun(fire.schedule, fire.due_at, fire.how, fire.made_at, own))
+        if own or (run.kind == "missed" and run.due_at > since):
+            found.append(ScheduledRun(run.schedule, run.due_at, run.kind, run.made_at, own))
     return found
 
 
@@ -227,10 +226,10 @@ def _ran(task: Task, by_run: dict[str, list[OutcomeCount]]) -> PartResult:
 
 def _missed(due: Iterable[Sequence[ScheduledRun]]) -> list[PartResult]:
     return [
-        PartResult(fire.schedule, "", fire.due_at, "missed")
+        PartResult(run.schedule, "", run.due_at, "missed")
         for own in due
-        for fire in own
-        if fire.how == "missed"
+        for run in own
+        if run.kind == "missed"
     ]
 
 
@@ -250,9 +249,9 @@ def _changed(
 
 
 def _crossed(database: Database, since: datetime, until: datetime) -> list[BorderChange]:
-    """What levels did across borders, as the looks at the tracks say that ended since.
+    """How levels moved across borders, by the detections that ended within the time.
 
-    A look sees all machines of its label, and more looks follow after sessions: what was said counts once.
+    A detection covers all machines of its label and is repeated after sessions: each statement counts once.
     """
     first: dict[tuple[str, BorderChange], datetime | None] = {}
     for task in reversed(tasks(database, job="detect", state=TaskState.DONE, newest=_TASKS)):
@@ -269,7 +268,7 @@ def _machine_of(database: Database, run: str) -> str:
 def _lost_cases(
     nights: Iterable[MeasuredNight], own: Collection[int], by_run: dict[str, list[OutcomeCount]]
 ) -> list[LostCase]:
-    """What fell in the newest night of each part, where that is one of `own` (ids of tasks)."""
+    """The cases that lost coverage in the newest night of each part, if it is among `own` (task ids)."""
     tonight = sorted(
         (one for one in nights if one.task.id in own), key=lambda one: (one.task.schedule, one.task.part)
     )
@@ -296,7 +295,7 @@ def _to_report(
 
 
 def _others(database: Database) -> list[Task]:
-    """What is no measuring of a night: the newest tasks of all other jobs that matter here."""
+    """The newest tasks of all jobs that do not measure a night and matter for a digest."""
     ended = [
         task
         for state in (TaskState.FAILED, TaskState.LOST)
@@ -320,7 +319,7 @@ def _upgraded(database: Database, task: Task) -> UpgradeDecision:
 
 
 def _failed(over: Iterable[Task]) -> list[DigestProblem]:
-    """A trouble for each schedule and job of which tasks failed, with the newest sentence."""
+    """A problem for each schedule and job with failed tasks, with the newest error."""
     failures: dict[tuple[str, str], list[Task]] = defaultdict(list)
     for task in over:
         if task.state in (TaskState.FAILED, TaskState.LOST):

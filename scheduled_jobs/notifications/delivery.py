@@ -8,11 +8,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
-from configuration.tables.alerts import AlertSettings
+from configuration.schema import AlertSettings
 from db.connection.engine import Database
 from db.findings.notices import replace_delivery
-from records.deliveries import Delivery, DeliveryState
-from records.findings import Notice
+from records.findings import Delivery, DeliveryState, Notice
 from workflows.errors import TargetsUnreadable
 
 if TYPE_CHECKING:
@@ -120,10 +119,10 @@ def post(target: Target, message: DigestMessage) -> str:
 def deliver(
     database: Database, notice: Notice, to: Iterable[Target], now: Callable[[], datetime]
 ) -> list[tuple[str, Delivery]]:
-    """Have a notice brought to the targets that lack it and are due; what became of each that was tried.
+    """Send a notice to the targets that lack it and are due; returns the delivery of each target tried.
 
-    Of several senders at once, on whatever machines, one takes a notice to a target. `now` is asked for each
-    target: behind some that hang it is minutes later, and what was taken just now must not look abandoned.
+    Senders on several machines do not send twice: one of them takes each target. `now` is called for each
+    target, since one that hangs may take minutes and a target just taken must not look abandoned.
     """
     message = DigestMessage(notice.title, str(notice.facts["text"]), notice.body, notice.facts["tone"])
     tried: list[tuple[str, Delivery]] = []

@@ -11,7 +11,6 @@ from records.tasks import TaskState
 from reports.text.staleness_text import counted, silence
 
 from ..detection.border_levels import BorderChange
-from .drift_followup import ContinuedChange, going_on
 
 #: Changes of a group that are listed one by one.
 TOP = 5
@@ -22,6 +21,60 @@ WAITING = (FindingState.CANDIDATE, FindingState.CONFIRMING)
 COUNTED = (FindingState.REFUTED, FindingState.UNCLEAR)
 
 _NOT_DONE = (TaskState.FAILED, TaskState.LOST, TaskState.CANCELLED, "missed")
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuedChange:
+    """A confirmed change that was `reported` with one size since the night of `since`, and is `change` `now`.
+
+    Both are log ratios of new to old, the first one measured in pairs, the second by the nights since.
+    """
+
+    finding: int
+    case: str
+    metric: str
+    machine: str
+    direction: str
+    reported: float
+    change: float
+    since: datetime
+    now: datetime
+
+
+def going_on(findings: Iterable[Finding], since: datetime, until: datetime) -> tuple[ContinuedChange, ...]:
+    """The changes that were noted as continuing after `since` and until `until`, the largest first.
+
+    Left out are silenced findings, and those with a later finding, which was measured in pairs itself.
+    """
+    found = [
+        _goes_on(one)
+        for one in findings
+        if one.state == FindingState.CONFIRMED
+        and not one.silenced(until)
+        and since < (_noted_at(one) or since) <= until
+    ]
+    return tuple(sorted(found, key=lambda one: (one.direction != "worse", -abs(one.change), one.finding)))
+
+
+def _noted_at(one: Finding) -> datetime | None:
+    noted = one.evidence.goes_on
+    return None if noted is None or noted.finding is not None else datetime.fromisoformat(noted.noted_at)
+
+
+def _goes_on(one: Finding) -> ContinuedChange:
+    noted = one.evidence.goes_on
+    assert noted is not None
+    return ContinuedChange(
+        finding=one.id,
+        case=one.key.case,
+        metric=one.key.metric,
+        machine=one.machine,
+        direction=one.direction,
+        reported=one.change,
+        change=noted.change,
+        since=one.at,
+        now=datetime.fromisoformat(noted.night),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +257,7 @@ class Digest:
 
 
 def digest(night: DigestData) -> Digest:
-    """The digest of a night; pure: the same night gives the same digest."""
+    """The digest of a night, a pure function of its data."""
     known = [
         one for one in night.findings if one.state == FindingState.CONFIRMED and one.silenced(night.until)
     ]
@@ -251,7 +304,7 @@ def _was_reported(one: Finding, night: DigestData) -> bool:
 
 
 def _is_part(one: Finding, new: Iterable[Finding]) -> bool:
-    """Whether another finding of the night is a drift with the whole size of which this one is a piece."""
+    """Whether this finding is one piece of a drift that another finding of the night reports as a whole."""
     return any(
         other.shape == "drift"
         and other.state == FindingState.CONFIRMED

@@ -10,14 +10,21 @@ from urllib.parse import urlencode
 from analysis.metrics import METRICS
 from analysis.staleness import part_label
 from common.text import plural, printable
-from configuration.tables.schedules import zone
+from configuration.schedules import zone
 from records.tasks import TaskState
 from reports.text import markdown, numbers
 from reports.text.finding_text import interval
 
 from ..detection.border_levels import BorderChange
-from .digest import CaseChange, ChangeGroup, Digest, DigestProblem, PartResult, UpgradeDecision
-from .drift_followup import ContinuedChange
+from .digest import (
+    CaseChange,
+    ChangeGroup,
+    ContinuedChange,
+    Digest,
+    DigestProblem,
+    PartResult,
+    UpgradeDecision,
+)
 
 #: A sign that chats take for the beginning of a person's name.
 _MENTION = re.compile(r"(?<!\w)@|@(?=everyone|here|channel|all|team)", re.IGNORECASE)
@@ -27,7 +34,10 @@ _SUBJECT = 200
 #: In a subject, parts of schedules are named one by one up to so many.
 _NAMED = 3
 
-#: Troubles by kind, the loudest first, and what there are so many of.
+#: The names that 0.1.0 gave to fields of a digest and of a change in it.
+_OLD_FIELDS = {"troubles": "problems", "news": "notices", "told": "reported"}
+
+#: Problems by kind, the loudest first, and what there are so many of.
 _PROBLEMS: Mapping[str, tuple[str, str]] = {
     "missing": ("missing night", "missing nights"),
     "silent": ("silent machine", "silent machines"),
@@ -128,11 +138,16 @@ def digest_markdown(digest: Digest, dashboard_url: str | None = None) -> str:
 
 def digest_json(digest: Digest) -> dict[str, Any]:
     """The digest as JSON values: its fields by name, times in ISO 8601, changes as log ratios."""
-    body: dict[str, Any] = _values(asdict(digest))
-    body |= {"troubles": body.pop("problems"), "news": body.pop("notices")}
-    for change in body["going_on"]:
-        change["told"] = change.pop("reported")
-    return {"subject": subject(digest), "quiet": digest.quiet, **body}
+    return {"subject": subject(digest), "quiet": digest.quiet, **_values(asdict(digest))}
+
+
+def stored_digest_json(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of a stored digest under today's names; 0.1.0 had other names for three of them."""
+    body = {_OLD_FIELDS.get(name, name): value for name, value in facts.items()}
+    body["going_on"] = [
+        {_OLD_FIELDS.get(name, name): value for name, value in change.items()} for change in body["going_on"]
+    ]
+    return body
 
 
 def _values(value: Any) -> Any:

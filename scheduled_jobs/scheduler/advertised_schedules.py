@@ -3,8 +3,8 @@
 from datetime import datetime, tzinfo
 from typing import Any
 
+from configuration.schedules import MEASURE, ScheduleSettings, zone
 from configuration.settings import Settings
-from configuration.tables.schedules import MEASURE, ScheduleSettings, zone
 
 from . import timetable
 from .planner import labels_of, measure_spec
@@ -13,7 +13,7 @@ from .planner import labels_of, measure_spec
 _NEXT = 3
 
 
-def advertised(settings: Settings, now: datetime, *, measures: bool) -> dict[str, Any]:
+def advertised_facts(settings: Settings, now: datetime, *, measures: bool) -> dict[str, Any]:
     """Time zone, what counts as silent, late and disturbed, and every schedule with its next fire times.
 
     `measures` says whether this scheduler measures, or only plans and thinks. Nothing of it is a secret.

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from common.atomic_file import write_whole
+from configuration.schedules import MEASURE, ScheduleSettings, zone
 from configuration.settings import Settings
 from configuration.suggestions import unknown
-from configuration.tables.schedules import MEASURE, ScheduleSettings, zone
 from db.connection.engine import Database
 from db.queue.commands import plan_run, supersede, withdraw_missed
 from db.queue.queries import last_due, last_taken_up, scheduled_runs
@@ -114,8 +114,8 @@ class Planner:
             since = now
         found: list[PlannedRun] = []
         for due in timetable.due(schedule.cron, zone(settings.timezone), since, now):
-            tasks = () if due.how == MISSED else _in_turn(database, name, tasks_of(settings, name))
-            if plan_run(database, name, due.moment, due.how, tasks, now):
+            tasks = () if due.kind == MISSED else _in_turn(database, name, tasks_of(settings, name))
+            if plan_run(database, name, due.moment, due.kind, tasks, now):
                 instead_of = supersede(database, name, due.moment, now) if tasks else 0
                 found.append(PlannedRun(name, due, len(tasks), instead_of))
         self._since[name], self._rules[name] = now, rule
@@ -136,7 +136,7 @@ def _in_turn(database: Database, name: str, tasks: tuple[NewTask, ...]) -> tuple
 
 
 def _begin(database: Database, name: str, last: datetime | None, now: datetime) -> datetime:
-    """The moment after which a schedule's due moments have not been dealt with."""
+    """The time up to which a schedule's fire times have been processed."""
     if last is None:
         plan_run(database, name, now, FIRST_SEEN, (), now)
         return now
@@ -146,9 +146,9 @@ def _begin(database: Database, name: str, last: datetime | None, now: datetime) 
     withdraw_missed(database, name, now)
     dealt_with = (timetable.TIMETABLE, timetable.CAUGHT_UP, MISSED, FIRST_SEEN)
     before = [
-        fire.due_at
-        for fire in scheduled_runs(database, name, newest=_LOOKED_BACK)
-        if fire.how in dealt_with and fire.due_at <= now
+        run.due_at
+        for run in scheduled_runs(database, name, newest=_LOOKED_BACK)
+        if run.kind in dealt_with and run.due_at <= now
     ]
     return max(before, default=now)
 

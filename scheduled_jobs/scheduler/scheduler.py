@@ -16,8 +16,8 @@ from typing import Any
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from configuration.schedules import zone
 from configuration.settings import Settings
-from configuration.tables.schedules import zone
 from db.connection.engine import Database, check_fits
 from db.errors import DatabaseError
 from db.queue import commands
@@ -26,7 +26,7 @@ from db.queue.queries import machines_with_partial_runs, running, waiting_for
 from workflows.fleet_status import MEASURING
 
 from ..jobs.context import ChildExit, JobContext, OnEvent, Stopped, ignore_event
-from .advertised_schedules import advertised
+from .advertised_schedules import advertised_facts
 from .child_process import OURSELVES, PATIENCE_SECONDS, logs_of
 from .hosts import HostProvider, LocalHost
 from .log import Log
@@ -35,8 +35,7 @@ from .process_identity import Owner, this_process
 from .reaper import Reaper
 from .task_results import give_up, record_result, run_details, task_details
 from .timetable import MISSED, CronTrigger, EveryTrigger, upcoming
-from .worker_pool import PoolWorker, WorkerPool
-from .worker_slot import Registry, Released, RunningTask, WorkerSlot
+from .worker_pool import PoolWorker, Registry, Released, RunningTask, WorkerPool, WorkerSlot
 
 #: How often the queue and the settings are read, and how often the heartbeat is written.
 TICK_SECONDS = 1.0
@@ -47,7 +46,7 @@ _ADVERTISE_SECONDS = 60.0
 _CLOCK_JUMP_SECONDS = 1.0
 #: Prefix of the ids of the jobs of schedules; the jobs that go on while the service stops.
 _SCHEDULE, _UNTIL_THE_END = "schedule:", ("claim", "heartbeat", "reap")
-#: At the end: how long a child may take to keep what it has, and how long whatever only thinks.
+#: At the end: how long a child may take to store its results, and how long a job without a child.
 _CHILD_PATIENCE_SECONDS = PATIENCE_SECONDS + 20.0
 _THOUGHT_PATIENCE_SECONDS = 10.0
 
@@ -115,10 +114,10 @@ class Service:
             os.write(self.waker, b".")
 
     def run(self, stop_requested: Callable[[], bool], *, once: bool = False) -> None:
-        """Work until `stop_requested` returns True; with `once`, until nothing is left to do.
+        """Work until `stop_requested` returns True; with `once`, until the queue is empty.
 
-        What runs then is asked to keep what it has, and given back. A database that is away is waited for;
-        with `once` DatabaseError passes.
+        At the end running tasks store their results and are returned to the queue. An unavailable database is
+        waited for; with `once` DatabaseError is raised.
         """
         self._log("started", about={"labels": ",".join(self._around.labels), "owner": str(self.owner)})
         self._once = once
@@ -204,7 +203,7 @@ class Service:
                     self._run_now(job.id)
 
     def _follow_timetable(self) -> None:
-        """Plan what is due and set a job for each schedule, where the settings or the clock are others."""
+        """Plan what is due, and set a job for each schedule, if the settings or the clock have changed."""
         settings, now = self._around.settings(), self._around.now()
         if settings is self._planned_for and not self._plan_again:
             self._planner.advance(now)
@@ -236,15 +235,15 @@ class Service:
         # Until it has succeeded it is due.
         self._plan_again = True
         for each in self._planner.plan(self._opened(), settings, now):
-            event = "missed" if each.due.how == MISSED else "fire"
-            named = run_details(each.schedule, each.due.moment, each.due.how, each.tasks)
+            event = "missed" if each.due.kind == MISSED else "planned"
+            named = run_details(each.schedule, each.due.moment, each.due.kind, each.tasks)
             self._log(event, about=named | {"instead_of": each.instead_of or None})
         self._plan_again = False
 
     def _take_tasks(self) -> None:
         """Record what has ended and claim what waits; while the service stops, only the former."""
         database = self._opened()
-        self._settle(database)
+        self._record_ended(database)
         if self._stopping:
             return
         # Before anything is claimed: a lost host must not claim the task that it has just lost.
@@ -257,7 +256,7 @@ class Service:
             self.wake()
 
     def _advertise(self) -> None:
-        self._facts = advertised(self._around.settings(), self._around.now(), measures=self._measures)
+        self._facts = advertised_facts(self._around.settings(), self._around.now(), measures=self._measures)
 
     def _beat(self) -> None:
         """Write the heartbeats of workers and attempts, and stop attempts that this scheduler lost."""
@@ -282,7 +281,7 @@ class Service:
         work.fenced = True
         work.stop.set()
 
-    def _settle(self, database: Database) -> None:
+    def _record_ended(self, database: Database) -> None:
         """Write down how attempts ended; where the database refuses, it is tried again."""
         for work in self._pool.ended():
             record_result(database, work, self._around.now(), self._log)
@@ -379,9 +378,10 @@ class Service:
         return True
 
     def _stop(self) -> None:
-        """Have what runs keep what it has, give it back, and say goodbye.
+        """Stop the running tasks, return them to the queue, and unregister.
 
-        Heartbeats go on meanwhile: other schedulers wait less long for one than this one for a child.
+        Heartbeats continue meanwhile: other schedulers give up on a silent one sooner than this one on a
+        child.
         """
         self._log("stopping")
         began = time.monotonic()
@@ -403,7 +403,7 @@ class Service:
             work.ending = work.ending or Released()
         try:
             database = self._opened()
-            self._settle(database)
+            self._record_ended(database)
             self._pool.unregister(database)
             database.close()
         except DatabaseError as error:

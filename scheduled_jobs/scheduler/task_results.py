@@ -1,4 +1,4 @@
-"""How an attempt that is over is written down: done with what follows from it, lost, or given back."""
+"""Record how an attempt ended: done, with its follow-ups; lost; or returned to the queue."""
 
 from datetime import datetime, timedelta
 
@@ -10,7 +10,7 @@ from records.tasks import Task, TaskState
 from ..jobs.context import FollowUp, JobResult
 from .log import Log
 from .planner import FOLLOW_UP
-from .worker_slot import Lost, Released, RunningTask
+from .worker_pool import Lost, Released, RunningTask
 
 #: An attempt that infrastructure lost is followed by another, until a task had so many: the second at once,
 #: the others after 4, 8 and 16 minutes.
@@ -18,7 +18,7 @@ MOST_ATTEMPTS = 5
 
 
 def record_result(database: Database, work: RunningTask, now: datetime, log: Log) -> None:
-    """Write down how an attempt ended. Raises DatabaseError, and may then be called again."""
+    """Store the result of an attempt. Raises DatabaseError, and may then be called again."""
     if isinstance(work.ending, JobResult):
         _close(database, work, work.ending, now, log)
     elif isinstance(work.ending, Lost) and not work.fenced:
@@ -33,14 +33,14 @@ def record_result(database: Database, work: RunningTask, now: datetime, log: Log
 
 
 def give_up(database: Database, task: Task, token: str, detail: str, now: datetime, log: Log) -> None:
-    """Have a lost attempt followed by another one, if it was not given up already."""
+    """Give up a lost attempt, so that another one follows, unless that was done already."""
     state = lose(database, token, detail, now, MOST_ATTEMPTS)
     if state is not None:
         log("lost", detail, task_details(task) | {"state": state}, "warning")
 
 
 def task_details(task: Task) -> dict[str, object]:
-    """What an event about a task names."""
+    """The fields of an event about a task."""
     return {
         "schedule": task.schedule,
         "task": task.id,
@@ -50,9 +50,9 @@ def task_details(task: Task) -> dict[str, object]:
     }
 
 
-def run_details(schedule: str, due_at: datetime, how: str, count: int) -> dict[str, object]:
-    """What an event about a fire names."""
-    return {"schedule": schedule, "due_at": due_at.isoformat(), "how": how, "tasks": count}
+def run_details(schedule: str, due_at: datetime, kind: str, count: int) -> dict[str, object]:
+    """The fields of an event about a scheduled run."""
+    return {"schedule": schedule, "due_at": due_at.isoformat(), "kind": kind, "tasks": count}
 
 
 def _close(database: Database, work: RunningTask, done: JobResult, now: datetime, log: Log) -> None:
@@ -85,4 +85,4 @@ def _enqueue(database: Database, follow_up: FollowUp, now: datetime, log: Log) -
         moment += timedelta(microseconds=1)
         enqueued = plan_run(database, name, moment, FOLLOW_UP, follow_up.tasks, now)
     if enqueued:
-        log("fire", about=run_details(name, moment, FOLLOW_UP, len(follow_up.tasks)))
+        log("planned", about=run_details(name, moment, FOLLOW_UP, len(follow_up.tasks)))

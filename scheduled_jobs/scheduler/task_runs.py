@@ -4,7 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ from workflows.ingest import Ingested, ingest_pending
 from workflows.measure import new_run_id
 from workflows.run_header import Header
 
-from ..jobs.context import ChildExit, ChildLost, JobContext, OnEvent, ignore_event
+from ..jobs.context import ChildExit, ChildLost, JobContext, OnEvent
 from .child_process import PATIENCE_SECONDS
 from .process_identity import Owner
 
-#: What a run that was interrupted ends with; 2 is a call that cannot be carried out, for whatever reason.
+#: The exit code of an interrupted run; 2 is that of a call that cannot be carried out, for any reason.
 _INTERRUPTED, _REFUSED = 130, 2
 #: A resume may be refused because the run was completed meanwhile, or can never be resumed.
 _TRIES = 3
@@ -43,16 +43,7 @@ class MeasuredRun:
     """
 
     run: str
-    ended: ChildExit | None
-    began: bool
-    complete: bool
-    counts: Mapping[OutcomeStatus, int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Standing:
-    """How far a run has come, by its journal on this machine."""
-
+    ended: ChildExit | None = None
     began: bool = False
     complete: bool = False
     counts: Mapping[OutcomeStatus, int] = field(default_factory=Counter[OutcomeStatus])
@@ -62,7 +53,6 @@ def run_measurement(
     task: Task,
     context: JobContext,
     command: Sequence[str],
-    on_event: OnEvent = ignore_event,
 ) -> MeasuredRun:
     """Have `command` (`run ...` or `upgrade OLD NEW ...`) measure the task's run, or go on with it.
 
@@ -82,7 +72,7 @@ def run_measurement(
         goes_on = ("--resume", run) if before.began else (*command[1:], "--run-id", run)
         ended = context.child(
             [command[0], *goes_on, "--json"],
-            _hearing(context, on_event),
+            _events_of(context),
             run,
             int(task.spec.get("nodes") or 1),
         )
@@ -109,11 +99,11 @@ def run_measurement(
     status = _status(context, run)
     if status.complete:
         store_runs(context, run)
-    return MeasuredRun(run, ended, status.began, status.complete, status.counts)
+    return replace(status, ended=ended)
 
 
-def _hearing(context: JobContext, on_event: OnEvent) -> OnEvent:
-    """Logs what a child waits for before it measures, and forwards every event."""
+def _events_of(context: JobContext) -> OnEvent:
+    """Logs what a child waits for before it measures."""
     waits = False
 
     def receive(event: Mapping[str, Any]) -> None:
@@ -125,7 +115,6 @@ def _hearing(context: JobContext, on_event: OnEvent) -> OnEvent:
         elif waits:
             waits = False
             context.waits("")
-        on_event(event)
 
     return receive
 
@@ -153,18 +142,19 @@ def _journal(context: JobContext, run: str) -> Path:
     return context.data_dir / "runs" / run / journal.FILE
 
 
-def _status(context: JobContext, run: str) -> _Standing:
+def _status(context: JobContext, run: str) -> MeasuredRun:
+    """How far a run has come, by its journal on this machine."""
     path = _journal(context, run)
     # An empty journal is a run that was killed before it began.
     if not path.exists() or not path.stat().st_size:
-        return _Standing()
+        return MeasuredRun(run)
     try:
         contents = journal.read(path)
         planned = Header.from_body(contents.header).replicates
     except JournalError:
-        return _Standing()
+        return MeasuredRun(run)
     counts = Counter(outcome.status for outcome in contents.outcomes)
-    return _Standing(True, not contents.missing(planned), counts)
+    return MeasuredRun(run, None, True, not contents.missing(planned), counts)
 
 
 def store_runs(context: JobContext, *runs: str) -> None:

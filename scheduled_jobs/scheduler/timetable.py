@@ -56,23 +56,23 @@ class EveryTrigger(BaseTrigger):
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A moment that has come, and how it is to be fired: in time, caught up, or not at all."""
+    """A fire time that has passed, and the kind of its scheduled run: in time, caught up, or missed."""
 
     moment: datetime
-    how: str
+    kind: str
 
 
 def due(cron: str, zone: tzinfo, since: datetime, now: datetime) -> list[Due]:
     """The moments in (since, now], oldest first; all aware, those answered in UTC.
 
-    Only the newest is fired, however many there are: the others it stands for, and they are `missed`.
+    Only the newest is carried out, however many there are; the others are `missed`.
     """
     moments = _newest(cron, zone, since, now, MOST_MISSED + 1)
     if not moments:
         return []
     *missed, newest = moments
-    how = TIMETABLE if now - newest <= _PROMPT else CAUGHT_UP
-    return [*(Due(moment, MISSED) for moment in missed), Due(newest, how)]
+    kind = TIMETABLE if now - newest <= _PROMPT else CAUGHT_UP
+    return [*(Due(moment, MISSED) for moment in missed), Due(newest, kind)]
 
 
 def upcoming(cron: str, zone: tzinfo, after: datetime, count: int = 1) -> list[datetime]:

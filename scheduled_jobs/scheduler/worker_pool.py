@@ -1,23 +1,107 @@
 """The workers of a scheduler: the slots of this machine, and one for each host of its fleet."""
 
+import threading
 import time
+import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from configuration.errors import ConfigurationError
 from db.connection.engine import Database
+from db.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew
 from db.queue.commands import gone_all, seen_all
 from db.queue.queries import schedulers
-from records.tasks import SchedulerSeen
+from records.tasks import SchedulerSeen, Task, TaskState
+from runner.errors import RunnerError
+from workflows.errors import JobError
 from workflows.fleet_status import MEASURING
 
-from ..jobs.context import JobResult
+from ..jobs.context import ChildLost, Job, JobContext, JobResult, Stopped
 from .hosts import Host, HostProvider, HostStatus
 from .log import Log
 from .process_identity import Owner, dead_process
-from .worker_slot import Lost, RunningTask, WorkerSlot
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """An attempt that failed for reasons outside the task; the task is tried again."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """An attempt that was stopped and is given back to the queue."""
+
+
+#: The function of each job, by name.
+Registry = Mapping[str, Job]
+
+#: How an attempt ended.
+Ending = JobResult | Lost | Released
+
+
+@dataclass(slots=True)
+class RunningTask:
+    """An attempt at a task on a host while it runs. `ending` is None until it is over.
+
+    Setting `stop` requests that the job ends. `fenced`: the task was lost or cancelled meanwhile, and the
+    result is discarded. `enqueued` counts the follow-ups that are in the database.
+    """
+
+    task: Task
+    token: str
+    host: Host
+    stop: threading.Event = field(default_factory=threading.Event)
+    ending: Ending | None = None
+    fenced: bool = False
+    enqueued: int = 0
+
+
+class WorkerSlot:
+    """Runs at most one attempt at a time, of tasks with one of these `jobs`."""
+
+    def __init__(self, name: str, jobs: Collection[str]) -> None:
+        self.name = name
+        self.jobs = frozenset(jobs)
+        self.work: RunningTask | None = None
+        #: The token of a claim without an answer: repeated with it, the claim has the same answer.
+        self.claiming: str | None = None
+
+    def begin(self, work: RunningTask, job: Job, context: JobContext, ended: Callable[[], None]) -> None:
+        """Start an attempt; `ended` is called, from another thread, when it is over."""
+        self.work = work
+
+        def attempt() -> None:
+            try:
+                work.ending = _ending(job, work.task, context)
+            finally:
+                ended()
+
+        # A daemon: what does not let go must not keep a process that ends.
+        threading.Thread(target=attempt, name=self.name, daemon=True).start()
+
+
+def _ending(job: Job, task: Task, context: JobContext) -> Ending:
+    try:
+        return job(task, context)
+    except Stopped:
+        return Released()
+    except (ChildLost, DatabaseUnavailable, SchemaTooNew) as error:
+        return Lost(str(error))
+    except (ConfigurationError, DatabaseError, JobError, RunnerError) as error:
+        return JobResult(TaskState.FAILED, error=str(error))
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        return JobResult(TaskState.FAILED, error=f"{error.strerror or error}{where}")
+    except Exception as error:
+        # A defect in one job must not end the service, and must not be lost either.
+        context.say(traceback.format_exc())
+        return JobResult(TaskState.FAILED, error=f"a defect in Pyrometer: {type(error).__name__}: {error}")
+
 
 #: A host without changes is reported at one heartbeat in so many: there may be a thousand hosts.
 _REPORT_EVERY = 6
@@ -36,9 +120,9 @@ class PoolWorker:
     """A host with its worker slots, registered in the database as a scheduler of its own.
 
     `labels` and `facts` are as of the last poll. `there`: seen in that poll. `drained`: takes no new tasks.
-    `only_labels`: takes only tasks with one of these labels for now; empty for no such limit. `news`: what
-    changed is not reported yet. `losses` counts the tasks lost in a row; the host rests until `rests_until`,
-    in seconds of the monotonic clock.
+    `only_labels`: takes only tasks with one of these labels for now; empty for no such limit. `changed`: a
+    change of these is not reported yet. `losses` counts the tasks lost in a row; the host rests until
+    `rests_until`, in seconds of the monotonic clock.
     """
 
     host: Host
@@ -129,7 +213,7 @@ class WorkerPool:
         return any(worker.there and worker.beats == 0 for worker in self.workers)
 
     def works(self) -> list[RunningTask]:
-        """What is being done."""
+        """The attempts that are running."""
         return [slot.work for slot in self.slots() if slot.work is not None]
 
     def idle(self) -> list[tuple[PoolWorker, WorkerSlot]]:
@@ -248,7 +332,7 @@ class WorkerPool:
         if self._hosts is None:
             return served
         found = [*self._hosts.problems(), *([_NAMESAKE] if self._namesake else [])]
-        reported = {"troubles": found[:_MOST_PROBLEMS], "missing": sorted(self._missing)}
+        reported = {"problems": found[:_MOST_PROBLEMS], "missing": sorted(self._missing)}
         return {**served, **{name: each for name, each in reported.items() if each}}
 
     def _facts(self, worker: PoolWorker, served: Mapping[str, Any]) -> dict[str, Any]:

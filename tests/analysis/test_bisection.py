@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.bisection import Answer, BisectionEnd, Question, Said, answer, left, walk
+from analysis.bisection import Answer, BisectionEnd, Mark, Question, answer, left, walk
 from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.verdict import Verdict, not_comparable
 
-Judge = Callable[[Question], Said]
+Judge = Callable[[Question], Mark]
 
 
 def walked(count: int, judge: Judge) -> tuple[BisectionEnd, list[Answer]]:
@@ -20,7 +20,7 @@ def walked(count: int, judge: Judge) -> tuple[BisectionEnd, list[Answer]]:
     while isinstance(step := walk(count, answers), Question):
         assert 0 <= step.old < step.new < count
         before = [one for one in answers if (one.old, one.new) == (step.old, step.new)]
-        assert [one.said for one in before] == (["unclear"] if step.again else [])
+        assert [one.mark for one in before] == (["unclear"] if step.again else [])
         answers.append(Answer(step.old, step.new, judge(step)))
     return step, answers
 
@@ -41,7 +41,7 @@ def test_a_monotone_history_ends_at_the_right_pair(
     count, first_bad, skipped, once, never = history
     mute = skipped | never
 
-    def judge(step: Question) -> Said:
+    def judge(step: Question) -> Mark:
         if step.old == 0 and step.new in skipped:
             return "skip"
         if step.old == 0 and (step.new in never or (step.new in once and not step.again)):
@@ -56,22 +56,22 @@ def test_a_monotone_history_ends_at_the_right_pair(
     assert end.kind == ("range" if end.between else "pair")
     assert Answer(end.good, end.bad, "bad") in answers
     passed = {one.new for one in answers if one.old == 0 and one.new in mute}
-    twice = sum(one.said == "unclear" for one in answers) - len(passed - skipped)
+    twice = sum(one.mark == "unclear" for one in answers) - len(passed - skipped)
     assert len(answers) <= 2 + math.ceil(math.log2(count - 1)) + len(passed) + twice
 
 
 @given(st.integers(2, 40), st.data())
 def test_whatever_is_answered_the_walk_ends_between_what_is_known(count: int, data: st.DataObject) -> None:
-    words: st.SearchStrategy[Said] = st.sampled_from(("good", "bad", "unclear", "skip"))
+    words: st.SearchStrategy[Mark] = st.sampled_from(("good", "bad", "unclear", "skip"))
     end, answers = walked(count, lambda step: data.draw(words))
-    said = {(one.old, one.new): one.said for one in answers}
+    mark = {(one.old, one.new): one.mark for one in answers}
     if end.kind == "alike":
-        assert said[0, count - 1] != "bad" and {(one.old, one.new) for one in answers} == {(0, count - 1)}
+        assert mark[0, count - 1] != "bad" and {(one.old, one.new) for one in answers} == {(0, count - 1)}
         return
-    assert said[0, end.bad] == "bad"
-    assert end.good == 0 or said[0, end.good] == "good"
-    assert all(said[0, at] in ("unclear", "skip") for at in end.between)
-    assert (said[end.good, end.bad] == "bad") == (end.kind != "gradual")
+    assert mark[0, end.bad] == "bad"
+    assert end.good == 0 or mark[0, end.good] == "good"
+    assert all(mark[0, at] in ("unclear", "skip") for at in end.between)
+    assert (mark[end.good, end.bad] == "bad") == (end.kind != "gradual")
 
 
 def test_six_between_take_three_steps_and_the_pair_itself() -> None:
@@ -102,7 +102,7 @@ def a_result(old: str, new: str, *verdicts: Verdict) -> CaseResult:
     return CaseResult("k", "eager", CaseSide(old), CaseSide(new), {one.metric: one for one in verdicts})
 
 
-def said_by(word: str) -> Said:
+def said_by(word: str) -> Mark:
     verdict = Verdict("latency_floor", word)  # type: ignore[arg-type]
     return answer(a_result("ok", "ok", verdict), "latency_floor")
 
@@ -116,7 +116,7 @@ def test_a_verdict_says_on_which_side_a_candidate_lies() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "mark"),
     [
         ("ok", "crashed", "bad"),
         ("ok", "wrong", "bad"),
@@ -127,5 +127,5 @@ def test_a_verdict_says_on_which_side_a_candidate_lies() -> None:
         ("crashed", "crashed", "skip"),
     ],
 )
-def test_what_is_broken_says_more_than_any_number(old: str, new: str, said: Said) -> None:
-    assert answer(a_result(old, new, Verdict("latency_floor", "same")), "latency_floor") == said
+def test_what_is_broken_says_more_than_any_number(old: str, new: str, mark: Mark) -> None:
+    assert answer(a_result(old, new, Verdict("latency_floor", "same")), "latency_floor") == mark

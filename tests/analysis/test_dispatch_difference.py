@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 import pytest
 
 from analysis.dispatch_difference import (
-    NOT_TAKEN,
     CaseDifference,
     DispatchWarning,
+    NotCompared,
     compare_cases,
     compare_fingerprints,
 )
 from records.dispatch import CaseFingerprint, DispatchFingerprint, DispatchPart
-from reports.text.dispatch_text import summary_words
+from reports.text.dispatch_text import case_words, summary_words
 
 CONV = "convolution forward_training src:f32:{} wei:f32:Acdb16a dst:f32:{} by {}"
 
@@ -154,13 +154,13 @@ def test_layouts_that_one_side_does_not_know_are_left_out():
     new = DispatchFingerprint({"operators": {"aten::mm(fp32, fp32:transposed)": 1}})
     difference = compare_fingerprints(old, new)
     assert difference.changes == ()
-    assert "layouts" in difference.not_compared
+    assert difference.not_compared["layouts"] == NotCompared.NO_STRIDES
 
 
 def test_another_form_is_not_compared():
     """It would differ in words alone."""
     difference = compare_fingerprints(fingerprint(), DispatchFingerprint({}, format=99))
-    assert set(difference.not_compared) == set(DispatchPart)
+    assert difference.not_compared == dict.fromkeys(DispatchPart, NotCompared.OTHER_FORMAT)
 
 
 def test_a_case_without_a_fingerprint_is_not_compared_and_says_why():
@@ -173,8 +173,10 @@ def test_a_case_without_a_fingerprint_is_not_compared_and_says_why():
     found = compare_cases({**taken, "b": killed}, {"b": taken["b"], "a": taken["a"]}, ["a", "b", "c"])
     assert [(one.case, one.old_failure, one.new_failure) for one in found] == [
         ("b", "crashed: killed by SIGKILL in build", ""),
-        ("c", NOT_TAKEN, NOT_TAKEN),
+        ("c", NotCompared.OUT_OF_TIME, NotCompared.OUT_OF_TIME),
         ("a", "", ""),
     ]
     assert tuple(CaseDifference.from_body(one.to_body()) for one in found) == found
+    never = "not compared: {} has no fingerprint (the time for fingerprints was over)"
+    assert case_words(found[1], 9) == [never.format("OLD"), never.format("NEW")]
     assert summary_words(found) == "0 of 1 case runs differently, 2 could not be compared."

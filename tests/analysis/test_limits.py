@@ -23,7 +23,7 @@ def test_one_case_much_worse_is_too_much() -> None:
     assert sentence(upgrade.reasons[0]).endswith("at most +10.0 % is allowed")
     near = decide([*alike(30), result("mlp", 10.2)])
     assert (near.decision, kinds(near, "unclear")) == ("unclear", ["worst"])
-    assert near.settle[0].pairs is not None
+    assert near.to_decide[0].pairs is not None
 
 
 def test_memory_counts_too() -> None:

@@ -1,5 +1,6 @@
 """Operator tables: whose time is whose, and what a difference says."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,13 +9,13 @@ from analysis.operators import (
     KERNEL,
     OPERATOR,
     OperatorChange,
-    OperatorOrigin,
     OriginDifference,
     difference,
     operators,
     total_us,
     unlike,
 )
+from records.outcomes import OperatorTable
 
 
 def a_row(name: str, own_us: float, calls: float = 1.0, kind: str = OPERATOR) -> dict[str, Any]:
@@ -67,10 +68,23 @@ def test_a_kernel_and_an_operator_of_one_name_are_two() -> None:
     assert [(c.kind, c.self_us_b) for c in difference([], table)] == [(KERNEL, 2.0), (OPERATOR, 1.0)]
 
 
-@pytest.mark.parametrize("name", ["workload", "hardware", "preset", "device", "harness"])
+def a_table(**changed: str) -> OperatorTable:
+    """An operator table without rows."""
+    about = {"case": "mlp/infer/-/eager", "environment": "2.13.0", "torch_version": "2.13.0+cpu"}
+    about |= {"hardware": "H200", "preset": "quiet", "device": "cpu", "harness": "0123456789ab"}
+    return OperatorTable("run", datetime(2026, 11, 20, tzinfo=UTC), **{**about, **changed}, rows=())
+
+
+@pytest.mark.parametrize("name", ["hardware", "preset", "device", "harness"])
 def test_tables_that_differ_are_refused_with_the_reason(name: str) -> None:
-    same = {"workload": "mlp/infer/-", "hardware": "H200", "preset": "quiet", "device": "cpu"}
-    same["harness"] = "0123456789ab"
-    one, other = OperatorOrigin(**same), OperatorOrigin(**{**same, name: "another"})
+    one = a_table()
     assert unlike(one, one) is None
-    assert unlike(one, other) == OriginDifference(name, same[name], "another")
+    assert unlike(one, a_table(**{name: "another"})) == OriginDifference(name, getattr(one, name), "another")
+
+
+def test_a_technique_and_an_environment_may_differ_and_a_workload_may_not() -> None:
+    one = a_table()
+    assert unlike(one, a_table(case="mlp/infer/-/compile=default", environment="2.14.0")) is None
+    assert unlike(one, a_table(case="cnn/infer/-/eager")) == OriginDifference(
+        "workload", "mlp/infer/-", "cnn/infer/-"
+    )

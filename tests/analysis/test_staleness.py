@@ -177,7 +177,7 @@ def test_coverage_counts_the_usual_cases_and_of_a_run_that_broke_off_those_it_di
     assert coverage(MeasuredNight(a_task(), ()), by_run).usual == 0
 
 
-def test_a_fire_is_missing_that_was_announced_or_that_usually_comes_by_now() -> None:
+def test_a_run_is_missing_that_was_announced_or_that_usually_comes_by_now() -> None:
     days = [DUE - n * timedelta(days=1) for n in range(4)]
     announced = [DUE + timedelta(days=1), DUE + timedelta(days=2)]
     later = DUE + timedelta(days=1, hours=3)

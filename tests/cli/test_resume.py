@@ -11,7 +11,7 @@ import pytest
 
 from cli.context import context
 from runner import journal, machine
-from runner.multi_node.nodes import Node, NodeMachines
+from runner.nodes import Node, NodeMachines
 from support.builders.journals import a_header
 from support.command_line import typed
 from support.site import Done, Site
@@ -89,7 +89,7 @@ def test_without_its_harness_a_run_is_not_resumed(half: tuple[Site, str]) -> Non
             "run {run} belongs to other hardware; start a new run",
         ),
         (
-            lambda body: body["profile"].update(cpus=[4096]),
+            lambda body: body["preset"].update(cpus=[4096]),
             4,
             "run {run} was pinned to CPUs that are not available now; start a new run",
         ),

@@ -14,7 +14,7 @@ def test_a_night_took_as_long_as_all_attempts_at_it(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
     due = mornings.due(0)
-    mornings.fire(due, ("nightly", ""))
+    mornings.trigger(due, ("nightly", ""))
     lost = mornings.begin(due, "bench-1")
     assert queue.lose(database, lost, "killed", due + timedelta(minutes=20), 5) == "waiting"
     mornings.measure(due)
@@ -24,7 +24,7 @@ def test_a_night_took_as_long_as_all_attempts_at_it(
 def test_a_task_that_waits_for_another_run_says_so(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
-    mornings.fire(mornings.due(0), ("nightly", ""))
+    mornings.trigger(mornings.due(0), ("nightly", ""))
     token = mornings.begin(mornings.due(0), "bench-1")
     assert queue.set_wait_reason(database, token, f"another run measures this machine {HOSTILE}")
     page = open_page(url, FLEET)

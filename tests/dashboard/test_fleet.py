@@ -2,17 +2,16 @@
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dashboard.components import parts
+from dashboard.exports.page_recorder import PageRecord
 from dashboard.machines import timetable
 from db.connection.engine import Database
 from db.queue import commands as queue
@@ -22,7 +21,7 @@ from records.tasks import LastScheduledRun, NewTask
 from support.builders.run_records import a_machine, a_night, a_run
 from support.builders.schedule_nights import HOSTILE, Mornings, facts
 from support.builders.telemetry import CAPABILITIES
-from support.pages import Open, html, text, typed
+from support.pages import Open, csv_of_section, html, text, typed
 from workflows.transfer import import_runs
 
 PAGE = "app_pages/machines.py"
@@ -71,12 +70,12 @@ def test_a_fleet_that_lives_says_what_it_serves_and_what_comes_next(
     open_page: Open, url: str, mornings: Mornings, tmp_path: Path
 ) -> None:
     for age in (1, 0):
-        mornings.fire(mornings.due(age), ("nightly", "h200"), ("2.13.0", "h200"))
+        mornings.trigger(mornings.due(age), ("nightly", "h200"), ("2.13.0", "h200"))
         mornings.measure(mornings.due(age), "one", "h200")
         if age:
             mornings.measure(mornings.due(age), "one", "h200", version="2.13.0+cpu")
     mornings.begin(mornings.due(0), "one", "h200")
-    mornings.fire(mornings.due(0, 1), ("nightly", "h200"), how="by hand")
+    mornings.trigger(mornings.due(0, 1), ("nightly", "h200"), kind="by hand")
     mornings.scheduler("one", "h200", facts=facts(tmp_path, mornings.now))
     page = open_page(url, PAGE)
     assert "✓ 1 alive" in cards(page) and "Running now 1" in cards(page)
@@ -114,7 +113,7 @@ def test_a_machine_that_its_head_misses_is_gone_and_takes_nothing(
 ) -> None:
     mornings.scheduler("head", facts={"missing": ["node"]})
     mornings.scheduler("node", "h200", facts={"head": "head", "measures": True, "node": {}})
-    mornings.fire(mornings.due(0, 1), ("nightly", "h200"))
+    mornings.trigger(mornings.due(0, 1), ("nightly", "h200"))
     page = open_page(url, PAGE)
     alive, gone = rows(page, "Machines")
     assert alive.startswith("head ✓ alive") and gone.startswith("node – gone")
@@ -127,7 +126,7 @@ def test_a_task_that_waits_for_a_missing_machine_comes_first(
 ) -> None:
     planner = facts(tmp_path, mornings.now, measures=False)
     mornings.scheduler("one", facts=planner)
-    mornings.fire(mornings.due(0, 1), ("nightly", "h200"), ("nightly", ""))
+    mornings.trigger(mornings.due(0, 1), ("nightly", "h200"), ("nightly", ""))
     at, later = mornings.due(0, 2), mornings.now + HOUR
     tasks = [NewTask("", "check", {}), NewTask("later", "digest", {}, not_before=later)]
     assert queue.plan_run(database, "check", at, "timetable", tasks, at)
@@ -145,7 +144,7 @@ def test_a_label_without_a_scheduler_is_named_with_the_remedy(
     open_page: Open, url: str, mornings: Mornings, label: str, joining: str
 ) -> None:
     mornings.scheduler("one", "a10")
-    mornings.fire(mornings.due(0, 1), ("nightly", label))
+    mornings.trigger(mornings.due(0, 1), ("nightly", label))
     (task,) = rows(open_page(url, PAGE), "What runs and what waits")
     sentence = f'no scheduler that is there has the label "{label}": a machine gets it by machine_labels'
     assert sentence in task.replace("&quot;", '"')
@@ -156,7 +155,7 @@ def test_a_task_that_rests_says_that_it_was_lost(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
     mornings.scheduler("one", "h200")
-    mornings.fire(mornings.due(0, 1), ("nightly", "h200"))
+    mornings.trigger(mornings.due(0, 1), ("nightly", "h200"))
     for token in ("first", "second"):
         assert queue.claim(
             database, owner="one/1", labels=["h200"], jobs=["measure"], token=token, now=mornings.now
@@ -182,7 +181,7 @@ def test_one_machine_is_opened_by_the_address(
     }
     run = replace(a_run("run-1", started_at=mornings.due(0), machine=a_machine("one")), facts=run_facts)
     store.save_run(database, run)
-    mornings.fire(mornings.due(0, 1), ("nightly", "h200"), ("nightly", "a10"))
+    mornings.trigger(mornings.due(0, 1), ("nightly", "h200"), ("nightly", "a10"))
     page = open_page(url, PAGE, machine="one")
     shown = html(page)
     assert "580.1" in shown and "Conditions of its newest run" in shown and "no cpufreq here" in shown
@@ -206,7 +205,7 @@ def test_a_manual_run_is_shown_while_it_runs_and_that_of_a_task_is_not(
     page = open_page(url, PAGE, machine="desk")
     sentence = "No task of a schedule runs or waits; desk-run runs by hand on desk, begun 30 minutes ago."
     assert parts.plain(sentence) in [each.value for each in page.caption]
-    mornings.fire(begun, ("nightly", "node"))
+    mornings.trigger(begun, ("nightly", "node"))
     assert queue.set_run(database, mornings.begin(begun, "node", "node"), "node-run")
     st.cache_resource.clear()
     page = open_page(url, PAGE)
@@ -238,7 +237,7 @@ def test_a_machine_page_lists_tasks_for_any_machine_that_it_can_run(
     mornings.scheduler("head", facts={"measures": False})
     mornings.scheduler("node", facts={"head": "head", "measures": True, "node": {}})
     mornings.scheduler("gone", seen=timedelta(days=30))
-    mornings.fire(mornings.due(0, 1), ("nightly", ""))
+    mornings.trigger(mornings.due(0, 1), ("nightly", ""))
     at = mornings.due(0, 2)
     assert queue.plan_run(database, "check", at, "timetable", [NewTask("", "check", {})], at)
     for machine, schedule in (("head", "check"), ("node", "nightly")):
@@ -250,9 +249,9 @@ def test_a_machine_page_lists_tasks_for_any_machine_that_it_can_run(
 def test_why_something_waits_depends_on_what_others_do(open_page: Open, url: str, mornings: Mornings) -> None:
     for machine in ("one", "two"):
         mornings.scheduler(machine)
-        mornings.fire(mornings.due(0, 2 if machine == "one" else 1), ("nightly", machine))
+        mornings.trigger(mornings.due(0, 2 if machine == "one" else 1), ("nightly", machine))
         mornings.begin(mornings.due(0, 1), machine, machine)
-    mornings.fire(mornings.due(0, 0.5), ("nightly", ""))
+    mornings.trigger(mornings.due(0, 0.5), ("nightly", ""))
     running, left = rows(open_page(url, PAGE, machine="one"), "What runs and what waits")
     assert running.startswith("… running") and "one, two do something else first" in left
 
@@ -261,7 +260,7 @@ def test_a_thousand_machines_do_not_make_the_page_long(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
     labels = [f"m{number:04}" for number in range(1000)]
-    mornings.fire(mornings.due(0, 1), *(("nightly", label) for label in labels))
+    mornings.trigger(mornings.due(0, 1), *(("nightly", label) for label in labels))
     for label in labels[:50]:
         mornings.scheduler(label)
     page = open_page(url, PAGE)
@@ -275,14 +274,8 @@ def test_a_thousand_machines_do_not_make_the_page_long(
 
 
 def test_what_few_machines_can_measure_is_shown_and_the_file_has_all(
-    open_page: Open, url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+    open_page: Open, url: str, database: Database, records: list[PageRecord]
 ) -> None:
-    made: dict[str, Callable[[], pd.DataFrame]] = {}
-
-    def heading(title: str, frame: Callable[[], pd.DataFrame], file_name: str) -> None:
-        made[title] = frame
-
-    monkeypatch.setattr("dashboard.components.parts.heading", heading)
     # The first in the list has a run without telemetry: it takes no row.
     for number, run_facts in enumerate([{}, *[{"telemetry": CAPABILITIES}] * 12]):
         run = a_run(f"run-{number}", started_at=a_night(number), machine=a_machine(f"m{number:02}"))
@@ -292,7 +285,7 @@ def test_what_few_machines_can_measure_is_shown_and_the_file_has_all(
     assert [each[:3] for each in shown] == [f"m{number:02}" for number in range(1, 9)]
     below = html(page).partition('aria-label="What machines can measure"')[2].partition("</table>")[2]
     assert "and 4 machines more; the CSV has all with telemetry" in below
-    frame = made["What machines can measure"]()
+    frame = csv_of_section(records[-1], "What machines can measure")
     assert list(frame["machine"].unique()) == [f"m{number:02}" for number in range(1, 13)]
 
 
@@ -301,9 +294,9 @@ def test_of_more_than_is_read_the_oldest_are_listed_and_all_are_counted(
 ) -> None:
     monkeypatch.setattr("dashboard.machines.load.TASKS", 3)
     for age in range(5):
-        mornings.fire(mornings.due(age), ("nightly", "h200"))
+        mornings.trigger(mornings.due(age), ("nightly", "h200"))
     mornings.begin(mornings.due(4), "one", "h200")
-    mornings.fire(mornings.due(0, 1), ("nightly", "a10"))
+    mornings.trigger(mornings.due(0, 1), ("nightly", "a10"))
     mornings.scheduler("one", "h200")
     page = open_page(url, PAGE)
     assert "Running now 1" in cards(page) and "Waiting 5" in cards(page)
@@ -321,7 +314,7 @@ def test_a_file_that_lacks_the_newest_is_not_said_to_have_all(
     open_page: Open, url: str, mornings: Mornings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dashboard.machines.load.TASKS", 45)
-    mornings.fire(mornings.due(0, 1), *(("nightly", f"m{number}") for number in range(50)))
+    mornings.trigger(mornings.due(0, 1), *(("nightly", f"m{number}") for number in range(50)))
     page = open_page(url, PAGE)
     assert "and 5 tasks more; the CSV has those" in html(page) and "5 newer tasks not listed" in text(page)
 
@@ -335,11 +328,11 @@ def test_hostile_names_stay_text(open_page: Open, url: str, mornings: Mornings) 
         ],
     }
     mornings.scheduler(HOSTILE, HOSTILE, facts=run_facts)
-    mornings.fire(mornings.due(0), (HOSTILE, ""))
+    mornings.trigger(mornings.due(0), (HOSTILE, ""))
     mornings.measure(
         mornings.due(0), HOSTILE, hardware=HOSTILE, version=HOSTILE, state="failed", error=HOSTILE
     )
-    mornings.fire(mornings.due(0, 1), (HOSTILE, HOSTILE))
+    mornings.trigger(mornings.due(0, 1), (HOSTILE, HOSTILE))
     for query in ({}, {"machine": HOSTILE}, {"machine": f"{HOSTILE}!"}):
         page = open_page(url, PAGE, **query)
         shown = html(page)
@@ -349,8 +342,8 @@ def test_hostile_names_stay_text(open_page: Open, url: str, mornings: Mornings) 
 
 
 def test_schedules_without_a_scheduler_come_last(mornings: Mornings) -> None:
-    fires = [
+    runs = [
         LastScheduledRun(name, mornings.now, "timetable", {"done": 1}, "")
         for name in ("old", "detect:nightly", "a")
     ]
-    assert [row.schedule for row in timetable.rows([], fires)] == ["detect:nightly", "a", "old"]
+    assert [row.schedule for row in timetable.rows([], runs)] == ["detect:nightly", "a", "old"]

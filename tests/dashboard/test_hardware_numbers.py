@@ -346,10 +346,10 @@ def test_a_price_of_unknown_hardware_names_the_nearest() -> None:
     assert 'did you mean "8 x H200"' in complaints[0]
 
 
-def test_the_address_overrides_the_settled_price() -> None:
+def test_the_address_overrides_the_configured_price() -> None:
     chosen, offer, _ = view.hardware({"price": [f"{GPU}:2"]}, PLACES, frozenset())
-    settled = {GPU: 31.0, CPU: 0.1, "another": 7.0}
-    assert view.prices(offer, chosen, settled) == {fingerprint(GPU): 2.0, fingerprint(CPU): 0.1}
+    configured = {GPU: 31.0, CPU: 0.1, "another": 7.0}
+    assert view.prices(offer, chosen, configured) == {fingerprint(GPU): 2.0, fingerprint(CPU): 0.1}
 
 
 def test_columns_of_other_versions_and_harnesses_say_so() -> None:

@@ -136,7 +136,7 @@ def test_the_pinned_track_has_no_headlines_and_a_track_with_more_nights_comes_fi
     mornings.baseline = "2.13.0"
     for age in (5, 4, 3, 2, 1, 0):
         parts = [("nightly", ""), ("2.13.0", ""), *([("new", "")] if age == 0 else [])]
-        mornings.fire(mornings.due(age), *parts)
+        mornings.trigger(mornings.due(age), *parts)
         for track, _ in parts:
             mornings.measure(mornings.due(age), version=f"{track}+cpu")
     page = html(open_page(url, OVERVIEW))

@@ -26,7 +26,7 @@ def a_night(
     `last` is how the last one of those ends where it ends otherwise.
     """
     due = mornings.due(age)
-    mornings.fire(due, ("nightly", ""))
+    mornings.trigger(due, ("nightly", ""))
     token = mornings.begin(due, "bench-1")
     environment = an_environment("2.14.0+cpu")
     ended = ["ok"] * from_replicate + [status] * (replicates - from_replicate)

@@ -52,7 +52,7 @@ def test_a_quiet_morning_is_one_line_and_a_card_for_each_track(
     open_page: Open, url: str, mornings: Mornings
 ) -> None:
     for age in (3, 2, 1, 0):
-        mornings.fire(mornings.due(age), ("nightly", ""), ("2.13.0", ""))
+        mornings.trigger(mornings.due(age), ("nightly", ""), ("2.13.0", ""))
         mornings.measure(mornings.due(age), version=f"2.14.0.dev{age}+cpu")
         mornings.measure(mornings.due(age), version="2.13.0+cpu")
     page = open_page(url, OVERVIEW)
@@ -69,10 +69,10 @@ def test_a_quiet_morning_is_one_line_and_a_card_for_each_track(
 
 def test_one_track_is_late_and_stands_first(open_page: Open, url: str, mornings: Mornings) -> None:
     for age in (2, 1):
-        mornings.fire(mornings.due(age, 13), ("nightly", "h200"), ("nightly", "a10"))
+        mornings.trigger(mornings.due(age, 13), ("nightly", "h200"), ("nightly", "a10"))
         mornings.measure(mornings.due(age, 13), "one", "h200")
         mornings.measure(mornings.due(age, 13), "two", "a10")
-    mornings.fire(mornings.due(0, 13), ("nightly", "h200"), ("nightly", "a10"))
+    mornings.trigger(mornings.due(0, 13), ("nightly", "h200"), ("nightly", "a10"))
     mornings.measure(mornings.due(0, 13), "one", "h200")
     mornings.scheduler("one", "h200")
     mornings.scheduler("two", "a10", seen=2 * HOUR)
@@ -91,7 +91,7 @@ def test_a_night_that_no_scheduler_can_run_is_no_quiet_morning(
     open_page: Open, url: str, mornings: Mornings, tmp_path: Path
 ) -> None:
     mornings.nights([2, 1])
-    mornings.fire(mornings.due(0, 3), ("nightly", ""))
+    mornings.trigger(mornings.due(0, 3), ("nightly", ""))
     mornings.scheduler("one", facts=facts(tmp_path, mornings.now, measures=False))
     page = open_page(url, OVERVIEW)
     assert morning_line(page) == "× 1 track that no scheduler can run"
@@ -182,7 +182,7 @@ def test_a_night_that_broke_off_did_not_reach_its_cases(
 ) -> None:
     mornings.nights([3, 2, 1])
     due = mornings.due(0)
-    mornings.fire(due, ("nightly", ""))
+    mornings.trigger(due, ("nightly", ""))
     token = mornings.begin(due, "bench-1")
     store.save_run(database, a_run("torn", started_at=due, planned=6, state="interrupted"))
     store.save_outcomes(database, "torn", [an_outcome(MLP, started_at=due)])
@@ -200,7 +200,7 @@ def test_a_thousand_machines_do_not_make_the_page_long(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
     labels = [f"m{number:04}" for number in range(1000)]
-    mornings.fire(mornings.due(0, 13), *(("nightly", label) for label in labels))
+    mornings.trigger(mornings.due(0, 13), *(("nightly", label) for label in labels))
     page = open_page(url, OVERVIEW)
     assert morning_line(page) == "× 1,000 tracks late"
     shown = html(page)
@@ -214,7 +214,7 @@ def test_late_is_since_the_first_night_that_did_not_begin_however_many_machines_
 ) -> None:
     labels = [f"m{number:04}" for number in range(1600)]
     for age in (2, 1, 0):
-        mornings.fire(mornings.due(age, 13), *(("nightly", label) for label in labels))
+        mornings.trigger(mornings.due(age, 13), *(("nightly", label) for label in labels))
     page = open_page(url, OVERVIEW)
     assert morning_line(page) == "× 1,600 tracks late"
     assert html(page).count("was due 2 days ago and has not begun: no scheduler is there for m") == 6
@@ -233,7 +233,7 @@ def test_a_track_that_no_schedule_has_any_more_is_not_late(
     assert "and 1 track that no schedule has any more: Fleet →" in html(page)
 
 
-def test_a_schedule_that_is_switched_off_is_shown_when_it_was_fired_and_never_late(
+def test_a_schedule_that_is_switched_off_is_shown_when_it_was_triggered_and_never_late(
     open_page: Open, url: str, mornings: Mornings, tmp_path: Path
 ) -> None:
     off = TOML.replace('cron = "30 2', 'enabled = false\ncron = "30 2')
@@ -250,7 +250,7 @@ def test_a_schedule_that_is_switched_off_is_shown_when_it_was_fired_and_never_la
 
 def test_hostile_names_stay_text(open_page: Open, url: str, mornings: Mornings) -> None:
     for age in (1, 0):
-        mornings.fire(mornings.due(age), (HOSTILE, ""))
+        mornings.trigger(mornings.due(age), (HOSTILE, ""))
         mornings.measure(mornings.due(age), HOSTILE, hardware=HOSTILE, version=HOSTILE)
     page = open_page(url, OVERVIEW)
     shown = html(page)
@@ -342,7 +342,7 @@ def test_a_part_that_was_taken_out_of_its_schedule_is_not_waited_for(
     open_page: Open, url: str, mornings: Mornings
 ) -> None:
     for age in (4, 3, 2):
-        mornings.fire(mornings.due(age), ("nightly", ""), ("old", ""))
+        mornings.trigger(mornings.due(age), ("nightly", ""), ("old", ""))
         mornings.measure(mornings.due(age))
         mornings.measure(mornings.due(age), version="2.12.0+cpu")
     mornings.nights([1, 0])
@@ -356,7 +356,7 @@ def test_nights_that_a_machine_missed_are_seen_in_its_row(
 ) -> None:
     mornings.nights([4, 3])
     for age in (2, 1):
-        mornings.fire(mornings.due(age), how="missed")
+        mornings.trigger(mornings.due(age), kind="missed")
     mornings.nights([0])
     queue.plan_run(database, "check", mornings.now, "timetable", [NewTask("", "check", {})], mornings.now)
     page = open_page(url, OVERVIEW)

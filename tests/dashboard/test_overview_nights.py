@@ -12,12 +12,12 @@ def test_a_part_misses_no_night_before_it_joined_its_schedule_or_after_it_left(
     """No scheduler ran for two nights; meanwhile one track left, and another one came."""
     both = ("nightly", ""), ("old", "")
     for age in (4, 3):
-        mornings.fire(mornings.due(age), *both)
+        mornings.trigger(mornings.due(age), *both)
         mornings.measure(mornings.due(age))
         mornings.measure(mornings.due(age), version="2.12.0+cpu")
     for age in (2, 1):
-        mornings.fire(mornings.due(age), how="missed")
-    mornings.fire(mornings.due(0), ("nightly", ""), ("new", ""))
+        mornings.trigger(mornings.due(age), kind="missed")
+    mornings.trigger(mornings.due(0), ("nightly", ""), ("new", ""))
     mornings.measure(mornings.due(0))
     mornings.measure(mornings.due(0), version="2.15.0+cpu")
     parts = {one.newest.track: one for one in load.morning(url).parts}
@@ -35,7 +35,7 @@ def test_a_part_misses_no_night_before_it_joined_its_schedule_or_after_it_left(
 def test_nights_that_a_part_misses_after_its_newest_one_are_missed(url: str, mornings: Mornings) -> None:
     mornings.nights([3, 2])
     for age in (1, 0):
-        mornings.fire(mornings.due(age), how="missed")
+        mornings.trigger(mornings.due(age), kind="missed")
     (part,) = load.morning(url).parts
     assert (part.state, part.missing) == ("missed", 2)
 
@@ -43,7 +43,7 @@ def test_nights_that_a_part_misses_after_its_newest_one_are_missed(url: str, mor
 def test_nights_are_missing_after_an_outage_longer_than_the_window(url: str, mornings: Mornings) -> None:
     mornings.nights([42, 41])
     for age in range(40, 0, -1):
-        mornings.fire(mornings.due(age), how="missed")
+        mornings.trigger(mornings.due(age), kind="missed")
     mornings.nights([0])
     (part,) = load.morning(url).parts
     assert (len(part.nights), part.missing) == (NIGHTS, NIGHTS - 1)

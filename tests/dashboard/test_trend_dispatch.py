@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from dashboard.trends import lines, marks
-from dashboard.trends.dispatch import changes_along
+from dashboard.trends.load import changes_along
 from records.dispatch import DispatchFingerprint
 from records.runs import RunChange
 from support.builders.run_records import a_case_fingerprint

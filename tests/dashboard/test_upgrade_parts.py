@@ -48,18 +48,18 @@ def test_old_addresses_stay_valid() -> None:
     literal = f"/upgrade?run={RUN}&metric=latency&threshold=2.5&weight=bert%2A%3A3&weight=a%3Ab%3A0.5&must="
     assert chosen.address == literal
     policy = Policy(must_not_regress=("x",))
-    assert rules.settled(chosen.query(), policy) == (chosen.rules, [])
+    assert rules.rule_changes(chosen.query(), policy) == (chosen.rules, [])
     assert chosen.after("run", "other") == view.UpgradeView("other")
     # What the policy says itself is no change.
     own = {"metric": ["latency_floor"], "threshold": ["1"], "must": ["x"]}
     own |= {"case": ["5"], "worst": ["latency_floor:10"]}
-    assert rules.settled(own, policy) == (RuleChanges(), [])
+    assert rules.rule_changes(own, policy) == (RuleChanges(), [])
 
 
 def test_limits_of_single_cases_are_changed_by_the_address_and_stand_over_the_policys() -> None:
     policy = Policy(worst={"latency_floor": 0.2, "rss_peak": 0.5})
     query = {"case": ["8"], "worst": ["latency_floor:15%", "first_call:50", "rss_peak:50"]}
-    changes, complaints = rules.settled(query, policy)
+    changes, complaints = rules.rule_changes(query, policy)
     assert complaints == []
     assert changes == RuleChanges(case=8.0, worst=(("latency_floor", 15.0), ("first_call", 50.0)))
     applied = changes.applied(policy)

@@ -95,7 +95,7 @@ def test_it_opens_on_the_machine_with_most_runs_and_on_a_run_that_tells_somethin
     assert telemetry_parts.opening_run(newest[:1]) == "silent"
 
 
-def test_the_page_opens_on_the_newest_run_with_telemetry_and_names_every_rung(show: Any) -> None:
+def test_the_page_opens_on_the_newest_run_with_telemetry_and_names_every_source(show: Any) -> None:
     at = show()
     assert headers(at) == ["NVIDIA H200 · 5d0c4f0a", "Host · Xeon 6430", "All windows of this run"]
     gpu, host = specs(at)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import db
-from db.admin import check, check_runs, delete_run, prune
+from db.admin import check, delete_run, prune
 from db.connection import engine
 from db.connection.engine import Database, check_fits, open_database
 from db.findings import notices
@@ -32,13 +32,11 @@ from db.runs import (
     series_queries,
     store,
     traces,
-    upgrades,
 )
 from db.runs import releases as runs_releases
 from db.telemetry import queries as telemetry
-from records.deliveries import Delivery, DeliveryState
 from records.evidence import ComparedRuns, Confirmation
-from records.findings import FindingGroup, NewFinding, Notice
+from records.findings import Delivery, DeliveryState, FindingGroup, NewFinding, Notice
 from records.kinds import RunKind
 from records.outcomes import MetricDefinition
 from records.runs import RunsOnly
@@ -200,8 +198,8 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queries.measurements_of_run: lambda database: queries.measurements_of_run(database, "night-2"),
     series_queries.series_keys: series_queries.series_keys,
     series_queries.series: lambda database: series_queries.series(database, _latency(database), newest=2),
-    upgrades.upgrade_runs: lambda database: [
-        upgrades.upgrade_runs(database, kind, newest=3)[0] for kind in (RunKind.UPGRADE, RunKind.CONFIRMATION)
+    queries.upgrade_runs: lambda database: [
+        queries.upgrade_runs(database, kind, newest=3)[0] for kind in (RunKind.UPGRADE, RunKind.CONFIRMATION)
     ],
     series_queries.headlines: lambda database: series_queries.headlines(database, "latency"),
     queries.replicates_of_run: lambda database: queries.replicates_of_run(database, "night-2"),
@@ -258,7 +256,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queue_queries.night_tasks: lambda database: queue_queries.night_tasks(
         database, a_night(1), a_night(9), 5
     ),
-    queue_queries.missed_fires: lambda database: queue_queries.missed_fires(database, ["weekly"], a_night(1)),
+    queue_queries.missed_runs: lambda database: queue_queries.missed_runs(database, ["weekly"], a_night(1)),
     queue_queries.last_scheduled_runs: queue_queries.last_scheduled_runs,
     series_queries.points_of_runs: lambda database: series_queries.points_of_runs(
         database, ["night-0", "night-2"], ["latency"]
@@ -359,9 +357,9 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     check.point_check: check.point_check,
     check.metric_check: lambda database: check.metric_check(database, {"latency"}),
     check.queue_check: check.queue_check,
-    check_runs.measurement_check: lambda database: check_runs.measurement_check(database, measurements_for),
-    check_runs.sample_check: check_runs.sample_check,
-    check_runs.telemetry_check: check_runs.telemetry_check,
+    check.measurement_check: lambda database: check.measurement_check(database, measurements_for),
+    check.sample_check: check.sample_check,
+    check.telemetry_check: check.telemetry_check,
     delete_run.forget_run: lambda database: delete_run.forget_run(database, "traced"),
     prune.prune_samples: lambda database: prune.prune_samples(database, a_night(1)),
     prune.prune_telemetry: lambda database: prune.prune_telemetry(database, a_night(2)),

@@ -34,9 +34,8 @@ from db.runs import releases as runs_releases
 from db.schema import core_tables as tables
 from db.schema import version as schema
 from db.telemetry import queries as telemetry
-from records.deliveries import Delivery, DeliveryState
 from records.evidence import Confirmation, Evidence, evidence_body
-from records.findings import NewFinding
+from records.findings import Delivery, DeliveryState, NewFinding
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.old_runs import kind_of_old_environment, kind_of_old_run, source_of_old_run
 from records.outcomes import Outcome
@@ -63,7 +62,10 @@ TODAY = schema.head()
 _RECORDINGS = (
     a_recording(values={"cpu_busy": (12.5, None, 100 / 3), "tree_memory": (512.0, 512.25, 513.0)}),
     a_recording(
-        "GPU-1", rung="gpm", values={"sm_utilisation": (97.1, 96.9, 0.1 + 0.2)}, notes=("no NVLink",)
+        "GPU-1",
+        utilisation_source="gpm",
+        values={"sm_utilisation": (97.1, 96.9, 0.1 + 0.2)},
+        notes=("no NVLink",),
     ),
 )
 
@@ -115,6 +117,9 @@ _DELIVERIES = {
     "pager": Delivery(DeliveryState.FAILED, _AT, 3, "it did not answer: in time"),
     "chat": Delivery(DeliveryState.TRYING, _AT, 1),
 }
+
+#: Names that tables had before schema 0011.
+_OLD_NAMES = {"scheduled_run": "fire", "preset": "profile"}
 
 NEXT_REVISION = """
 import sqlalchemy as sa
@@ -233,17 +238,19 @@ def _copy(file: Path, url: str) -> None:
         config.attributes["connection"] = target
         command.upgrade(config, file.stem)
         for table in tables.Base.metadata.sorted_tables:
-            if not inspect(source).has_table(table.name):
+            known = inspect(source)
+            name = next(filter(known.has_table, (table.name, _OLD_NAMES.get(table.name, ""))), None)
+            if name is None:
                 continue
             # Columns of then, with today's types where they are still there.
-            names = [each["name"] for each in inspect(source).get_columns(table.name)]
+            names = [each["name"] for each in known.get_columns(name)]
             today = {each.name: each.type for each in table.c}
-            then = sa.table(table.name, *(sa.column(name, today.get(name)) for name in names))
+            then = sa.table(name, *(sa.column(column, today.get(column)) for column in names))
             rows = source.execute(select(then)).mappings().all()
             if rows:
                 target.execute(insert(then), [dict(row) for row in rows])
             if (key := table.autoincrement_column) is not None and rows:
-                sequence = func.pg_get_serial_sequence(table.name, key.name)
+                sequence = func.pg_get_serial_sequence(name, key.name)
                 target.execute(select(func.setval(sequence, max(row[key.name] for row in rows))))
     for engine in (old, new):
         engine.dispose()
@@ -346,7 +353,7 @@ def test_migrations_arrive_at_the_schema_that_the_tables_describe(
         "fk_telemetry_outcome",
         "ck_metric_better",
         "ix_environment_torch_version",
-        "fk_task_schedule_due_at_fire",
+        "fk_task_schedule_due_at_scheduled_run",
         "uq_finding_series_id_schedule_track_label_at_run_direction",
         "ck_attempt_ended",
         "ix_run_machine_id_started_at",

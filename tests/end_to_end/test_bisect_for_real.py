@@ -65,7 +65,7 @@ def test_five_real_interpreters_one_kill_and_what_was_planted(site: Site) -> Non
     )
     try:
         name = running.until("bisection")["id"]
-        running.until("compared", said="skip")
+        running.until("compared", mark="skip")
         running.until("comparing", new=1)
         running.until("phase", phase="build")
     finally:
@@ -75,10 +75,10 @@ def test_five_real_interpreters_one_kill_and_what_was_planted(site: Site) -> Non
     done = site.call("bisect", "--resume", str(name), "--json")
     end = end_of(done)
     assert (done.code, end["end"]) == (0, "pair"), done
-    steps = [(Path(one["new"]).name, one["said"]) for one in end["comparisons"]]
+    steps = [(Path(one["new"]).name, one["mark"]) for one in end["comparisons"]]
     assert steps == [("e-gone", "bad"), ("c", "skip"), ("d", "skip"), ("b-slow", "bad")]
     ends, no_torch, _, found = end["comparisons"]
-    assert "no such operator" in ends["told"] and "No module named 'torch'" in no_torch["told"]
+    assert "no such operator" in ends["message"] and "No module named 'torch'" in no_torch["message"]
     assert found["evidence"]["verdict"]["word"] == "slower"
     assert found["changes"] == [{"what": "planted", "old": "1.0+a", "new": "1.0+b-slow"}]
     with open_database(site.url, create=False) as database:

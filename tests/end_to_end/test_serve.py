@@ -130,9 +130,9 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
 def test_it_serves_does_what_is_due_and_leaves_nothing(serving: Serving) -> None:
     assert ready(serving.url) == "ready"
     (scheduler,) = until(lambda: serving.events("started"), "the scheduler has started")
-    fired = json.loads(serving.call("schedule", "trigger", "tidy", "--json").stdout)
-    number = fired["tasks"][0]["task"]
-    (ended,) = until(lambda: serving.events("ended", task=number), "what was fired is done")
+    triggered = json.loads(serving.call("schedule", "trigger", "tidy", "--json").stdout)
+    number = triggered["tasks"][0]["task"]
+    (ended,) = until(lambda: serving.events("ended", task=number), "what was triggered is done")
     assert (ended["state"], ended["schedule"]) == ("done", "tidy")
     before, url = serving.processes(), serving.url
     assert len(before) > 1, "the dashboard is a process of its own"

@@ -30,7 +30,8 @@ if sys.argv[2] != "doctor":
 while not (data / "well").exists():
     time.sleep(0.02)
 capability = {"name": "sm", "present": True, "detail": "gpm"}
-gpu = {"index": 0, "uuid": "u", "name": "NVIDIA H200", "rung": "gpm", "capabilities": [capability]}
+gpu = {"index": 0, "uuid": "u", "name": "NVIDIA H200", "utilisation_source": "gpm"}
+gpu["capabilities"] = [capability]
 print(json.dumps({
     "hardware": "1x NVIDIA H200", "cannot": ["turbo is on"], "environments": {"default": "torch 2.13.0"},
     "telemetry": {"gpu": {"gpus": [gpu]}, "cpu": [{"name": "power", "present": False, "detail": "no RAPL"}]},

@@ -14,7 +14,7 @@ from typing import TypeVar
 import psutil
 import pytest
 
-from configuration.tables.slurm import SlurmSettings
+from configuration.schema import SlurmSettings
 from fleet import node_orders
 from fleet.agent import Agent
 from fleet.engine import Engine, EngineAway, Handle, NodeLost, NodeRefused, NodeSilent, Order

@@ -20,7 +20,7 @@ from scheduled_jobs.scheduler.process_identity import machine_name
 from support.command_line import called
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.servers.fleet_heads import Head
-from support.servers.schedulers import a_service, settled, until
+from support.servers.schedulers import a_service, settings_of, until
 
 _SECOND = "another node called two is not used: each needs a name of its own"
 
@@ -31,7 +31,7 @@ def a_head(head: Head, engine: LoopbackEngine, folder: Path) -> Iterator[Databas
     head.data_dir.mkdir()
     url, log = f"sqlite:///{folder}/pyrometer.db", Log("json", lambda: datetime.now(UTC))
     hosts = FleetHosts(engine, head.data_dir, partial(open_database, url))
-    settings = settled("", head.data_dir)
+    settings = settings_of("", head.data_dir)
     service = a_service(url, head.data_dir, settings, log, machine=machine_name(), hosts=hosts)
     asked = threading.Event()
     with open_database(url) as database:
@@ -49,8 +49,8 @@ def a_head(head: Head, engine: LoopbackEngine, folder: Path) -> Iterator[Databas
 def reported(database: Database) -> Sequence[str]:
     """What the scheduler reports about nodes that it does not use."""
     seen = {one.machine: one.facts for one in schedulers(database)}
-    assert all("troubles" not in facts for name, facts in seen.items() if name != machine_name())
-    return seen.get(machine_name(), {}).get("troubles", [])
+    assert all("problems" not in facts for name, facts in seen.items() if name != machine_name())
+    return seen.get(machine_name(), {}).get("problems", [])
 
 
 def test_a_node_that_cannot_be_used_is_reported_for_as_long_as_that_is_so(

@@ -14,6 +14,7 @@ from db.queue.commands import claim, plan_run, set_run
 from db.runs import queries
 from fleet import hosts as modules
 from fleet.hosts import FleetHosts
+from fleet.status import drain, drained_nodes, undrain
 from records.tasks import NewTask
 from runner import journal
 from scheduled_jobs.jobs.context import ChildLost
@@ -23,7 +24,6 @@ from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN, Head, processes, under_way
 from support.servers.schedulers import executions, until
-from workflows.drained_nodes import drain, drained_nodes, undrain
 from workflows.ingest import FORGOTTEN
 
 Fleet = Callable[[], FleetHosts]
@@ -49,7 +49,7 @@ def fleet(head: Head, database: Database, said: list[str], tmp_path: Path) -> It
     def make() -> FleetHosts:
         opened = partial(open_database, f"sqlite:///{tmp_path}/pyrometer.db")
         made.append(FleetHosts(head.engine, head.data_dir, opened, said.append))
-        assert made[-1].settle(30)
+        assert made[-1].wait_until_known(30)
         return made[-1]
 
     yield make

@@ -96,8 +96,8 @@ def engine(engines: Engines) -> RayEngine:
 
 def test_two_machines_measure_tasks_for_their_labels(fleet: Fleet, engines: Engines) -> None:
     engines.release()
-    fired = fleet.call("schedule", "trigger", "night")
-    assert fired.returncode == 0, fired.stderr
+    triggered = fleet.call("schedule", "trigger", "night")
+    assert triggered.returncode == 0, triggered.stderr
     done = fleet.call("scheduler", "--once", "--no-measuring", "--log", "json")
     assert done.returncode == 0, done.stderr
     with open_database(f"sqlite:///{fleet.home}/pyrometer.db") as database:

@@ -18,7 +18,7 @@ from scheduled_jobs.scheduler.log import Log
 from support.fakes.loopback_engine import LoopbackEngine
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import Head
-from support.servers.schedulers import a_service, executions, settled, until
+from support.servers.schedulers import a_service, executions, settings_of, until
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def test_tasks_are_done_on_their_nodes_and_gone_on_with(
     url, log = f"sqlite:///{tmp_path}/pyrometer.db", Log("json", lambda: datetime.now(UTC))
     head.data_dir.mkdir()
     hosts = FleetHosts(engine, head.data_dir, partial(open_database, url), lambda text: log("fleet", text))
-    service = a_service(url, head.data_dir, settled("", head.data_dir), log, hosts=hosts)
+    service = a_service(url, head.data_dir, settings_of("", head.data_dir), log, hosts=hosts)
     one, two = engine.own_nodes["one"], engine.own_nodes["two"]
     asked, now = threading.Event(), datetime.now(UTC)
     new = [

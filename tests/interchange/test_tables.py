@@ -15,8 +15,8 @@ import pytest
 
 from interchange.exporters import parquet
 from interchange.exporters.parquet import write_parquet
-from interchange.exporters.runs import Catalogue, ExportedRun
 from interchange.exporters.tables import TABLES, write_csv
+from interchange.runs import Catalogue, ExportedRun
 from records.outcomes import MetricDefinition, Outcome
 from support.builders.run_records import MLP, a_recording, a_run, an_outcome, measurements_for
 
@@ -36,7 +36,9 @@ def a_whole_run(*outcomes: Outcome, id: str = "run-1") -> ExportedRun:
     )
 
 
-GPU = a_recording("GPU-1", rung="gpm", values={"power": (700.5, None, 0.1), "sm_clock": (1980.0,) * 3})
+GPU = a_recording(
+    "GPU-1", utilisation_source="gpm", values={"power": (700.5, None, 0.1), "sm_clock": (1980.0,) * 3}
+)
 RUN = a_whole_run(
     an_outcome(MLP, latency=0.1 + 0.2, telemetry=[GPU]),
     an_outcome(MLP, replicate=1, metrics={"dynamo.speedup": -1.5}, blocks=()),
@@ -74,7 +76,7 @@ def test_both_forms_hold_the_same(table: str) -> None:
 
 def test_the_page_describes_every_column() -> None:
     page = (Path(__file__).parents[2] / "docs" / "export.md").read_text().splitlines()
-    shared = {"run", "case", "environment", "machine", "hardware", "profile", "torch_version", "started_at"}
+    shared = {"run", "case", "environment", "machine", "hardware", "preset", "torch_version", "started_at"}
     for name, table in TABLES.items():
         (row,) = [line for line in page if line.startswith(f"| `{name}` |")]
         columns = {each.name for each in table.columns if not each.name.endswith("_fingerprint")}

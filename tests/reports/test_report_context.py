@@ -6,7 +6,7 @@ from dataclasses import replace
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.decision.comparison import AGAIN, Comparison
-from analysis.decision.what_would_decide import Settling
+from analysis.decision.what_would_decide import PairsToDecide
 from reports import sentences
 from reports.markdown import upgrade_markdown
 from reports.page import upgrade_html
@@ -93,14 +93,14 @@ def test_the_command_can_be_typed_as_it_stands() -> None:
     ]  # fmt: skip
 
 
-def test_what_settles_a_case_is_a_plan_of_its_own_size() -> None:
+def test_what_decides_a_case_is_a_plan_of_its_own_size() -> None:
     subject = a_subject(options=("--suite", "cpu", "--pairs", "6", "--device", "cpu"))
-    assert subject.settle(Settling("m/infer/-/eager", 13, 4.0, "shaky")).endswith(
+    assert subject.to_decide(PairsToDecide("m/infer/-/eager", 13, 4.0, "shaky")).endswith(
         "--case m/infer/-/eager --suite cpu --device cpu --pairs 14"
     )
     compiles = replace(subject, options=("--cold-pairs", "1", "--pairs", "6", "--also", "compile_warm"))
-    assert compiles.settle(Settling("m/infer/-/compile=default", 12, None, "worst", cold=True)).endswith(
-        "--case m/infer/-/compile=default --also compile_warm --cold-pairs 24 --pairs 12"
-    )
-    nothing = Settling("m/infer/-/eager", None, None, "shaky")
-    assert subject.settle(nothing) == subject.reproduce("m/infer/-/eager")
+    assert compiles.to_decide(
+        PairsToDecide("m/infer/-/compile=default", 12, None, "worst", cold=True)
+    ).endswith("--case m/infer/-/compile=default --also compile_warm --cold-pairs 24 --pairs 12")
+    nothing = PairsToDecide("m/infer/-/eager", None, None, "shaky")
+    assert subject.to_decide(nothing) == subject.reproduce("m/infer/-/eager")

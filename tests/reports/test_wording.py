@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from analysis.comparison.pairs import BEYOND, WAITS, Pair
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.verdict import Doubt, Verdict, judge, not_comparable
-from analysis.decision.what_would_decide import Settling
+from analysis.decision.what_would_decide import PairsToDecide
 from reports import sentences, wording
 from support.builders.upgrade_reports import (
     FLOOR,
@@ -159,14 +159,17 @@ def test_pairs_left_out_are_counted_by_reason() -> None:
     ]
 
 
-def test_what_would_settle_it() -> None:
-    known = Settling("a", 24, 8.4, "share")
-    unknown = Settling("b", 12, None, "share")
-    assert wording.settling(known) == "24 new pairs, about 9 minutes"
-    assert wording.settling(unknown) == "12 new pairs; what they take is not known"
-    assert wording.settling(Settling("c", None, None, "worst")) == "no reasonable number of pairs would"
-    assert wording.settling_in_all([known, known]) == "2 cases, about 17 minutes of measuring"
-    assert wording.settling_in_all([known, unknown]).endswith("; of 1 it cannot be said")
+def test_what_would_decide_it() -> None:
+    known = PairsToDecide("a", 24, 8.4, "share")
+    unknown = PairsToDecide("b", 12, None, "share")
+    assert wording.pairs_to_decide(known) == "24 new pairs, about 9 minutes"
+    assert wording.pairs_to_decide(unknown) == "12 new pairs; what they take is not known"
+    assert (
+        wording.pairs_to_decide(PairsToDecide("c", None, None, "worst"))
+        == "no reasonable number of pairs would"
+    )
+    assert wording.pairs_to_decide_in_all([known, known]) == "2 cases, about 17 minutes of measuring"
+    assert wording.pairs_to_decide_in_all([known, unknown]).endswith("; of 1 it cannot be said")
 
 
 def test_the_headline_says_the_decision_and_what_weighs_most() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.execution.launch.compile_cache import file_name
+from runner.execution.compile_cache import file_name
 from runner.worker.case_key import AXES, PHASES, Axis, CaseKey, CaseKeyError, Value
 
 names = st.text(string.ascii_letters + string.digits + "_-.", min_size=1)

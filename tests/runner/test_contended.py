@@ -18,13 +18,12 @@ import pytest
 from records.outcomes import Outcome
 from records.telemetry import Recording
 from runner import journal
-from runner.execution.running_session import Entered, Measured
-from runner.execution.session import Conditions
+from runner.execution.session import Conditions, Entered, Measured
 from runner.journal import Journal
 from runner.preset import MachinePreset
-from runner.telemetry.counters import GpuCounters, Reading
 from runner.telemetry.gpu.nvml import THROTTLE_FIELDS
 from runner.telemetry.sampler_client import Sampler
+from runner.telemetry.telemetry_interface import GpuCounters, Reading
 from support.fakes import nvml
 from support.measuring import (
     CASE_FILES,
@@ -215,7 +214,12 @@ def test_a_gpu_that_is_slowed_down_and_looked_at(
     assert outcome.status == "throttled", outcome.reason
     assert outcome.reason.endswith("of the time (hw_thermal)")
     host, gpu = outcome.telemetry
-    assert (host.device, host.rung, gpu.device, gpu.rung) == ("host", "none", H200, "gpm")
+    assert (host.device, host.utilisation_source, gpu.device, gpu.utilisation_source) == (
+        "host",
+        "none",
+        H200,
+        "gpm",
+    )
     started, ended, _ = outcome.facts["window"]
     for one in outcome.telemetry:
         assert len(one.started_ns) >= 3

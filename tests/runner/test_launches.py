@@ -8,7 +8,7 @@ import pytest
 
 from records.outcomes import Outcome
 from runner import preset
-from runner.execution.launch.allocators import NoAllocator, library
+from runner.execution.allocators import NoAllocator, library
 from support.measuring import CASE_FILES, Happened, Scratch, conditions, measure
 from support.site import unavailable
 
@@ -73,7 +73,7 @@ def test_pinned_workers_say_who_pinned_them_and_compute_on_that_many_cpus(happen
     assert cores.facts["cpus_in_use"] == cores.facts["threads"] == len(cores.facts["launch"]["cpus"])
     throughput = cores.metrics["throughput"]
     assert cores.metrics["throughput_per_core"] == pytest.approx(throughput / cores.facts["threads"])
-    assert outcome(happened, "allocator=jemalloc").facts["launch"]["pinned_by"] == "profile"
+    assert outcome(happened, "allocator=jemalloc").facts["launch"]["pinned_by"] == "preset"
 
 
 def test_openmp_binds_the_main_thread_to_a_core(happened: Happened) -> None:
@@ -104,7 +104,7 @@ def test_what_cannot_be_had_is_unsupported_and_never_measured_as_if(
         # The loader says "cannot be preloaded: ignored" and goes on with glibc's malloc.
         return "/nowhere/libtcmalloc.so.4"
 
-    monkeypatch.setattr("runner.execution.launch.allocators.library", ask)
+    monkeypatch.setattr("runner.execution.allocators.library", ask)
     shared = conditions(tmp_path, FILE)
     done = measure(shared, [[case("allocator=jemalloc"), case("allocator=tcmalloc")]])
     assert [ended.kind for ended in done.ended] == ["done"]

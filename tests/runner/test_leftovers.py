@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner import preset
-from runner.execution.running_session import Entered, Measured
+from runner.execution.session import Entered, Measured
 from support.measuring import (
     CASE_FILES,
     ENVIRONMENT,

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from runner.errors import NodeFailed
-from runner.multi_node.nodes import Node, environment_difference, read, write
+from runner.nodes import Node, environment_difference, read, write
 from support.measuring import CASE_FILES, Scratch, alive, wait_until
 from support.servers.network_namespaces import NAME, TwoNodes, stopped, two_nodes
 from support.site import Done, Running, carriers

@@ -14,8 +14,7 @@ import pytest
 from records.outcomes import Outcome, Planned
 from runner.execution import harness
 from runner.execution.process import sweep
-from runner.execution.running_session import Entered, Measured, RunningSession, SessionEnded
-from runner.execution.session import Conditions
+from runner.execution.session import Conditions, Entered, Measured, RunningSession, SessionEnded
 from runner.preset import MachinePreset
 from runner.session_plan import SessionPlan, TargetEnvironment, Timing
 from runner.telemetry.telemetry_interface import StartTelemetry

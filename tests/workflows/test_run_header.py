@@ -1,6 +1,7 @@
 """A run's header about its environments, as the runner needs it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -42,6 +43,12 @@ def test_a_target_knows_its_torch(facts: dict[str, str | None], build: str) -> N
     header = a_header(environment)
     again = Header.from_body(header.to_body())
     assert again.targets == {"print": TargetEnvironment("mine", "/mine/bin/python", "print", build)}
+
+
+def test_a_header_of_an_earlier_program_has_its_preset_under_another_name() -> None:
+    header = replace(a_header(), preset={"name": "quiet"})
+    body = header.to_body()
+    assert Header.from_body({**body, "profile": body.pop("preset")}) == header
 
 
 def sees(*uuids: str) -> Mapping[str, Any]:

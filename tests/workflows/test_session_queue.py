@@ -94,15 +94,15 @@ def test_a_case_that_has_enough_frees_its_other_pairs():
 
     pairs = queue(4, A, B, enough=enough)
     assert [number for case, number, _ in drained(pairs) if case == A] == [0, 1]
-    settled = list(pairs.settled())
-    assert settled == [(Planned(A, side, n), "decided") for n in (2, 3) for side in ("old", "new")]
-    assert list(pairs.settled()) == []
+    not_needed = list(pairs.not_needed())
+    assert not_needed == [(Planned(A, side, n), "decided") for n in (2, 3) for side in ("old", "new")]
+    assert list(pairs.not_needed()) == []
 
 
 def test_a_case_that_breaks_in_every_pair_is_not_measured_a_third_time():
     pairs = queue(5, A)
     assert len(drained(pairs, "crashed")) == 2
-    assert [reason for _, reason in pairs.settled()] == ["not needed: ended crashed in 2 pairs"] * 6
+    assert [reason for _, reason in pairs.not_needed()] == ["not needed: ended crashed in 2 pairs"] * 6
 
 
 def test_what_is_unsupported_once_stays_so():
@@ -118,7 +118,7 @@ def test_a_case_with_no_result_on_one_side_goes_on(status: str):
         for one in session.contenders:
             pairs.learn(Outcome(A, one.environment, one.replicate, next(ends)))
     assert next(ends) == "never"
-    assert {reason for _, reason in pairs.settled()} == {f"not needed: ended {status} in 3 pairs"}
+    assert {reason for _, reason in pairs.not_needed()} == {f"not needed: ended {status} in 3 pairs"}
 
 
 def test_what_others_did_to_a_pair_ends_nothing():
@@ -137,7 +137,7 @@ def test_of_a_torn_pair_the_other_half_is_not_measured():
     pairs = queue(2, A)
     pairs.learn(Outcome(A, "old", 0, "ok"))
     assert [number for _, number, _ in drained(pairs)] == [1]
-    assert list(pairs.settled()) == [
+    assert list(pairs.not_needed()) == [
         (Planned(A, "new", 0), "its partner was measured before an interruption")
     ]
 
@@ -147,7 +147,7 @@ def test_what_an_earlier_part_measured_is_not_measured_again():
     for side in ("old", "new"):
         pairs.learn(Outcome(A, side, 0, "ok"))
     assert [number for _, number, _ in drained(pairs)] == [1]
-    assert list(pairs.settled()) == []
+    assert list(pairs.not_needed()) == []
 
 
 def test_what_is_left_shrinks_as_cases_end():
@@ -170,7 +170,7 @@ def measured(pairs: int, *, colds: int = 1, warm: float = 1.4, **others: float) 
         compiles = {"compile_cold": 4.0} if number < colds else {"compile_warm": warm}
         for side, new in (("old", False), ("new", True)):
             ratios = {"latency_floor": 1.1, **compiles, **others}
-            # Latencies hardly vary; compiling does, by so much that six pairs do not settle a tenth.
+            # Latencies hardly vary; compiling does, by so much that six pairs do not decide a tenth.
             spread = {name: 0.001 if name == "latency_floor" else 0.03 for name in ratios}
             metrics = {
                 name: (ratio if new else 1.0) * (1 + spread[name] * (number * (2 + new) % 5))
@@ -252,9 +252,9 @@ def upgrade_queue(cases: dict[str, float], spread: float = 0.002, most: int = 32
                 )
             )  # fmt: skip
             pairs.learn(outcomes[-1])
-    settled = {reason for _, reason in pairs.settled()}
+    not_needed = {reason for _, reason in pairs.not_needed()}
     upgrade = comparison.verdict(comparison.results(outcomes))
-    return Measured(upgrade, Counter(one.case for one in outcomes if one.environment == "new"), settled)
+    return Measured(upgrade, Counter(one.case for one in outcomes if one.environment == "new"), not_needed)
 
 
 TEN = {f"case{number}/infer/-/eager": 0.0 for number in range(10)}
@@ -305,7 +305,7 @@ def test_a_case_that_is_always_disturbed_does_not_take_all_pairs():
     )
     # More than the eight that the plan has in store.
     assert len(drained(pairs, "contended")) == 2 * 9
-    assert {reason for _, reason in pairs.settled()} == {"not needed: 9 pairs were disturbed or lost"}
+    assert {reason for _, reason in pairs.not_needed()} == {"not needed: 9 pairs were disturbed or lost"}
 
 
 def test_a_case_of_a_suite_may_lose_so_many_pairs_before_and_after_its_first_look():
@@ -340,4 +340,4 @@ def test_in_order_keeps_a_workloads_cases_adjacent():
     ids = []
     while session := sessions.next(always):
         ids.append(session.id)
-    assert len(ids) == 4 and list(sessions.settled()) == []
+    assert len(ids) == 4 and list(sessions.not_needed()) == []

@@ -15,7 +15,7 @@ from analysis.comparison.thresholds import Threshold
 from analysis.decision.comparison import COMPARED, DECIDED, compared
 from db.connection.engine import Database, open_database
 from db.runs import queries
-from db.runs.upgrades import upgrade_runs
+from db.runs.queries import upgrade_runs
 from records.kinds import RunKind
 from reports.body import upgrade_json
 from reports.text.reason_text import sentence

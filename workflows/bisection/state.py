@@ -1,4 +1,4 @@
-"""What a bisection has found so far: a small file, written whole after each comparison."""
+"""The state of a bisection: a small file, rewritten after each comparison."""
 
 import json
 from collections.abc import Generator, Mapping
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.bisection import Answer, Question, Said
+from analysis.bisection import Answer, Mark, Question
 from analysis.decision.comparison import Comparison
 from common.atomic_file import write_whole
 from common.file_lock import lock_file
@@ -19,8 +19,9 @@ from runner.session_plan import Timing
 from ..errors import CannotResume
 from ..load_run import LATEST
 
-#: Fields that keep their names of 0.1.0 in the file, and an option that has another name since then.
-_STORED = {"preset": "profile", "preset_fingerprint": "profile_fingerprint"}
+#: The names that fields of a bisection, fields of a step, and an option had in files of 0.1.0.
+_OLD_FIELDS = {"profile": "preset", "profile_fingerprint": "preset_fingerprint"}
+_OLD_STEP_FIELDS = {"said": "mark", "told": "message"}
 _OLD_OPTIONS = {"--profile": "--preset"}
 
 
@@ -28,14 +29,14 @@ _OLD_OPTIONS = {"--profile": "--preset"}
 class Step:
     """A comparison that was made, or could not be: two candidates by position, and its result.
 
-    `message` is the result as a sentence (`told` in the file). `run` is the upgrade that measured it, empty
-    where nothing could be measured. Then `evidence`, the case as a report has it, and `changes` between the
+    `message` is the result as a sentence. `run` is the upgrade that measured it, empty where nothing could be
+    measured. Then `evidence`, the case as a report has it, and `changes` between the
     environments are empty as well.
     """
 
     old: int
     new: int
-    said: Said
+    mark: Mark
     message: str
     run: str = ""
     command: str = ""
@@ -82,7 +83,7 @@ class Bisection:
     @property
     def answers(self) -> list[Answer]:
         """The answers of the steps."""
-        return [Answer(step.old, step.new, step.said) for step in self.steps]
+        return [Answer(step.old, step.new, step.mark) for step in self.steps]
 
     def last(self, old: int, new: int) -> Step | None:
         """The last step that compared these two."""
@@ -101,21 +102,14 @@ class Bisection:
 
     def to_body(self) -> dict[str, Any]:
         """As plain JSON values."""
-        body = asdict(self)
-        for key, stored in _STORED.items():
-            body[stored] = body.pop(key)
-        for step in body["steps"]:
-            step["told"] = step.pop("message")
-        return {**body, "harness": {**asdict(self.harness), "path": str(self.harness.path)}}
+        return {**asdict(self), "harness": {**asdict(self.harness), "path": str(self.harness.path)}}
 
     @staticmethod
     def from_body(body: Mapping[str, Any]) -> "Bisection":
         """The inverse of `to_body`; raises CannotResume for anything else."""
         try:
-            values = dict(body)
+            values = {_OLD_FIELDS.get(name, name): value for name, value in body.items()}
             harness, current = body["harness"], body["current"]
-            for key, stored in _STORED.items():
-                values[key] = values.pop(stored)
             values["harness"] = Harness(
                 Path(harness["path"]),
                 str(harness["version"]),
@@ -138,8 +132,8 @@ class Bisection:
 
 
 def _step(body: Mapping[str, Any]) -> Step:
-    values: dict[str, Any] = dict(body)
-    values |= {"message": values.pop("told"), "changes": tuple(body["changes"])}
+    values: dict[str, Any] = {_OLD_STEP_FIELDS.get(name, name): value for name, value in body.items()}
+    values["changes"] = tuple(body["changes"])
     return Step(**values)
 
 

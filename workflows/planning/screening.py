@@ -84,11 +84,11 @@ class ScreenedPairs:
             return self._full.left()
         return [one for one in self._short.left() if one.contenders[0].replicate < SHORT_PAIRS]
 
-    def settled(self) -> Iterator[tuple[Planned, str]]:
+    def not_needed(self) -> Iterator[tuple[Planned, str]]:
         """What is not needed, of short pairs and of full ones."""
-        yield from self._short.settled()
+        yield from self._short.not_needed()
         if self._full is not None:
-            yield from self._full.settled()
+            yield from self._full.not_needed()
             passed, self._passed = self._passed, []
             for planned in passed:
                 yield planned, "not needed: nothing was seen in two short pairs"

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,10 +10,11 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, cast
 
+from analysis.metrics import METRICS
 from db.admin.delete_run import forget_run
 from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
-from db.runs import queries
+from db.runs import metric_definitions, queries
 from interchange import formats
 from interchange.errors import BadFile, SourcePlace
 from interchange.foreign_runs import digest, machine_called
@@ -23,12 +24,72 @@ from interchange.overrides import JOURNAL
 from interchange.runs import Imported, ImportedRun, ImportProblem
 from interchange.source_file import json_of, refuse_streams
 from records.machines import Hardware, Machine
+from records.outcomes import MetricDefinition
 from runner import journal, machine
 from runner.errors import JournalError
 
 from ..ingest import Read
-from .merge_runs import Added, Amount, all_of, merged
-from .metric_definitions import Definitions
+from .merge_runs import Added, Amount, all_of, merge_run
+
+
+class Definitions:
+    """The definitions of one file, in its order; `problem` gets the reason for each one left out."""
+
+    def __init__(self, problem: Callable[[str], None]) -> None:
+        self._problem = problem
+        self._definitions: list[MetricDefinition] = []
+        self._meant: dict[str, MetricDefinition] = {}
+        self._refused: set[str] = set()
+        self._unknown: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._definitions)
+
+    def add(self, definitions: Iterable[MetricDefinition]) -> None:
+        """Add the next definitions of the file; `define` stores them."""
+        self._definitions += definitions
+
+    def define(self, start: int, end: int, database: Database | None) -> None:
+        """Store definitions `start` to `end`, and refuse those that mean something else here."""
+        # By name, so that two imports of the same metrics wait for each other in turn and never in a circle.
+        for each in sorted(self._definitions[start:end], key=lambda each: each.name):
+            first = self._meant.setdefault(each.name, each)
+            try:
+                if (first.unit, first.better) != (each.unit, each.better):
+                    raise ValueError(f"metric {each.name} is defined twice in the file, and not alike")
+                if known := METRICS.get(each.name):
+                    raise ValueError(f"metric {each.name} is one of Pyrometer's own, in {known.unit}")
+                if database is not None:
+                    metric_definitions.save_metrics(database, [each])
+            except (KeyError, ValueError) as error:
+                if each.name not in self._refused:
+                    self._problem(f"{error}; its points are left out")
+                self._refused.add(each.name)
+
+    def usable(self, one: ImportedRun, database: Database | None) -> ImportedRun:
+        """A run without the metrics that are refused or undefined: their unit is not known."""
+        used = {each.metric for each in one.measurements}.union(*(each.metrics for each in one.outcomes))
+        unknown = used - METRICS.keys() - self._meant.keys()
+        if unknown and database is not None:
+            unknown -= metric_definitions.metric_definitions(database).keys()
+        for name in sorted(unknown - self._unknown):
+            self._problem(f"metric {name} is defined neither in the file nor here; its points are left out")
+        self._unknown |= unknown
+        return _without(one, self._refused | unknown)
+
+
+def _without(one: ImportedRun, refused: Collection[str]) -> ImportedRun:
+    """A run without the metrics called `refused`; its outcomes stay."""
+    if not refused:
+        return one
+    outcomes = tuple(
+        replace(each, metrics={name: value for name, value in each.metrics.items() if name not in refused})
+        for each in one.outcomes
+    )
+    return ImportedRun(
+        one.run, outcomes, tuple(each for each in one.measurements if each.metric not in refused)
+    )
+
 
 #: Facts nested deeper than this are refused: they would exceed the recursion limit of a reader.
 _DEEPEST = 32
@@ -116,13 +177,12 @@ def keep(
     *,
     dry_run: bool = False,
 ) -> ImportSummary:
-    """Store what was read from a file of format `name`, each run all or nothing; raises DatabaseError.
+    """Store the runs of a file of format `name`, each whole or not at all; raises DatabaseError.
 
-    What is stored already stays as it is: where the file has another value for a case or a measurement,
-    the stored one stays and the other is set aside. So is a metric in another unit, or without a definition.
-
-    A run may come in several parts that follow each other. Each is stored on its own, so that no writer waits
-    while the next one is read; until the last one is in, the run has the note `merging.UNFINISHED`.
+    Stored values never change: where the file has another value for a case or a measurement, the stored one
+    is kept and the other is set aside. So is a metric in another unit, or without a definition. A run may
+    come in several consecutive pieces. Each is stored on its own, so that no writer waits while the next one
+    is read; until the last one is stored, the run has the note `merging.UNFINISHED`.
     """
     keeping = _Keeping(place, database, dry_run)
     for number, (run, pieces) in enumerate(groupby(keeping.taken(parts), _id_of), start=1):
@@ -214,7 +274,7 @@ class _Keeping:
         with _whole(self._database, self._dry_run) as whole:
             self._definitions.define(self._defined, piece.defined, whole)
             usable = self._definitions.usable(piece.one, whole)
-            added = merged(usable, whole, more=more) if whole else all_of(usable)
+            added = merge_run(usable, whole, more=more) if whole else all_of(usable)
         # Those of a piece that was undone are defined with the next one.
         self._defined = piece.defined
         # Of a run in pieces each one names the run.
@@ -275,7 +335,7 @@ def _journal(path: Path) -> Path | None:
 
 
 def _from_journal(path: Path, database: Database | None, dry_run: bool) -> ImportSummary:
-    """Store a journal through the same door as our own."""
+    """Ingest a journal of another machine as one of this machine."""
     place = SourcePlace(path.name)
     if journal.in_use(path):
         raise BadFile(place, "a run is writing it just now")

@@ -1,12 +1,12 @@
-"""One GPU as the sampler reads it: counters at a moment, and rows on the best rung it offers."""
+"""One GPU as the sampler reads it: counters at a moment, and rows from the best source it offers."""
 
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..capability import UtilisationSource
-from ..counters import GpuCounters
 from ..sample_log import SampleLog
+from ..telemetry_interface import GpuCounters
 from .nvml import (
     GPM_METRICS,
     SHORTEST_WINDOW_SECONDS,
@@ -63,7 +63,7 @@ class GpuDevice:
             self._refused(_SM, gpm)
         else:
             self._gpm = gpm
-        self.rung: UtilisationSource = "gpm" if self._gpm else busy_source(handle)
+        self.utilisation_source: UtilisationSource = "gpm" if self._gpm else busy_source(handle)
         buffer = DriverBuffer(handle, N.NVML_GPU_UTILIZATION_SAMPLES)
         self._buffer = None if isinstance(buffer.start(), Absent) else buffer
         self._started_ns = 0
@@ -78,7 +78,6 @@ class GpuDevice:
         return GpuCounters(
             self.uuid,
             self._ask("throttle time", throttled_ns, self._whole) or {},
-            self._ask("energy", N.nvmlDeviceGetTotalEnergyConsumption, self._handle),
             self._ask("ECC errors", N.nvmlDeviceGetTotalEccErrors, self._whole, 1, N.NVML_VOLATILE_ECC),
             self._ask("PCIe replays", N.nvmlDeviceGetPcieReplayCounter, self._whole),
             xids,
@@ -87,14 +86,14 @@ class GpuDevice:
 
     def begin(self, hz: float, log: SampleLog) -> float:
         """Start the first row; return the seconds from row to row that this device allows."""
-        log.device(self.uuid, self.name, self.rung)
+        log.device(self.uuid, self.name, self.utilisation_source)
         seconds = 1 / hz
         if self._gpm:
             # A tenth more than the limit: a row that begins late must not end too early.
             seconds = max(seconds, 1.1 * SHORTEST_WINDOW_SECONDS)
         if self._buffer and not self.lost:
             self._buffer.start()
-            if self.rung == "samples":
+            if self.utilisation_source == "samples":
                 seconds = max(seconds, _ROW_SPACINGS * self._buffer.spacing_ns / 1e9)
         self._next_fetch = time.monotonic() + _FETCH_SECONDS
         self._started_ns = self._start_gpm() or time.monotonic_ns()

@@ -78,7 +78,7 @@ _READINGS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 def _gpu(index: int, handle: Any, parent: Any = None) -> GpuCapabilities:
-    rung, utilisation = _utilisation(handle, parent)
+    utilisation_source, utilisation = _utilisation(handle, parent)
     capabilities = [utilisation, _busy(handle)]
     for name, (how, read) in _READINGS.items():
         answer = read(handle)
@@ -88,14 +88,14 @@ def _gpu(index: int, handle: Any, parent: Any = None) -> GpuCapabilities:
         index,
         text(ask(N.nvmlDeviceGetUUID, handle)),
         text(ask(N.nvmlDeviceGetName, handle)),
-        rung,
+        utilisation_source,
         tuple(capabilities),
         "" if parent is None else text(ask(N.nvmlDeviceGetUUID, parent)),
     )
 
 
 def _utilisation(handle: Any, parent: Any) -> tuple[UtilisationSource, Capability]:
-    """The best rung, and whether SM utilisation is among what it gives."""
+    """The best utilisation source, and whether it gives SM utilisation."""
     name = "sm_utilisation"
     gpm = gpm_of(handle, parent)
     if isinstance(gpm, Absent):

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..counters import GpuCounters
 from ..sample_log import SampleLog, bare
+from ..telemetry_interface import GpuCounters
 from .device import GpuDevice
 from .nvml import Absent, N, ask, gpus, mig_devices, text
 from .processes import Pids

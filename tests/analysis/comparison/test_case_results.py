@@ -6,11 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from analysis.comparison.case_results import judge_case
+from analysis.comparison.case_results import AloneProcesses, judge_case
 from analysis.comparison.pairs import BEYOND, SideFlaw
 from analysis.comparison.plan import Plan
 from analysis.comparison.thresholds import Threshold
 from records.outcomes import Outcome
+from reports.text.case_text import ran_alone, side_reason
 from support.builders.run_records import FIRST_NIGHT, an_outcome
 
 WOBBLE = (0.001, -0.002, 0.0, 0.002, -0.001, 0.0015)
@@ -66,8 +67,10 @@ def test_processes_that_had_to_take_turns_are_pairs_and_it_is_said() -> None:
     others = [one if one.replicate % 2 else alone(one, crowded) for one in new]
     result = judge_case("eager", apart, others)
     assert result.verdicts["latency_floor"].word == "slower"
-    assert result.turns == f"6 of 12 processes had to run alone: out of memory {crowded}"
-    assert judge_case("eager", old, new).turns == ""
+    assert result.alone == AloneProcesses(6, 12, crowded)
+    assert ran_alone(result) == f"6 of 12 processes had to run alone: out of memory {crowded}"
+    side_by_side = judge_case("eager", old, new)
+    assert side_by_side.alone is None and ran_alone(side_by_side) == ""
 
 
 def test_thresholds_and_the_plan_are_the_callers() -> None:
@@ -84,7 +87,7 @@ def test_a_case_that_broke_has_no_verdict_and_says_why() -> None:
     gone = [replace(one, status="crashed", reason="SIGSEGV", metrics={}) for one in replicates()]
     result = judge_case("eager", replicates(), gone)
     assert result.broke
-    assert result.new.reason == "6 of 6 replicates: SIGSEGV"
+    assert side_reason(result.new) == "6 of 6 replicates: SIGSEGV"
     verdict = result.verdicts["latency_floor"]
     assert (verdict.word, verdict.left_out) == (
         "no data",

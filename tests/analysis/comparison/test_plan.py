@@ -90,7 +90,7 @@ def a_verdict(word: str, n: int, p: float = 1e-9, waiting: int = 0) -> Verdict:
         (not_comparable("latency_floor"), 0, "the two differ in the items of a step"),
     ],
 )
-def test_a_case_goes_on_until_it_is_settled(verdict: Verdict, more: int, reason: str) -> None:
+def test_a_case_goes_on_until_it_is_decided(verdict: Verdict, more: int, reason: str) -> None:
     advice = advise(verdict, Plan())
     assert (advice.more, advised(advice), advice.go_on) == (more, reason, more > 0)
 

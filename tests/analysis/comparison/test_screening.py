@@ -177,7 +177,7 @@ def test_where_every_case_went_on_the_whole_suite_is_judged() -> None:
     assert upgrade.suite is not None
 
 
-def test_a_case_that_went_on_and_is_not_settled_keeps_its_own_reason() -> None:
+def test_a_case_that_went_on_and_is_not_decided_keeps_its_own_reason() -> None:
     upgrade = suite(went_on(A, 9.0, noise=60.0))
     assert upgrade.decision == "unclear" and not upgrade.only_screened
     assert kinds(upgrade, "unclear") == ["worst", "screened"]

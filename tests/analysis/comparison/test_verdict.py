@@ -262,7 +262,7 @@ def test_the_smallest_effect_is_seen_in_four_cases_of_five(spread: float, n: int
     assert slower == pytest.approx(0.80, abs=0.05)
 
 
-def test_what_is_needed_settles_it() -> None:
+def test_what_is_needed_decides_it() -> None:
     found = locate([0.0, 0.01, -0.01, 0.02, -0.02, 0.012])
     needed = pairs_needed(found, PERCENT.log, Plan())
     assert needed is not None and needed > 12
@@ -286,7 +286,7 @@ def sequentially(row: Sequence[float]) -> Verdict:
 @pytest.mark.parametrize(
     ("kind", "spread"), [("normal", 0.03), ("wild", 0.01), ("wild", 0.03), ("order", 0.02)]
 )
-def test_adding_pairs_until_it_is_settled_makes_no_false_verdicts(kind: str, spread: float) -> None:
+def test_adding_pairs_until_it_is_decided_makes_no_false_verdicts(kind: str, spread: float) -> None:
     rng, trials = np.random.default_rng(1), 800
     x = rng.normal(0.0, spread, (trials, 12))
     if kind == "wild":

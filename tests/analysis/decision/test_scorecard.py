@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from analysis.comparison.case_results import CaseResult, CaseSide
+from analysis.comparison.case_results import CaseResult, CaseSide, side
 from analysis.comparison.pairs import Pair
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Limits, Policy
@@ -98,7 +98,7 @@ def test_the_mean_of_memory_has_a_limit() -> None:
 def test_what_is_not_proved_never_makes_an_upgrade_unclear(metric: str, n: int, percent: float) -> None:
     case = compiles("gpt", percent, metric, n)
     upgrade = decide([*alike(), case], Policy(compile_time=Limits(0.25, 0.5, 0.1, blocks=("worst", "mean"))))
-    assert upgrade.decision == "go" and not upgrade.settle
+    assert upgrade.decision == "go" and not upgrade.to_decide
     warned = [one for one in upgrade.warnings if one.cases == ("gpt",)]
     assert bool(warned) == (percent >= (5 if metric == MEMORY else 25))
 
@@ -108,7 +108,7 @@ def test_a_wide_interval_is_no_wall_either() -> None:
     upgrade = decide([*alike(), wild])
     assert upgrade.decision == "go"
     (warm,) = upgrade.scorecard.compile_time.metrics
-    assert (warm.open, warm.worse, upgrade.scorecard.compile_time.state) == (1, (), "not settled")
+    assert (warm.open, warm.worse, upgrade.scorecard.compile_time.state) == (1, (), "undecided")
 
 
 def test_memory_of_which_the_pairs_are_not_of_one_mind_is_not_called() -> None:
@@ -118,7 +118,7 @@ def test_memory_of_which_the_pairs_are_not_of_one_mind_is_not_called() -> None:
     upgrade = decide([*alike(), result("train", verdicts={FLOOR: verdict(0.0), "rss_peak_steady": torn})])
     assert upgrade.decision == "go" and upgrade.scorecard.peak_memory.metrics[0].worse == ()
     (doubt, *_) = about(upgrade, "rss_peak_steady")
-    assert doubt.warning and "1 of 1 case is not settled" in sentence(doubt)
+    assert doubt.warning and "1 of 1 case is undecided" in sentence(doubt)
 
 
 def test_few_cold_pairs_give_a_hint_and_no_proof() -> None:
@@ -173,7 +173,7 @@ def test_the_pass_rate() -> None:
 
 
 def test_a_pass_rate_of_cases_that_were_not_measured_is_not_ok() -> None:
-    skipped = CaseSide("skipped", "it was not measured")
+    skipped = side([])
     none = [result(f"{number}", old=skipped, new=skipped, verdicts={}) for number in range(4)]
     assert decide(none).scorecard.pass_rate.state == "not measured"
     half = decide([*alike(4), *(result(f"{number}", new=skipped, verdicts={}) for number in range(4))])

@@ -14,6 +14,7 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.verdict import judge
 from analysis.decision.upgrade import Upgrade, decide
+from reports.text.case_text import side_reason
 from reports.text.reason_text import exclusion, sentence
 from support.builders.upgrade_cases import FLOOR, alike, kinds, result, verdict
 
@@ -23,7 +24,7 @@ RULES = ["worst", "share", "overall"]
 
 def test_nothing_worse_is_a_go() -> None:
     upgrade = decide(alike())
-    assert (upgrade.decision, upgrade.settle, upgrade.exclusions) == ("go", (), ())
+    assert (upgrade.decision, upgrade.to_decide, upgrade.exclusions) == ("go", (), ())
     assert (upgrade.overall.cases, upgrade.overall.pairs) == (10, 60)
     assert sentence(upgrade.reasons[-1]) == "10 of 10 cases are the same"
 
@@ -78,7 +79,7 @@ def test_what_was_not_measured_did_not_break(status: str, which: str) -> None:
     upgrade = decide([result("mlp", 0.0, 1.0, **{which: CaseSide(status)}, verdicts={}), result("conv")])
     assert (upgrade.broken, upgrade.repaired, upgrade.decision) == ((), (), "unclear")
     assert kinds(upgrade, "unclear") == ["unmeasured"]
-    assert [(one.case, one.pairs, one.minutes) for one in upgrade.settle] == [("mlp", 12, 1.2)]
+    assert [(one.case, one.pairs, one.minutes) for one in upgrade.to_decide] == [("mlp", 12, 1.2)]
     assert [exclusion(one) for one in upgrade.exclusions] == [f"{which} ended {status}"]
 
 
@@ -106,9 +107,9 @@ def test_a_case_that_must_not_regress_and_could_have() -> None:
     noisy = result("resnet50/infer/-/eager", 0.3, noise=40.0)
     upgrade = decide([*alike(20), noisy], Policy(must_not_regress=("resnet50*",)))
     assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["guarded"])
-    (settling,) = upgrade.settle
-    assert settling.pairs is not None and settling.pairs > 12
-    assert settling.minutes == pytest.approx(settling.pairs * 6.0 / 60)
+    (pairs_to_decide,) = upgrade.to_decide
+    assert pairs_to_decide.pairs is not None and pairs_to_decide.pairs > 12
+    assert pairs_to_decide.minutes == pytest.approx(pairs_to_decide.pairs * 6.0 / 60)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_a_case_that_must_not_regress_and_has_no_number(changes: dict[str, Any])
     guarded = result("resnet50", **changes)
     upgrade = decide([*alike(20), guarded], Policy(must_not_regress=("resnet50",)))
     assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["guarded"])
-    assert [one.case for one in upgrade.settle] == ["resnet50"]
+    assert [one.case for one in upgrade.to_decide] == ["resnet50"]
 
 
 def test_what_is_no_time_is_worse_or_better_and_never_slower_or_faster() -> None:
@@ -195,7 +196,7 @@ def test_many_that_could_be_slower_are_unclear() -> None:
         "more than 1 of 10 cases may be slower by 5 % or more; least is known of noisy0, "
         "noisy1 (policy: at most 10 % of the cases)"
     )
-    assert {one.case for one in upgrade.settle} == {"noisy0", "noisy1"}
+    assert {one.case for one in upgrade.to_decide} == {"noisy0", "noisy1"}
 
 
 def test_an_exact_metric_that_is_0_everywhere_is_measured() -> None:
@@ -234,8 +235,8 @@ def test_the_geomean_of_an_exact_metric_proves_no_more_than_its_verdicts(
     assert found.low is not None and found.high is not None
     assert tuple(100 * math.expm1(end) for end in (found.low, found.high)) == pytest.approx(ends)
     assert (found.confidence, upgrade.techniques["eager"]) == (None, found)
-    settled = [(one.case, one.pairs) for one in upgrade.settle]
-    assert settled == ([(one.case, 12) for one in cases] if decision == "unclear" else [])
+    found = [(one.case, one.pairs) for one in upgrade.to_decide]
+    assert found == ([(one.case, 12) for one in cases] if decision == "unclear" else [])
 
 
 def test_the_geomean_has_a_limit() -> None:
@@ -261,9 +262,8 @@ def test_a_case_that_is_worse_and_imprecise_counts_whole_against_the_limit() -> 
 
 def test_a_replicate_that_broke_now_and_then_is_unclear() -> None:
     def broke(old: int, new: int) -> Upgrade:
-        ends = [
-            CaseSide("ok", f"{many} of 6 replicates ended crashed" if many else "") for many in (old, new)
-        ]
+        counts = ((("crashed", many),) if many else () for many in (old, new))
+        ends = [CaseSide("ok", replicates=6, broken=count) for count in counts]
         return decide([*alike(), result("mlp", old=ends[0], new=ends[1], failed=(old, new))])
 
     assert (broke(0, 1).decision, kinds(broke(0, 1), "unclear")) == ("unclear", ["shaky"])
@@ -285,7 +285,7 @@ def test_what_broke_and_was_not_seen_to_work_is_unclear(status: str, before: str
         sentence(upgrade.reasons[0])
         == f"mlp may have broken: {status} (why) in the new environment, and the old ended {before}"
     )
-    assert [(one.case, one.pairs) for one in upgrade.settle] == [("mlp", 12)]
+    assert [(one.case, one.pairs) for one in upgrade.to_decide] == [("mlp", 12)]
     assert decide(cases, Policy(may_break=("mlp",))).decision == "go"
 
 
@@ -367,7 +367,8 @@ def test_tables_of_their_own() -> None:
     ],
 )
 def test_how_a_case_ended(statuses: Sequence[tuple[str, str]], status: str, reason: str) -> None:
-    assert side(statuses) == CaseSide(status, reason)
+    found = side(statuses)
+    assert (found.status, side_reason(found)) == (status, reason)
 
 
 STATUSES = ("ok", "ok", "ok", *BROKEN, "lost", "skipped")
@@ -387,7 +388,7 @@ def test_no_case_is_lost_and_nothing_broken_is_a_go(drawn: list[tuple[str, str, 
     upgrade = decide(cases)
     assert upgrade.overall.cases + len(upgrade.exclusions) == len(cases)
     assert upgrade.decision == upgrade.reasons[0].speaks
-    assert bool(upgrade.settle) <= (upgrade.decision == "unclear")
+    assert bool(upgrade.to_decide) <= (upgrade.decision == "unclear")
     if any(case.broke for case in cases):
         assert upgrade.decision == "no-go"
     backwards = decide(cases[::-1])

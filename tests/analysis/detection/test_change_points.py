@@ -250,7 +250,7 @@ def test_a_control_of_another_length_is_refused() -> None:
         {"slack": 0.0},
         {"reach": 7.0},
         {"relearn": 1},
-        {"settle": 1},
+        {"stay": 1},
         {"recent": 0},
     ],
 )

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from analysis.detection.crossings import crossings
-from analysis.detection.nights import NightValue
+from analysis.detection.nights import NightValue, crossings
 
 
 def test_each_border_has_the_levels_next_to_it() -> None:

@@ -126,7 +126,7 @@ def test_what_was_raised_keeps_its_place_as_nights_are_added(
     then = scan(values[:nights], borders, RULES).raised
     now = scan(values, borders, RULES).raised
     assert places([one for one in now if one.raised < nights]) == places(then)
-    # What was settled stays settled.
+    # What was decided stays decided.
     assert all(old.state in ("open", new.state) for old, new in zip(then, now, strict=False))
 
 

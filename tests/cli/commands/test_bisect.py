@@ -26,7 +26,7 @@ def test_the_pair_is_found_with_its_evidence(world: World) -> None:
     assert (found["good"], found["bad"]) == tuple(str(world.place.folder / name) for name in ("v5", "v6"))
     assert found["changes"] == [{"what": "planted", "old": "v5", "new": "v6"}]
     assert found["evidence"]["verdict"]["ratio"] == pytest.approx(1.1, abs=0.001)
-    assert found["told"].startswith("slower, +10.0 % [")
+    assert found["message"].startswith("slower, +10.0 % [")
     good, bad = found["good"], found["bad"]
     assert found["reproduce"] == f"pyrometer upgrade {good} {bad} --case {CASE} --pairs 12"
     written = json.loads((world.place.folder / "found.json").read_text())
@@ -67,7 +67,7 @@ def test_what_breaks_is_found_in_few_pairs(world: World) -> None:
     world.there_are(a_row(4, 1, "crashed"))
     end = end_of(world.bisect())
     assert end["end"] == "pair"
-    assert end["found"]["told"] == "broke: ended crashed (2 of 2 replicates: planted)"
+    assert end["found"]["message"] == "broke: ended crashed (2 of 2 replicates: planted)"
     assert len(world.pairs) == 2 * len(world.compared()) == 6
 
 
@@ -98,8 +98,8 @@ def test_what_cannot_be_imported_is_skipped_and_said(world: World) -> None:
     end = end_of(done)
     assert (done.code, end["end"]) == (3, "range")
     assert end["between"] == [str(world.place.folder / "v2")]
-    (skipped,) = [one for one in end["comparisons"] if one["said"] == "skip"]
-    assert skipped["told"] == "environment v2 cannot import torch: it is gone" and skipped["run"] is None
+    (skipped,) = [one for one in end["comparisons"] if one["mark"] == "skip"]
+    assert skipped["message"] == "environment v2 cannot import torch: it is gone" and skipped["run"] is None
     assert world.compared() == [("v0", "v4"), ("v0", "v3"), ("v0", "v1"), ("v1", "v3")]
 
 
@@ -109,8 +109,8 @@ def test_a_build_that_does_not_see_the_gpu_is_skipped_and_an_end_refused(world: 
     world.gpus = {"v0": [h200], "v2": [h200], "v3": [h200]}
     end = end_of(world.bisect())
     assert (end["end"], end["between"]) == ("range", [str(world.place.folder / "v1")])
-    (skipped,) = [one for one in end["comparisons"] if one["said"] == "skip"]
-    assert skipped["told"].startswith("environment v0 sees 1 GPU (1 x NVIDIA H200) and v1 sees no GPU: ")
+    (skipped,) = [one for one in end["comparisons"] if one["mark"] == "skip"]
+    assert skipped["message"].startswith("environment v0 sees 1 GPU (1 x NVIDIA H200) and v1 sees no GPU: ")
     del world.gpus["v3"]
     assert "environment v0 sees 1 GPU (1 x NVIDIA H200) and v3 sees no GPU" in world.bisect().one_sentence()
 
@@ -156,7 +156,7 @@ def test_it_follows_the_metric_that_is_named(world: World) -> None:
     end = end_of(done)
     assert (done.code, end["end"], end["metric"]) == (0, "pair", "rss_peak_steady")
     assert [Path(end["found"][side]).name for side in ("good", "bad")] == ["v2", "v3"]
-    assert end["found"]["told"].startswith("worse, +28.6 %")
+    assert end["found"]["message"].startswith("worse, +28.6 %")
     assert end["found"]["evidence"]["verdict"]["metric"] == "rss_peak_steady"
     # An upgrade is judged by its policy, and measures what else is asked for until that has a verdict too.
     assert end["found"]["reproduce"].endswith(f" --case {CASE} --also rss_peak_steady --pairs 12")
@@ -183,7 +183,7 @@ def test_what_is_unclear_is_measured_once_more_with_more_pairs_then_passed_over(
     world.there_are(a_row(4, 3))
     world.noise = {"v2": 0.5}
     end = end_of(world.bisect("--pairs", "4"))
-    said = [(one["new"][-2:], one["said"]) for one in end["comparisons"]]
+    said = [(one["new"][-2:], one["mark"]) for one in end["comparisons"]]
     assert said == [("v3", "bad"), ("v2", "unclear"), ("v2", "unclear"), ("v1", "good"), ("v3", "bad")]
     assert [one["reproduce"][-1] for one in end["comparisons"]] == ["4", "4", "8", "4", "4"]
     assert (end["end"], end["between"]) == ("range", [str(world.place.folder / "v2")])

@@ -1,5 +1,6 @@
 """A bisection that is interrupted, killed or mended goes on where it was, and mixes nothing in."""
 
+import json
 import os
 import signal
 from dataclasses import replace
@@ -9,13 +10,20 @@ from typing import Any
 import pytest
 
 from support.fakes.scripted_workers import World, a_row, end_of, one_world
-from workflows.bisection.state import Shelf
+from workflows.bisection.state import Bisection, Shelf
 
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """A folder of this test's own."""
     return one_world(tmp_path, monkeypatch)
+
+
+def _as_0_1_0_wrote_it(known: Bisection) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(json.dumps(known.to_body()))
+    for step in body["steps"]:
+        step["said"], step["told"] = step.pop("mark"), step.pop("message")
+    return body | {"profile": body.pop("preset"), "profile_fingerprint": body.pop("preset_fingerprint")}
 
 
 def test_an_interrupted_pair_is_all_that_is_lost(world: World) -> None:
@@ -34,11 +42,13 @@ def test_an_interrupted_pair_is_all_that_is_lost(world: World) -> None:
     assert known.current is not None and len(known.steps) == 1
     assert len(world.pairs) == at + 1
 
+    assert Bisection.from_body(_as_0_1_0_wrote_it(known)) == known
+
     again = world.call("bisect", "--resume", known.id, "--json")
     end = end_of(again)
     assert (again.code, end["end"]) == (0, "pair")
     assert [one["run"] for one in end["comparisons"]][:2] == [known.steps[0].run, known.current.run]
-    # Four pairs settle a comparison, and the one that was interrupted went on with what it had.
+    # Four pairs decide a comparison, and the one that was interrupted went on with what it had.
     assert len(world.pairs) == 4 * len(world.compared())
 
     resumed = world.call("bisect", "--resume", "latest", "--json")

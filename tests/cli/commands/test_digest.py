@@ -80,7 +80,7 @@ def test_send_tells_each_target_once_and_says_so(silent: Typed) -> None:
     said = silent("digest", "--send", "--json")
     assert said.stderr == f"{name}: had it already\n" and len(silent.web.posts) == 1
     body = json.loads(said.stdout)
-    assert body["targets"] == {name: "delivered"} and body["troubles"][0]["kind"] == "silent"
+    assert body["targets"] == {name: "delivered"} and body["problems"][0]["kind"] == "silent"
 
 
 def test_a_target_that_refuses_is_exit_code_1(silent: Typed) -> None:

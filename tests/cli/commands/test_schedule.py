@@ -102,7 +102,7 @@ def test_triggered_manually_its_tasks_wait_and_missing_machines_are_named(place:
     assert next(row["open"] for row in as_json("list")) == {"waiting": 6}
 
 
-def test_fired_by_hand_a_machine_that_its_head_misses_is_not_there_to_do_it(place: Path) -> None:
+def test_triggered_by_hand_a_machine_that_its_head_misses_is_not_there_to_do_it(place: Path) -> None:
     a_scheduler(place, facts={"missing": ["gpu-1"]})
     a_scheduler(place, "h200", machine="gpu-1", facts={"head": "another"})
     assert "no scheduler" not in schedule("trigger", "nightly").output

@@ -12,8 +12,7 @@ from cli.registry import app
 from configuration.errors import ConfigurationError
 from configuration.settings import load_settings
 from runner.suites import plan
-from runner.suites.catalogue import workloads
-from runner.suites.suite import built_in
+from runner.suites.suite import built_in, workloads
 from support.command_line import typed
 from support.site import ADD, ROOT, Site
 from workflows.errors import UsageError

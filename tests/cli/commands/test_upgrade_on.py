@@ -22,7 +22,7 @@ from scheduled_jobs.jobs.upgrade import upgrade
 from scheduled_jobs.scheduler.log import Log
 from support.builders.upgrade_journals import BERT, RESNET
 from support.command_line import called
-from support.servers.schedulers import a_service, settled, until
+from support.servers.schedulers import a_service, settings_of, until
 from support.site import Done
 from support.sqlite_files import sqlite_with_tables
 
@@ -50,7 +50,7 @@ class Machines:
         service = a_service(
             self.url,
             data_dir,
-            settled("", data_dir),
+            settings_of("", data_dir),
             Log("json", lambda: datetime.now(UTC), StringIO()),
             machine=machine,
             jobs={"upgrade": upgrade},

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from configuration.dashboard import DashboardSettings
 from configuration.errors import ConfigurationError
-from configuration.tables.dashboard import DashboardSettings
 from dashboard.auth.identity import (
     Person,
     Reader,
@@ -17,7 +17,7 @@ from dashboard.auth.identity import (
     person_of_proxy,
     sent_by_a_proxy,
 )
-from dashboard.auth.policy import AccessRules, settled
+from dashboard.auth.policy import AccessRules, access_rules
 
 PROXY = AccessRules(
     login="proxy",
@@ -151,7 +151,7 @@ def test_settings_become_rules(tmp_path: Path) -> None:
         client_secret_file=tmp_path / "secret",
         login_hours=2,
     )
-    rules = settled(settings)
+    rules = access_rules(settings)
     # Without a secret of its own, logins end when the server does.
     assert len(rules.provider.pop("cookie_secret")) >= 32
     assert rules.provider == {
@@ -162,7 +162,7 @@ def test_settings_become_rules(tmp_path: Path) -> None:
     }
     assert (rules.host, rules.encrypted, rules.login_seconds) == ("perf.example.com", True, 7200)
     # With a login /metrics is closed by default; without one it is as open as the pages.
-    assert (rules.metrics, settled(DashboardSettings()).metrics) == ("viewers", "open")
+    assert (rules.metrics, access_rules(DashboardSettings()).metrics) == ("viewers", "open")
     assert "hunter2" not in repr(rules)
 
 
@@ -173,5 +173,5 @@ def test_a_secret_that_signs_is_as_long_in_a_file(tmp_path: Path) -> None:
         login="oidc", client_secret_file=tmp_path / "client", cookie_secret_file=tmp_path / "cookie"
     )
     with pytest.raises(ConfigurationError, match=r"cookie_secret_file\) is too short") as caught:
-        settled(settings)
+        access_rules(settings)
     assert "hunter2" not in str(caught.value)

@@ -27,7 +27,7 @@ def a_window(environment: str, run: str) -> TelemetryWindow:
         replicate=0,
         device="host",
         name="",
-        rung="host",
+        utilisation_source="host",
         rows=10,
         seconds=1.0,
         utilisation=None,

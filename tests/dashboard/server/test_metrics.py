@@ -117,7 +117,7 @@ def test_a_success_long_before_many_failures_is_still_found(database: Database) 
     assert sample(samples, "last_success_timestamp_seconds", schedule="nightly", part="") == then
 
 
-def test_every_target_of_a_night_is_exported_and_only_fires_are_too_old(
+def test_every_target_of_a_night_is_exported_and_only_runs_are_too_old(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("db.queue.prometheus_counts._RECENT", 2)
@@ -144,10 +144,10 @@ def test_every_target_of_a_night_is_exported_and_only_fires_are_too_old(
     assert exported == dict.fromkeys(parts[:4], last) | {parts[4]: before, "gone": None, "once": None}
 
 
-def test_a_schedule_with_a_fire_for_each_target_is_exported_for_all_of_them(
+def test_a_schedule_with_a_run_for_each_target_is_exported_for_all_of_them(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As what follows the tasks of a large night: more fires of one part each than are looked at."""
+    """As what follows the tasks of a large night: more runs of one part each than are looked at."""
     monkeypatch.setattr("db.queue.prometheus_counts._RECENT", 2)
     for number in range(5):
         did(database, "detect:nightly", f"node{number}", "done", NOW + timedelta(seconds=number), "detect")

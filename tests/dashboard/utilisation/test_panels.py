@@ -1,4 +1,4 @@
-"""A recording as small charts: gaps stay gaps, rungs stay apart, and nothing is lost on the way."""
+"""A recording as small charts: gaps stay gaps, sources stay apart, and nothing is lost on the way."""
 
 from dataclasses import replace
 from itertools import accumulate
@@ -26,8 +26,8 @@ from support.builders.telemetry import (
     without,
 )
 
-#: The columns that answer the one question, how busy the GPU is, by rung.
-RUNGS = {
+#: The columns that answer the one question, how busy the GPU is, by source.
+UTILISATION_SOURCES = {
     "gpm": "sm_utilisation",
     "dcgm": "dcgm_sm_utilisation",
     "samples": "gpu_busy",
@@ -62,11 +62,11 @@ def test_time_without_a_row_is_a_gap_too() -> None:
     assert ends == [(0.0, 0.4), (1.4, 1.8)]
 
 
-def test_numbers_of_two_rungs_never_share_a_panel_and_every_title_names_its_rung() -> None:
-    everything = dict.fromkeys(RUNGS.values(), wave(50))
+def test_two_sources_never_share_a_panel_and_every_title_names_its_own() -> None:
+    everything = dict.fromkeys(UTILISATION_SOURCES.values(), wave(50))
     drawn = panels.panels(a_recording(H200, "H200", "gpm", everything))
     titles = {column: panel.title for panel in drawn for column, _ in panel.lines}
-    assert len(drawn) == len(RUNGS)
+    assert len(drawn) == len(UTILISATION_SOURCES)
     assert titles["sm_utilisation"] == "SM utilisation (hardware counters, GPM)"
     assert titles["dcgm_sm_utilisation"] == "SM utilisation (hardware counters, DCGM)"
     assert titles["gpu_busy"] == "GPU busy, share of time with a kernel (driver's buffer)"
@@ -75,17 +75,19 @@ def test_numbers_of_two_rungs_never_share_a_panel_and_every_title_names_its_rung
     assert [each["title"]["text"] for each in spec["vconcat"]] == [f"{t} · %" for t in titles.values()]
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_a_window_in_the_list_is_titled_like_its_chart(rung: str) -> None:
-    what, source = wording.utilisation(H200, rung)
-    (panel,) = panels.panels(a_recording(H200, "H200", rung, {RUNGS[rung]: wave(50)}))
+@pytest.mark.parametrize("utilisation_source", UTILISATION_SOURCES)
+def test_a_window_in_the_list_is_titled_like_its_chart(utilisation_source: str) -> None:
+    what, source = wording.utilisation(H200, utilisation_source)
+    (panel,) = panels.panels(
+        a_recording(H200, "H200", utilisation_source, {UTILISATION_SOURCES[utilisation_source]: wave(50)})
+    )
     assert panel.title == f"{what} ({source})"
 
 
-def test_series_of_two_rungs_are_metrics_of_their_own_with_names_of_their_own() -> None:
-    metrics = [COLUMNS[column].metric for column in RUNGS.values()]
-    assert len(set(metrics)) == len(RUNGS)
-    assert len({METRICS[metric].title for metric in metrics}) == len(RUNGS)
+def test_series_of_two_sources_are_metrics_with_names_of_their_own() -> None:
+    metrics = [COLUMNS[column].metric for column in UTILISATION_SOURCES.values()]
+    assert len(set(metrics)) == len(UTILISATION_SOURCES)
+    assert len({METRICS[metric].title for metric in metrics}) == len(UTILISATION_SOURCES)
 
 
 def test_an_older_gpu_has_no_panel_for_what_it_cannot_tell() -> None:
@@ -181,7 +183,9 @@ def test_the_pointer_says_no_value_where_there_is_none() -> None:
 def test_the_csv_has_every_row_and_column_with_its_unit_and_empty_gaps() -> None:
     table = panels.table(an_h200(), BOOTED_NS)
     assert len(table) == 16
-    assert {"device", "rung", "began_s", "ended_s", "energy (J)", "sm_utilisation (%)"} <= set(table.columns)
+    assert {"device", "utilisation_source", "began_s", "ended_s", "energy (J)", "sm_utilisation (%)"} <= set(
+        table.columns
+    )
     assert table["sm_utilisation (%)"].isna().sum() == 3
 
 

@@ -6,14 +6,14 @@ import pytest
 from sqlalchemy import func, insert, select, update
 
 from db.admin.check import WHOLE
-from db.admin.delete_run import Forgotten, forget_run
+from db.admin.delete_run import DeletedRun, forget_run
 from db.connection.engine import Database
 from db.errors import StillReferred
 from db.runs import queries, series_queries, store
 from db.runs import releases as runs_releases
 from db.schema import core_tables as tables
 from db.schema.finding_tables import FindingRow, TriageRow
-from db.schema.queue_tables import FireRow, TaskRow
+from db.schema.queue_tables import ScheduledRunRow, TaskRow
 from support.builders.run_records import (
     BERT,
     MLP,
@@ -68,7 +68,7 @@ def test_what_is_left_is_as_if_it_had_never_been(database: Database, night: int)
     assert everything(database) != expected
     with_it = rows(database)
     many = len(CASES[night])
-    gone = Forgotten(f"night-{night}", many, 3 * many, many, many)
+    gone = DeletedRun(f"night-{night}", many, 3 * many, many, many)
     assert forget_run(database, f"night-{night}", dry_run=True) == gone
     assert rows(database) == with_it
     assert forget_run(database, f"night-{night}") == gone
@@ -119,11 +119,11 @@ def test_what_something_rests_on_stays_unless_forced(database: Database) -> None
     measured(database, 0, 1, 2)
     first = a_finding(database, at=1, before=0)
     a_finding(database, at=2, before=1, returns_of=first)
-    fire = {"schedule": "nightly", "due_at": a_night(0)}
+    due = {"schedule": "nightly", "due_at": a_night(0)}
     task = {"part": "", "job": "measure", "spec": {}, "label": "", "attempts": 1, "beats": 0, "result": {}}
     with database.writing() as connection:
-        connection.execute(insert(FireRow).values(**fire, how="timetable", made_at=a_night(0)))
-        connection.execute(insert(TaskRow).values(**fire, **task, error="", state="done", run_id="night-0"))
+        connection.execute(insert(ScheduledRunRow).values(**due, kind="timetable", made_at=a_night(0)))
+        connection.execute(insert(TaskRow).values(**due, **task, error="", state="done", run_id="night-0"))
     before = rows(database)
     with pytest.raises(StillReferred, match="Run night-0 is what 1 finding and 1 task rest on"):
         forget_run(database, "night-0")

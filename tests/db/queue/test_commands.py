@@ -1,4 +1,4 @@
-"""Fires, tasks and attempts: each fire once, each task with one at a time, and a late write is refused."""
+"""Scheduled runs, tasks, attempts: each run once, one attempt at a time, a late write is refused."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -25,10 +25,10 @@ def plan(
     *tasks: NewTask,
     schedule: str = "nightly",
     due_at: datetime = NOW,
-    how: str = "timetable",
+    kind: str = "timetable",
 ) -> list[Task]:
-    """A fire; answers its tasks."""
-    assert queue.plan_run(database, schedule, due_at, how, tasks or [NewTask("", "measure", SPEC)], NOW)
+    """A scheduled run; answers its tasks."""
+    assert queue.plan_run(database, schedule, due_at, kind, tasks or [NewTask("", "measure", SPEC)], NOW)
     return list(queue_queries.scheduled_runs(database, schedule, 1)[0].tasks)
 
 
@@ -57,21 +57,21 @@ def ends(database: Database) -> list[tuple[int, str, str]]:
     return [(each.number, each.token, each.ended) for each in found]
 
 
-def test_a_fire_is_planned_once_with_its_tasks(database: Database) -> None:
+def test_a_run_is_planned_once_with_its_tasks(database: Database) -> None:
     tasks = [NewTask("nightly@h200", "measure", SPEC, "h200"), NewTask("tidy", "prune", {}, not_before=LATER)]
     assert queue.plan_run(database, "nightly", NOW, "timetable", tasks, LATER)
     assert not queue.plan_run(database, "nightly", NOW, "by hand", [NewTask("more", "measure", {})], NOW)
-    (fire,) = queue_queries.scheduled_runs(database, "nightly")
-    assert (fire.schedule, fire.due_at, fire.how, fire.made_at) == ("nightly", NOW, "timetable", LATER)
-    first, second = fire.tasks
+    (run,) = queue_queries.scheduled_runs(database, "nightly")
+    assert (run.schedule, run.due_at, run.kind, run.made_at) == ("nightly", NOW, "timetable", LATER)
+    first, second = run.tasks
     assert first == Task(
         first.id, "nightly", NOW, "nightly@h200", "measure", SPEC, "h200", "waiting", attempts=0
     )
     assert (second.part, second.job, second.label, second.not_before) == ("tidy", "prune", "", LATER)
-    assert queue.plan_run(database, "other", NOW, "timetable", [], NOW), "another schedule, another fire"
+    assert queue.plan_run(database, "other", NOW, "timetable", [], NOW), "another schedule, another run"
 
 
-def test_a_fire_with_an_impossible_task_is_not_there_at_all(database: Database) -> None:
+def test_a_run_with_an_impossible_task_is_not_stored_at_all(database: Database) -> None:
     twins = [NewTask("same", "measure", SPEC), NewTask("same", "measure", SPEC)]
     with pytest.raises(DatabaseError):
         queue.plan_run(database, "nightly", NOW, "timetable", twins, NOW)
@@ -80,19 +80,19 @@ def test_a_fire_with_an_impossible_task_is_not_there_at_all(database: Database) 
 
 
 def test_missed_moments_are_taken_back_when_the_clock_is(database: Database) -> None:
-    for night, how in ((0, "missed"), (1, "missed"), (2, "missed"), (3, "timetable")):
-        queue.plan_run(database, "nightly", a_night(night), how, [], NOW)
+    for night, kind in ((0, "missed"), (1, "missed"), (2, "missed"), (3, "timetable")):
+        queue.plan_run(database, "nightly", a_night(night), kind, [], NOW)
     queue.plan_run(database, "other", a_night(3), "missed", [], NOW)
     assert queue.withdraw_missed(database, "nightly", a_night(0)) == 2
     assert queue.withdraw_missed(database, "nightly", a_night(0)) == 0
-    left = [(each.due_at, each.how) for each in queue_queries.scheduled_runs(database, "nightly")]
+    left = [(each.due_at, each.kind) for each in queue_queries.scheduled_runs(database, "nightly")]
     assert left == [(a_night(3), "timetable"), (a_night(0), "missed")]
     assert queue_queries.last_due(database) == {"nightly": a_night(3), "other": a_night(3)}
 
 
 def test_a_manual_task_does_not_change_the_timetable(database: Database) -> None:
-    for night, how in enumerate(("caught up", "by hand", "follow-up")):
-        plan(database, due_at=a_night(night), how=how)
+    for night, kind in enumerate(("caught up", "by hand", "follow-up")):
+        plan(database, due_at=a_night(night), kind=kind)
     assert queue_queries.last_due(database) == {"nightly": a_night(0)}
 
 
@@ -290,8 +290,10 @@ def test_a_cancelled_task_has_no_owner(database: Database) -> None:
 
 
 def test_what_was_never_begun_gives_way_to_a_later_one(database: Database) -> None:
-    for night, how in enumerate(("timetable", "caught up", "by hand", "timetable", "timetable", "timetable")):
-        plan(database, due_at=a_night(night), how=how)
+    for night, kind in enumerate(
+        ("timetable", "caught up", "by hand", "timetable", "timetable", "timetable")
+    ):
+        plan(database, due_at=a_night(night), kind=kind)
     plan(database, schedule="other", due_at=a_night(0))
     tasks = {(task.schedule, (task.due_at - NOW).days): task.id for task in queue_queries.tasks(database)}
     queue.cancel(database, tasks["nightly", 0], NOW)
@@ -314,8 +316,8 @@ def test_tasks_are_listed_newest_first(database: Database) -> None:
         plan(database, NewTask("a", "measure", SPEC), NewTask("b", "detect", {}), due_at=a_night(night))
     plan(database, schedule="other", due_at=a_night(1))
 
-    def listed(**how: Any) -> list[tuple[str, int, str]]:
-        found = queue_queries.tasks(database, **how)
+    def listed(**filters: Any) -> list[tuple[str, int, str]]:
+        found = queue_queries.tasks(database, **filters)
         return [(each.schedule, (each.due_at - NOW).days, each.part) for each in found]
 
     assert listed(schedule="nightly", newest=3) == [
@@ -325,7 +327,7 @@ def test_tasks_are_listed_newest_first(database: Database) -> None:
     ]
     assert listed(job="measure") == [("nightly", 2, "a"), ("other", 1, ""), *listed(job="measure")[2:]]
     assert len(listed()) == 7 and listed(state="running") == [] and len(listed(state="waiting")) == 7
-    nights = [(fire.due_at - NOW).days for fire in queue_queries.scheduled_runs(database, "nightly", 2)]
+    nights = [(run.due_at - NOW).days for run in queue_queries.scheduled_runs(database, "nightly", 2)]
     assert nights == [2, 1] and queue_queries.task(database, 999) is None
 
 
@@ -366,24 +368,24 @@ def test_a_scheduler_of_an_older_version_has_no_facts(database: Database) -> Non
 
 
 def test_old_tasks_go_and_what_rests_on_them_stays(database: Database) -> None:
-    for night, how in enumerate(("timetable", "caught up", "timetable", "by hand", "missed")):
-        queue.plan_run(database, "nightly", a_night(night), how, [NewTask("", "measure", SPEC)], NOW)
+    for night, kind in enumerate(("timetable", "caught up", "timetable", "by hand", "missed")):
+        queue.plan_run(database, "nightly", a_night(night), kind, [NewTask("", "measure", SPEC)], NOW)
         claim(database, f"token-{night}")
         if night == 1:
             queue.set_run(database, "token-1", "run-1")
         queue.finish(database, f"token-{night}", "done", {}, "", NOW)
-    plan(database, schedule="running", due_at=a_night(0), how="by hand")
+    plan(database, schedule="running", due_at=a_night(0), kind="by hand")
     claim(database, "token-r")
-    plan(database, schedule="waiting", due_at=a_night(0), how="by hand")
+    plan(database, schedule="waiting", due_at=a_night(0), kind="by hand")
     for night in range(2):
         queue.plan_run(database, "yearly", a_night(night), "timetable", [], NOW)
-    plan(database, NewTask("", "detect", {}), schedule="detect:nightly", how="follow-up")
+    plan(database, NewTask("", "detect", {}), schedule="detect:nightly", kind="follow-up")
     queue.cancel(database, queue_queries.tasks(database, job="detect")[0].id, NOW)
 
     def left() -> dict[str, list[int]]:
         schedules = ("nightly", "running", "waiting", "yearly", "detect:nightly")
         found = {name: queue_queries.scheduled_runs(database, name) for name in schedules}
-        return {name: [(each.due_at - NOW).days for each in fires] for name, fires in found.items()}
+        return {name: [(each.due_at - NOW).days for each in runs] for name, runs in found.items()}
 
     before = left()
     due = queue_queries.last_due(database)

@@ -40,8 +40,8 @@ def test_what_was_saved_comes_back(database: Database) -> None:
     save_fingerprints(database, fingerprint_conditions(), saved)
     found = fingerprints_under(database, fingerprint_conditions(), [MLP, RESNET, BERT, "other/infer/-/eager"])
     assert found == {each.case: each for each in saved}
-    assert not found[BERT].settled
-    assert found[MLP].settled
+    assert not found[BERT].is_final
+    assert found[MLP].is_final
 
 
 def test_a_night_in_which_nothing_changed_stores_no_content(database: Database) -> None:
@@ -98,7 +98,7 @@ def test_the_newest_on_a_kind_of_hardware(database: Database) -> None:
 def test_another_form_is_taken_again(database: Database) -> None:
     old = replace(a_case_fingerprint(), fingerprint=DispatchFingerprint({}, format=0))
     save_fingerprints(database, fingerprint_conditions(), [old])
-    assert not fingerprints_under(database, fingerprint_conditions(), [MLP])[MLP].settled
+    assert not fingerprints_under(database, fingerprint_conditions(), [MLP])[MLP].is_final
 
 
 def test_another_driver_of_the_gpu_is_another_condition(database: Database) -> None:

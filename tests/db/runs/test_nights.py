@@ -1,4 +1,4 @@
-"""What is asked of nights and of a fleet: tasks and fires, points, newest runs, environments in use."""
+"""Nights and a fleet: tasks and scheduled runs, points, newest runs, environments in use."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -46,8 +46,8 @@ def measured(
     store.save_measurements(database, run, measurements_for(outcomes))
 
 
-def fired(database: Database, due_at: datetime, *tasks: NewTask, how: str = "timetable") -> None:
-    assert queue.plan_run(database, "nightly", due_at, how, tasks, due_at)
+def triggered(database: Database, due_at: datetime, *tasks: NewTask, kind: str = "timetable") -> None:
+    assert queue.plan_run(database, "nightly", due_at, kind, tasks, due_at)
 
 
 def test_night_tasks_are_those_that_measure_newest_first(database: Database) -> None:
@@ -55,7 +55,7 @@ def test_night_tasks_are_those_that_measure_newest_first(database: Database) -> 
     for night in range(3):
         pinned = NewTask("2.13.0@h200", "measure", {"track": "2.13.0", "baseline": None}, "h200")
         both = (NewTask("nightly@h200", "measure", spec, "h200"), pinned)
-        fired(database, a_night(night), *both, NewTask("", "check", {}))
+        triggered(database, a_night(night), *both, NewTask("", "check", {}))
     queue.claim(database, owner="m/b/1/2", labels=["h200"], jobs=["measure"], token="t", now=a_night(3))
     found = queue_queries.night_tasks(database, a_night(1), a_night(2), 10)
     assert [(one.track, one.baseline, one.due_at) for one in found] == [
@@ -71,26 +71,26 @@ def test_night_tasks_are_those_that_measure_newest_first(database: Database) -> 
     assert [one.due_at for one in until] == [a_night(1), a_night(1), a_night(0), a_night(0)]
 
 
-def test_missed_fires_are_those_of_some_schedules_since_a_moment(database: Database) -> None:
-    for night, how in enumerate(("missed", "missed", "timetable", "missed")):
-        fired(database, a_night(night), how=how)
+def test_missed_runs_are_those_of_some_schedules_since_a_moment(database: Database) -> None:
+    for night, kind in enumerate(("missed", "missed", "timetable", "missed")):
+        triggered(database, a_night(night), kind=kind)
     queue.plan_run(database, "other", a_night(2), "missed", (), a_night(2))
-    assert queue_queries.missed_fires(database, ["nightly"], a_night(1)) == {
+    assert queue_queries.missed_runs(database, ["nightly"], a_night(1)) == {
         "nightly": [a_night(3), a_night(1)]
     }
-    assert queue_queries.missed_fires(database, [], a_night(0)) == {}
+    assert queue_queries.missed_runs(database, [], a_night(0)) == {}
 
 
-def test_the_last_fire_of_each_schedule_says_what_became_of_its_tasks(database: Database) -> None:
+def test_the_last_run_of_each_schedule_says_what_became_of_its_tasks(database: Database) -> None:
     queue.plan_run(database, "new", a_night(0), "first seen", (), a_night(0))
-    fired(database, a_night(0), NewTask("a", "measure", {}))
-    fired(database, a_night(1), *(NewTask(part, "measure", {}) for part in "abc"))
+    triggered(database, a_night(0), NewTask("a", "measure", {}))
+    triggered(database, a_night(1), *(NewTask(part, "measure", {}) for part in "abc"))
     for token, state, error in (("1", "done", ""), ("2", "failed", "no disk"), ("3", "failed", "")):
         queue.claim(database, owner="o", labels=(), jobs=["measure"], token=token, now=a_night(2))
         queue.finish(database, token, state, {}, error, a_night(2))
     (last,) = queue_queries.last_scheduled_runs(database)
-    assert (last.schedule, last.due_at, last.how) == ("nightly", a_night(1), "timetable")
-    # The oldest task was done first: of the newest fire one failed, and one still waits.
+    assert (last.schedule, last.due_at, last.kind) == ("nightly", a_night(1), "timetable")
+    # The oldest task was done first: of the newest run one failed, and one still waits.
     assert (last.states, last.error) == ({"failed": 2, "waiting": 1}, "no disk")
 
 

@@ -63,7 +63,7 @@ def _full_run(database: Database) -> None:
             environment=environment,
             replicate=replicate,
             latency=2 + replicate / 10,
-            telemetry=[] if replicate else [a_recording(), a_recording("GPU-1", rung="gpm")],
+            telemetry=[] if replicate else [a_recording(), a_recording("GPU-1", utilisation_source="gpm")],
         )
         for case in (MLP, RESNET)
         for environment in (old, new)
@@ -310,7 +310,7 @@ def test_writers_at_the_same_time_lose_nothing(url: str) -> None:
         assert len(keys) == 9
         assert len(series_queries.series(database, keys)) == 54
         with database.reading() as connection:
-            for table in (tables.MachineRow, tables.HardwareRow, tables.EnvironmentRow, tables.ProfileRow):
+            for table in (tables.MachineRow, tables.HardwareRow, tables.EnvironmentRow, tables.PresetRow):
                 assert connection.execute(select(func.count()).select_from(table)).scalar_one() == 1
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from db.errors import DamagedTelemetry, SchemaTooNew
-from db.telemetry.codec import ARROW, Rows, decode, encode
+from db.telemetry.codec import ARROW, decode, encode
 from records.telemetry import Recording
 from support.builders.run_records import a_recording
 
@@ -42,7 +42,7 @@ def bits(values: Sequence[float | None]) -> list[bytes | None]:
     return [None if value is None else struct.pack("<d", value) for value in values]
 
 
-def same(rows: Rows, recording: Recording) -> bool:
+def same(rows: Recording, recording: Recording) -> bool:
     """Whether rows are those of a recording, bit by bit."""
     return (
         (rows.started_ns, rows.ended_ns, rows.notes)
@@ -84,7 +84,7 @@ def test_a_blob_that_is_cut_off_is_answered_by_a_sentence(recording: Recording, 
 
 def test_no_bit_can_turn_into_another_number() -> None:
     values = {"power": (351.25, None, 352.417), "sm_utilisation": (1 / 3, 97.25, 96.5)}
-    recording = a_recording("GPU-1", rung="gpm", values=values)
+    recording = a_recording("GPU-1", utilisation_source="gpm", values=values)
     codec, blob = encode(recording)
     damaged = 0
     for place in range(8 * len(blob)):

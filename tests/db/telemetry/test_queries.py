@@ -34,7 +34,7 @@ ENVIRONMENT = an_environment()
 #: A long busy row and a short idle one: their plain mean would be 50.
 GPU = a_recording(
     "GPU-1",
-    rung="gpm",
+    utilisation_source="gpm",
     lengths_ms=[300, 100, 100],
     values={
         "sm_utilisation": (100.0, 0.0, None),
@@ -85,34 +85,48 @@ def test_a_window_tells_whose_it_is_and_what_it_comes_to(database: Database) -> 
         replicate=0,
         device="GPU-1",
         name="NVIDIA H200",
-        rung="gpm",
+        utilisation_source="gpm",
         rows=3,
         seconds=0.5,
         utilisation=75.0,
         power=550.0,
         temperature=61.0,
     )
-    assert (host.device, host.rung, host.utilisation) == ("host", "none", 50.0)
+    assert (host.device, host.utilisation_source, host.utilisation) == ("host", "none", 50.0)
     assert (host.power, host.temperature) == (None, None)
 
 
-def test_each_rung_speaks_of_its_own_column(database: Database) -> None:
+def test_each_source_is_about_its_own_column(database: Database) -> None:
     columns = {column: (float(place),) for place, column in enumerate(UTILISATION.values())}
     found = only(
         database,
-        *(a_recording(f"GPU-{rung}", rung=rung, values=columns, lengths_ms=[9]) for rung in UTILISATION),
+        *(
+            a_recording(
+                f"GPU-{utilisation_source}",
+                utilisation_source=utilisation_source,
+                values=columns,
+                lengths_ms=[9],
+            )
+            for utilisation_source in UTILISATION
+        ),
     )
-    assert {each.rung: each.utilisation for each in found} == {
-        rung: float(place) for place, rung in enumerate(UTILISATION)
+    assert {each.utilisation_source: each.utilisation for each in found} == {
+        utilisation_source: float(place) for place, utilisation_source in enumerate(UTILISATION)
     }
     assert tuple(UTILISATION) == get_args(UtilisationSource) and set(UTILISATION.values()) <= COLUMNS.keys()
 
 
 def test_what_no_row_has_is_none_and_not_zero(database: Database) -> None:
-    nothing = a_recording("GPU-1", rung="gpm", values={"power": (None,) * 3, "sm_utilisation": (None,) * 3})
-    instant = a_recording("GPU-2", rung="samples", values={"gpu_busy": (40.0,)}, lengths_ms=[0])
-    lost = a_recording("GPU-3", rung="none", values={}, lengths_ms=[], notes=("it fell off the bus",))
-    strange = a_recording("GPU-4", rung="a later one", values={"power": (1.0, float("nan"), 3.0)})
+    nothing = a_recording(
+        "GPU-1", utilisation_source="gpm", values={"power": (None,) * 3, "sm_utilisation": (None,) * 3}
+    )
+    instant = a_recording("GPU-2", utilisation_source="samples", values={"gpu_busy": (40.0,)}, lengths_ms=[0])
+    lost = a_recording(
+        "GPU-3", utilisation_source="none", values={}, lengths_ms=[], notes=("it fell off the bus",)
+    )
+    strange = a_recording(
+        "GPU-4", utilisation_source="a later one", values={"power": (1.0, float("nan"), 3.0)}
+    )
     found = only(database, nothing, instant, lost, strange)
     assert [(each.rows, each.seconds, each.utilisation, each.power) for each in found] == [
         (3, 0.6, None, None),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from configuration.tables.slurm import SlurmSettings
+from configuration.schema import SlurmSettings
 from fleet import remote_host
 from fleet.slurm import queue as slurm_queue
 from support.servers.fleet_heads import processes

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from configuration.tables.slurm import SlurmSettings
+from configuration.schema import SlurmSettings
 from fleet.engine import NodeRefused, Order
 from fleet.slurm import queue as slurm_queue
 from runner import journal
@@ -145,7 +145,7 @@ def test_a_program_that_is_not_on_the_nodes_is_named(at_slurm: Site) -> None:
 DYING_HEAD = """
 import os, signal, sys, time
 from pathlib import Path
-from configuration.tables.slurm import SlurmSettings
+from configuration.schema import SlurmSettings
 from fleet.engine import Order
 from fleet.slurm.engine import SlurmEngine
 shared, script, folder = map(Path, sys.argv[1:4])

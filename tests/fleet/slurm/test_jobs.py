@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import journal
-from runner.multi_node import nodes
+from runner import journal, nodes
 from scheduled_jobs.jobs.context import Stopped
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN, under_way

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from configuration.tables.slurm import SlurmSettings
+from configuration.schema import SlurmSettings
 from db.connection.engine import open_database
 from db.runs import queries
 from fleet.remote_host import RemoteHost

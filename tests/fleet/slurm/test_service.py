@@ -19,7 +19,7 @@ from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import machine_name
 from support.fakes.pyrometer_run import CASES
-from support.servers.schedulers import a_service, executions, settled, until
+from support.servers.schedulers import a_service, executions, settings_of, until
 from support.servers.slurm_cluster import SlurmCluster
 from support.servers.slurm_site import Site
 
@@ -33,7 +33,9 @@ def head(at_slurm: Site, url: str) -> Generator[None]:
     """A service with the cluster as its fleet."""
     at_slurm.data_dir.mkdir(exist_ok=True)
     hosts = FleetHosts(at_slurm.engine, at_slurm.data_dir, partial(open_database, url, timeout=30))
-    service = a_service(url, at_slurm.data_dir, settled("", at_slurm.data_dir), Log("json", now), hosts=hosts)
+    service = a_service(
+        url, at_slurm.data_dir, settings_of("", at_slurm.data_dir), Log("json", now), hosts=hosts
+    )
     asked = threading.Event()
     thread = threading.Thread(target=service.run, args=(asked.is_set,))
     thread.start()
@@ -47,7 +49,7 @@ def head(at_slurm: Site, url: str) -> Generator[None]:
         assert not thread.is_alive()
 
 
-def fire(database: Database, kind: str, label: str) -> Task:
+def trigger(database: Database, kind: str, label: str) -> Task:
     """Trigger a schedule for a machine with that label."""
     moment = now()
     new = NewTask(f"{kind}@{label}", "measure", {"track": kind}, label)
@@ -66,7 +68,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_task_goes_to_the_node_that_it_asks_for(at_slurm: Site, url: str) -> None:
     with open_database(url, timeout=30) as database:
-        planted = fire(database, "quick", "gpu:h200")
+        planted = trigger(database, "quick", "gpu:h200")
         with head(at_slurm, url):
             until(lambda: getattr(task(database, planted.id), "state", "") == "done", "it is done")
             about = {each.machine: each for each in schedulers(database)}
@@ -82,7 +84,7 @@ def test_a_task_goes_to_the_node_that_it_asks_for(at_slurm: Site, url: str) -> N
 
 def test_a_task_whose_node_goes_down_is_taken_over(at_slurm: Site, cluster: SlurmCluster, url: str) -> None:
     with open_database(url, timeout=30) as database, head(at_slurm, url):
-        planted = fire(database, "patient", "rack7")
+        planted = trigger(database, "patient", "rack7")
         # The node may have other folders next to that of the run.
         (begun,) = until(lambda: list(at_slurm.shared.glob("data/*/*/executions")), "it is begun")
         until(lambda: len(executions(begun.parent)) == 2, "two cases are measured")

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from configuration.schema import SlurmSettings
 from configuration.settings import load_settings
-from configuration.tables.slurm import SlurmSettings
 from db.connection.engine import open_database
 from fleet.engine import EngineAway, NodeLost, NodeSilent, Order
 from fleet.hosts import FleetHosts
@@ -185,7 +185,7 @@ def test_a_node_of_other_users_gets_tasks_for_its_name_alone(tmp_path: Path, pla
     (home / "hostname").write_text("host7")
     hosts = FleetHosts(engine, tmp_path, partial(open_database, f"sqlite:///{tmp_path}/pyrometer.db"))
     try:
-        assert hosts.settle(30)
+        assert hosts.wait_until_known(30)
         seen = {each.host.machine: each for each in hosts.look()}
     finally:
         hosts.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interchange.exporters.oss_v3 import records_of, write_oss_v3
-from interchange.exporters.runs import Catalogue, ExportedRun
+from interchange.runs import Catalogue, ExportedRun
 from records.outcomes import MetricDefinition, Outcome
 from records.runs import Run
 from support.builders.run_records import (

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interchange.exporters.oss_v3 import write_oss_v3
-from interchange.exporters.runs import Catalogue, ExportedRun
 from interchange.foreign_runs import machine_called
 from interchange.importers import oss_v3
-from interchange.runs import Imported
+from interchange.runs import Catalogue, ExportedRun, Imported
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import Run
 from support.builders import run_records

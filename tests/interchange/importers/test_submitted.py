@@ -71,7 +71,7 @@ def test_the_same_submission_is_the_same_run_and_any_other_is_another() -> None:
         changed(suite="other"),
         changed(torch="2.14.0"),
         changed(environment="mine"),
-        changed(profile="four-threads"),
+        changed(preset="four-threads"),
         changed(started_at="2026-11-21T20:15:00.5+00:00"),
         changed(gpus=[{"name": "NVIDIA H200", "memory_mib": 143771}]),
     ]
@@ -87,7 +87,7 @@ def test_a_list_is_one_run_for_each_start_and_environment() -> None:
 
 
 def test_a_preset_of_its_own_never_shares_a_series_with_one_of_ours() -> None:
-    (one,) = read(changed(profile="quiet")).runs
+    (one,) = read(changed(preset="quiet")).runs
     (other,) = read(SUBMITTED).runs
     assert one.run.preset.name == "quiet" and other.run.preset.name == "submitted"
     assert one.run.preset.fingerprint != other.run.preset.fingerprint

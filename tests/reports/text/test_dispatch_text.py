@@ -1,6 +1,11 @@
 """The words of what runs differently."""
 
-from analysis.dispatch_difference import compare_cases, compare_fingerprints
+from analysis.dispatch_difference import (
+    DispatchDifference,
+    NotCompared,
+    compare_cases,
+    compare_fingerprints,
+)
 from records.dispatch import CaseFingerprint, DispatchFingerprint
 from records.outcomes import OutcomeStatus
 from reports.text.dispatch_text import case_words, difference_words, summary_words
@@ -8,6 +13,17 @@ from support.builders.run_records import BERT, MLP, RESNET, a_case_fingerprint, 
 
 FAST = "matmul src:f32:ab by brg_matmul:avx512_core"
 SLOW = "matmul src:f32:ab by ref:any"
+
+
+def test_why_a_part_is_not_compared_is_a_sentence_and_a_recorded_text_stays_as_it_is() -> None:
+    reasons = {"layouts": NotCompared.NO_STRIDES, "mkl": "recorded on one side only", "fused": "not built in"}
+    assert difference_words(DispatchDifference((), reasons), 9) == [
+        "not compared: layouts: an old PyTorch does not record strides",
+        "not compared: MKL: recorded on one side only",
+        "not compared: fused kernel: not built in",
+    ]
+    named = difference_words(DispatchDifference((), {why: why for why in NotCompared}), 9)
+    assert all(not line.endswith(f": {why}") for line, why in zip(named, NotCompared, strict=True))
 
 
 def test_each_kind_of_change_has_its_line() -> None:

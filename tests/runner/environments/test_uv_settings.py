@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.environments.uv_settings import taken_over
+from runner.environments.package_index import taken_over
 
 FILE = """
 index-url = "https://old-style/simple"

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from records.telemetry import Recording
 from runner.execution.blocks import Blocks
-from runner.execution.interference_check import InterferenceCheck
 from runner.execution.metrics import replicate_metrics
 from runner.session_plan import Timing
-from runner.telemetry.counters import GpuCounters, HostCounters, Reading
-from runner.telemetry.interference import Interference
+from runner.telemetry.interference import Interference, InterferenceCheck
+from runner.telemetry.telemetry_interface import GpuCounters, HostCounters, Reading
 from runner.worker.messages import Block, Finished, Ready
 
 MS = 1_000_000

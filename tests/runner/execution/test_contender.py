@@ -11,10 +11,9 @@ from records.outcomes import Outcome, Planned
 from records.telemetry import Recording
 from runner.execution.contender import Contender
 from runner.execution.process import Launch
-from runner.multi_node.nodes import Node
+from runner.nodes import Node
 from runner.session_plan import Timing
-from runner.telemetry.counters import GpuCounters, Reading
-from runner.telemetry.telemetry_interface import Telemetry
+from runner.telemetry.telemetry_interface import GpuCounters, Reading, Telemetry
 from support.measuring import CASE_FILES, QUICK, Scratch, conditions, key
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]

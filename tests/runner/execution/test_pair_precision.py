@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from records.outcomes import Outcome, Planned
 from runner.execution.blocks import Blocks, precise, standard_error
-from runner.execution.running_session import RunningSession
-from runner.execution.session import needs_more_blocks
+from runner.execution.session import RunningSession, needs_more_blocks
 from runner.session_plan import SessionPlan, Timing
 from runner.telemetry.interference import Interference
 from runner.worker.messages import Block

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.telemetry.counters import GpuCounters, HostCounters, Reading
 from runner.telemetry.interference import Interference, find_interference
+from runner.telemetry.telemetry_interface import GpuCounters, HostCounters, Reading
 
 MS = 1_000_000
 WALL = 100 * MS
 QUIET = HostCounters({0: 0, 1: 0}, {0: 0, 1: 0}, tree_ns=0, delay_ns=0, ours_ns=0)
-GPU = GpuCounters("GPU-1", {"hw_thermal": 0, "power": 0}, 0, 0, 0, (), ())
+GPU = GpuCounters("GPU-1", {"hw_thermal": 0, "power": 0}, 0, 0, (), ())
 
 
 def judged(
@@ -134,7 +134,7 @@ readings = st.builds(
             st.dictionaries(st.sampled_from(["hw_thermal", "board", "power"]), counters),
             st.none() | counters,
             st.none() | counters,
-            st.none() | counters,
+            st.lists(counters, max_size=2).map(tuple),
         )
     ),
 )

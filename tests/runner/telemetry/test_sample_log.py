@@ -37,7 +37,7 @@ def test_files_of_samplers_that_followed_each_other_are_one_recording(tmp_path: 
         log.close()
     files[2].write_bytes(files[2].read_bytes()[:-20])
     host, gpu = recordings([*files, tmp_path / "absent.jsonl"], ["the sampler died"])
-    assert (host.device, gpu.device, gpu.name, gpu.rung) == (HOST, "GPU-1", "a GPU", "gpm")
+    assert (host.device, gpu.device, gpu.name, gpu.utilisation_source) == (HOST, "GPU-1", "a GPU", "gpm")
     assert gpu.values == {"power": (0, 1)}
     assert gpu.notes == ("no power: nobody knows", "the sampler died")
 

@@ -1,4 +1,4 @@
-"""A known step lands in the rows it belongs to: in any rung, across a set clock and a restart."""
+"""A known step lands in the rows it belongs to: from any source, across a set clock and a restart."""
 
 import os
 import signal

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from records.telemetry import HOST, Recording
-from runner.telemetry.counters import HostCounters, Reading
-from runner.telemetry.host import source as host_source
-from runner.telemetry.host.process_tree import Tree as ReadTree
-from runner.telemetry.host.source import HostSource
+from runner.telemetry import host_source
+from runner.telemetry.host_source import HostSource
+from runner.telemetry.process_tree import Tree as ReadTree
 from runner.telemetry.sample_log import SampleLog, recordings
+from runner.telemetry.telemetry_interface import HostCounters, Reading
 from support.fakes.samplers import Samplers, Tree, one_tree
 
 pytestmark = pytest.mark.slow
@@ -93,7 +93,7 @@ def test_rows_follow_each_other_without_a_gap(samplers: Samplers, tree: Tree) ->
     sampler.start(tree.root, 10)
     samplers.rows(sampler, 5, HOST)
     (recording,) = sampler.stop()
-    assert (recording.device, recording.rung) == (HOST, "none")
+    assert (recording.device, recording.utilisation_source) == (HOST, "none")
     assert recording.started_ns[1:] == recording.ended_ns[:-1]
     assert all(start < end for start, end in zip(recording.started_ns, recording.ended_ns, strict=True))
     assert {"cpu_busy", "foreign", "steal", "run_queue", "tree_memory", "cpu0"} <= recording.values.keys()

@@ -17,7 +17,7 @@ WINDOW = Window(1_000 * MS, 4_000 * MS, 60)
 
 def recorded(
     device: str = HOST,
-    rung: UtilisationSource = "none",
+    utilisation_source: UtilisationSource = "none",
     *,
     first: int = 800,
     **values: tuple[float | None, ...],
@@ -25,7 +25,7 @@ def recorded(
     """Rows of 200 ms from `first` on, in milliseconds."""
     length = len(next(iter(values.values()), ()))
     starts = tuple((first + 200 * i) * MS for i in range(length))
-    return Recording(device, "", rung, starts, tuple(at + 200 * MS for at in starts), values)
+    return Recording(device, "", utilisation_source, starts, tuple(at + 200 * MS for at in starts), values)
 
 
 def test_every_metric_of_a_column_stands_in_the_catalogue() -> None:
@@ -34,7 +34,7 @@ def test_every_metric_of_a_column_stands_in_the_catalogue() -> None:
     assert METRICS["energy_per_item"].unit == "J"
 
 
-def test_two_rungs_never_share_a_metric() -> None:
+def test_two_sources_never_share_a_metric() -> None:
     named = [column.metric for column in COLUMNS.values() if column.metric]
     assert len(named) == len(set(named))
 

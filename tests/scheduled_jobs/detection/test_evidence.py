@@ -100,8 +100,8 @@ def test_what_has_no_number_is_unclear_and_says_why() -> None:
     assert without == "no pair of the session has rss_peak"
     anew = confirmation_reason(judge_finding(one, a_result("same"), rebuilt=True))
     assert anew == "the session shows no difference that matters, but a side had to be built anew"
-    unsettled = judge_finding(one, a_result("unclear"), rebuilt=True)
-    assert confirmation_reason(unsettled) == "real, but not proved to matter"
+    undecided = judge_finding(one, a_result("unclear"), rebuilt=True)
+    assert confirmation_reason(undecided) == "real, but not proved to matter"
 
 
 def test_newer_tables_from_elsewhere_hide_none_of_both_sides(sqlite: Database) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from configuration.tables.environments import EnvironmentSettings
+from configuration.environments import EnvironmentSettings
 from runner.environments.recipe import Recipe
 from runner.environments.spec import Wanted, parse_spec
 from runner.environments.store import Store
-from scheduled_jobs.detection.rebuild_environment import (
+from scheduled_jobs.detection.confirmation_plan import (
     EnvironmentChoice,
     EnvironmentGone,
     find_environment,

@@ -16,7 +16,7 @@ from records.findings import Finding, NewFinding
 from records.series import Track
 from records.tasks import Task
 from reports.text.finding_text import because
-from scheduled_jobs.detection.confirmation_command import plan_confirmation
+from scheduled_jobs.detection.confirmation_plan import plan_confirmation
 from scheduled_jobs.detection.findings import compared_runs
 from scheduled_jobs.detection.sessions import MOST_TRIES, plan_sessions, related_cases
 from scheduled_jobs.jobs.confirm import confirm

@@ -8,11 +8,11 @@ import pytest
 
 from configuration.errors import ConfigurationError
 from runner.environment import MeasuredEnvironment
-from runner.suites.catalogue import workloads
+from runner.suites.suite import workloads
 from scheduled_jobs.jobs.measure import run_options
 from scheduled_jobs.scheduler.planner import tasks_of
 from support.builders.detection_nights import job_context
-from support.servers.schedulers import settled
+from support.servers.schedulers import settings_of
 from workflows.planning.select_cases import choose_cases, choose_suite
 
 TOML = """
@@ -25,7 +25,7 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 def options_of(folder: Path, lines: str, *, away: bool = False) -> list[str]:
     """What stands on the command line of the one task of such a schedule."""
-    (task,) = tasks_of(settled(TOML.format(lines=lines), folder), "nightly")
+    (task,) = tasks_of(settings_of(TOML.format(lines=lines), folder), "nightly")
     return run_options(task.spec, replace(job_context(folder, NOW, toml=TOML.format(lines=lines)), away=away))
 
 
@@ -39,7 +39,7 @@ def test_what_is_written_stands_on_the_command_line(tmp_path: Path) -> None:
 def test_the_name_of_a_workload_means_all_of_its_cases_in_a_schedule(tmp_path: Path) -> None:
     _, pattern = options_of(tmp_path, 'cases = ["resnet50"]')
     environment = MeasuredEnvironment("default", "python", {}, workloads(), {})
-    settings = settled("", tmp_path)
+    settings = settings_of("", tmp_path)
     suite = choose_suite(settings, None, [pattern], own_cases=False)
     by_night = choose_cases(suite, [pattern], environment, settings)
     assert len(by_night) > 50 and {case.split("/")[0] for case in by_night} == {"resnet50"}

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from configuration.tables.alerts import AlertSettings
+from configuration.schema import AlertSettings
 from db.connection.engine import Database, open_database
 from db.findings.notices import notice, save_notice
-from records.deliveries import Delivery, DeliveryState
-from records.findings import Notice
+from records.findings import Delivery, DeliveryState, Notice
 from scheduled_jobs.notifications.delivery import (
     MOST_TRIES,
     WAITS,

@@ -138,7 +138,7 @@ def test_the_newest_night_that_is_done_makes_up_for_what_was_not_in_whatever_ord
         assert digest(a_night(ran=ran)).problems == ()
 
 
-def test_silence_coverage_and_disturbance_are_troubles() -> None:
+def test_silence_coverage_and_disturbance_are_problems() -> None:
     silent = Outage("machine", "a10", BEFORE, timedelta(hours=9))
     lost_cases = [LostCase("nightly", "nightly@h200", f"case{n}", "oom", "out of memory") for n in range(7)]
     spoiled = [Disturbed("h200", 3, 2, 100), Disturbed("a10", 0, 4, 100), Disturbed("b", 0, 0, 1)]

@@ -178,7 +178,7 @@ def test_a_run_that_came_to_nothing_is_no_night_to_compare_with(site: NotifiedSi
 
 @on_both
 def test_what_was_missed_and_not_made_up_for_is_a_missing_night(site: NotifiedSite) -> None:
-    site.due(how="missed", tasks=False)
+    site.due(kind="missed", tasks=False)
     site.run_digest()
     assert site.subjects() == ["Pyrometer 2026-11-22: nightly was due and no scheduler was there to begin it"]
 
@@ -189,7 +189,7 @@ def test_what_a_later_moment_of_the_night_made_up_for_is_not_missing(site: Notif
         site.due(DUE - (hours - 1) * 60 * MINUTE, "missed", tasks=False)
     site.measured(DUE, "run-0")
     site.run_digest()
-    assert site.digest().facts["troubles"] == []
+    assert site.digest().facts["problems"] == []
 
 
 def test_throttling_is_reported(site: NotifiedSite) -> None:
@@ -250,7 +250,7 @@ def test_a_machine_that_stays_away_is_one_silence_over_the_nights(site: Notified
             site.checked(due_at + hours * 60 * MINUTE)
     assert len(site.web.posts) == 1 and "has not begun" in site.subjects()[0]
     site.run_digest(MORNING + 2 * DAY)
-    (problem,) = site.digest("2026-11-24").facts["troubles"]
+    (problem,) = site.digest("2026-11-24").facts["problems"]
     assert "was due 2 days ago and has not begun" in problem["sentence"]
     site.ended("done", DUE + 3 * DAY)
     site.checked(DUE + 3 * DAY + MINUTE)

@@ -21,7 +21,7 @@ from support.builders.journals import a_header
 from support.fakes import folder_hosts
 from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
 from support.servers.databases import on_both
-from support.servers.schedulers import Process, executions, scheduler, settled, until
+from support.servers.schedulers import Process, executions, scheduler, settings_of, until
 from support.sqlite_files import sqlite_with_tables
 
 AN_ENVIRONMENT = {
@@ -41,7 +41,7 @@ class Fleet:
         self.nodes.mkdir(parents=True)
         header = a_header("", plan(), environments=(AN_ENVIRONMENT,)).to_body()
         (self.data_dir / HEADER).write_text(json.dumps(header))
-        settled("", self.data_dir)
+        settings_of("", self.data_dir)
 
     def come(self, name: str, *labels: str, drained: bool = False) -> None:
         folder_hosts.come(self.nodes, name, *labels, drained=drained)
@@ -49,7 +49,7 @@ class Fleet:
     def go(self, name: str) -> None:
         folder_hosts.go(self.nodes, name)
 
-    def fire(self, kind: str, *labels: str) -> list[Task]:
+    def trigger(self, kind: str, *labels: str) -> list[Task]:
         """Have something measured on machines of each label; answers the tasks."""
         now = datetime.now(UTC)
         new = [NewTask(f"{kind}@{at}", "measure", {"track": kind}, label) for at, label in enumerate(labels)]
@@ -97,7 +97,7 @@ class Fleet:
     def problems(self) -> str:
         """Why hosts are not used, as the head reports it now."""
         (own,) = [one for one in schedulers(self.database) if one.machine == "here"]
-        return " ".join(own.facts.get("troubles", []))
+        return " ".join(own.facts.get("problems", []))
 
     def missing(self) -> list[str]:
         """Which hosts are gone, as the head reports it now."""
@@ -128,7 +128,7 @@ def whole(run: str) -> list[str]:
 
 
 def test_a_place_that_comes_measures_what_is_for_its_labels(fleet: Fleet) -> None:
-    (wanted, other) = fleet.fire("quick", "gpu", "tpu")
+    (wanted, other) = fleet.trigger("quick", "gpu", "tpu")
     with fleet.head() as head:
         head.wait_for("started")
         assert fleet.there() in ([], ["here"])
@@ -155,7 +155,7 @@ def test_a_place_that_comes_measures_what_is_for_its_labels(fleet: Fleet) -> Non
 def test_a_place_measures_one_task_at_a_time_and_places_run_in_parallel(fleet: Fleet) -> None:
     fleet.come("a", "gpu")
     fleet.come("b", "gpu")
-    enqueued = fleet.fire("patient", *["gpu"] * 4)
+    enqueued = fleet.trigger("patient", *["gpu"] * 4)
     with fleet.head() as head:
         fleet.midway("a", "b")
         states = sorted(fleet.now(each).state for each in enqueued)
@@ -175,7 +175,7 @@ def test_a_place_measures_one_task_at_a_time_and_places_run_in_parallel(fleet: F
 
 def test_a_place_that_vanishes_in_mid_task_loses_it_to_another(fleet: Fleet) -> None:
     fleet.come("a", "gpu")
-    (enqueued,) = fleet.fire("patient", "gpu")
+    (enqueued,) = fleet.trigger("patient", "gpu")
     with fleet.head() as head:
         fleet.midway("a")
         first = fleet.now(enqueued).run_id
@@ -199,7 +199,7 @@ def test_a_place_that_vanishes_in_mid_task_loses_it_to_another(fleet: Fleet) -> 
 
 def test_a_place_that_comes_back_goes_on_with_its_run(fleet: Fleet) -> None:
     fleet.come("a", "gpu")
-    (enqueued,) = fleet.fire("patient", "gpu")
+    (enqueued,) = fleet.trigger("patient", "gpu")
     with fleet.head() as head:
         fleet.midway("a")
         fleet.go("a")
@@ -216,16 +216,17 @@ def test_a_place_that_comes_back_goes_on_with_its_run(fleet: Fleet) -> None:
 
 def test_a_drained_place_finishes_what_it_has_takes_nothing_new_and_leaves(fleet: Fleet) -> None:
     fleet.come("a", "gpu")
-    (first,) = fleet.fire("patient", "gpu")
+    (first,) = fleet.trigger("patient", "gpu")
     with fleet.head() as head:
         fleet.midway("a")
         fleet.come("a", "gpu", drained=True)
         head.wait_for("host drained", machine="a")
-        (second,) = fleet.fire("quick", "gpu")
+        (second,) = fleet.trigger("quick", "gpu")
         fleet.go_on()
         fleet.over(first)
         until(
-            lambda: [each.facts["measures"] for each in schedulers(fleet.database)] == [False, True], "told"
+            lambda: [each.facts["measures"] for each in schedulers(fleet.database)] == [False, True],
+            "reported",
         )
         assert fleet.now(second).state == "waiting"
         fleet.go("a")
@@ -244,7 +245,7 @@ def test_what_a_killed_head_had_done_is_gone_on_with_on_the_same_places_by_the_n
     fleet.come("a", "lab")
     fleet.come("b", "lab")
     # For every machine there is, the head's own too.
-    enqueued = fleet.fire("patient", "lab", "lab", "lab")
+    enqueued = fleet.trigger("patient", "lab", "lab", "lab")
     with fleet.head() as killed:
         fleet.midway("a", "b")
         until(lambda: len(executions(fleet.data_dir)) == 2, "two cases here")
@@ -294,7 +295,7 @@ def test_a_place_that_vanished_with_the_head_is_missed_by_the_next(fleet: Fleet)
 
 def test_a_head_that_is_stopped_gives_back_what_its_places_do(fleet: Fleet) -> None:
     fleet.come("a", "gpu")
-    (enqueued,) = fleet.fire("patient", "gpu")
+    (enqueued,) = fleet.trigger("patient", "gpu")
     with fleet.head() as stopped:
         fleet.midway("a")
         assert stopped.end() == 0
@@ -309,7 +310,7 @@ def test_a_head_that_is_stopped_gives_back_what_its_places_do(fleet: Fleet) -> N
 
 def test_a_place_of_this_machines_own_name_is_left_out(fleet: Fleet) -> None:
     fleet.come("here", "gpu")
-    (enqueued,) = fleet.fire("quick", "gpu")
+    (enqueued,) = fleet.trigger("quick", "gpu")
     with fleet.head() as head:
         head.wait_for("host refused", machine="here")
         until(lambda: fleet.beats("here") > 2, "it has looked")

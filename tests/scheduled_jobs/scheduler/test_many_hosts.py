@@ -22,8 +22,7 @@ from scheduled_jobs.scheduler.child_process import Logs
 from scheduled_jobs.scheduler.hosts import HostStatus
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import this_process
-from scheduled_jobs.scheduler.worker_pool import PoolWorker
-from scheduled_jobs.scheduler.worker_slot import Lost, Released, RunningTask
+from scheduled_jobs.scheduler.worker_pool import Lost, PoolWorker, Released, RunningTask
 from support.servers import schedulers
 from support.sqlite_files import sqlite_with_tables
 
@@ -101,7 +100,7 @@ class Head:
     def live(self, looks: int, enough: Callable[[], bool] = lambda: True) -> list[int]:
         """Look so many times, and until it is enough; returns the statements between any two looks."""
         self.folder.mkdir(exist_ok=True)
-        settings = schedulers.settled("", self.folder)
+        settings = schedulers.settings_of("", self.folder)
         log = Log("json", lambda: NOW, stream=StringIO())
         opened = open_database(self.url)
         event.listen(opened.engine, "before_cursor_execute", self._note)
@@ -138,7 +137,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
         yield opened
 
 
-def fire(database: Database, *labels: str) -> None:
+def trigger(database: Database, *labels: str) -> None:
     new = [NewTask(str(at), "measure", {"track": ""}, label) for at, label in enumerate(labels)]
     plan_run(database, "night", NOW, "by hand", new, NOW)
 
@@ -152,7 +151,7 @@ def test_places_that_do_nothing_cost_no_statements(tmp_path: Path, database: Dat
 
 
 def test_places_that_work_cost_no_statements_while_they_do(tmp_path: Path, database: Database) -> None:
-    fire(database, *(f"node-{each:03d}" for each in range(300)))
+    trigger(database, *(f"node-{each:03d}" for each in range(300)))
     head = Head(tmp_path / "many", many(300))
     first, *later = head.live(6)
     assert first > 300 and max(later) < 20
@@ -162,7 +161,7 @@ def test_places_that_work_cost_no_statements_while_they_do(tmp_path: Path, datab
 
 
 def test_what_waits_for_many_is_claimed_by_as_many_as_it_takes(tmp_path: Path, database: Database) -> None:
-    fire(database, "gpu", "gpu", "nowhere")
+    trigger(database, "gpu", "gpu", "nowhere")
     head = Head(tmp_path / "many", many(300))
     first, *_ = head.live(3)
     claims = sum(statement.startswith("SELECT attempt.task_id") for statement in head.statements)
@@ -172,7 +171,7 @@ def test_what_waits_for_many_is_claimed_by_as_many_as_it_takes(tmp_path: Path, d
 
 
 def test_a_place_that_loses_everything_does_not_use_up_what_waits(tmp_path: Path, database: Database) -> None:
-    fire(database, "gpu", "gpu", "gpu", "node-000")
+    trigger(database, "gpu", "gpu", "gpu", "node-000")
     hosts = many(2)
     head = Head(tmp_path / "many", hosts)
     tried: list[tuple[str, str]] = []
@@ -195,7 +194,7 @@ def test_a_place_that_loses_everything_does_not_use_up_what_waits(tmp_path: Path
 def test_a_place_takes_only_tasks_for_its_name_while_it_is_drained(
     tmp_path: Path, database: Database
 ) -> None:
-    fire(database, "gpu", "node-000")
+    trigger(database, "gpu", "node-000")
     hosts = many(1)
     hosts.seen = [replace(hosts.seen[0], only_labels=("node-000",))]
     head = Head(tmp_path / "many", hosts)
@@ -217,7 +216,7 @@ def test_a_place_takes_only_tasks_for_its_name_while_it_is_drained(
 def test_what_asks_for_no_machine_is_taken_by_places_that_take_it_all(
     tmp_path: Path, database: Database
 ) -> None:
-    fire(database, "", "", "node-000")
+    trigger(database, "", "", "node-000")
     hosts = many(2)
     hosts.seen = [replace(hosts.seen[0], only_labels=("node-000",)), hosts.seen[1]]
     head = Head(tmp_path / "many", hosts)
@@ -271,7 +270,7 @@ def test_a_timetable_that_falls_due_during_a_stop_does_not_hold_it(
         database.name,
         tmp_path,
         # Each time they are others, so that the timetable is planned anew: it reads the timer's jobs.
-        lambda: schedulers.settled("", tmp_path),
+        lambda: schedulers.settings_of("", tmp_path),
         Log("json", lambda: NOW, stream=StringIO()),
         hosts=hosts,
     )

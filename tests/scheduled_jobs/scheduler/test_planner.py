@@ -1,4 +1,4 @@
-"""Settings and a clock make fires in the database: each once, for any clock and number of schedulers."""
+"""Settings and a clock make scheduled runs: each once, for any clock and number of schedulers."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +11,7 @@ from db.queue.commands import claim, finish, release, set_run
 from db.queue.queries import scheduled_runs, tasks
 from scheduled_jobs.scheduler.planner import Planner, tasks_of, trigger_schedule
 from support.servers.databases import on_both
-from support.servers.schedulers import settled
+from support.servers.schedulers import settings_of
 from workflows.errors import NoSuchSchedule
 
 TOML = """
@@ -28,7 +28,7 @@ budget_seconds = 7200
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return settled(TOML, tmp_path)
+    return settings_of(TOML, tmp_path)
 
 
 def utc(text: str) -> datetime:
@@ -37,9 +37,9 @@ def utc(text: str) -> datetime:
 
 
 def nightly(database: Database) -> list[tuple[str, str, int]]:
-    """The fires of schedule `nightly`, oldest first: moment, how, number of tasks."""
+    """The runs of schedule `nightly`, oldest first: fire time, kind, number of tasks."""
     found = scheduled_runs(database, "nightly")
-    return [(f"{each.due_at:%d %H:%M}", each.how, len(each.tasks)) for each in reversed(found)]
+    return [(f"{each.due_at:%d %H:%M}", each.kind, len(each.tasks)) for each in reversed(found)]
 
 
 def test_a_task_is_made_for_each_environment_on_each_label(settings: Settings) -> None:
@@ -60,7 +60,7 @@ def test_a_task_is_made_for_each_environment_on_each_label(settings: Settings) -
 
 
 def test_what_each_job_has_to_do(tmp_path: Path) -> None:
-    settings = settled(
+    settings = settings_of(
         """
         [schedules.nightly]
         cron = "30 2 * * *"
@@ -120,12 +120,12 @@ def test_what_is_due_is_planted_once_by_however_many(database: Database, setting
     for planner in (one, other):
         planner.plan(database, settings, utc("01 12:00:00"))
     assert nightly(database) == [("01 12:00", "first seen", 0)]
-    fired = [
+    triggered = [
         each.schedule
         for planner in (one, other, one, Planner())
         for each in planner.plan(database, settings, utc("02 00:30:01"))
     ]
-    assert fired.count("nightly") == 1
+    assert triggered.count("nightly") == 1
     assert nightly(database)[1:] == [("02 00:30", "timetable", 4)]
 
 
@@ -145,7 +145,7 @@ def test_a_scheduler_that_was_away_catches_up_once(database: Database, settings:
 
 
 @on_both
-def test_a_clock_set_forward_is_caught_up_once_and_set_back_fires_nothing_twice(
+def test_a_clock_set_forward_is_caught_up_once_and_set_back_repeats_nothing(
     database: Database, settings: Settings
 ) -> None:
     planner = Planner()
@@ -153,7 +153,7 @@ def test_a_clock_set_forward_is_caught_up_once_and_set_back_fires_nothing_twice(
     planner.plan(database, settings, utc("02 00:30:00"))
     # A wrong clock: three days ahead.
     planner.plan(database, settings, utc("05 06:00:00"))
-    assert [how for _, how, _ in nightly(database)[2:]] == ["missed", "missed", "caught up"]
+    assert [kind for _, kind, _ in nightly(database)[2:]] == ["missed", "missed", "caught up"]
     # And right again: what was called missed is yet to come.
     planner.plan(database, settings, utc("02 06:00:00"))
     assert nightly(database)[2:] == [("05 00:30", "caught up", 4)]
@@ -168,7 +168,7 @@ def test_a_clock_set_forward_is_caught_up_once_and_set_back_fires_nothing_twice(
     ]
 
 
-def test_a_clock_set_back_over_a_fire_does_not_fire_it_again(database: Database, settings: Settings) -> None:
+def test_a_clock_set_back_over_a_fire_time_does_not_repeat_it(database: Database, settings: Settings) -> None:
     planner = Planner()
     for moment in ("01 12:00:00", "02 00:30:00", "02 00:10:00", "02 00:29:59", "02 00:30:00", "02 01:00:00"):
         planner.plan(database, settings, utc(moment))
@@ -192,11 +192,11 @@ def test_a_new_scheduler_under_a_clock_that_was_set_back_goes_on(
 
 def test_a_timetable_that_changes_while_it_is_kept(database: Database, tmp_path: Path) -> None:
     planner = Planner()
-    planner.plan(database, settled(TOML, tmp_path), utc("01 12:00:00"))
-    hourly = settled(TOML.replace("30 2 * * *", "0 * * * *"), tmp_path)
+    planner.plan(database, settings_of(TOML, tmp_path), utc("01 12:00:00"))
+    hourly = settings_of(TOML.replace("30 2 * * *", "0 * * * *"), tmp_path)
     planner.plan(database, hourly, utc("01 12:10:00"))
     planner.plan(database, hourly, utc("01 13:00:05"))
-    off = settled(
+    off = settings_of(
         TOML.replace("30 2 * * *", "0 * * * *").replace("replicates", "enabled = false\n#"), tmp_path
     )
     planner.plan(database, off, utc("01 15:00:05"))
@@ -204,10 +204,10 @@ def test_a_timetable_that_changes_while_it_is_kept(database: Database, tmp_path:
 
 
 @pytest.mark.parametrize("off", ['timezone = "Europe/Berlin"', TOML + "enabled = false"])
-def test_a_schedule_enabled_during_an_outage_has_no_missed_fires(
+def test_a_schedule_enabled_during_an_outage_has_no_missed_runs(
     sqlite: Database, tmp_path: Path, off: str
 ) -> None:
-    on, without, memory = settled(TOML, tmp_path), settled(off, tmp_path), tmp_path / "data" / "off"
+    on, without, memory = settings_of(TOML, tmp_path), settings_of(off, tmp_path), tmp_path / "data" / "off"
     before = Planner(memory)
     before.plan(sqlite, on, utc("01T12:00"))
     before.plan(sqlite, without, utc("01T13:00"))
@@ -215,25 +215,25 @@ def test_a_schedule_enabled_during_an_outage_has_no_missed_fires(
     Planner(memory).plan(sqlite, without, utc("02T12:00"))
     after = Planner(memory)
     after.plan(sqlite, on, utc("04T12:00"))
-    assert [how for _, how, _ in nightly(sqlite)] == ["first seen", "first seen"]
+    assert [kind for _, kind, _ in nightly(sqlite)] == ["first seen", "first seen"]
     # From then on it counts again, and what was on all the time is caught up as before.
     after.plan(sqlite, on, utc("05T00:31"))
     Planner(memory).plan(sqlite, on, utc("07T12:00"))
-    assert [how for _, how, _ in nightly(sqlite)][2:] == ["timetable", "missed", "caught up"]
+    assert [kind for _, kind, _ in nightly(sqlite)][2:] == ["timetable", "missed", "caught up"]
 
 
 def test_a_memory_that_cannot_be_kept_is_none(sqlite: Database, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     memory = tmp_path / "file" / "off"
     planner = Planner(memory)
-    planner.plan(sqlite, settled(TOML + "enabled = false", tmp_path), utc("01T12:00"))
-    planner.plan(sqlite, settled(TOML, tmp_path), utc("02T12:00"))
-    assert [how for _, how, _ in nightly(sqlite)] == ["first seen"]
+    planner.plan(sqlite, settings_of(TOML + "enabled = false", tmp_path), utc("01T12:00"))
+    planner.plan(sqlite, settings_of(TOML, tmp_path), utc("02T12:00"))
+    assert [kind for _, kind, _ in nightly(sqlite)] == ["first seen"]
 
 
 @pytest.mark.parametrize("off", ['timezone = "Europe/Berlin"', TOML + "enabled = false"])
 def test_what_is_switched_off_misses_nothing(database: Database, tmp_path: Path, off: str) -> None:
-    on, without, planner = settled(TOML, tmp_path), settled(off, tmp_path), Planner()
+    on, without, planner = settings_of(TOML, tmp_path), settings_of(off, tmp_path), Planner()
     planner.plan(database, on, utc("05T00:00"))
     planner.plan(database, without, utc("06T00:00"))
     planner.plan(database, without, utc("09T00:00"))
@@ -257,7 +257,7 @@ def test_a_manual_trigger_leaves_the_timetable_alone(database: Database, setting
     assert (first, second) == (now, now + timedelta(microseconds=1))
     planner.plan(database, settings, utc("03 09:00:00"))
     # What was done by hand says nothing about what the timetable owes.
-    assert [how for _, how, _ in nightly(database)[1:]] == ["missed", "caught up", "by hand", "by hand"]
+    assert [kind for _, kind, _ in nightly(database)[1:]] == ["missed", "caught up", "by hand", "by hand"]
     assert trigger_schedule(database, settings, "detect:nightly", now) == now
 
 
@@ -266,7 +266,7 @@ def test_of_tasks_that_did_not_begin_only_the_newest_wait(database: Database, se
     planner.plan(database, settings, utc("01 12:00:00"))
     trigger_schedule(database, settings, "nightly", utc("01 13:00:00"))
     planner.plan(database, settings, utc("02 00:30:00"))
-    fired = [
+    triggered = [
         each for each in planner.plan(database, settings, utc("03 00:30:00")) if each.schedule == "nightly"
     ]
     states = [
@@ -283,17 +283,17 @@ def test_of_tasks_that_did_not_begin_only_the_newest_wait(database: Database, se
         ("03 00", "2.13.0@a10", "waiting"),
         ("03 00", "nightly@a10", "waiting"),
     ]
-    assert [each.instead_of for each in fired] == [4]
+    assert [each.instead_of for each in triggered] == [4]
 
 
 def test_no_part_is_left_out_where_all_take_longer_than_a_night(database: Database, tmp_path: Path) -> None:
     tracks = ("2.13.0", "2.14.0", "nightly")
-    settings = settled(TOML.replace('["2.13.0", "nightly"]', str([*tracks]).replace("'", '"')), tmp_path)
+    settings = settings_of(TOML.replace('["2.13.0", "nightly"]', str([*tracks]).replace("'", '"')), tmp_path)
     planner, begun = Planner(), list[str]()
     planner.plan(database, settings, utc("01 12:00:00"))
     for day in range(2, 8):
         planner.plan(database, settings, utc(f"{day:02} 00:30:00"))
-        # There is time for two of three until the next fire; the first night's order is as it is written.
+        # There is time for two of three until the next run; the first night's order is as it is written.
         for hour in (1, 12):
             now = utc(f"{day:02} {hour:02}:00:00")
             task = claim(database, owner="o/1", labels=["a10"], jobs=["measure"], token=f"{now}", now=now)

@@ -29,7 +29,7 @@ from scheduled_jobs.scheduler.planner import trigger_schedule
 from support.builders.journals import a_header
 from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
 from support.servers.databases import on_both
-from support.servers.schedulers import a_service, executions, scheduler, settled, until
+from support.servers.schedulers import a_service, executions, scheduler, settings_of, until
 from support.sqlite_files import sqlite_with_tables
 
 AN_ENVIRONMENT = {
@@ -57,9 +57,9 @@ class Installation:
         header = a_header("", plan(), environments=(AN_ENVIRONMENT,)).to_body()
         (self.data_dir / HEADER).write_text(json.dumps(header))
 
-    def fire(self, kind: str = "quick", schedule: str = "night") -> Task:
+    def trigger(self, kind: str = "quick", schedule: str = "night") -> Task:
         """Have a schedule done; answers its one task."""
-        settings = settled(TOML.format(kind=kind), self.data_dir)
+        settings = settings_of(TOML.format(kind=kind), self.data_dir)
         moment = trigger_schedule(self.database, settings, schedule, datetime.now(UTC))
         (enqueued,) = [each for each in tasks(self.database, schedule=schedule) if each.due_at == moment]
         return enqueued
@@ -122,13 +122,13 @@ def installation(tmp_path: Path, url: str, database: Database) -> Installation:
 
 
 def test_a_task_is_measured_and_its_history_looked_at(sqlite_installation: Installation) -> None:
-    enqueued = sqlite_installation.fire()
+    enqueued = sqlite_installation.trigger()
     with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
         sqlite_installation.whole(enqueued)
         (look,) = until(
             lambda: scheduled_runs(sqlite_installation.database, "detect:night"), "a look at the history"
         )
-        assert look.how == "follow-up"
+        assert look.kind == "follow-up"
         sqlite_installation.over(look.tasks[0])
         assert sqlite_installation.now(look.tasks[0]).spec == {
             "schedule": "night",
@@ -145,7 +145,7 @@ def test_a_task_is_measured_and_its_history_looked_at(sqlite_installation: Insta
 
 
 def test_once_does_what_is_due_and_ends(sqlite_installation: Installation) -> None:
-    first, tidied = sqlite_installation.fire(), sqlite_installation.fire(schedule="tidy")
+    first, tidied = sqlite_installation.trigger(), sqlite_installation.trigger(schedule="tidy")
     with scheduler(sqlite_installation.url, sqlite_installation.data_dir, "once") as alive:
         assert alive.wait() == 0
     sqlite_installation.whole(first)
@@ -155,7 +155,7 @@ def test_once_does_what_is_due_and_ends(sqlite_installation: Installation) -> No
 
 def test_a_run_that_cannot_begin_fails_with_its_last_sentence(sqlite_installation: Installation) -> None:
     errors = {"unknown": "there is no such environment", "raises": "RuntimeError: a defect"}
-    enqueued = {kind: sqlite_installation.fire(kind) for kind in errors}
+    enqueued = {kind: sqlite_installation.trigger(kind) for kind in errors}
     with scheduler(sqlite_installation.url, sqlite_installation.data_dir):
         for kind, error in errors.items():
             failed = sqlite_installation.over(enqueued[kind])
@@ -167,7 +167,7 @@ def test_a_run_that_cannot_begin_fails_with_its_last_sentence(sqlite_installatio
 def test_a_task_that_waits_for_another_run_says_so_until_it_goes_on(
     sqlite_installation: Installation,
 ) -> None:
-    enqueued, database = sqlite_installation.fire("waiting"), sqlite_installation.database
+    enqueued, database = sqlite_installation.trigger("waiting"), sqlite_installation.database
     with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
         said = until(lambda: queue_queries.wait_reasons(database, [enqueued.id]), "it says what it waits for")
         assert said == {enqueued.id: "another run measures this machine"}
@@ -182,7 +182,7 @@ def test_a_task_that_waits_for_another_run_says_so_until_it_goes_on(
 def test_a_scheduler_that_is_killed_takes_its_child_along_and_the_next_one_goes_on(
     installation: Installation,
 ) -> None:
-    enqueued = installation.fire("patient")
+    enqueued = installation.trigger("patient")
     with scheduler(installation.url, installation.data_dir) as killed:
         installation.midway()
         killed.end(signal.SIGKILL)
@@ -198,7 +198,7 @@ def test_a_scheduler_that_is_killed_takes_its_child_along_and_the_next_one_goes_
 
 
 def test_on_another_machine_the_run_begins_anew(sqlite_installation: Installation) -> None:
-    enqueued = sqlite_installation.fire("patient")
+    enqueued = sqlite_installation.trigger("patient")
     with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as first:
         sqlite_installation.midway()
         assert first.end() == 0
@@ -214,7 +214,7 @@ def test_on_another_machine_the_run_begins_anew(sqlite_installation: Installatio
 def test_stopped_in_the_midst_it_keeps_what_it_has_and_gives_the_task_back(
     sqlite_installation: Installation,
 ) -> None:
-    enqueued = sqlite_installation.fire("patient")
+    enqueued = sqlite_installation.trigger("patient")
     with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as stopped:
         sqlite_installation.midway()
         assert stopped.end() == 0
@@ -228,7 +228,7 @@ def test_stopped_in_the_midst_it_keeps_what_it_has_and_gives_the_task_back(
 
 
 def test_a_child_that_is_killed_is_tried_again_with_its_run(sqlite_installation: Installation) -> None:
-    enqueued = sqlite_installation.fire("suicidal")
+    enqueued = sqlite_installation.trigger("suicidal")
     with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
         sqlite_installation.whole(enqueued)
         assert "killed by signal 9" in alive.wait_for("lost")["text"]
@@ -236,7 +236,7 @@ def test_a_child_that_is_killed_is_tried_again_with_its_run(sqlite_installation:
 
 
 def test_a_child_dies_with_its_guard(sqlite_installation: Installation) -> None:
-    enqueued = sqlite_installation.fire("patient")
+    enqueued = sqlite_installation.trigger("patient")
     with scheduler(sqlite_installation.url, sqlite_installation.data_dir):
         sqlite_installation.midway()
         found = sqlite_installation.children()
@@ -250,21 +250,21 @@ def test_a_child_dies_with_its_guard(sqlite_installation: Installation) -> None:
 
 
 def test_a_task_that_is_cancelled_is_let_go(sqlite_installation: Installation) -> None:
-    enqueued = sqlite_installation.fire("patient")
+    enqueued = sqlite_installation.trigger("patient")
     with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
         sqlite_installation.midway()
         assert cancel(sqlite_installation.database, enqueued.id, datetime.now(UTC))
         alive.wait_for("taken away", task=enqueued.id)
         until(lambda: not sqlite_installation.children(), "the child is gone")
         sqlite_installation.go_on()
-        after = sqlite_installation.fire("quick")
+        after = sqlite_installation.trigger("quick")
         assert sqlite_installation.over(after).state == "done"
     assert sqlite_installation.now(enqueued).state == "cancelled"
     assert sqlite_installation.ends(enqueued) == ["cancelled"]
 
 
 def test_a_zombie_that_comes_back_changes_nothing(sqlite_installation: Installation) -> None:
-    enqueued = sqlite_installation.fire("patient")
+    enqueued = sqlite_installation.trigger("patient")
     with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as frozen:
         sqlite_installation.midway()
         frozen.send(signal.SIGSTOP)
@@ -283,7 +283,7 @@ def test_a_zombie_that_comes_back_changes_nothing(sqlite_installation: Installat
 
 @on_both
 def test_two_schedulers_share_what_is_to_be_done(installation: Installation) -> None:
-    enqueued = [installation.fire() for _ in range(4)]
+    enqueued = [installation.trigger() for _ in range(4)]
     with (
         scheduler(installation.url, installation.data_dir) as one,
         scheduler(installation.url, installation.data_dir) as other,
@@ -307,8 +307,8 @@ def test_what_follows_and_is_refused_fails_its_task_and_not_the_service(
             follow_ups=(FollowUp("after", (NewTask("same", "prune", {}), NewTask("same", "prune", {}))),)
         )
 
-    enqueued = sqlite_installation.fire(schedule="tidy")
-    settings = settled(TOML.format(kind="quick"), sqlite_installation.data_dir)
+    enqueued = sqlite_installation.trigger(schedule="tidy")
+    settings = settings_of(TOML.format(kind="quick"), sqlite_installation.data_dir)
     log = Log("json", lambda: datetime.now(UTC))
     a_service(
         sqlite_installation.url, sqlite_installation.data_dir, settings, log, jobs={"prune": twice}
@@ -319,7 +319,7 @@ def test_what_follows_and_is_refused_fails_its_task_and_not_the_service(
 
 
 def test_a_database_that_is_away_is_waited_for(sqlite_installation: Installation) -> None:
-    enqueued = sqlite_installation.fire("patient")
+    enqueued = sqlite_installation.trigger("patient")
     with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
         sqlite_installation.midway()
         path = Path(sqlite_installation.url.removeprefix("sqlite:///"))
@@ -340,14 +340,14 @@ def test_a_database_that_is_away_is_waited_for(sqlite_installation: Installation
 def test_what_a_newer_program_has_upgraded_is_left_to_newer_schedulers(
     sqlite_installation: Installation,
 ) -> None:
-    first = sqlite_installation.fire()
+    first = sqlite_installation.trigger()
     with closing(sqlite3.connect(sqlite_installation.url.removeprefix("sqlite:///"))) as other:
         ((ours,),) = other.execute("SELECT version_num FROM pyrometer_schema")
         with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as process:
             sqlite_installation.over(first)
             with other:
                 other.execute("UPDATE pyrometer_schema SET version_num = '9999'")
-            enqueued = sqlite_installation.fire()
+            enqueued = sqlite_installation.trigger()
             event = process.wait_for("database away")
             assert "written by a newer Pyrometer" in str(event["text"])
             assert (sqlite_installation.now(enqueued).state, sqlite_installation.ends(enqueued)) == (
@@ -362,7 +362,7 @@ def test_what_a_newer_program_has_upgraded_is_left_to_newer_schedulers(
 def test_a_database_that_is_away_at_first_is_waited_for(
     sqlite_installation: Installation, tmp_path: Path
 ) -> None:
-    enqueued = sqlite_installation.fire()
+    enqueued = sqlite_installation.trigger()
     sqlite_installation.database.close()
     path, away = tmp_path / "pyrometer.db", tmp_path / "away"
     path.rename(away)
@@ -385,14 +385,11 @@ time.sleep(600)
 """
 
 
-def test_nothing_is_left_of_a_child_that_does_not_end(
-    sqlite_installation: Installation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(children, "PATIENCE_SECONDS", 0.2)
-    stop, mark = threading.Event(), str(sqlite_installation.data_dir)
-    logs = Logs(sqlite_installation.data_dir / "tasks" / "1", 1)
+def test_nothing_is_left_of_a_child_that_does_not_end(tmp_path: Path) -> None:
+    stop, mark = threading.Event(), str(tmp_path)
+    logs, command = Logs(tmp_path / "tasks" / "1", 1), [sys.executable, "-c", _DEAF, mark]
     with pytest.raises(Stopped):
-        run_child([sys.executable, "-c", _DEAF, mark], logs, stop, lambda event: stop.set())
+        run_child(command, logs, stop, lambda event: stop.set(), patience_seconds=0.2)
     left = [each for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])]
     assert left == []
 

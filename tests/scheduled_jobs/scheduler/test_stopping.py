@@ -19,7 +19,7 @@ from records.tasks import NewTask, Task
 from scheduled_jobs.jobs.context import JobContext, JobResult, Stopped
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
-from support.servers.schedulers import a_service, settled, until
+from support.servers.schedulers import a_service, settings_of, until
 from support.sqlite_files import sqlite_with_tables
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -43,7 +43,7 @@ class Stopping:
         self._service = a_service(
             self.url,
             folder,
-            settled("", folder),
+            settings_of("", folder),
             Log("json", lambda: datetime.now(UTC), self._output),
             jobs={"measure": self._let_go, "prune": self._end},
         )

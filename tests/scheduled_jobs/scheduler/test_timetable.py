@@ -18,24 +18,28 @@ def utc(text: str) -> datetime:
     return datetime.fromisoformat(f"2026-{text}").replace(tzinfo=UTC)
 
 
-def fires_of(cron: str, since: str, now: str, zone: ZoneInfo = BERLIN) -> list[tuple[str, str]]:
+def fire_times_of(cron: str, since: str, now: str, zone: ZoneInfo = BERLIN) -> list[tuple[str, str]]:
     """What is due as (moment in UTC, how)."""
     found = due(cron, zone, utc(since), utc(now))
-    return [(f"{each.moment:%m-%d %H:%M:%S}", each.how) for each in found]
+    return [(f"{each.moment:%m-%d %H:%M:%S}", each.kind) for each in found]
 
 
-def test_what_has_just_come_is_fired_in_time() -> None:
-    assert fires_of("30 2 * * *", "06-01 00:29:59", "06-01 00:30:00") == [("06-01 00:30:00", "timetable")]
-    assert fires_of("30 2 * * *", "06-01 00:29:00", "06-01 00:31:30") == [("06-01 00:30:00", "timetable")]
+def test_what_has_just_come_runs_in_time() -> None:
+    assert fire_times_of("30 2 * * *", "06-01 00:29:59", "06-01 00:30:00") == [
+        ("06-01 00:30:00", "timetable")
+    ]
+    assert fire_times_of("30 2 * * *", "06-01 00:29:00", "06-01 00:31:30") == [
+        ("06-01 00:30:00", "timetable")
+    ]
 
 
 def test_before_its_moment_and_after_it_was_looked_at_nothing_is_due() -> None:
-    assert fires_of("30 2 * * *", "06-01 00:00:00", "06-01 00:29:59") == []
-    assert fires_of("30 2 * * *", "06-01 00:30:00", "06-01 12:00:00") == []
+    assert fire_times_of("30 2 * * *", "06-01 00:00:00", "06-01 00:29:59") == []
+    assert fire_times_of("30 2 * * *", "06-01 00:30:00", "06-01 12:00:00") == []
 
 
 def test_what_was_missed_is_caught_up_once() -> None:
-    assert fires_of("30 2 * * *", "06-01 12:00:00", "06-04 09:00:00") == [
+    assert fire_times_of("30 2 * * *", "06-01 12:00:00", "06-04 09:00:00") == [
         ("06-02 00:30:00", "missed"),
         ("06-03 00:30:00", "missed"),
         ("06-04 00:30:00", "caught up"),
@@ -43,7 +47,7 @@ def test_what_was_missed_is_caught_up_once() -> None:
 
 
 def test_the_newest_is_in_time_however_many_were_missed_before_it() -> None:
-    assert fires_of("30 2 * * *", "06-01 12:00:00", "06-03 00:30:05") == [
+    assert fire_times_of("30 2 * * *", "06-01 12:00:00", "06-03 00:30:05") == [
         ("06-02 00:30:00", "missed"),
         ("06-03 00:30:00", "timetable"),
     ]
@@ -52,13 +56,13 @@ def test_the_newest_is_in_time_however_many_were_missed_before_it() -> None:
 def test_a_silence_of_years_leaves_a_bounded_number_of_missed_moments() -> None:
     found = due("* * * * *", BERLIN, utc("01-01 00:00:00") - timedelta(days=3650), utc("06-01 00:00:30"))
     assert len(found) == MOST_MISSED + 1
-    assert [each.how for each in found[-2:]] == ["missed", "timetable"]
+    assert [each.kind for each in found[-2:]] == ["missed", "timetable"]
     assert found[-1].moment == utc("06-01 00:00:00")
 
 
 def test_a_rare_moment_long_ago_is_still_found() -> None:
     found = due("0 3 29 2 *", BERLIN, datetime(2023, 1, 1, tzinfo=UTC), utc("06-01 00:00:00"))
-    assert [(each.moment, each.how) for each in found] == [
+    assert [(each.moment, each.kind) for each in found] == [
         (datetime(2024, 2, 29, 2, tzinfo=UTC), "caught up")
     ]
 
@@ -68,24 +72,28 @@ def test_a_clock_that_begins_at_its_beginning_is_no_error() -> None:
 
 
 @pytest.mark.parametrize("cron", ["30 2 * * *", "0 2 * * *", "15,45 2 * * *"])
-def test_a_time_that_does_not_exist_fires_once_right_after_the_gap(cron: str) -> None:
+def test_a_time_that_does_not_exist_runs_once_right_after_the_gap(cron: str) -> None:
     # On 2026-03-29 Berlin goes from 01:59:59 to 03:00:00, which is 01:00 UTC.
-    assert fires_of(cron, "03-29 00:00:00", "03-29 12:00:00") == [("03-29 01:00:00", "caught up")]
-    assert fires_of(cron, "03-29 01:00:00", "03-29 12:00:00") == []
+    assert fire_times_of(cron, "03-29 00:00:00", "03-29 12:00:00") == [("03-29 01:00:00", "caught up")]
+    assert fire_times_of(cron, "03-29 01:00:00", "03-29 12:00:00") == []
 
 
-def test_a_time_that_exists_twice_fires_at_the_first_of_them() -> None:
+def test_a_time_that_exists_twice_runs_at_the_first_of_them() -> None:
     # On 2026-10-25 Berlin has 02:00 to 02:59:59 twice: from 00:00 and from 01:00 UTC.
-    assert fires_of("30 2 * * *", "10-24 12:00:00", "10-25 12:00:00") == [("10-25 00:30:00", "caught up")]
+    assert fire_times_of("30 2 * * *", "10-24 12:00:00", "10-25 12:00:00") == [
+        ("10-25 00:30:00", "caught up")
+    ]
 
 
 @pytest.mark.parametrize("since", ["10-25 00:30:00", "10-25 00:59:59", "10-25 01:10:00", "10-25 01:30:00"])
-def test_looked_at_between_the_two_it_does_not_fire_again(since: str) -> None:
-    assert fires_of("30 2 * * *", since, "10-25 23:00:00") == []
+def test_looked_at_between_the_two_it_does_not_run_again(since: str) -> None:
+    assert fire_times_of("30 2 * * *", since, "10-25 23:00:00") == []
 
 
 def test_looked_at_in_the_second_of_them_it_was_due_in_the_first() -> None:
-    assert fires_of("30 2 * * *", "10-25 00:00:00", "10-25 01:10:00") == [("10-25 00:30:00", "caught up")]
+    assert fire_times_of("30 2 * * *", "10-25 00:00:00", "10-25 01:10:00") == [
+        ("10-25 00:30:00", "caught up")
+    ]
 
 
 def test_every_two_hours_goes_by_the_time_that_passes() -> None:
@@ -105,7 +113,7 @@ def test_every_two_hours_goes_by_the_time_that_passes() -> None:
 
 
 @pytest.mark.parametrize("day", ["2026-03-28", "2026-10-24", "2026-06-01"])
-def test_every_night_fires_once_a_night_the_year_round(day: str) -> None:
+def test_every_night_runs_once_a_night_the_year_round(day: str) -> None:
     since = datetime.fromisoformat(day).replace(tzinfo=UTC)
     nights = upcoming("30 2 * * *", BERLIN, since, 400)
     days = [each.astimezone(BERLIN).date() for each in nights]
@@ -150,7 +158,7 @@ def test_what_is_due_is_what_was_to_come(cron: str, since: datetime, passed: int
     assert found == expected[-(MOST_MISSED + 1) :]
 
 
-def test_a_cron_trigger_fires_once_where_an_hour_comes_twice_and_never_names_the_past() -> None:
+def test_a_cron_trigger_runs_once_where_an_hour_comes_twice_and_never_names_the_past() -> None:
     trigger = CronTrigger("30 2 * * *", BERLIN)
     first = trigger.get_next_fire_time(None, utc("10-24 12:00:00"))
     assert first == utc("10-25 00:30:00")

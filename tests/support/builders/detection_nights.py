@@ -77,7 +77,7 @@ PINNED = an_environment("2.13.0+cpu", name="2.13.0")
 
 @dataclass
 class Nights:
-    """Nights of one track: a fire, a task that is done, a run with a measurement of each case."""
+    """Nights of one track: a scheduled run, a task that is done, a run with a measurement of each case."""
 
     database: Database
     schedule: str = "alone"

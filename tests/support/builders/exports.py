@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from interchange.exporters.pyrometer import lines_of
-from interchange.exporters.runs import Catalogue, ExportedRun
 from interchange.importers import pyrometer
-from interchange.runs import Imported, ImportedRun
+from interchange.runs import Catalogue, ExportedRun, Imported, ImportedRun
 from records.outcomes import MetricDefinition, OutcomeStatus
 from records.runs import Run
 from support.builders.run_records import BERT, MLP, a_recording, a_run, an_outcome, measurements_for

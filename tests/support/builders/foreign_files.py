@@ -9,9 +9,8 @@ from pathlib import Path
 from interchange import formats
 from interchange.errors import BadFile, SourcePlace
 from interchange.exporters.pyrometer import lines_of
-from interchange.exporters.runs import Catalogue, ExportedRun
 from interchange.importers import pyrometer, submitted
-from interchange.runs import Imported
+from interchange.runs import Catalogue, ExportedRun, Imported
 from interchange.source_file import json_of, text_of
 from records.outcomes import OutcomeStatus
 from support.builders.run_records import a_run, an_outcome, measurements_for

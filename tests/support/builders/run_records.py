@@ -135,7 +135,7 @@ def an_outcome(
 def a_recording(
     device: str = "host",
     *,
-    rung: str = "none",
+    utilisation_source: str = "none",
     values: Mapping[str, Sequence[float | None]] | None = None,
     lengths_ms: Sequence[int] = (200, 200, 200),
     started_ns: int = 7_000_000_000_000,
@@ -148,8 +148,8 @@ def a_recording(
     columns = values if values is not None else {"cpu_busy": (50.0,) * len(lengths_ms)}
     return Recording(
         device=device,
-        name="NVIDIA H200" if rung != "none" else "Xeon 6430, 2 cores",
-        rung=rung,
+        name="NVIDIA H200" if utilisation_source != "none" else "Xeon 6430, 2 cores",
+        utilisation_source=utilisation_source,
         started_ns=tuple(edges[:-1]),
         ended_ns=tuple(edges[1:]),
         values={column: tuple(each) for column, each in columns.items()},

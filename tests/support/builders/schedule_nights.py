@@ -14,7 +14,7 @@ from db.runs import series_queries, store
 from records.evidence import Confirmation
 from records.findings import Finding, NewFinding
 from records.tasks import NewTask, SchedulerSeen
-from scheduled_jobs.scheduler.advertised_schedules import advertised
+from scheduled_jobs.scheduler.advertised_schedules import advertised_facts
 from support.builders.run_records import (
     BERT,
     MLP,
@@ -46,7 +46,7 @@ class Mornings:
         """When the night was due that is so many days old."""
         return self.now - timedelta(days=age, hours=hours)
 
-    def fire(self, due: datetime, *parts: tuple[str, str], how: str = "timetable") -> None:
+    def trigger(self, due: datetime, *parts: tuple[str, str], kind: str = "timetable") -> None:
         """Plan a night; one without parts may be missed."""
         tasks = [
             NewTask(
@@ -57,7 +57,7 @@ class Mornings:
             )
             for track, label in parts
         ]
-        assert queue.plan_run(self.database, self.schedule, due, how, tasks, due)
+        assert queue.plan_run(self.database, self.schedule, due, kind, tasks, due)
 
     def begin(self, due: datetime, machine: str, *labels: str) -> str:
         """Have a machine take up what waits longest; answers the token."""
@@ -111,12 +111,12 @@ class Mornings:
         about = {"status": status, "metrics": metrics, "started_at": due, "blocks": ()}
         return an_outcome(case, environment=environment, replicate=replicate, **about)
 
-    def nights(self, ages: Sequence[int], machine: str = "bench-1", **how: Any) -> list[str]:
+    def nights(self, ages: Sequence[int], machine: str = "bench-1", **options: Any) -> list[str]:
         """Whole nights of one track on any machine."""
         made: list[str] = []
         for age in ages:
-            self.fire(self.due(age), ("nightly", ""))
-            made.append(self.measure(self.due(age), machine, **how))
+            self.trigger(self.due(age), ("nightly", ""))
+            made.append(self.measure(self.due(age), machine, **options))
         return made
 
     def scheduler(
@@ -140,7 +140,7 @@ class Mornings:
 def facts(folder: Any, at: datetime, toml: str = "", *, measures: bool = True) -> dict[str, Any]:
     """What a scheduler with these settings says of itself at a moment."""
     (folder / "pyrometer.toml").write_text(toml or TOML)
-    return advertised(load_settings(cwd=folder, environ={}), at, measures=measures)
+    return advertised_facts(load_settings(cwd=folder, environ={}), at, measures=measures)
 
 
 TOML = """

@@ -43,7 +43,7 @@ CAPABILITIES: Mapping[str, Any] = {
                 "index": 0,
                 "uuid": H200,
                 "name": "NVIDIA H200",
-                "rung": "gpm",
+                "utilisation_source": "gpm",
                 "mig_of": "",
                 "capabilities": [
                     {"name": "sm_utilisation", "present": True, "detail": "hardware counters (GPM)"},
@@ -62,7 +62,7 @@ CAPABILITIES: Mapping[str, Any] = {
 def a_recording(
     device: str,
     name: str,
-    rung: str,
+    utilisation_source: str,
     waves: Mapping[str, Wave],
     *,
     rows: int = 16,
@@ -73,7 +73,7 @@ def a_recording(
     began = [BOOTED_NS + delayed_ns + ROW_NS * row for row in range(rows)]
     values = {column: tuple(wave((at - BOOTED_NS) / 1e9) for at in began) for column, wave in waves.items()}
     ended = tuple(at + ROW_NS for at in began)
-    return Recording(device, name, rung, tuple(began), ended, values, tuple(notes))
+    return Recording(device, name, utilisation_source, tuple(began), ended, values, tuple(notes))
 
 
 def wave(middle: float, swing: float = 0.0, every: float = 1.0) -> Wave:

@@ -211,7 +211,7 @@ def _spared(planned: Planned, at: datetime) -> Outcome:
         planned.environment,
         planned.replicate,
         "skipped",
-        reason="not needed: settled",
+        reason="not needed: decided",
         started_at=at,
     )
 

@@ -4,8 +4,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleet.agent import Agent
-from fleet.agent_engine import AgentEngine
+from fleet.agent import Agent, AgentEngine
 from fleet.engine import EngineNode, NodeLost, NodeRefused
 from fleet.node_orders import AllocatedNode, Allocation, NodeOrders
 from fleet.node_steps import GroupNode

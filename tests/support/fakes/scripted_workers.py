@@ -22,8 +22,7 @@ from runner import environment as environments
 from runner.environment import MeasuredEnvironment
 from runner.errors import BrokenEnvironment
 from runner.execution import canary_runner
-from runner.execution.running_session import Event, Measured, SessionEnded
-from runner.execution.session import Conditions
+from runner.execution.session import Conditions, Event, Measured, SessionEnded
 from runner.session_plan import SessionPlan
 from support.site import Done, Site
 from workflows import measure

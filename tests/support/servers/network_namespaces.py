@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from runner.multi_node.nodes import Node, write
+from runner.nodes import Node, write
 from support.measuring import Scratch
 from support.site import COMMAND, Running, Site, measured_python, unavailable
 

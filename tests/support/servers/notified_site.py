@@ -63,11 +63,11 @@ class NotifiedSite:
             say=self.said.append,
         )
 
-    def due(self, due_at: datetime = DUE, how: str = "timetable", tasks: bool = True) -> None:
+    def due(self, due_at: datetime = DUE, kind: str = "timetable", tasks: bool = True) -> None:
         """The night is due on h200."""
         spec = {"track": "nightly"}
         new = [NewTask("nightly@h200", "measure", spec, "h200")] if tasks else []
-        assert queue.plan_run(self.database, "nightly", due_at, how, new, due_at)
+        assert queue.plan_run(self.database, "nightly", due_at, kind, new, due_at)
 
     def measured(
         self,

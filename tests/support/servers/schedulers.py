@@ -30,7 +30,7 @@ from scheduled_jobs.scheduler import worker_pool
 from scheduled_jobs.scheduler.hosts import HostProvider
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.scheduler import SchedulerConfig, Service
-from scheduled_jobs.scheduler.worker_slot import Registry, WorkerSlot
+from scheduled_jobs.scheduler.worker_pool import Registry, WorkerSlot
 from support.fakes.folder_hosts import FolderHosts
 from workflows.fleet_status import MEASURING
 
@@ -41,7 +41,7 @@ _ERRORS = "stderr"
 NO_COMMAND = (sys.executable, str(_SUPPORT / "fakes/pyrometer_run.py"))
 
 
-def settled(toml: str, folder: Path) -> Settings:
+def settings_of(toml: str, folder: Path) -> Settings:
     """The settings that a file says, without the built-in schedules where it has others."""
     (folder / "pyrometer.toml").write_text(toml)
     return load_settings(cwd=folder, environ={})
@@ -190,7 +190,7 @@ def main(url: str, folder: str, machine: str, *arguments: Sequence[str]) -> None
     service = a_service(
         url,
         data_dir,
-        settled((data_dir / "pyrometer.toml").read_text(), data_dir),
+        settings_of((data_dir / "pyrometer.toml").read_text(), data_dir),
         Log("json", lambda: datetime.now(UTC)),
         machine=machine,
         hosts=FolderHosts(nodes, data_dir, NO_COMMAND) if nodes.is_dir() else None,

@@ -4,7 +4,7 @@ import json
 import shlex
 from pathlib import Path
 
-from configuration.tables.slurm import SlurmSettings
+from configuration.schema import SlurmSettings
 from fleet.remote_host import RemoteHost
 from fleet.slurm.engine import SlurmEngine
 from runner import journal

@@ -80,7 +80,7 @@ def closed(queue: ScreenedPairs) -> list[Outcome]:
     """What is not needed, closed as a run closes it."""
     found = [
         Outcome(one.case, one.environment, one.replicate, OutcomeStatus.SKIPPED, reason)
-        for one, reason in queue.settled()
+        for one, reason in queue.not_needed()
     ]
     for outcome in found:
         queue.learn(outcome)

@@ -41,7 +41,7 @@ def test_hopper_tells_true_sm_utilisation(monkeypatch: pytest.MonkeyPatch, shim:
     found = examine(monkeypatch, shim, "h200")
     (gpu,) = found.gpus
     assert (found.driver, found.cuda, found.absent) == ("580.65.06", "13.0", "")
-    assert (gpu.name, gpu.rung, absent(gpu)) == ("NVIDIA H200", "gpm", set())
+    assert (gpu.name, gpu.utilisation_source, absent(gpu)) == ("NVIDIA H200", "gpm", set())
     assert gpu.uuid == "GPU-11111111-2222-3333-4444-555555555555"
 
 
@@ -49,7 +49,7 @@ def test_before_hopper_busy_time_never_passes_for_sm_utilisation(
     monkeypatch: pytest.MonkeyPatch, shim: Shim
 ) -> None:
     (gpu,) = examine(monkeypatch, shim, "a100").gpus
-    assert (gpu.rung, absent(gpu)) == ("samples", {"sm_utilisation"})
+    assert (gpu.utilisation_source, absent(gpu)) == ("samples", {"sm_utilisation"})
     assert named(gpu, "sm_utilisation").detail == "needs Hopper or newer (GPM)"
     assert "not SM utilisation" in named(gpu, "gpu_busy").detail
 
@@ -63,7 +63,7 @@ def test_a_consumer_card_lacks_what_it_lacks(monkeypatch: pytest.MonkeyPatch, sh
 def test_a_mig_device_is_read_through_its_parent(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
     whole, part = examine(monkeypatch, shim, "mig").gpus
     assert (whole.mig_of, part.mig_of) == ("", whole.uuid)
-    assert part.rung == "gpm" and "gpu_busy" in absent(part)
+    assert part.utilisation_source == "gpm" and "gpu_busy" in absent(part)
 
 
 def test_two_gpus_are_distinguished_by_uuid(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
@@ -72,7 +72,7 @@ def test_two_gpus_are_distinguished_by_uuid(monkeypatch: pytest.MonkeyPatch, shi
 
 
 @pytest.mark.parametrize(
-    ("line", "rung", "detail"),
+    ("line", "utilisation_source", "detail"),
     [
         ("0 - fail nvmlGpmSampleGet 4", "samples", "this user has no permission"),
         ("0 - fail nvmlGpmSampleAlloc 3", "samples", "this device does not support it"),
@@ -80,26 +80,26 @@ def test_two_gpus_are_distinguished_by_uuid(monkeypatch: pytest.MonkeyPatch, shi
         ("0 - fail nvmlGpmQueryDeviceSupport 15", "samples", "the GPU has fallen off the bus"),
     ],
 )
-def test_counters_that_cannot_be_had_step_down_a_rung(
-    monkeypatch: pytest.MonkeyPatch, shim: Shim, line: str, rung: str, detail: str
+def test_counters_that_cannot_be_had_give_the_next_source(
+    monkeypatch: pytest.MonkeyPatch, shim: Shim, line: str, utilisation_source: str, detail: str
 ) -> None:
     (gpu,) = examine(monkeypatch, shim, "h200", line).gpus
-    assert (gpu.rung, named(gpu, "sm_utilisation").detail) == (rung, detail)
+    assert (gpu.utilisation_source, named(gpu, "sm_utilisation").detail) == (utilisation_source, detail)
 
 
 def test_without_a_buffer_busy_time_is_polled_and_without_that_there_is_none(
     monkeypatch: pytest.MonkeyPatch, shim: Shim
 ) -> None:
     (gpu,) = examine(monkeypatch, shim, "a100", "0 - fail nvmlDeviceGetSamples 3").gpus
-    assert gpu.rung == "polling"
+    assert gpu.utilisation_source == "polling"
     fails = "0 - fail nvmlDeviceGetSamples 3", "0 - fail nvmlDeviceGetUtilizationRates 3"
     (gpu,) = examine(monkeypatch, shim, "a100", *fails).gpus
-    assert gpu.rung == "none"
+    assert gpu.utilisation_source == "none"
 
 
 def test_an_old_driver_lacks_functions_and_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (gpu,) = examine(monkeypatch, build(tmp_path, "-DOLD_DRIVER"), "h200").gpus
-    assert gpu.rung == "samples"
+    assert gpu.utilisation_source == "samples"
     assert named(gpu, "sm_utilisation").detail == "the driver is too old"
     assert named(gpu, "memory").present
 
@@ -145,4 +145,8 @@ def test_a_machine_without_a_driver_has_none(monkeypatch: pytest.MonkeyPatch, tm
 
 def test_a_probe_survives_the_journal(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
     found = examine(monkeypatch, shim, "mig")
-    assert Probe.from_body(found.to_body()) == found
+    body = found.to_body()
+    assert Probe.from_body(body) == found
+    for gpu in body["gpus"]:
+        gpu["rung"] = gpu.pop("utilisation_source")
+    assert Probe.from_body(body) == found, "as 0.1.0 wrote it"

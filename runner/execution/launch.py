@@ -1,0 +1,216 @@
+"""How a worker is started: which CPUs there are, and the axes that take effect before torch is imported.
+
+A CPU's number is what affinity takes. A core's number is another thing: it repeats from package to package
+and counts no hardware threads, so nothing here ever pins to one. `cpus`, `threads`, `omp` and `allocator` are
+decided when the process begins: OpenMP and malloc read their variables once, and torch counts its CPUs when
+it is imported.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from runner.preset import MachinePreset, parse_cpus
+from runner.worker.case_key import CaseKey
+
+from .allocators import NoAllocator, variables_for
+from .process import listed
+
+_SYS = Path("/sys/devices/system")
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The allowed CPUs. `siblings` maps each to the threads of its core, `nodes` to its NUMA node."""
+
+    allowed: tuple[int, ...]
+    siblings: Mapping[int, frozenset[int]]
+    nodes: Mapping[int, int]
+
+    def one_per_core(self, cpus: Iterable[int]) -> tuple[int, ...]:
+        """Of each core among `cpus` the first thread."""
+        chosen: dict[frozenset[int], int] = {}
+        for cpu in sorted(cpus):
+            chosen.setdefault(self.siblings[cpu], cpu)
+        return tuple(sorted(chosen.values()))
+
+    def of_node(self, node: int) -> tuple[int, ...]:
+        """The allowed CPUs of one NUMA node."""
+        return tuple(cpu for cpu in self.allowed if self.nodes[cpu] == node)
+
+    def nodes_of(self, cpus: Iterable[int]) -> tuple[int, ...]:
+        """The NUMA nodes of `cpus`."""
+        return tuple(sorted({self.nodes[cpu] for cpu in cpus}))
+
+
+def read_topology(allowed: Iterable[int], root: Path = _SYS) -> Topology:
+    """The topology of the `allowed` CPUs as the kernel reports it below `root`.
+
+    A CPU without an entry is a core of its own on node 0.
+    """
+    cpus = tuple(sorted(allowed))
+    siblings = {cpu: _siblings(cpu, root) for cpu in cpus}
+    nodes = dict.fromkeys(cpus, 0)
+    for folder in root.glob("node/node[0-9]*"):
+        node = int(folder.name.removeprefix("node"))
+        nodes |= {cpu: node for cpu in _listed(folder / "cpulist") if cpu in nodes}
+    return Topology(cpus, siblings, nodes)
+
+
+def _siblings(cpu: int, root: Path) -> frozenset[int]:
+    return frozenset({cpu, *_listed(root / f"cpu/cpu{cpu}/topology/thread_siblings_list")})
+
+
+def _listed(path: Path) -> tuple[int, ...]:
+    try:
+        return parse_cpus(path.read_text().strip())
+    except (OSError, ValueError):
+        # A node of memory alone has an empty list.
+        return ()
+
+
+#: Waiting threads of `omp=spin` go on for 10 to 50 ms: longer than any gap within a step, and bounded, so
+#: that a contender that waits for its turn does not take another's CPU for long. libgomp counts rounds
+#: (measured: 8 ns each on a virtual machine; more where `pause` takes 140 cycles), libiomp milliseconds.
+_OMP = {
+    "passive": {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"},
+    "spin": {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "1000000", "KMP_BLOCKTIME": "50"},
+    "close": {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"},
+    "spread": {"OMP_PROC_BIND": "spread", "OMP_PLACES": "cores"},
+}
+#: Asked for NUMA nodes: the path of a numactl that can bind memory to them, and why there is none.
+FindNumactl = Callable[[tuple[int, ...]], tuple[str, str]]
+
+_NUMACTL_SECONDS = 5.0
+#: How long after its turn a contender under `omp=spin` may keep CPUs busy.
+SPIN_SECONDS = 0.1
+
+
+class CannotLaunch(Exception):
+    """This machine cannot start a worker like that; the text says why in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How to start one worker: its variables, its CPUs (none: not pinned), the command before its own.
+
+    `facts` say it in the outcome.
+    """
+
+    variables: Mapping[str, str]
+    cpus: tuple[int, ...]
+    prefix: tuple[str, ...]
+    facts: Mapping[str, Any]
+
+
+def allowed_cpus(preset: MachinePreset) -> tuple[int, ...]:
+    """The CPUs that a run under `preset` has, its own included.
+
+    While it measures, the controller keeps to the housekeeping CPUs: its own affinity is not the answer.
+    """
+    return tuple(sorted({*preset.cpus, *preset.housekeeping} or os.sched_getaffinity(0)))
+
+
+def start_of(key: CaseKey, preset: MachinePreset, machine: Topology, find_numactl: FindNumactl) -> Start:
+    """How a worker for `key` is started under `preset` on `machine`; raises CannotLaunch.
+
+    Where numactl cannot bind memory (see `usable_numactl`), CPUs are pinned by affinity alone.
+    """
+    cpus = _cpus(key.axis("cpus"), preset, machine)
+    facts: dict[str, Any] = {"pinned_by": "preset", "cpus": list(cpus)}
+    prefix: tuple[str, ...] = ()
+    if key.axis("cpus") != "preset":
+        if both := sorted({*cpus} & {*preset.housekeeping}):
+            facts["shared_with_controller"] = both
+        nodes = machine.nodes_of(cpus)
+        numactl, problem = find_numactl(nodes)
+        if numactl:
+            prefix = (numactl, f"--physcpubind={listed(cpus)}", f"--membind={listed(nodes)}", "--")
+            facts |= {"pinned_by": "numactl", "memory_nodes": list(nodes)}
+        else:
+            facts |= {"pinned_by": "affinity", "numactl": problem}
+    try:
+        allocator = key.axis("allocator")
+        kept = dict(preset.variables)
+        variables = kept if allocator == "preset" else variables_for(allocator, kept)
+    except NoAllocator as error:
+        raise CannotLaunch(str(error)) from None
+    variables |= _OMP.get(key.axis("omp"), {})
+    threads = _threads(key, cpus, machine)
+    if threads:
+        variables |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+        facts["threads"] = threads
+    changed = {k: v for k, v in variables.items() if preset.variables.get(k) != v}
+    gone = sorted(preset.variables.keys() - variables.keys())
+    facts |= {"variables": changed} if changed else {}
+    facts |= {"without": gone} if gone else {}
+    return Start(variables, cpus, prefix, facts)
+
+
+def affinity_held(launched: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, bool]:
+    """Whether a pinned worker was seen on its CPUs only, as a fact; nothing where it was not pinned or seen.
+
+    `launched` are the facts of `start_of`, `seen` those of the worker.
+    """
+    cpus, affinity = launched.get("cpus"), seen.get("affinity")
+    if not cpus or not affinity:
+        return {}
+    allowed = {cpu for text in affinity["allowed"] for cpu in parse_cpus(text)}
+    return {"held": {*affinity["seen"]} <= {*cpus} and allowed <= {*cpus}}
+
+
+@cache
+def usable_numactl(nodes: tuple[int, ...]) -> tuple[str, str]:
+    """The path of a numactl that can bind memory to `nodes`, or an empty one and why not.
+
+    Tried once: a container may forbid set_mempolicy(2), or keep the memory of a node to others.
+    """
+    path = shutil.which("numactl")
+    if path is None:
+        return "", "not installed"
+    try:
+        tried = subprocess.run(
+            [path, f"--membind={listed(nodes)}", "--", path, "--show"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_NUMACTL_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return "", "does not answer"
+    except OSError as error:
+        return "", f"cannot be started: {error.strerror or error}"
+    if tried.returncode:
+        return "", f"refused: {(tried.stderr.strip().splitlines() or ['without a word'])[0]}"
+    return path, ""
+
+
+def _cpus(value: str, preset: MachinePreset, machine: Topology) -> tuple[int, ...]:
+    pinned = preset.cpus or machine.allowed
+    if value == "preset":
+        return preset.cpus
+    if value == "1":
+        return pinned[:1]
+    if value == "node":
+        return machine.of_node(machine.nodes[pinned[0]])
+    if value == "physical":
+        return machine.one_per_core(machine.allowed)
+    return machine.allowed
+
+
+def _threads(key: CaseKey, cpus: tuple[int, ...], machine: Topology) -> int | None:
+    """OMP_NUM_THREADS: as the key says, or a thread a core of the chosen CPUs, divided among all processes.
+
+    None leaves it to the preset.
+    """
+    if key.axis("threads") != "preset":
+        return key.count("threads")
+    if key.axis("cpus") == "preset":
+        return None
+    processes = key.count("instances") * key.count("ranks") // key.count("nodes")
+    return max(1, len(machine.one_per_core(cpus)) // processes)

@@ -1,0 +1,248 @@
+"""Plan a confirming session: both environments as they are available today, and the command."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Policy
+from analysis.comparison.thresholds import threshold_of
+from analysis.decision.comparison import Comparison
+from analysis.metrics import METRICS
+from configuration.environments import EnvironmentSettings
+from db.connection.engine import Database
+from db.runs import environments_in_use, queries
+from records.environments import Environment
+from records.findings import Finding
+from records.runs import Run
+from runner.environments.recipe import NIGHTLY
+from runner.environments.spec import which_torch
+from runner.environments.store import Store
+from runner.environments.versions import date_of, parse
+from scheduled_jobs.jobs.context import JobContext
+from scheduled_jobs.jobs.measure import case_files
+from workflows.run_header import Header
+from workflows.session_queue import own_fingerprint
+
+from .findings import compared_runs
+from .sessions import needs_cold
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentChoice:
+    """One side of a session: its `text` on the command line, and the fingerprint that it should have.
+
+    `rebuilt`: the environment is gone and is built again from its version, so other packages may differ.
+    """
+
+    text: str
+    environment: Environment
+    rebuilt: bool = False
+
+
+class EnvironmentGone(Exception):
+    """An environment that cannot be rebuilt any more; the text is a sentence that says why."""
+
+
+def find_environment(
+    environment: Environment,
+    newest: str,
+    declared: Mapping[str, EnvironmentSettings],
+    store: Store,
+) -> EnvironmentChoice:
+    """A replacement for an environment on this machine; raises Gone where there is none.
+
+    `newest` is the fingerprint that the newest run saw under the environment's name: an interpreter that
+    exists is what it was then, and nothing older. What was built is known by its fingerprint, whatever it is
+    called today.
+    """
+    for built in store.all():
+        if built.facts.get("fingerprint") == environment.fingerprint and built.python.exists():
+            return EnvironmentChoice(str(built.folder), environment)
+    python = interpreter_of(environment, declared)
+    if environment.fingerprint == newest and python is not None:
+        return EnvironmentChoice(str(python), environment)
+    written = declared.get(environment.name)
+    spec = version_spec(environment.torch_version)
+    if spec is not None and written is not None and written.torch and which_torch(written.torch) == spec:
+        # Under its name it is built with the packages and from the index that it had.
+        return EnvironmentChoice(environment.name, environment, rebuilt=True)
+    if spec is None or (written is not None and written.wheel):
+        raise EnvironmentGone(
+            f"environment {environment.name} (torch {environment.torch_version}) is gone, and its version is "
+            "none that a package index offers"
+        )
+    return EnvironmentChoice(_from_its_index(spec, environment, declared), environment, rebuilt=True)
+
+
+def remote_environment(environment: Environment, newest: str) -> EnvironmentChoice:
+    """A replacement for an environment on a machine whose files this one cannot read; raises Gone.
+
+    Its name, where the newest run of that machine saw it under it; a nightly's name stands for another one
+    every day, so it is asked for by its day, as everything else is by its version.
+    """
+    spec = version_spec(environment.torch_version)
+    if environment.fingerprint == newest and not (spec or "").startswith(NIGHTLY):
+        return EnvironmentChoice(environment.name, environment)
+    if spec is None:
+        raise EnvironmentGone(
+            f"environment {environment.name} (torch {environment.torch_version}) is another one today, and "
+            "its version is none that a package index offers"
+        )
+    return EnvironmentChoice(spec, environment, rebuilt=True)
+
+
+def _from_its_index(spec: str, environment: Environment, declared: Mapping[str, EnvironmentSettings]) -> str:
+    """The nightly of a day by the declared name that stood for it, which has its index and its packages."""
+    kind, _, day = spec.partition(" ")
+    for name in (environment.name, environment.name.removesuffix(f"-{day}")) if kind == NIGHTLY else ():
+        written = declared.get(name)
+        if written is not None and written.torch and which_torch(written.torch) == NIGHTLY:
+            return f"{name} {day}"
+    return spec
+
+
+def interpreter_of(environment: Environment, declared: Mapping[str, EnvironmentSettings]) -> Path | None:
+    """The interpreter of an environment that was there before Pyrometer, where it still is."""
+    written = declared.get(environment.name)
+    if written is not None:
+        return written.python if written.python is not None and written.python.exists() else None
+    executable = environment.facts.get("executable")
+    path = Path(str(executable)) if executable else None
+    return path if path is not None and path.is_absolute() and path.exists() else None
+
+
+def version_spec(torch_version: str) -> str | None:
+    """The spec of a version: `2.13.0`, or `nightly 2026-11-20`; None for a local build.
+
+    The local part (`+cpu`, `+cu130`) is the index's affair.
+    """
+    version = parse(torch_version)
+    if version is None:
+        return None
+    if day := date_of(version):
+        return f"{NIGHTLY} {day}"
+    # 2.14.0a0+git1234 was compiled from a checkout: no index has it.
+    return None if version.is_devrelease or (version.pre and version.pre[0] != "rc") else version.public
+
+
+def environment_mismatch(
+    old: EnvironmentChoice, new: EnvironmentChoice, header: Header, comparison: Comparison
+) -> str:
+    """Why the compared environments are not the requested ones; empty if they are.
+
+    A rebuilt environment may have another fingerprint, but no other build of PyTorch.
+    """
+    if own_fingerprint(comparison.new) == own_fingerprint(comparison.old):
+        return "what stands for the old and the new environment today is one and the same"
+    bodies = {str(each["fingerprint"]): each["facts"] for each in header.environments}
+    for side, fingerprint in ((old, comparison.old), (new, comparison.new)):
+        meant, facts = side.environment, bodies[fingerprint]
+        build = (facts.get("torch"), facts.get("torch_git"))
+        alike = side.rebuilt and build == (meant.torch_version, meant.facts.get("torch_git"))
+        if fingerprint != meant.fingerprint and not alike:
+            gone = f"environment {meant.name} (torch {meant.torch_version}) is gone"
+            return f"{gone}: {side.text} is another today"
+    return ""
+
+
+#: As many cold pairs as there may be at most, spare ones included.
+_COLD = ("--cold-pairs", str(2 * Plan().largest))
+#: What a run's suite is called where its cases were chosen one by one.
+_CHOSEN = "chosen"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmationPlan:
+    """A session that can be measured: what it judges, its two sides, and what its command takes.
+
+    `options` are those that every command about these cases takes: the preset, the files of own cases, and
+    the device where it is the CPU. `suite` says how long is measured, `cold` how many pairs compile cold,
+    `also` which metrics have to be judged besides the one that decides an upgrade.
+    """
+
+    findings: tuple[Finding, ...]
+    cases: tuple[str, ...]
+    old: EnvironmentChoice
+    new: EnvironmentChoice
+    options: tuple[str, ...]
+    suite: tuple[str, ...]
+    cold: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> list[str]:
+        """The arguments of `pyrometer`."""
+        cases = [part for case in self.cases for part in ("--case", case)]
+        given = (*self.options, *self.cold, *self.also)
+        return ["upgrade", self.old.text, self.new.text, *self.suite, *cases, *given]
+
+    @property
+    def versions(self) -> tuple[str, str]:
+        """PyTorch's on either side."""
+        return self.old.environment.torch_version, self.new.environment.torch_version
+
+
+def plan_confirmation(
+    database: Database, context: JobContext, found: Sequence[Finding], cases: Sequence[str]
+) -> ConfirmationPlan:
+    """The session that judges findings of one pair of environments; raises Gone where a side is missing."""
+    first, sides = found[0], compared_runs(found[0])
+    before = queries.run_record(database, sides.old_run)
+    after = queries.run_record(database, sides.new_run)
+    if before is None or after is None:
+        gone = sides.old_run if before is None else sides.new_run
+        raise EnvironmentGone(
+            f"run {gone}, whose environment is to be compared, is no longer in the database"
+        )
+    store = Store(context.data_dir / "environments")
+    old, new = (
+        _side(database, context, store, first.machine, _environment(run, fingerprint))
+        for run, fingerprint in ((before, sides.old), (after, sides.new))
+    )
+    return ConfirmationPlan(
+        findings=tuple(found),
+        cases=tuple(cases),
+        old=old,
+        new=new,
+        options=("--preset", first.key.preset_name, *_device(after), *_own_cases(context, first.schedule)),
+        suite=() if after.suite == _CHOSEN else ("--suite", after.suite),
+        cold=_COLD if any(map(needs_cold, found)) else (),
+        also=_also(found),
+    )
+
+
+def _also(found: Sequence[Finding]) -> tuple[str, ...]:
+    """What must be judged however soon the latency is: of metrics that vary, as two pairs decide the others.
+
+    One that is neither better nor worse, which schedules could watch once, must not keep others from theirs.
+    """
+    varying = dict.fromkeys(one.key.metric for one in found if not threshold_of(one.key.metric).exact)
+    judged = [metric for metric in varying if METRICS[metric].better != "neither"]
+    return tuple(part for metric in judged if metric != Policy().metric for part in ("--also", metric))
+
+
+def _own_cases(context: JobContext, schedule: str) -> list[str]:
+    """The files of own cases that a schedule measures as well, if it is still written down."""
+    written = context.settings.schedules.get(schedule)
+    return case_files((written and written.case_files) or (), context)
+
+
+def _side(
+    database: Database, context: JobContext, store: Store, machine: str, environment: Environment
+) -> EnvironmentChoice:
+    newest = environments_in_use.newest_named(database, machine, environment.name) or ""
+    if context.away:
+        return remote_environment(environment, newest)
+    return find_environment(environment, newest, context.settings.environments, store)
+
+
+def _environment(run: Run, fingerprint: str) -> Environment:
+    found = next((one for one in run.environments if one.fingerprint == fingerprint), None)
+    if found is None:
+        raise EnvironmentGone(f"run {run.id} does not hold the environment that the finding names")
+    return found
+
+
+def _device(run: Run) -> tuple[str, ...]:
+    return ("--device", "cpu") if run.facts.get("device") == "cpu" else ()

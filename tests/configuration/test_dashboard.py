@@ -1,0 +1,133 @@
+"""`[dashboard]`: read whole, and refused in one sentence where it would guard less than it seems to."""
+
+from pathlib import Path
+
+import pytest
+
+from configuration.dashboard import DashboardSettings
+from configuration.errors import ConfigurationError
+from configuration.settings import load_settings
+
+PROVIDER = """
+[dashboard]
+login = "oidc"
+url = "https://perf.example.com/"
+issuer = "https://id.example.com/realms/perf"
+client_id = "pyrometer"
+client_secret_file = "secrets/client"
+cookie_secret = "0123456789abcdef0123456789abcdef-hunter2"
+viewers = ["*@example.com", "group:perf"]
+triagers = ["ada@example.com"]
+ask = "perf@example.com"
+login_hours = 8
+"""
+PROXY = """
+[dashboard]
+login = "proxy"
+user_header = "X-Forwarded-Email"
+groups_header = "X-Forwarded-Groups"
+trusted_proxies = ["10.0.0.5", "fd00::/64"]
+logout_path = "/oauth2/sign_out"
+"""
+
+
+def loaded(folder: Path, text: str, **variables: str) -> DashboardSettings:
+    (folder / "pyrometer.toml").write_text(text)
+    return load_settings(cwd=folder, environ=variables).dashboard
+
+
+def test_without_a_table_there_is_no_login(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "").login == "none"
+
+
+def test_a_provider_is_read_whole(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, PROVIDER)
+    assert (settings.login, settings.url, settings.login_hours) == ("oidc", "https://perf.example.com", 8)
+    assert settings.issuer == "https://id.example.com/realms/perf"
+    assert settings.client_secret_file == tmp_path / "secrets/client"
+    assert settings.viewers == ("*@example.com", "group:perf") and settings.triagers == ("ada@example.com",)
+    assert (settings.user_claim, settings.groups_claim) == ("email", "groups")
+    assert "hunter2" not in repr(settings)
+
+
+def test_a_proxy_is_read_whole(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, PROXY)
+    assert (settings.user_header, settings.groups_header) == ("X-Forwarded-Email", "X-Forwarded-Groups")
+    assert settings.trusted_proxies == ("10.0.0.5", "fd00::/64")
+    assert (settings.viewers, settings.triagers, settings.metrics) == ((), (), None)
+
+
+def test_variables_override_it_and_their_paths_count_from_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/p.toml").write_text(PROVIDER)
+    environ = {
+        "PYROMETER_DASHBOARD__CLIENT_SECRET_FILE": "mine",
+        "PYROMETER_DASHBOARD__URL": "http://localhost:8501",
+    }
+    settings = load_settings(Path("sub/p.toml"), cwd=tmp_path, environ=environ).dashboard
+    assert (settings.client_secret_file, settings.url) == (tmp_path / "mine", "http://localhost:8501")
+
+
+def without(text: str, key: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith(f"{key} ="))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        # What would seem to guard, and would not.
+        (
+            '[dashboard]\nviewers = ["ada"]',
+            'dashboard.viewers is nothing that login "none" reads; it is for login "oidc" and "proxy"',
+        ),
+        (
+            PROVIDER + 'trusted_proxies = ["10.0.0.5"]',
+            'nothing that login "oidc" reads; it is for login "proxy"',
+        ),
+        (
+            PROXY + 'issuer = "https://id.example.com"',
+            'nothing that login "proxy" reads; it is for login "oidc"',
+        ),
+        (PROXY + "viewers = []", "dashboard.viewers is an empty list, expected a list of names and groups"),
+        (PROXY + 'triagers = ["group:"]', 'dashboard.triagers.0 is "group:", expected a list of names'),
+        (PROXY + 'triagers = [" ada"]', 'dashboard.triagers.0 is " ada", expected a list of names'),
+        ("[dashboard]\nmetrics_token = 'hunter2'", 'dashboard.metrics_token is for metrics = "token" only'),
+        # Proxies that are all addresses, or none.
+        (
+            PROXY.replace("10.0.0.5", "0.0.0.0/0"),
+            'trusted_proxies.0 is "0.0.0.0/0", expected a list of addresses',
+        ),
+        (PROXY.replace("10.0.0.5", "::/0"), "expected a list of addresses"),
+        (PROXY.replace("10.0.0.5", "10.0.0.5/24"), "expected a list of addresses"),
+        (PROXY.replace("10.0.0.5", "proxy.example.com"), "expected a list of addresses"),
+        (without(PROXY, "trusted_proxies"), '"trusted_proxies" is missing: login "proxy" needs it'),
+        (PROXY.replace('["10.0.0.5", "fd00::/64"]', "[]"), '"trusted_proxies" is missing: login "proxy"'),
+        (without(PROXY, "user_header"), '"user_header" is missing: login "proxy" needs it'),
+        (PROXY.replace("X-Forwarded-Email", "X Email"), "expected the name of an HTTP header"),
+        (PROXY.replace("/oauth2/sign_out", "//evil.example"), "expected a path at the proxy"),
+        # A login that others on the way could read.
+        (PROVIDER.replace("https://perf", "http://perf"), "dashboard.url is"),
+        (PROVIDER.replace("https://id", "http://id"), "dashboard.issuer is"),
+        (PROVIDER.replace("perf.example.com/", "perf.example.com/pyrometer"), "without a path"),
+        (PROVIDER.replace("https://perf", "https://ada@perf"), "dashboard.url is"),
+        *(
+            (without(PROVIDER, key), f'"{key.removesuffix("_file")}" is missing: login "oidc" needs it')
+            for key in ("url", "issuer", "client_id", "client_secret_file")
+        ),
+        (PROVIDER + 'client_secret = "hunter2"', "client_secret and client_secret_file are both given"),
+        (PROVIDER.replace("0123456789abcdef0123456789abcdef-", ""), "dashboard.cookie_secret is not usable"),
+        ('[dashboard]\nmetrics = "token"', '"metrics_token" is missing: metrics "token" needs it'),
+        ('[dashboard]\nlogin = "ldap"', 'dashboard.login is "ldap", expected "none", "oidc" or "proxy"'),
+        (
+            "[dashboard]\nclient_secret = 27182818",
+            "dashboard.client_secret is not usable, expected the client",
+        ),
+        ('dashboard = "hunter2"', "dashboard is not usable, expected a table [dashboard]"),
+    ],
+)
+def test_a_mistake_is_one_sentence_that_repeats_no_secret(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        loaded(tmp_path, text)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value) and "27182818" not in str(caught.value)
+    assert "hunter2" not in str(caught.value)
