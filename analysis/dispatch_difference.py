@@ -33,7 +33,7 @@ class DispatchWarning(StrEnum):
 
 
 class NotCompared(StrEnum):
-    """Why a part of two fingerprints, or a case, is not compared, where neither recorded a reason of its own."""
+    """Why a part of two fingerprints, or a case, is not compared where neither recorded a reason."""
 
     OTHER_FORMAT = "other format"
     ONE_SIDE_ONLY = "one side only"
