@@ -24,6 +24,7 @@ from runner import machine
 from runner.dispatch.capture import FingerprintSettings, take_fingerprint
 from runner.environment import MeasuredEnvironment
 from runner.errors import RunnerError
+from runner.execution.fork_server import ForkServers
 from runner.execution.harness import Harness
 from runner.execution.launch import allowed_cpus
 from runner.execution.process import sweep
@@ -34,9 +35,9 @@ from .app_context import AppContext
 from .errors import Interrupted
 from .planning.plan_run import Prepared, gpus_in_use
 from .run_header import Header, preset_body
-from .session_queue import without_again
+from .session_queue import own_fingerprint
 
-#: So many are taken at once at most: each holds a model in memory.
+#: The most that are taken at once: each holds a model in memory.
 _AT_ONCE = 4
 #: What both environments of an upgrade may take together, and that of a run afterwards, in seconds.
 _MOST_SECONDS = 900.0
@@ -82,6 +83,7 @@ def take_all(
         known = {case: one for case, one in stored.items() if one.is_final}
         missing = [case for case in cases if case not in known]
         with _folder(app) as folder:
+            token = f"fingerprint-{uuid.uuid4().hex[:12]}"
             settings = FingerprintSettings(
                 python=environment.python,
                 harness=harness,
@@ -89,7 +91,8 @@ def take_all(
                 device=conditions.device,
                 deadline_seconds=deadline,
                 folder=folder,
-                token=f"fingerprint-{uuid.uuid4().hex[:12]}",
+                token=token,
+                forks=ForkServers(folder, f"{token}:fork", profiler=True),
             )
             for number, taken in enumerate(_taken(missing, settings, interrupts, give_up), 1):
                 known[taken.case] = taken
@@ -100,10 +103,10 @@ def take_all(
 
 
 def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts) -> Prepared:
-    """A run of pairs with what runs differently in its environments, which is reported; hold the machine.
+    """A run of pairs with what its environments run differently, which is also reported.
 
-    Only what is missing is taken. At most a tenth of its budget is spent on it; what cannot be had is
-    reported and costs the run nothing else. Raises Interrupted.
+    The caller holds the machine. Only missing fingerprints are taken, in at most a tenth of the run's budget;
+    one that fails is reported and does not stop the run. Raises Interrupted.
     """
     header = prepared.header
     comparison = header.compared
@@ -113,7 +116,7 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
     known = {body["fingerprint"]: body for body in header.environments}
     sides = [known[comparison.old], known[comparison.new]]
     # What differs between two that say they are the same is nothing that is stored.
-    alike = without_again(comparison.old) == without_again(comparison.new)
+    alike = own_fingerprint(comparison.old) == own_fingerprint(comparison.new)
     unknown = alike and sides[0]["python"] != sides[1]["python"]
     seconds = min(_MOST_SECONDS, header.budget_seconds / 10) / 2
     deadline = min(header.timing_policy.deadline_seconds, seconds)
@@ -137,7 +140,7 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
     except (DatabaseError, OSError) as error:
         app.reporter.failed(f"what runs differently is not known: {error}")
         return prepared
-    found = compare_cases(old.cases, new.cases)
+    found = compare_cases(old.cases, new.cases, cases)
     _report(app, found)
     dispatch = tuple(one.to_body(_MOST_CHANGES) for one in found)
     return replace(prepared, header=replace(header, dispatch=dispatch))
@@ -197,7 +200,7 @@ def conditions_of(
     user = f"+{harness.user_version}" if harness.user_version else ""
     return FingerprintConditions(
         Environment(
-            without_again(environment.fingerprint),
+            own_fingerprint(environment.fingerprint),
             environment.name,
             facts.get("torch", ""),
             facts["python"],
@@ -259,6 +262,8 @@ def _taken(
                 elif interrupts.requested():
                     raise Interrupted(f"stopped before {case}; the fingerprints taken so far are stored")
     finally:
+        if settings.forks is not None:
+            settings.forks.close()
         sweep(settings.token)
 
 

@@ -17,6 +17,7 @@ from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner import journal
 from runner.errors import JournalError
 from runner.execution import canary_runner
+from runner.execution.fork_server import ForkServers
 from runner.execution.harness import Harness
 from runner.execution.process import sweep
 from runner.execution.session import (
@@ -99,7 +100,7 @@ def measure(
         done = {outcome.planned for outcome in known}
         todo = tuple(p for p in header.replicates if p not in done)
         recorder = Recorder(writing, header, open_database, watcher.note, kept)
-        boundaries = _Boundaries(header, preset, recorder, journal.read(writing.path).canaries)
+        boundaries = _CanaryRuns(header, preset, recorder, journal.read(writing.path).canaries)
         conditions = Conditions(
             run=header.run,
             folder=folder,
@@ -124,7 +125,7 @@ def measure(
 
 
 def _begun(folder: Path, header: Header) -> Journal:
-    """The run's journal with its header in it."""
+    """Create the run's journal, with its header in it."""
     try:
         begun = Journal(folder)
         if not begun.path.stat().st_size:
@@ -140,7 +141,7 @@ def _begun(folder: Path, header: Header) -> Journal:
 
 @contextmanager
 def _rescuing(recorder: Recorder) -> Generator[None]:
-    """Keep what waits in memory when an exception ends the run before its time."""
+    """Save buffered results when an exception ends the run early."""
     try:
         yield
     except BaseException as error:
@@ -149,8 +150,8 @@ def _rescuing(recorder: Recorder) -> Generator[None]:
         raise
 
 
-class _Boundaries:
-    """Where sessions meet: there the canary sings, and is kept. `known` is what it sang before a resume."""
+class _CanaryRuns:
+    """Runs the canary between sessions and records it. `known` are its outcomes from before a resume."""
 
     def __init__(
         self, header: Header, preset: MachinePreset, recorder: Recorder, known: tuple[Outcome, ...]
@@ -167,7 +168,10 @@ class _Boundaries:
         self._rests_until = 0.0
 
     def reach(self, *, last: bool = False) -> None:
-        """One boundary; nothing may be measured meanwhile."""
+        """Run the canary, unless it ran a moment ago and this is not the `last` boundary.
+
+        Nothing may be measured meanwhile.
+        """
         if self._canary is None or (time.monotonic() < self._rests_until and not last):
             return
         for outcome in self._canary.run(self._next, f"{self._run}:canary:{self._next}"):
@@ -187,7 +191,7 @@ class _Run:
         watcher: Watcher,
         conditions: Conditions,
         interrupted: Callable[[], bool],
-        boundaries: _Boundaries,
+        boundaries: _CanaryRuns,
     ) -> None:
         self.outcomes: list[Outcome] = []
         self._kept: set[Planned] = set()
@@ -204,6 +208,7 @@ class _Run:
         self._durations = Durations(header.timing_policy, self._timing_of)
         self._under_way = UnderWay(self._durations)
         self._later = 0.0
+        self._forks = ForkServers(conditions.folder / "logs", f"{header.run}:fork")
 
     def all_sessions(self, known: tuple[Outcome, ...]) -> RunState:
         """Measure until nothing is left or the run is interrupted; answers the state.
@@ -230,11 +235,12 @@ class _Run:
                 self._spare()
             self._spare()
         finally:
+            self._forks.close()
             sweep(self._header.run)
         return RunState.COMPLETE if len(self.outcomes) == len(self._todo) else RunState.INTERRUPTED
 
     def _spare(self) -> None:
-        """Close what is planned and not needed any more."""
+        """Record the planned replicates that are no longer needed as skipped."""
         spared: Counter[tuple[str, str]] = Counter()
         for planned, reason in self._queue.not_needed():
             self._keep(_without(planned, OutcomeStatus.SKIPPED, reason), report=False)
@@ -253,8 +259,7 @@ class _Run:
     def _try(self, session: SessionPlan) -> None:
         for number in range(1, MAX_LOST + 1):
             token = f"{self._header.run}:{session.id}:{uuid.uuid4().hex[:8]}"
-            conditions = replace(self._conditions, timing=self._timing_of(session.contenders[0]))
-            with RunningSession(session, conditions, token) as running:
+            with RunningSession(session, self._conditions_of(session), token) as running:
                 ended = self._follow(running)
             if ended.kind != "lost" or self._interrupted():
                 return
@@ -264,8 +269,22 @@ class _Run:
                     session, OutcomeStatus.LOST, f"lost {MAX_LOST} times, at last: {ended.detail}"
                 )
 
+    def _conditions_of(self, session: SessionPlan) -> Conditions:
+        """Those of its short pair or of its full one; only the processes of a short pair are forked."""
+        first = session.contenders[0]
+        conditions = replace(self._conditions, timing=self._timing_of(first))
+        if not self._is_short(first):
+            self._forks.close()
+            return conditions
+        # The two short pairs of a case share no parent process.
+        self._forks.renew(first.replicate)
+        return replace(conditions, forks=self._forks)
+
+    def _is_short(self, planned: Planned) -> bool:
+        return self._comparison is not None and self._comparison.is_short(planned.replicate)
+
     def _follow(self, running: RunningSession) -> SessionEnded:
-        """Take its events until it has ended, or does not end in time after an interrupt."""
+        """Handle the session's events until it ends, or does not end in time after an interrupt."""
         give_up = float("inf")
         while time.monotonic() < give_up:
             if give_up == float("inf") and self._interrupted():
@@ -282,7 +301,7 @@ class _Run:
         if isinstance(event, Measured):
             # `scancel` and the like end a whole tree at once: why a worker died then is unknown.
             if not (event.outcome.status == OutcomeStatus.CRASHED and self._interrupted()):
-                short = self._comparison is not None and self._comparison.is_short(event.outcome.replicate)
+                short = self._is_short(event.outcome.planned)
                 self._keep(as_evidence(event.outcome) if short else event.outcome)
                 self._look_ahead()
         elif isinstance(event, Entered):
@@ -320,7 +339,7 @@ class _Run:
                 self._keep(_without(planned, status, reason))
 
     def _look_ahead(self) -> None:
-        """Estimate the sessions after this one: when something was learnt, not at every block."""
+        """Estimate the time of the sessions after this one, whenever an outcome is known."""
         self._later = sum(map(self._durations.session, self._queue.left()))
 
 
