@@ -56,7 +56,7 @@ def test_a_run_measures_the_operators(site: Site, small: Census) -> None:
 
 @pytest.mark.slow
 def test_an_upgrade_weighs_each_operator_by_its_share(site: Site, small: Census) -> None:
-    how = ("--census", "small.toml", "--pairs", "2", "--no-fingerprint", "--report", "verdict.json")
+    how = ("--census", "small.toml", "--pairs", "4", "--no-fingerprint", "--report", "verdict.json")
     done = site.call("upgrade", "default", "default", *how)
     assert done.code in (0, 3), done.err
     body: dict[str, Any] = json.loads((site.folder / "verdict.json").read_text())
