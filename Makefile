@@ -31,20 +31,20 @@ run: setup  ## measure this machine with suite `smoke`, then open the dashboard 
 	@$(APP)/pyrometer run --suite smoke || [ $$? -eq 1 ]
 	@$(APP)/pyrometer dashboard
 
-# As many as a small machine has cores. With three it is a sixth sooner there and with four a quarter; then what tests
-# wait for comes later than some of them expect, and real measurements of fleet tests may be `contended`.
+# Fast tests compute: as many processes as a small machine has cores. Slow ones mostly wait, for clusters, browsers and
+# processes that start; what they wait for they give two minutes.
 PROCESSES ?= 2
+SLOW_PROCESSES ?= 3
 
-PYTEST = $(APP)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
+PYTEST = $(APP)/python -m pytest --dist loadfile --no-loadscope-reorder
 
 test: setup  ## the fast tests (under five minutes), naming what was skipped and why
-	$(PYTEST) -m "not slow"
+	$(PYTEST) --numprocesses $(PROCESSES) -m "not slow"
 
 test-slow: setup  ## the slow tests: clusters, browsers, real measurements, random kills
-	$(PYTEST) -m slow
+	$(PYTEST) --numprocesses $(SLOW_PROCESSES) -m slow
 
-test-all: setup  ## every test this machine can run
-	$(PYTEST)
+test-all: test test-slow  ## every test this machine can run
 
 check: setup  ## format, lint, types, import contracts
 	$(APP)/ruff format --check .

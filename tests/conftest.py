@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
-from support.site import Done, Site, one_site, unavailable
+from support.golden import Golden
+from support.site import PATIENCE_SECONDS, Done, Site, one_site, unavailable
 
 pytest_plugins = ["support.servers.databases", "support.builders.finished_journal"]
 
@@ -31,8 +32,23 @@ settings.load_profile("house")
 _SLOWEST_FIRST = ("end_to_end", "fleet", "runner", "scheduler", "cli", "scheduled_jobs", "dashboard")
 
 
-#: Folders of the slow tier; a test that needs a browser or the measured environment belongs to it too.
-_SLOW = {"end_to_end", "slow"}
+#: The slow tier: folders, marks and fixtures of tests that need a browser, a cluster or a measured PyTorch.
+_SLOW_FOLDERS, _SLOW_MARKS = {"end_to_end", "slow"}, ("browser", "torch")
+_SLOW_FIXTURES = {"chromium", "cluster"}
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    fixtures = set(getattr(item, "fixturenames", ()))
+    return bool(
+        _SLOW_FOLDERS.intersection(item.path.parts)
+        or _SLOW_FIXTURES & fixtures
+        or any(map(item.get_closest_marker, _SLOW_MARKS))
+    )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that rewrites golden files."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files of these tests")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -42,10 +58,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     `tryfirst`: pytest deselects by markers in the same hook.
     """
     for item in items:
-        if not _SLOW.isdisjoint(item.path.parts) or any(map(item.get_closest_marker, ("browser", "torch"))):
+        if _is_slow(item):
             item.add_marker("slow")
     slow = {folder: place for place, folder in enumerate(_SLOWEST_FIRST)}
     items.sort(key=lambda item: min((slow.get(part, len(slow)) for part in item.path.parts), default=0))
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """The golden files of the test's folder."""
+    return Golden(request.path.parent / "golden", update=request.config.getoption("--update-golden"))
 
 
 @pytest.fixture
@@ -78,6 +100,8 @@ def chromium() -> Iterator[Browser]:
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         unavailable("no Chromium on PATH")
+    # For what must show up sooner or later, on a machine that may be busy with other tests.
+    expect.set_options(timeout=1000 * PATIENCE_SECONDS)
     arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=arguments)

@@ -14,7 +14,7 @@ from runner.execution import harness
 from runner.telemetry.capability import Capability, Probe, host_capabilities
 from runner.telemetry.gpu import probe
 from workflows.app_context import AppContext
-from workflows.planning.resolve_environment import declared, present, store_of
+from workflows.planning.resolve_environment import declared_environments, existing_interpreter, store_of
 from workflows.planning.select_cases import choose_preset
 from workflows.run_header import telemetry_body
 
@@ -31,16 +31,21 @@ def doctor(
     if as_json:
         typer.echo(json.dumps({**found, "telemetry": telemetry_body(gpus, cpu)}, indent=2, default=str))
         return
-    typer.echo(f"hardware   {found['hardware']}")
-    typer.echo(f"data       {found['data_dir']}")
-    for name, environment in found["environments"].items():
-        typer.echo(f"measures   environment {name}: {environment}")
-    preset = found["preset"]
-    typer.echo(f"preset     {preset['name']}: {cpus_line(preset['pinned_cpus'])}")
-    for line in telemetry_lines(gpus, cpu):
+    for line in doctor_lines(found, gpus, cpu):
         typer.echo(line)
-    for note in found["cannot"]:
-        typer.echo(f"cannot     {note}")
+
+
+def doctor_lines(found: Mapping[str, Any], gpus: Probe, cpu: Iterable[Capability]) -> list[str]:
+    """What `examine` found, and what can be sampled while a case runs, a line each."""
+    preset = found["preset"]
+    return [
+        f"hardware   {found['hardware']}",
+        f"data       {found['data_dir']}",
+        *(f"measures   environment {name}: {text}" for name, text in found["environments"].items()),
+        f"preset     {preset['name']}: {cpus_line(preset['pinned_cpus'])}",
+        *telemetry_lines(gpus, cpu),
+        *(f"cannot     {note}" for note in found["cannot"]),
+    ]
 
 
 def examine(app_context: AppContext) -> dict[str, Any]:
@@ -50,8 +55,8 @@ def examine(app_context: AppContext) -> dict[str, Any]:
     store = store_of(app_context)
     answers: dict[str, str] = {}
     gpus: list[Mapping[str, Any]] = []
-    for name, wanted in declared(app_context.settings).items():
-        python = present(store, wanted)
+    for name, wanted in declared_environments(app_context.settings).items():
+        python = existing_interpreter(store, wanted)
         if python is None:
             answers[name] = f"not built: `pyrometer environments build {name}`"
             continue

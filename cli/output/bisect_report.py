@@ -198,7 +198,7 @@ class JsonBisection:
 
 def _says(bisection: Bisection, step: Step) -> str:
     old, new = bisection.candidates[step.old], bisection.candidates[step.new]
-    return f"{new} against {old}: {_SIDES[step.said]}: {step.message}"
+    return f"{new} against {old}: {_SIDES[step.mark]}: {step.message}"
 
 
 def write_bisection(bisection: Bisection, end: BisectionEnd, file: Path) -> None:

@@ -95,7 +95,7 @@ def _detected(detected: Detection, metric: str) -> Iterator[str]:
 
 def _verdict(verdict: PairVerdict, session: Confirmation) -> Iterator[str]:
     sides = [each.name for each in session.compared]
-    yield f"measured again, {' and '.join(sides) or 'both'} in turns, run {session.run}:"
+    yield printable(f"measured again, {' and '.join(sides) or 'both'} in turns, run {session.run}:")
     reason = f": {verdict.reason}" if verdict.reason else ""
     yield f"{_INDENT}{verdict_word(verdict)}{reason}, from {verdict.pairs} pairs of processes"
     yield f"{_INDENT}{_number(verdict.old)} -> {_number(verdict.new)} {verdict.unit}"

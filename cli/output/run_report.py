@@ -46,8 +46,12 @@ _COLUMNS = (
 _WIDE = 120
 #: Below this many it shows no more than three metrics next to speed-ups with their intervals.
 _WIDEST = 160
-#: What a case key may claim of a narrow terminal before it is folded, and what it must leave to the others.
-_CASE_WIDTH = _OTHERS_WIDTH = 40
+#: What a case key may claim of a narrow terminal before it is folded.
+_CASE_WIDTH = 40
+#: What columns of numbers and of speed-ups, with and without intervals, need at least.
+_NUMBER_WIDTH, _TIMES_WIDTH, _INTERVAL_WIDTH = 6, 8, 24
+#: Columns between two columns of a table.
+_GAP = 2
 
 
 def print_loaded(console: Console, loaded: LoadedRun, folder: Path) -> None:
@@ -121,18 +125,19 @@ def _speed_ups(found: Mapping[tuple[str, str], tuple[Gain, ...]]) -> dict[str, G
 
 def _table(by_case: dict[str, list[Outcome]], speed_ups: Mapping[str, Gain], width: int) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    case_width = min(_CASE_WIDTH, max(width - _OTHERS_WIDTH, 1), max(map(len, by_case), default=0))
-    table.add_column("case", overflow="fold", min_width=case_width)
-    table.add_column("n", justify="right")
     made_of = {gain.metric for gain in speed_ups.values() if gain.ratio is not None}
     wide, with_items = width >= _WIDE, _items_differ(by_case, speed_ups)
-    if with_items:
-        table.add_column("items", justify="right")
     measured = {metric for outcomes in by_case.values() for one in outcomes for metric in one.metrics}
     shown = [column for column in _chosen(made_of, width) if column[0] in measured]
-    for _, heading in shown:
+    numbers = ["n", *(["items"] if with_items else []), *(heading for _, heading in shown), "spread"]
+    others = [max(len(heading), _NUMBER_WIDTH) for heading in numbers]
+    others += [_INTERVAL_WIDTH if wide else _TIMES_WIDTH] if made_of else []
+    left = width - sum(others) - _GAP * len(others)
+    table.add_column(
+        "case", overflow="fold", min_width=min(_CASE_WIDTH, max(left, 1), max(map(len, by_case), default=0))
+    )
+    for heading in numbers:
         table.add_column(heading, justify="right")
-    table.add_column("spread", justify="right")
     if made_of:
         table.add_column("speed-up", no_wrap=True)
     bases = {gain.against for gain in speed_ups.values()}

@@ -18,7 +18,7 @@ from ..jobs.context import ChildExit, OnEvent, Stopped, ignore_event
 
 #: This program, however it was started; `-P` keeps the current folder's modules out.
 OURSELVES = (sys.executable, "-P", "-c", "from cli.app import main; main()")
-#: How long a child may take to keep what it has when it is asked to end.
+#: How long a child may take to store its results after SIGTERM.
 PATIENCE_SECONDS = 75.0
 _LOOK_SECONDS = 0.2
 #: So many of the newest folders of logs are kept, and all in which something changed so lately: what they are
@@ -57,14 +57,16 @@ def run_child(
     logs: Logs,
     stop: threading.Event,
     on_event: OnEvent = ignore_event,
+    *,
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> ChildExit:
     """Run a command to its end. Raises Stopped once it has ended because `stop` was set.
 
-    It is asked to end by SIGTERM, and killed when it has not after PATIENCE_SECONDS; both also happen when
+    It is asked to end by SIGTERM, and killed when it has not after `patience_seconds`; both also happen when
     this process dies.
     """
     lines = Lines(logs.events, on_event)
-    child = Child(command, logs)
+    child = Child(command, logs, patience_seconds=patience_seconds)
     requested = False
     try:
         while not child.has_ended(_LOOK_SECONDS):

@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from email.message import Message
@@ -23,6 +24,8 @@ import streamlit as st
 from playwright.sync_api import Browser
 from streamlit.components.v2 import manifest_scanner
 
+from dashboard.exports import page, page_recorder
+from dashboard.exports.page_recorder import PageRecord
 from dashboard.server.database import opened
 from db.connection.engine import Database
 from db.runs.store import save_measurements, save_outcomes, save_run
@@ -159,6 +162,16 @@ def filled_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
+def past_url(filled_url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of a database with something for every page, all of it of fixed days; tests only read it."""
+    folder = tmp_path_factory.mktemp("past")
+    shutil.copy(filled_url.removeprefix("sqlite:///"), folder / "pyrometer.db")
+    url = f"sqlite:///{folder}/pyrometer.db"
+    full_database.add_past(url, folder)
+    return url
+
+
+@pytest.fixture(scope="session")
 def full_url(filled_url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of a database with something for every page, that tests only read."""
     folder = tmp_path_factory.mktemp("full")
@@ -197,6 +210,22 @@ def mornings(database: Database) -> Mornings:
 def open_page(monkeypatch: pytest.MonkeyPatch) -> Open:
     """Open a page of the dashboard on a database, with the query of its URL."""
     return opener(monkeypatch)
+
+
+@pytest.fixture
+def records(monkeypatch: pytest.MonkeyPatch) -> list[PageRecord]:
+    """What the pages showed that are opened from now on, the last one last."""
+    kept: list[PageRecord] = []
+    real = page_recorder.recorded
+
+    @contextmanager
+    def recorded() -> Iterator[PageRecord]:
+        with real() as record:
+            kept.append(record)
+            yield record
+
+    monkeypatch.setattr(page.page_recorder, "recorded", recorded)
+    return kept
 
 
 @pytest.fixture(autouse=True)

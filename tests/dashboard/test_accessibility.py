@@ -84,7 +84,7 @@ def focused(page: Page) -> str:
 
 def test_a_chart_is_saved_and_a_page_taken_along_by_keyboard_alone(visitor: Visitor) -> None:
     page = visitor.open(links.outcome("run-11", RESNET, "", 1))
-    expect(page.locator("svg .mark-symbol path").first).to_be_attached(timeout=20_000)
+    expect(page.locator("svg .mark-symbol path").first).to_be_attached()
     reached: list[str] = []
     while not any("SVG file of the chart: Distribution" in each for each in reached):
         page.keyboard.press("Tab")

@@ -40,7 +40,7 @@ def picture(visitor: Visitor, address: str, how: str, what: str) -> bytes:
     part: Locator = (page.locator(what) if what[0] in ".[" else page.get_by_test_id(what)).first
     expect(part).to_be_visible()
     if what == "stVegaLiteChart":
-        expect(part.locator("svg .mark-symbol path").first).to_be_attached(timeout=20_000)
+        expect(part.locator("svg .mark-symbol path").first).to_be_attached()
     page.evaluate("document.fonts.ready")
     return part.screenshot(animations="disabled", caret="hide")
 

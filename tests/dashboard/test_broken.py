@@ -70,7 +70,7 @@ def said(page: Page) -> str:
 
 def unreadable(page: Page) -> str:
     """What the page says that nothing can be read from."""
-    expect(page.get_by_role("heading", name="The database cannot be read")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("heading", name="The database cannot be read")).to_be_visible()
     return said(page)
 
 
@@ -85,7 +85,7 @@ def test_a_database_that_goes_away_is_missed_and_welcomed_back(
     assert str(lasting) in unreadable(page)
     away.rename(lasting)
     page.reload()
-    expect(page.get_by_role("heading", name="Measurements")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("heading", name="Measurements")).to_be_visible()
     assert "Traceback" not in its_dashboard.log
 
 
@@ -108,7 +108,7 @@ def test_a_newer_database_says_what_to_do_and_a_locked_one_is_called_locked(
         assert "locked" in unreadable(page)
         holder.execute("COMMIT")
     page.reload()
-    expect(page.get_by_role("heading", name="Overview")).to_be_attached(timeout=30_000)
+    expect(page.get_by_role("heading", name="Overview")).to_be_attached()
     assert "cannot be read" not in said(page)
 
 
@@ -120,7 +120,7 @@ def test_a_run_that_was_forgotten_is_gone_and_the_list_stays(
         assert delete_run.forget_run(database, "run-4") is not None
     # The list is some seconds old, and leads to it still.
     page.get_by_role("link", name="run-4", exact=True).click()
-    expect(page.get_by_text("There is no run 'run-4' in this database")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("There is no run 'run-4' in this database")).to_be_visible()
     assert RUNS.search(said(page))
 
 
@@ -142,10 +142,10 @@ def test_a_server_that_comes_back_has_its_readers_again(
     port = int(served.url.rpartition(":")[2])
     served.stop(signal.SIGKILL)
     gone = page.get_by_role("dialog", name="Connection error")
-    expect(gone).to_be_visible(timeout=60_000)
+    expect(gone).to_be_visible()
     # What was read stays to be read.
     assert RUNS.search(page.locator("body").inner_text())
     assert serve(f"sqlite:///{file}", port=port).url
-    expect(gone).to_be_hidden(timeout=60_000)
+    expect(gone).to_be_hidden()
     page.get_by_role("link", name="run-3", exact=True).click()
-    expect(page.get_by_role("heading", name="Measurements")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("heading", name="Measurements")).to_be_visible()

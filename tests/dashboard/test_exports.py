@@ -3,8 +3,6 @@
 import csv
 import io
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,50 +23,38 @@ from db.runs import queries
 from records.evidence import evidence_body
 from reports.table import Column, DataTable
 from reports.text import markdown
+from support.builders import technique_runs, upgrade_journals
 from support.builders.detection_nights import HOSTILE, Nights, a_regression
 from support.builders.run_records import BERT, RESNET, a_run
+from support.golden import Golden
 from support.pages import OVERVIEW, Open, typed
 
 HOME = "http://bench:8501/run"
 NOON = datetime(2026, 9, 20, 12, 30, tzinfo=UTC)
-TRENDS, UTILISATION, REGRESSIONS, RUN = (
-    f"app_pages/{name}.py" for name in ("trends", "utilisation", "regressions", "run_detail")
+TRENDS, TECHNIQUES, HARDWARE, UPGRADE, UTILISATION, REGRESSIONS, RUN, MACHINES = (
+    f"app_pages/{name}.py"
+    for name in (
+        *("trends", "techniques", "hardware", "upgrade", "utilisation", "regressions", "run_detail"),
+        "machines",
+    )
 )
 
-#: Every page that has tables or charts, with the query that opens it.
-PAGES: dict[str, tuple[str, dict[str, str]]] = {
-    "overview": (OVERVIEW, {}),
-    "trends": (TRENDS, {}),
-    "utilisation": (UTILISATION, {}),
-    "regressions": (REGRESSIONS, {}),
-    "finding": (REGRESSIONS, {"finding": "1"}),
-    "runs": (RUN, {}),
-    "run": (RUN, {"run": "run-11"}),
-    "outcome": (RUN, {"run": "run-11", "case": RESNET, "replicate": "1"}),
-    "crashed": (RUN, {"run": "run-11", "case": BERT, "replicate": "1"}),
-}
-
-
-@pytest.fixture
-def records(monkeypatch: pytest.MonkeyPatch) -> list[PageRecord]:
-    """What the pages showed that are opened from now on, the last one last."""
-    kept: list[PageRecord] = []
-    real = shown.recorded
-
-    @contextmanager
-    def recorded() -> Iterator[PageRecord]:
-        with real() as record:
-            kept.append(record)
-            yield record
-
-    monkeypatch.setattr(page.page_recorder, "recorded", recorded)
-    return kept
-
-
-@pytest.fixture
-def everything(full_url: str) -> str:
-    """A database with something for every page."""
-    return full_url
+#: Every page, the query that opens it, and its golden file.
+PAGES: list[tuple[str, dict[str, str], str]] = [
+    (OVERVIEW, {}, "overview.md"),
+    (TRENDS, {}, "trends.md"),
+    (TECHNIQUES, {"hardware": technique_runs.CPU}, "techniques.md"),
+    (HARDWARE, {"to": technique_runs.CPU}, "hardware.md"),
+    (UPGRADE, {"run": upgrade_journals.RUN}, "upgrade.md"),
+    (UTILISATION, {}, "utilisation.md"),
+    (REGRESSIONS, {}, "regressions.md"),
+    (REGRESSIONS, {"finding": "1"}, "finding.md"),
+    (MACHINES, {}, "machines.md"),
+    (RUN, {}, "runs.md"),
+    (RUN, {"run": "run-11"}, "run.md"),
+    (RUN, {"run": "run-11", "case": RESNET, "replicate": "1"}, "outcome.md"),
+    (RUN, {"run": "run-11", "case": BERT, "replicate": "1"}, "crashed.md"),
+]
 
 
 def written(record: PageRecord) -> str:
@@ -79,12 +65,22 @@ def downloads(at: AppTest) -> list[str]:
     return [each.proto.label for each in at.get("download_button")]
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_every_table_and_chart_stands_under_a_heading_with_a_csv_file(
-    open_page: Open, everything: str, records: list[PageRecord], name: str
+def undated(text: str) -> str:
+    """The text without how long ago something was."""
+    return re.sub(r"\b\d+ [a-z]+ ago\b", "AGO", text)
+
+
+@pytest.mark.parametrize(("path", "query", "name"), PAGES, ids=[name for _, _, name in PAGES])
+def test_every_page_can_be_taken_along_as_markdown_and_its_tables_as_csv(
+    open_page: Open,
+    past_url: str,
+    records: list[PageRecord],
+    golden: Golden,
+    path: str,
+    query: dict[str, str],
+    name: str,
 ) -> None:
-    path, query = PAGES[name]
-    at = open_page(everything, path, **query)
+    at = open_page(past_url, path, **query)
     assert not at.exception
     heading: PageItem | None = None
     found = 0
@@ -98,74 +94,22 @@ def test_every_table_and_chart_stands_under_a_heading_with_a_csv_file(
     charts = any(piece.kind == "chart" for piece in records[-1].pieces)
     assert found or (charts and heading is not None and heading.csv_of is not None)
     assert "Page as Markdown" in downloads(at)
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_every_page_can_be_taken_along_as_markdown(
-    open_page: Open, everything: str, records: list[PageRecord], name: str
-) -> None:
-    path, query = PAGES[name]
-    open_page(everything, path, **query)
     text = written(records[-1])
-    title, where, *_ = [line for line in text.splitlines() if line]
-    assert title.startswith("# ") and "as of 2026-09-20 12:30 UTC" in where
-    headings = [piece.text for piece in records[-1].pieces if piece.kind == "heading"]
-    assert headings and text.count("\n## ") == len(headings)
+    golden.check(name, undated(text))
+    assert text.count("\n## ") == sum(piece.kind == "heading" for piece in records[-1].pieces)
     assert len(text) < 65_536, "an issue holds no more"
+    assert "\x1b" not in text
     assert "<" not in re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
 
 
-def test_a_run_is_exported_as_it_is_shown(
-    open_page: Open, everything: str, records: list[PageRecord]
-) -> None:
-    open_page(everything, RUN, run="run-11")
-    text = written(records[-1])
-    for part in (
-        "# Runs",
-        "**smoke",
-        "- No GPU: CUDA memory was not measured.",
-        "## Measurements",
-        "| Case | Metric | Median | Unit | 95 % interval | Smallest to largest | Spread | n |",
-        "× 2 crashed",
-        "killed by signal 4 (SIGILL): &#60;illegal&#62; instruction (while in first_call)",
-        "[Open →](http://bench:8501/run?run=run-11&case=resnet50",
-        "- harness: harness-1f3a",
-        "```text\npyrometer run --suite smoke\n```",
-    ):
-        assert part in text
-    assert "\n## Outcomes\n" in text
-
-
-def test_a_table_drawn_by_streamlit_is_exported_as_in_its_csv_file(
-    open_page: Open, everything: str, records: list[PageRecord]
-) -> None:
-    open_page(everything, TRENDS)
-    text = written(records[-1])
-    chart, *_ = [piece for piece in records[-1].pieces if piece.kind == "chart"]
-    assert f"> Chart: {chart.text}" in text
-    table = text.partition("## Every point")[2]
-    assert table.count("\n| ") > 5 and "2.14.0+cpu" in table and "UTC" in table
-
-
-def test_a_finding_with_hostile_texts_is_nothing_but_text(
-    open_page: Open, everything: str, records: list[PageRecord]
-) -> None:
-    open_page(everything, REGRESSIONS, finding="1")
-    text = written(records[-1])
-    assert text.startswith("# Finding 1\n")
-    assert "&#60;script&#62;alert(1)&#60;/script&#62;" in text and "<script" not in text
-    assert "\x1b" not in text
-    assert "## Where time went" in text and "| aten::mm" in text
-
-
 def test_the_newest_run_is_called_by_its_name_for_tomorrow_there_is_another(
-    open_page: Open, everything: str, records: list[PageRecord]
+    open_page: Open, past_url: str, records: list[PageRecord]
 ) -> None:
-    with open_database(everything) as database:
+    with open_database(past_url) as database:
         (newest,) = queries.recent_runs(database, limit=1)
-    open_page(everything, RUN, run="latest", case=RESNET)
+    open_page(past_url, RUN, run="latest", case=RESNET)
     assert records[-1].pinned == links.run(newest.id, {"run": ["latest"], "case": [RESNET]})
-    open_page(everything, RUN, run="run-11")
+    open_page(past_url, RUN, run="run-11")
     assert records[-1].pinned == ""
 
 
@@ -177,8 +121,8 @@ def test_the_address_is_the_one_that_shows_the_same_tomorrow() -> None:
     assert page.address("", {}, "") == ""
 
 
-def test_complaints_are_exported_too(open_page: Open, everything: str, records: list[PageRecord]) -> None:
-    open_page(everything, RUN, run="run-1l")
+def test_complaints_are_exported_too(open_page: Open, past_url: str, records: list[PageRecord]) -> None:
+    open_page(past_url, RUN, run="run-1l")
     assert "> ! There is no run 'run-1l' in this database; did you mean 'run-1'?" in written(records[-1])
 
 
@@ -190,8 +134,8 @@ def test_a_page_with_nothing_to_show_has_nothing_to_take_along(
     assert "Page as Markdown" not in downloads(at)
 
 
-def test_the_markdown_is_shown_on_request(open_page: Open, everything: str) -> None:
-    at = open_page(everything, RUN, run="run-11")
+def test_the_markdown_is_shown_on_request(open_page: Open, past_url: str) -> None:
+    at = open_page(past_url, RUN, run="run-11")
     assert not any(code.startswith("# Runs") for code in typed(at))
     at.toggle(key="show-markdown-runs").set_value(True).run()
     assert any(code.startswith("# Runs") for code in typed(at))
@@ -283,8 +227,8 @@ def test_long_tables_and_logs_are_cut_and_say_so() -> None:
     assert "the last 40 of 101 lines" in log and "line 60\n" not in log and "\n````" in log
 
 
-def test_the_facts_of_a_run_are_a_csv_file(everything: str) -> None:
-    with open_database(everything) as database:
+def test_the_facts_of_a_run_are_a_csv_file(past_url: str) -> None:
+    with open_database(past_url) as database:
         run = queries.run_record(database, "run-11")
     assert run is not None
     frame = run_facts.frame(run)

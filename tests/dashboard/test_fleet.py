@@ -2,17 +2,16 @@
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dashboard.components import parts
+from dashboard.exports.page_recorder import PageRecord
 from dashboard.machines import timetable
 from db.connection.engine import Database
 from db.queue import commands as queue
@@ -22,7 +21,7 @@ from records.tasks import LastScheduledRun, NewTask
 from support.builders.run_records import a_machine, a_night, a_run
 from support.builders.schedule_nights import HOSTILE, Mornings, facts
 from support.builders.telemetry import CAPABILITIES
-from support.pages import Open, html, text, typed
+from support.pages import Open, csv_of_section, html, text, typed
 from workflows.transfer import import_runs
 
 PAGE = "app_pages/machines.py"
@@ -275,14 +274,8 @@ def test_a_thousand_machines_do_not_make_the_page_long(
 
 
 def test_what_few_machines_can_measure_is_shown_and_the_file_has_all(
-    open_page: Open, url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+    open_page: Open, url: str, database: Database, records: list[PageRecord]
 ) -> None:
-    made: dict[str, Callable[[], pd.DataFrame]] = {}
-
-    def heading(title: str, frame: Callable[[], pd.DataFrame], file_name: str) -> None:
-        made[title] = frame
-
-    monkeypatch.setattr("dashboard.components.parts.heading", heading)
     # The first in the list has a run without telemetry: it takes no row.
     for number, run_facts in enumerate([{}, *[{"telemetry": CAPABILITIES}] * 12]):
         run = a_run(f"run-{number}", started_at=a_night(number), machine=a_machine(f"m{number:02}"))
@@ -292,7 +285,7 @@ def test_what_few_machines_can_measure_is_shown_and_the_file_has_all(
     assert [each[:3] for each in shown] == [f"m{number:02}" for number in range(1, 9)]
     below = html(page).partition('aria-label="What machines can measure"')[2].partition("</table>")[2]
     assert "and 4 machines more; the CSV has all with telemetry" in below
-    frame = made["What machines can measure"]()
+    frame = csv_of_section(records[-1], "What machines can measure")
     assert list(frame["machine"].unique()) == [f"m{number:02}" for number in range(1, 13)]
 
 

@@ -3,13 +3,12 @@
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard.components import parts
+from dashboard.exports.page_recorder import PageRecord
 from dashboard.server.settings import PRICES, Prices
 from support.builders.run_records import FIRST_NIGHT, a_run, an_outcome
 from support.builders.technique_runs import (
@@ -25,7 +24,7 @@ from support.builders.technique_runs import (
     run,
     save,
 )
-from support.pages import Open, html, text
+from support.pages import Open, csv_of_section, html, text
 
 PAGE = "app_pages/hardware.py"
 NASTY = '<img src=x onerror="alert(1)">'
@@ -102,17 +101,9 @@ def test_the_other_way_round_is_the_inverse_and_higher_is_better_too(open_page: 
 
 
 def test_a_median_of_runs_names_every_harness_that_measured_them(
-    open_page: Open, two_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_page: Open, two_url: str, tmp_path: Path, records: list[PageRecord]
 ) -> None:
     url = two_machines(f"sqlite:///{tmp_path}/p.db")
-    frames: dict[str, Any] = {}
-    heading = parts.heading
-
-    def noted(title: str, frame: Any = None, file_name: str = "") -> None:
-        frames[file_name] = frame
-        heading(title, frame, file_name)
-
-    monkeypatch.setattr(parts, "heading", noted)
     said = "Not all of these points were measured by one harness"
     assert said not in plain(open_page(two_url, PAGE, to=CPU))
     # A day after the last of the slower machine, by another harness; the median holds runs of both.
@@ -120,7 +111,7 @@ def test_a_median_of_runs_names_every_harness_that_measured_them(
     save(url, newer, outcomes(SLOW))
     shown = plain(open_page(url, PAGE, to=CPU))
     assert said in shown and "Medians over runs may hold runs of several." in shown
-    cells = frames["hardware-latency_floor-cases.csv"]()
+    cells = csv_of_section(records[-1], "Case by case")
     found = cells[cells["hardware"] == CPU]["harness"]
     assert {tuple(sorted(each.split())) for each in found} == {("harness-1f3a", "harness-new")}
     assert set(cells[cells["hardware"] == GPU]["harness"]) == {"harness-1f3a"}

@@ -60,7 +60,7 @@ def shows(page: Page, address: str, texts: list[str]) -> None:
     for text in texts:
         expect(page.get_by_text(text, exact=False).first).to_be_visible()
     if "case" in address or "trends" in address:
-        expect(page.locator("svg .mark-symbol path").first).to_be_attached(timeout=20_000)
+        expect(page.locator("svg .mark-symbol path").first).to_be_attached()
     assert fits(page)
 
 
@@ -119,7 +119,7 @@ def test_a_point_leads_to_its_run_and_a_failure_to_its_log(look: Look) -> None:
 def test_a_gap_stays_a_gap_and_the_pointer_lights_one_row_in_every_panel(look: Look) -> None:
     page = look("/utilisation?device=" + H200)
     titles = page.locator("svg .role-title-text")
-    expect(titles.first).to_have_text("SM utilisation (hardware counters, GPM) · %", timeout=20_000)
+    expect(titles.first).to_have_text("SM utilisation (hardware counters, GPM) · %")
     lines = page.locator("svg .concat_0_group .mark-line path")
     expect(lines).to_have_count(2)
     panels, rows = titles.count(), page.locator("svg .mark-rect path")
@@ -163,5 +163,5 @@ def test_panels_stay_within_the_narrowest_phone(look: Look) -> None:
     page.set_viewport_size({"width": 320, "height": 640})
     page.reload()
     settle(page)
-    expect(page.locator("[data-testid=stMain] svg.marks").nth(1)).to_be_visible(timeout=20_000)
+    expect(page.locator("[data-testid=stMain] svg.marks").nth(1)).to_be_visible()
     assert fits(page) and beyond(page, "[data-testid=stMain] svg.marks, [data-testid=stMain] svg text") == []

@@ -78,7 +78,7 @@ def test_last_nights_regression_is_found_and_understood(visitor: Visitor) -> Non
     page.go_back()
     settle(page)
     follow(page, page.get_by_role("link", name="Trend →"))
-    expect(page.locator("svg .mark-symbol path").first).to_be_attached(timeout=20_000)
+    expect(page.locator("svg .mark-symbol path").first).to_be_attached()
     assert parse_qs(urlsplit(page.url).query)["case"] == [MLP]
 
 
@@ -122,7 +122,7 @@ def test_from_a_run_to_an_outcome_to_its_samples_and_the_files(visitor: Visitor,
     row = page.get_by_role("region", name="Outcomes").get_by_role("row").filter(has_text="resnet50").first
     follow(page, row.get_by_role("link", name="Open →"))
     expect(page.get_by_text("100 samples in 4 blocks").first).to_be_visible()
-    expect(page.locator("svg .mark-symbol path").first).to_be_attached(timeout=20_000)
+    expect(page.locator("svg .mark-symbol path").first).to_be_attached()
     picture = saved(page, "SVG file of the chart: In the order they were taken")
     assert picture.suggested_filename.startswith("samples-run-11-resnet50")
     assert picture.suggested_filename.endswith("-0.svg")
@@ -144,14 +144,14 @@ def test_from_a_run_to_an_outcome_to_its_samples_and_the_files(visitor: Visitor,
 def test_a_shared_link_shows_another_reader_the_same(visitor: Visitor, chromium: Browser, home: str) -> None:
     page = visitor.open("/trends")
     choose(page, "Metric", "Throughput")
-    expect(page.locator("svg .mark-symbol path").first).to_be_attached(timeout=20_000)
+    expect(page.locator("svg .mark-symbol path").first).to_be_attached()
     chart = page.get_by_test_id("stVegaLiteChart").first
-    expect(chart).to_have_attribute("aria-label", re.compile("^Throughput"), timeout=20_000)
+    expect(chart).to_have_attribute("aria-label", re.compile("^Throughput"))
     shown = chart.get_attribute("aria-label")
     follow(page, page.get_by_role("link", name="Link to this view, with nothing left to defaults"))
     colleague = Visitor(chromium, home)
     other = colleague.open(page.url.removeprefix(home))
-    expect(other.locator("svg .mark-symbol path").first).to_be_attached(timeout=20_000)
+    expect(other.locator("svg .mark-symbol path").first).to_be_attached()
     assert other.get_by_test_id("stVegaLiteChart").first.get_attribute("aria-label") == shown
     listed = colleague.open("/run?suite=all&machine=all&state=interrupted")
     expect(listed.get_by_role("heading", name="1 run", exact=True)).to_be_visible()
@@ -168,7 +168,7 @@ def test_a_finding_is_triaged_by_keyboard_alone(visitor: Visitor) -> None:
     tab_to(page, "Save")
     page.keyboard.press("Enter")
     log = page.get_by_role("region", name="Triage")
-    expect(log.get_by_text("looked at it")).to_be_visible(timeout=30_000)
+    expect(log.get_by_text("looked at it")).to_be_visible()
     expect(log.get_by_text("ada")).to_be_visible()
     expect(log.get_by_text("acknowledge")).to_be_visible()
 
@@ -188,7 +188,7 @@ def test_a_finding_is_muted_until_a_day(visitor: Visitor) -> None:
     page.get_by_role("button", name="Save").click()
     log = page.get_by_role("region", name="Triage")
     entry = f"until {march} 00:00 UTC; a driver to come mends it"
-    expect(log.get_by_text(entry)).to_be_visible(timeout=30_000)
+    expect(log.get_by_text(entry)).to_be_visible()
     expect(page.get_by_text(f"not triaged yet; muted until {march}")).to_be_visible()
 
 

@@ -68,7 +68,7 @@ def test_the_title_of_an_outcome_keeps_its_words_apart(visitor: Visitor) -> None
 def test_two_minutes_are_counted_in_plain_numbers(visitor: Visitor) -> None:
     page = visitor.open(links.windows(RUN, MLP, an_environment().fingerprint))
     labels = page.locator("svg .role-axis-label text")
-    expect(labels.filter(has_text="100").last).to_be_attached(timeout=20_000)
+    expect(labels.filter(has_text="100").last).to_be_attached()
     shown = labels.all_text_contents()
     assert "120" in shown and not [each for each in shown if "e+" in each], shown
 

@@ -299,13 +299,13 @@ def test_in_a_real_browser(chromium: Browser, serve: Any, url: str) -> None:
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("dialog", lambda dialog: errors.append(dialog.message))
     page.goto(served.url + "/regressions", timeout=60_000)
-    expect(page.get_by_text("1 open regression")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("1 open regression")).to_be_visible()
     page.get_by_text("Open →").last.click()
-    expect(page.get_by_text("Where time went")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("Where time went")).to_be_visible()
     page.get_by_label("Who says so").fill("ada")
     page.get_by_label("Why").fill("<img src=x onerror=alert(1)>")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("<img src=x onerror=alert(1)>").first).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("<img src=x onerror=alert(1)>").first).to_be_visible()
     assert page.locator("html").evaluate("e => e.scrollWidth - e.clientWidth") <= 0
     if folder := os.environ.get("PYROMETER_TEST_SCREENSHOTS"):
         page.screenshot(path=f"{folder}/finding-phone.png", full_page=True)

@@ -379,7 +379,7 @@ def test_a_phone_shows_all_of_it_and_requests_no_other_site(
     threshold = page.get_by_label("A change of it matters from, %")
     threshold.fill("8")
     threshold.press("Enter")
-    expect(page).to_have_url(re.compile("threshold=8"), timeout=20_000)
+    expect(page).to_have_url(re.compile("threshold=8"))
     expect(page.get_by_text("Judged by the rules in this address")).to_be_visible()
     with page.expect_download() as saved:
         page.get_by_role("button", name="Report as JSON").click()

@@ -141,25 +141,6 @@ def test_what_stopped_working_outweighs_everything(place: Site) -> None:
 
 
 @pytest.mark.torch
-def test_killed_in_the_middle_it_goes_on_and_measures_nothing_twice(place: Site) -> None:
-    old, new = interpreter(place, "old"), interpreter(place, "new", "2")
-    arguments = ("upgrade", old, new, *narrowed(SPINS), *PAIRS)
-    running = place.start_command(*arguments)
-    run = str(running.until("began")["run"])
-    running.until("outcome")
-    running.until("outcome")
-    running.process.kill()
-    running.process.wait()
-    done = place.call("upgrade", "--resume", run, "--report", "verdict.json")
-    assert done.code in (1, 3), done
-    contents = journal.read(place.journal(run))
-    planned = Header.from_body(contents.header).replicates
-    found = [outcome.planned for outcome in contents.outcomes]
-    assert len(found) == len(set(found)) and set(found) == set(planned)
-    assert json.loads((place.folder / "verdict.json").read_text())["run"]["id"] == run
-
-
-@pytest.mark.torch
 @pytest.mark.timeout(900)
 def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(place: Site) -> None:
     old, new = interpreter(place, "old"), interpreter(place, "new", "2")
@@ -196,12 +177,13 @@ def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(pl
 
 @pytest.mark.torch
 @pytest.mark.timeout(900)
-def test_a_resume_takes_the_fingerprints_that_are_missing(place: Site) -> None:
+def test_killed_in_the_middle_it_measures_nothing_twice_and_takes_missing_fingerprints(place: Site) -> None:
     old, new = interpreter(place, "old"), interpreter(place, "new", "2")
     arguments = ("upgrade", old, new, *narrowed(SPINS), *PAIRS)
     for options in ((), ("--no-fingerprint",)):
         running = place.start_command(*arguments, *options)
         run = str(running.until("began")["run"])
+        running.until("outcome")
         running.until("outcome")
         running.process.kill()
         running.process.wait()
@@ -213,7 +195,12 @@ def test_a_resume_takes_the_fingerprints_that_are_missing(place: Site) -> None:
             place.journal(run).write_bytes(line + text)
         done = place.call("upgrade", "--resume", run, "--report", "verdict.json")
         assert done.code in (1, 3), done
+        contents = journal.read(place.journal(run))
+        found = [outcome.planned for outcome in contents.outcomes]
+        assert len(found) == len(set(found))
+        assert set(found) == set(Header.from_body(contents.header).replicates)
         body = json.loads((place.folder / "verdict.json").read_text())
+        assert body["run"]["id"] == run
         assert [one["case"] for one in body["dispatch"]] == ([] if options else [SPINS])
 
 

@@ -11,6 +11,7 @@ from analysis.decision.reasons import Decision, worst_decision
 from reports.fleet_upgrade import FLEET_FORMATS, FleetUpgrade, MachineUpgrade
 from reports.upgrade_report import JudgedUpgrade
 from support.builders.upgrade_reports import Report, a_result, reported
+from support.golden import Golden
 
 CASE = "resnet50/infer/batch=8,image=224/eager"
 #: Upgrades by what they come to.
@@ -73,6 +74,11 @@ def test_each_hardware_has_one_verdict_and_the_worst_comes_first() -> None:
         ("A10", "go"),
     ]
     assert [machine.machine for _, machine in found.rows] == ["c", "b", "d", "a"]
+
+
+def test_the_whole_report(golden: Golden) -> None:
+    machines = [a_machine_upgrade(name, one, name.upper()) for name, one in (("x", "go"), ("y", "no-go"))]
+    golden.check("fleet_upgrade.md", FLEET_FORMATS[".md"](a_fleet(*machines, a_machine_upgrade("z", None))))
 
 
 @pytest.mark.parametrize("ending", FLEET_FORMATS)

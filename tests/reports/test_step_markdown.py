@@ -2,7 +2,6 @@
 
 import html
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -24,8 +23,8 @@ from support.builders.upgrade_reports import (
     an_exact_verdict,
     reported,
 )
+from support.golden import Golden
 
-GOLDEN = Path(__file__).parent / "golden_step.md"
 SCRIPT = StepScript(
     "repro.py",
     "lookup",
@@ -63,9 +62,8 @@ def written(report: Report) -> str:
     return step_markdown(subject, subject.step, results, upgrade)
 
 
-def test_the_whole_report_is_as_it_was() -> None:
-    # A new one is written with: step_markdown(...) of `a_step()`, read by a person.
-    assert written(a_step()) == GOLDEN.read_text()
+def test_the_whole_report(golden: Golden) -> None:
+    golden.check("step.md", written(a_step()))
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,21 @@
 import re
 from collections.abc import Callable
 from html import unescape
+from html.parser import HTMLParser
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
 import dashboard
+from dashboard.exports.page_recorder import PageRecord, frame_of
 from dashboard.navigation import PAGES
 
 APP = Path(dashboard.__path__[0]) / "app.py"
 OVERVIEW = "app_pages/overview.py"
+#: No database can be there.
+NO_DATABASE = "sqlite:////dev/null/pyrometer.db"
 
 #: Opens a page on a database, with the query of its URL.
 Open = Callable[..., AppTest]
@@ -22,10 +27,12 @@ def opener(monkeypatch: pytest.MonkeyPatch) -> Open:
     """A function that opens pages, by default the overview."""
 
     def open_it(url: str, page: str = OVERVIEW, **query: str | list[str]) -> AppTest:
-        monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
         at = AppTest.from_file(APP, default_timeout=60)
         if not _known_by_its_file(page):
+            # The first page is not what the test is about: without a database it takes no time.
+            monkeypatch.setenv("PYROMETER_DATABASE_URL", NO_DATABASE)
             at.run()
+        monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
         for name, value in query.items():
             at.query_params[name] = value
         return (at if page == OVERVIEW else at.switch_page(page)).run()
@@ -46,6 +53,35 @@ def html(at: AppTest) -> str:
     assert not at.exception
     shown = [each.proto for each in at.main if each.type == "html"]
     return "\n".join(each.body for each in shown if not each.unsafe_allow_javascript)
+
+
+def csv_of_section(record: PageRecord, heading: str) -> pd.DataFrame:
+    """The rows of the CSV file that a section of a page offers."""
+    (source,) = [piece.csv_of for piece in record.pieces if (piece.kind, piece.text) == ("heading", heading)]
+    assert source is not None
+    return frame_of(source)
+
+
+class TableCells(HTMLParser):
+    """The texts of the cells of tables, row by row, and every tag that occurs."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.tags: set[str] = set()
+        self.feed(html)
+        self.rows = [[" ".join(cell.split()) for cell in row] for row in self.rows]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1] += f" {data}"
 
 
 def typed(at: AppTest) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a bisection has found so far: a small file, written whole after each comparison."""
+"""The state of a bisection: a small file, rewritten after each comparison."""
 
 import json
 from collections.abc import Generator, Mapping

@@ -1,12 +1,9 @@
 """What `doctor`, `environments` and `db` say about this machine."""
 
 import json
-from typing import get_args
 
 import pytest
 
-from cli.commands.doctor import cpus_line, telemetry_lines
-from runner.telemetry.capability import GpuCapabilities, Probe, UtilisationSource
 from support.command_line import typed
 from support.site import Site
 
@@ -23,21 +20,6 @@ def test_doctor_says_what_can_be_measured_what_cannot_and_why(site: Site) -> Non
     assert "broken: environment gone: there is no interpreter at" in found["environments"]["gone"]
     assert found["data_dir"] == str(site.folder / ".pyrometer")
     assert any(sentence.startswith("numactl is not installed: ") for sentence in found["cannot"])
-
-
-def test_doctor_has_words_for_every_utilisation_source() -> None:
-    gpus = tuple(
-        GpuCapabilities(0, "GPU-1", "A100", utilisation_source, ())
-        for utilisation_source in get_args(UtilisationSource)
-    )
-    lines = telemetry_lines(Probe("580", "13.0", gpus), ())
-    assert len({*lines}) == len(gpus) + 1
-    assert any("through a DCGM host engine" in line for line in lines)
-
-
-def test_doctor_says_on_how_many_cpus_is_measured() -> None:
-    assert cpus_line(3) == "3 CPUs measured, the rest for housekeeping"
-    assert cpus_line(0) == "not pinned: all CPUs are measured"
 
 
 def test_the_environments_describe_themselves(site: Site) -> None:

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 
 from db.connection.engine import open_database
 from db.schema.dispatch_tables import CaseFingerprintRow, FingerprintRow
+from support.command_line import typed
 from support.site import ADD, LINEAR, RAISES, Site, one_site
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
@@ -74,16 +74,13 @@ def test_a_case_that_fails_is_said_and_tried_again(place: Site) -> None:
 
 def test_what_does_not_exist_is_refused(place: Site) -> None:
     for arguments in ((LINEAR, "-e", "nowhere"), ("liner", *CASES), ("diff", "default", "nowhere", LINEAR)):
-        done = place.call("fingerprint", *arguments)
-        assert done.code == 2
-        assert len(done.err.splitlines()) == 1
+        assert typed(place, "fingerprint", *arguments).one_sentence()
 
 
-def test_help_says_what_a_fingerprint_is(tmp_path: Path) -> None:
-    for place in one_site(tmp_path):
-        done = place.call("fingerprint", "--help")
-        assert done.code == 0
-        assert "Nothing is timed" in done.out
+def test_help_says_what_a_fingerprint_is(place: Site) -> None:
+    done = typed(place, "fingerprint", "--help")
+    assert done.code == 0
+    assert "Nothing is timed" in done.out
 
 
 SHY = '''"""A case that cannot be looked at."""

@@ -3,18 +3,13 @@
 import csv
 import io
 import json
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from cli.output.operator_tables import print_traces
 from db.connection.engine import open_database
 from db.runs import queries, series_queries
 from db.runs.store import save_outcomes, save_run
-from records.outcomes import Outcome
 from runner import journal
 from support.builders.run_records import a_run, an_outcome
 from support.command_line import typed
@@ -56,35 +51,6 @@ def test_the_tables_their_difference_and_the_traces_are_printed(profiled: tuple[
     traces = [line.removeprefix("trace: ") for line in done.out.splitlines() if line.startswith("trace: ")]
     assert len(traces) == 2
     assert all(site.folder.joinpath(trace).stat().st_size > 100 for trace in traces)
-
-
-def test_the_difference_names_its_two_sides() -> None:
-    """`profile CASE --against X` is CASE - X: what CASE spends more has a plus."""
-    tables = {BF16: {"aten::mm": 2.0}, LINEAR: {"aten::mm": 5.0}}
-    traced = [
-        Outcome(
-            case,
-            "e",
-            0,
-            "ok",
-            facts={
-                "operators": [
-                    {"name": n, "kind": "operator", "calls": 1.0, "self_cpu_us": us} for n, us in t.items()
-                ],
-                "traced": {"steps": 1.0},
-            },
-        )
-        for case, t in (tuple(tables.items())[::-1])
-    ]
-    console = Console(file=io.StringIO(), width=160, highlight=False)
-    print_traces(console, traced, Path())
-    assert isinstance(console.file, io.StringIO)
-    lines = console.file.getvalue().partition("difference ")[2].splitlines()
-    assert lines[1].split() == ["against", BF16] and lines[2].split() == ["case", LINEAR]
-    cells = dict(
-        zip(re.split(r" {2,}", lines[3].strip()), re.split(r" {2,}", lines[4].strip())[1:], strict=True)
-    )
-    assert (cells["against us"], cells["case us"], cells["case - against us"]) == ("2.000", "5.000", "+3.000")
 
 
 def test_the_report_prints_tables_and_traces_again(profiled: tuple[Site, Done]) -> None:

@@ -15,13 +15,15 @@ from support.builders.upgrade_reports import (
     a_result,
     dispatched,
     reported,
+    screened,
 )
+from support.golden import Golden
 
 
-def printed(upgrade: Report, width: int = 160) -> list[str]:
+def printed(upgrade: Report, width: int = 160, *, local: bool = True) -> list[str]:
     """The lines of the report."""
     file = io.StringIO()
-    print_upgrade(Console(file=file, width=width, highlight=False), *upgrade)
+    print_upgrade(Console(file=file, width=width, highlight=False), *upgrade, local=local)
     return file.getvalue().splitlines()
 
 
@@ -29,38 +31,21 @@ def squeezed(lines: list[str]) -> str:
     return "".join("".join(lines).split())
 
 
-def test_the_decision_comes_first_then_reasons_then_cases() -> None:
-    lines = printed(a_mixed_upgrade())
-    assert lines[0].startswith("2.13.0 to 2.15.0 on Intel Xeon Gold 6430, 2 cores, suite cpu")
-    assert lines[1].startswith("✗ No-go: 3 blockers; without them: unclear. gpt2_small/train/")
-    starts = (" 1. no-go", "10. go", "case ", "geomean", "in no geomean", "measure a case again")
-    places = [next(i for i, line in enumerate(lines) if line.startswith(start)) for start in starts]
-    assert places == sorted(places)
-
-
-@pytest.mark.parametrize("state", ["complete", "interrupted", "running"])
-def test_an_unfinished_upgrade_is_not_reported_as_finished(state: str) -> None:
-    subject, results, upgrade = a_mixed_upgrade()
-    lines = printed((replace(subject, state=state), results, upgrade))
-    so_far = {
-        "complete": [],
-        "interrupted": ["It was interrupted: this is the verdict so far."],
-        "running": ["It is still being measured: this is the verdict so far."],
+def test_reports_of_a_wide_terminal(golden: Golden) -> None:
+    subject, results, upgrade = reported([a_result("resnet50/infer/-/eager", 2.0)])
+    unclear = reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)])
+    reports = {
+        "A no-go": a_mixed_upgrade(),
+        "Interrupted": (replace(subject, state="interrupted"), results, upgrade),
+        "Still being measured": (replace(subject, state="running"), results, upgrade),
+        "What runs differently": dispatched(),
+        "What would settle it": unclear,
+        "Screened": screened(),
+        "Nothing": reported([]),
     }
-    found = [at for at, line in enumerate(lines) if "so far" in line]
-    assert [lines[at] for at in found] == so_far[state]
-    assert found < [next(at for at, line in enumerate(lines) if line.startswith(" 1. no-go"))]
-    resume = f"resume with: pyrometer upgrade --resume {subject.run}"
-    assert (lines[-1] == resume) == (state == "interrupted") == any("--resume" in line for line in lines)
-
-
-def test_one_that_only_the_database_knows_goes_on_where_it_was_measured() -> None:
-    subject, results, upgrade = a_mixed_upgrade()
-    console = Console(file=io.StringIO(), width=120, highlight=False)
-    print_upgrade(console, replace(subject, state="interrupted"), results, upgrade, local=False)
-    assert isinstance(console.file, io.StringIO)
-    resume = f"pyrometer upgrade --resume {subject.run}"
-    assert console.file.getvalue().endswith(f"\nOn the machine that measured it, resume with: {resume}\n")
+    sections = {title: "\n".join(printed(one)) for title, one in reports.items()}
+    elsewhere = printed((replace(subject, state="interrupted"), results, upgrade), local=False)
+    golden.check_terminal("upgrade_report.md", {**sections, "Interrupted on another machine": elsewhere[-1]})
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 119, 120, 160, 240])
@@ -101,24 +86,8 @@ def test_every_exclusion_and_every_table_has_a_line() -> None:
     assert all(line.isprintable() for line in lines)
 
 
-def test_what_would_decide_it_stands_between_reasons_and_cases() -> None:
-    lines = printed(reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)]))
-    to_decide = next(i for i, line in enumerate(lines) if line.startswith("what would decide it: "))
-    assert to_decide < next(i for i, line in enumerate(lines) if line.startswith("case "))
-    assert "new pairs, about" in lines[to_decide + 1]
-
-
 @pytest.mark.parametrize("upgrade", [reported([]), a_large_upgrade()], ids=["empty", "large"])
 def test_any_number_of_cases_can_be_printed(upgrade: Report) -> None:
     text = "\n".join(printed(upgrade, 80))
     assert f"{len(upgrade[1])} cases: " in text
     assert "significant" not in text
-
-
-def test_cases_that_moved_show_what_runs_differently() -> None:
-    lines = printed(dispatched())
-    at = next(i for i, line in enumerate(lines) if line.startswith("what runs differently: 1 of 2 cases"))
-    assert lines[at + 1].strip() == "resnet50/infer/batch=8,image=224/eager (slower)"
-    assert lines[at + 2].strip().startswith("[reference kernel] oneDNN: convolution src:f32:aBcd16b by ref:")
-    assert "NEW has no fingerprint (crashed: killed by SIGILL)" in "\n".join(lines)
-    assert not [line for line in printed(a_mixed_upgrade()) if "runs differently" in line]

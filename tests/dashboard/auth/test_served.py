@@ -149,7 +149,7 @@ def handshake(url: str, **headers: str) -> int:
 
 
 def shown(page: Page, text: str) -> None:
-    expect(page.get_by_text(text).first).to_be_visible(timeout=60_000)
+    expect(page.get_by_text(text).first).to_be_visible()
 
 
 @pytest.mark.browser
@@ -174,7 +174,7 @@ def test_a_deep_link_leads_through_the_login_and_a_triager_signs_with_the_name_o
     (cookie,) = [each for each in context.cookies() if each["name"] == COOKIE]
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
     page.get_by_role("link", name="Log out").click()
-    expect(page.get_by_role("heading", name="Log in")).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     assert vouching.ended == ended + 1 and vouching.complaints == []
     page.goto(home + DEEP)
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()

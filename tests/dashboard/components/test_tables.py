@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from html.parser import HTMLParser
 
 from dashboard.components import frames, markup, tables
 from dashboard.runs import run_facts
@@ -10,30 +9,10 @@ from records.outcomes import Outcome
 from records.runs import RunSummary
 from records.series import Headline, SeriesKey, SeriesPoint
 from support.builders.run_records import MLP, RESNET, a_run, an_environment, an_outcome, measurements_for
+from support.pages import TableCells
 
 NOW = datetime(2026, 9, 1, 5, 0, tzinfo=UTC)
 NASTY = '<img src=x onerror="alert(1)">'
-
-
-class Cells(HTMLParser):
-    """The texts of a table's cells, row by row, and every tag that occurs."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.rows: list[list[str]] = []
-        self.tags: set[str] = set()
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_data(self, data: str) -> None:
-        if self.rows and self.rows[-1]:
-            self.rows[-1][-1] += data + " "
 
 
 def a_summary(**counts: int) -> RunSummary:
@@ -71,7 +50,7 @@ def test_what_is_not_ok_is_a_number_as_visible_as_what_is() -> None:
 
 
 def test_a_list_of_runs_says_when_where_and_how_long() -> None:
-    _, row = Cells(tables.runs([a_summary()], NOW)).rows
+    _, row = TableCells(tables.runs([a_summary()], NOW)).rows
     text = " | ".join(row)
     for part in (
         "run-1",
@@ -87,19 +66,19 @@ def test_a_list_of_runs_says_when_where_and_how_long() -> None:
 
 def test_a_run_that_goes_on_has_no_length_yet() -> None:
     running = replace(a_summary(ok=2), state="running", ended_at=None)
-    _, row = Cells(tables.runs([running], NOW)).rows
-    assert row[-1].strip() == "–"
+    _, row = TableCells(tables.runs([running], NOW)).rows
+    assert row[-1] == "–"
     assert "… running" in row[3]
     assert "took" not in tables.last_run(running, 1, NOW) + tables.run_title(running, NOW)
 
 
 def test_a_headline_says_the_number_its_range_n_and_the_run_before() -> None:
-    _, row = Cells(tables.headlines([a_headline(11.0, 10.0)], NOW)).rows
+    _, row = TableCells(tables.headlines([a_headline(11.0, 10.0)], NOW)).rows
     assert row[1].split() == ["11.0", "10.9", "to", "11.1", "·", "n", "3"]
     assert row[2].split()[:2] == ["+10", "%"]
     assert "py-bad" not in tables.headlines([a_headline(11.0, 10.0)], NOW)
     assert row[3].split()[0] == "10.0"
-    _, first = Cells(tables.headlines([a_headline(11.0, None)], NOW)).rows
+    _, first = TableCells(tables.headlines([a_headline(11.0, None)], NOW)).rows
     assert "nothing before" in first[2]
 
 
@@ -116,8 +95,8 @@ def test_replicates_that_failed_alike_share_a_row() -> None:
         an_outcome(RESNET, replicate=r, status="oom", reason="no memory", phase="build") for r in (0, 1)
     ]
     other = an_outcome(MLP, status="timeout", reason="60 s passed")
-    _, *rows = Cells(tables.failures([(a_summary(), o) for o in [*failed, other]], NOW)).rows
-    assert [row[3].strip() for row in rows] == ["2", "1"]
+    _, *rows = TableCells(tables.failures([(a_summary(), o) for o in [*failed, other]], NOW)).rows
+    assert [row[3] for row in rows] == ["2", "1"]
     assert "no memory (while in build)" in rows[0][2]
 
 
@@ -125,11 +104,11 @@ def test_measurements_stand_in_the_order_of_the_catalogue_and_name_their_case_on
     run = a_run()
     outcomes = [an_outcome(MLP, replicate=r, latency=2.0 + r) for r in (0, 1)]
     measured = measurements_for([*outcomes, an_outcome(RESNET, metrics={"graph_breaks": 2.0})])
-    _, *rows = Cells(tables.measurements(run, list(reversed(measured)))).rows
-    assert [row[1].strip() for row in rows] == ["Latency", "Throughput", "Peak RSS", "Graph breaks"]
-    assert [bool(row[0].strip()) for row in rows] == [True, False, False, True]
-    assert [part.strip() for part in rows[0][2:6]] == ["2.50", "ms", "2.00 to 3.00", "2.00 to 3.00"]
-    assert [part.strip() for part in rows[3][2:]] == ["2", "count", "–", "2 to 2", "–", "1"]
+    _, *rows = TableCells(tables.measurements(run, list(reversed(measured)))).rows
+    assert [row[1] for row in rows] == ["Latency", "Throughput", "Peak RSS", "Graph breaks"]
+    assert [bool(row[0]) for row in rows] == [True, False, False, True]
+    assert rows[0][2:6] == ["2.50", "ms", "2.00 to 3.00", "2.00 to 3.00"]
+    assert rows[3][2:] == ["2", "count", "–", "2 to 2", "–", "1"]
 
 
 def test_a_metric_that_is_called_as_a_column_takes_none_of_its_place() -> None:
@@ -152,8 +131,10 @@ def test_two_environments_of_one_pytorch_are_distinguished() -> None:
     assert set(zip(frame["torch"], frame["environment"], frame["environment_name"], strict=True)) == {
         (each.torch_version, each.fingerprint, each.name) for each in run.environments
     }
-    named = [row[0] for row in Cells(tables.measurements(run, measured)).rows if row and MLP[:3] in row[0]]
-    assert [" ".join(each.split()).partition("eager ")[2] for each in sorted(named)] == [
+    named = [
+        row[0] for row in TableCells(tables.measurements(run, measured)).rows if row and MLP[:3] in row[0]
+    ]
+    assert [each.partition("eager ")[2] for each in sorted(named)] == [
         "torch 2.13.0",
         "torch 2.14.0a0+git after my patch",
         "torch 2.14.0a0+git before my patch",
@@ -165,7 +146,7 @@ def test_two_environments_of_one_pytorch_are_distinguished() -> None:
 
 def test_an_outcome_that_is_not_ok_says_why() -> None:
     outcomes = [an_outcome(RESNET, status="wrong", reason="off by 0.2"), an_outcome(MLP)]
-    _, first, second = Cells(tables.outcomes(a_run(), outcomes)).rows
+    _, first, second = TableCells(tables.outcomes(a_run(), outcomes)).rows
     assert "× wrong" in first[0]
     assert "off by 0.2" in first[4]
     assert "✓ ok" in second[0]
@@ -193,7 +174,7 @@ def test_nothing_from_the_database_becomes_markup() -> None:
             markup.chip(NASTY),
         ]
     )
-    assert "img" not in Cells(html).tags
+    assert "img" not in TableCells(html).tags
     assert "&lt;img" in html
 
 

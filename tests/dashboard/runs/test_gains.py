@@ -5,7 +5,6 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from db.runs.store import save_measurements, save_outcomes, save_run
 from records.outcomes import Outcome
 from runner.suites.references import baselines, claims_for
 from support.builders.run_records import FIRST_NIGHT, a_run, an_environment, an_outcome, measurements_for
+from support.pages import TableCells
 from support.sqlite_files import open_with_tables
 
 INFER, TRAIN = "resnet50/infer/batch=32,image=224", "resnet50/train/batch=4,image=64"
@@ -53,28 +53,6 @@ OUTCOMES = [
 ]
 
 
-class Rows(HTMLParser):
-    """The texts of a table's cells, row by row, and every tag that occurs."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.rows: list[list[str]] = []
-        self.tags: set[str] = set()
-        self.feed(html)
-        self.rows = [[" ".join(cell.split()) for cell in row] for row in self.rows]
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_data(self, data: str) -> None:
-        if self.rows and self.rows[-1]:
-            self.rows[-1][-1] += f" {data}"
-
-
 def good(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [outcome for outcome in outcomes if outcome.status == "ok"]
 
@@ -89,7 +67,7 @@ MEASURED = measurements_for(good(OUTCOMES))
 
 
 def test_a_baseline_leads_its_techniques_and_absolute_numbers_lead_the_ratios() -> None:
-    head, *rows = Rows(page.speed_ups(a_run(), MEASURED, FOUND)).rows
+    head, *rows = TableCells(page.speed_ups(a_run(), MEASURED, FOUND)).rows
     assert head == ["Case", "Latency floor (ms)", "Items/s", "Speed-up", "95 % interval", "n", "Memory"]
     assert rows[:3] == [
         ["resnet50 infer · batch=32 image=224 · eager", "20.0", "1,600", "baseline", "", "", ""],
@@ -106,19 +84,19 @@ def test_a_baseline_leads_its_techniques_and_absolute_numbers_lead_the_ratios() 
 
 
 def test_scaling_names_what_it_is_against() -> None:
-    _, row = Rows(page.scaling(a_run(), MEASURED, FOUND)).rows
+    _, row = TableCells(page.scaling(a_run(), MEASURED, FOUND)).rows
     assert row[1:] == ["12.5", "640", "80.0 %", "80.0 % to 80.0 %", "2", "parallel=ddp", "400"]
     assert page.scaling(a_run(), MEASURED, gains(OUTCOMES[:4], baselines)) == ""
 
 
 def test_a_claim_stands_once_above_what_was_measured_for_it() -> None:
-    _, *rows = Rows(claims(OUTCOMES)).rows
+    _, *rows = TableCells(claims(OUTCOMES)).rows
     fast, memory = rows[:2]
     assert fast[0].startswith("ResNet-50 runs 2.3 times as fast compiled A100 · ")
     assert fast[1:5] == ["2.30×", "2.00×", "2.00× to 2.00×", "2"]
     assert memory[1:5] == ["10.0 %", "–", "Peak allocated is not measured here", "–"]
     max_autotune = processes(f"{INFER}/compile=max-autotune", 8.0)
-    _, *rows = Rows(claims([*OUTCOMES, *max_autotune])).rows
+    _, *rows = TableCells(claims([*OUTCOMES, *max_autotune])).rows
     assert [bool(row[0]) for row in rows[:4]] == [True, False, True, False]
 
 
@@ -153,7 +131,7 @@ def test_environments_are_distinguished() -> None:
     outcomes = [replace(o, environment=e.fingerprint) for e in (old, new) for o in OUTCOMES[:4]]
     found = gains(outcomes, baselines)
     run = a_run(environments=[old, new])
-    _, *rows = Rows(page.speed_ups(run, measurements_for(outcomes), found)).rows
+    _, *rows = TableCells(page.speed_ups(run, measurements_for(outcomes), found)).rows
     assert [row[0].split()[-1] for row in rows] == ["2.12.0", "2.12.0", "2.13.0", "2.13.0"]
 
 
@@ -191,7 +169,7 @@ def test_nothing_from_the_database_becomes_markup() -> None:
     )
     measured = measurements_for([an_outcome(NASTY, environment=run.environments[0])])
     html = page.speed_ups(run, measured, found) + page.scaling(run, measured, found)
-    assert "img" not in Rows(html).tags
+    assert "img" not in TableCells(html).tags
     assert "&lt;img" in html
 
 

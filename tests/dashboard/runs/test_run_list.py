@@ -1,21 +1,20 @@
 """The list of runs: its filters live in the address, and the database does the choosing."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from html import escape
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from dashboard.components import query_params, tables
+from dashboard.exports.page_recorder import PageRecord
 from dashboard.runs import run_list
 from db.runs import queries
 from db.runs.store import save_run
 from records.kinds import RunState
 from records.runs import RunsOnly
 from support.builders.run_records import a_machine, a_night, a_run
-from support.pages import Open, html, text
+from support.pages import Open, csv_of_section, html, text
 from support.sqlite_files import open_with_tables
 
 PAGE = "app_pages/run_detail.py"
@@ -89,19 +88,18 @@ def test_a_filtered_list_has_pages_of_its_own(open_page: Open, url: str) -> None
 
 @pytest.mark.parametrize(("query", "many"), [({}, 60), ({"suite": "gpu"}, 20)])
 def test_the_file_has_all_that_the_heading_counts(
-    open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch, query: dict[str, str], many: int
+    open_page: Open,
+    url: str,
+    records: list[PageRecord],
+    monkeypatch: pytest.MonkeyPatch,
+    query: dict[str, str],
+    many: int,
 ) -> None:
-    made: dict[str, Callable[[], pd.DataFrame]] = {}
-
-    def heading(title: str, frame: Callable[[], pd.DataFrame], file_name: str) -> None:
-        made[title] = frame
-
-    monkeypatch.setattr("dashboard.components.parts.heading", heading)
     monkeypatch.setattr("dashboard.components.load._RUNS_AT_ONCE", 7)
     at = open_page(url, PAGE, **query)
     # The page itself shows no more than before.
     assert html(at).count('href="/run?run=run-') == min(many, run_list.PAGE)
-    frame = made[f"{many} runs"]()
+    frame = csv_of_section(records[-1], f"{many} runs")
     ids = [f"run-{night:02d}" for night in reversed(range(60)) if many == 60 or night % 3 == 0]
     assert list(frame["run"]) == ids
 

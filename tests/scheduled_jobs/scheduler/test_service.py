@@ -385,14 +385,11 @@ time.sleep(600)
 """
 
 
-def test_nothing_is_left_of_a_child_that_does_not_end(
-    sqlite_installation: Installation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(children, "PATIENCE_SECONDS", 0.2)
-    stop, mark = threading.Event(), str(sqlite_installation.data_dir)
-    logs = Logs(sqlite_installation.data_dir / "tasks" / "1", 1)
+def test_nothing_is_left_of_a_child_that_does_not_end(tmp_path: Path) -> None:
+    stop, mark = threading.Event(), str(tmp_path)
+    logs, command = Logs(tmp_path / "tasks" / "1", 1), [sys.executable, "-c", _DEAF, mark]
     with pytest.raises(Stopped):
-        run_child([sys.executable, "-c", _DEAF, mark], logs, stop, lambda event: stop.set())
+        run_child(command, logs, stop, lambda event: stop.set(), patience_seconds=0.2)
     left = [each for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])]
     assert left == []
 

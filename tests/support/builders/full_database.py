@@ -21,7 +21,17 @@ _AGES = (4, 3, 2, 1)
 
 
 def add(url: str, folder: Path) -> None:
-    """Add nights and a finding of long ago, techniques on two machines, an upgrade, and a bad last night."""
+    """Add what `add_past` does, and nights up to this morning, of which the last one is bad."""
+    evidence = add_past(url, folder)
+    with open_with_tables(url) as database:
+        last_night(database, folder, evidence)
+
+
+def add_past(url: str, folder: Path) -> Evidence:
+    """Add nights and a finding of fixed days, techniques on two machines, and an upgrade.
+
+    Answers the evidence of the finding.
+    """
     on_cpu = technique_runs.outcomes(technique_runs.ON_CPU)
     technique_runs.save(url, technique_runs.run("techniques-cpu"), on_cpu)
     on_gpu = technique_runs.outcomes(technique_runs.ON_GPU, device="cuda")
@@ -29,7 +39,7 @@ def add(url: str, folder: Path) -> None:
     with open_with_tables(url) as database:
         ingest(write_upgrade(folder / "data", Story()), database)
         Nights(database).add(range(4))
-        last_night(database, folder, a_regression(database).evidence)
+        return a_regression(database).evidence
 
 
 def last_night(database: Database, folder: Path, evidence: Evidence) -> None:

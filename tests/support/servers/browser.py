@@ -86,7 +86,7 @@ def settle(page: Page) -> None:
 
 def drawn(page: Page, marks: int) -> None:
     """Wait until that many points are drawn."""
-    expect(page.locator("svg .mark-symbol path")).to_have_count(marks, timeout=20_000)
+    expect(page.locator("svg .mark-symbol path")).to_have_count(marks)
 
 
 def beyond(page: Page, what: str) -> list[str]:

@@ -16,7 +16,7 @@ from common.processes import die_with
 #: What Debian calls the packages that a cluster takes, by a program of each.
 PACKAGES = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client"}
 NODES = ("alpha", "beta")
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 120.0
 #: Debian has the daemons where only root's PATH looks.
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
