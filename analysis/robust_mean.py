@@ -15,7 +15,7 @@ ENOUGH_TO_SET_ASIDE = 8
 #: The effect of the order of starting is taken out up to this size (a logarithm): a larger difference is that
 #: of wild pairs, which must not pass for it.
 ORDER_CAP = 0.03
-#: With fewer values the order of starting cannot be told from the spread.
+#: With fewer values the order of starting cannot be distinguished from the spread.
 _FEWEST_WITH_ORDER = 4
 
 

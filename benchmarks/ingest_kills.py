@@ -21,7 +21,7 @@ from typing import Any
 # The numbers are made by numpy: threads of its own would not survive a fork.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from db.admin.check import looking
+from db.admin.check import open_read_only
 from db.connection.engine import open_database
 from db.runs import queries
 from records.outcomes import Outcome, Planned
@@ -179,7 +179,7 @@ def problems(url: str, data_dir: Path, newest: int | None = None) -> tuple[list[
     """What is wrong with the database, and whether a journal waits; a new one may have no tables yet."""
     if url.startswith("sqlite:") and not Path(url.removeprefix("sqlite:///")).exists():
         return [], True
-    with looking(url) as database:
+    with open_read_only(url) as database:
         found = list(check(database, data_dir, newest=newest))
     wrong = [problem.sentence for each in found for problem in each.problems]
     waiting = any(each.notes for each in found if each.name == "journals")

@@ -38,11 +38,11 @@ class BadDatabaseUrl(DatabaseError):
 
 
 class BackupFailed(DatabaseError):
-    """No whole copy could be made; what was there under its name is there still."""
+    """No complete copy could be made; an existing file of that name is unchanged."""
 
 
 class StillReferred(DatabaseError):
-    """Findings or tasks rest on the run that was to be forgotten."""
+    """Findings or tasks refer to the run that was to be deleted."""
 
 
 class DamagedSamples(DatabaseError):

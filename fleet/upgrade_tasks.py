@@ -20,7 +20,7 @@ from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.fleet_status import fleet_status, measures
 from workflows.planning.plan_upgrade import UpgradeRequest, check_judged, choose_policy, pairs_plan, waivers
-from workflows.planning.resolve_environment import wanted
+from workflows.planning.resolve_environment import parse_environment
 from workflows.planning.select_cases import choose_preset, choose_suite
 
 from .status import recently_seen
@@ -76,7 +76,7 @@ def _check(settings: Settings, request: UpgradeRequest) -> None:
     choose_suite(settings, request.suite, list(request.cases), own_cases=False)
     for text in (request.old, request.new):
         if text != LATEST:
-            wanted(settings, text)
+            parse_environment(settings, text)
 
 
 def _living(database: Database, now: datetime) -> EligibleMachines:

@@ -92,7 +92,7 @@ class Outcome:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What tells it apart within its run: case, environment and replicate."""
+        """Its identity within its run: case, environment and replicate."""
         return self.case, self.environment, self.replicate
 
     @property
@@ -197,7 +197,7 @@ class Measurement:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What tells it apart within its run: case, environment and metric."""
+        """Its identity within its run: case, environment and metric."""
         return self.case, self.environment, self.metric
 
 

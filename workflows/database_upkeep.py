@@ -14,15 +14,15 @@ from db.admin.check import (
     WHOLE,
     Checked,
     Progress,
-    guarded,
     measurement_check,
     metric_check,
+    run_check,
     sample_check,
     schema_check,
     telemetry_check,
     unseen,
 )
-from db.admin.delete_run import Forgotten, forget_run
+from db.admin.delete_run import DeletedRun, forget_run
 from db.admin.prune import Pruned, prune_queue, prune_samples, prune_telemetry
 from db.connection.engine import Database
 from db.errors import DatabaseError
@@ -32,7 +32,7 @@ from runner import journal
 from runner.errors import JournalError
 
 from .errors import CannotForget, NoSuchRun
-from .ingest import FORGOTTEN, measured, pending
+from .ingest import FORGOTTEN, measurements_of, pending_journals
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +45,19 @@ class Kept:
 
 FOR_EVER = Kept()
 
-#: For so long the queue keeps tasks that are over, and those that made no run.
+#: How long the queue keeps tasks that have ended and made no run.
 QUEUE_DAYS = 400
 #: A run whose journal did not change for so long is no longer resumed.
 LEFT_WEEKS = 4
-#: What a run then no longer needs besides its journal and logs, and its name while it is removed.
+#: Files of a run that are removed then, and the ending of their names meanwhile.
 _LEFT, _GOING = ("cache", "reserve"), ".going"
 
 
 def prune(database: Database, kept: Kept, *, dry_run: bool = False) -> Iterator[str]:
-    """Delete what is older than it is kept, or only look; answers for a sentence what went, or would go.
+    """Delete raw rows that are older than `kept` allows, or with `dry_run` only count them.
 
-    That is how much of what and how old, and that all metrics stay; nothing where nothing is old enough.
-    Raises DatabaseError.
+    Yields a sentence for each kind of rows deleted: how many, and how old. Metrics are never deleted. Raises
+    DatabaseError.
     """
     if kept.telemetry_days is not None and (before := _days_ago(kept.telemetry_days)):
         gone = prune_telemetry(database, before, dry_run=dry_run)
@@ -75,15 +75,15 @@ def prune(database: Database, kept: Kept, *, dry_run: bool = False) -> Iterator[
 
 
 def clear(data_dir: Path, now: datetime) -> Iterator[str]:
-    """Remove compile caches and room set aside of runs that were left weeks ago; answers what went.
+    """Remove compile caches and reserved files of runs that were abandoned weeks ago; yields one sentence.
 
-    That is a sentence, or nothing. A run removes its own when it is complete; these were interrupted, or
-    killed. They may still be resumed: then they compile again.
+    A run removes its own when it is complete; these were interrupted or killed. They can still be resumed,
+    and then compile again.
     """
     before = (now - timedelta(weeks=LEFT_WEEKS)).timestamp()
     runs = size = 0
     for path in sorted((data_dir / "runs").glob(f"*/{journal.FILE}")):
-        if found := _put_aside(path, before):
+        if found := _rename_leftovers(path, before):
             runs, size = runs + 1, size + sum(map(_size, found))
         for each in found:
             # The one is a folder, the other a file.
@@ -96,8 +96,8 @@ def clear(data_dir: Path, now: datetime) -> Iterator[str]:
         yield f"{what} of {whose} that was not resumed for {LEFT_WEEKS} weeks"
 
 
-def _put_aside(path: Path, before: float) -> list[Path]:
-    """What may go of a run, under names that no command reads: a resumed run must not lose it half way."""
+def _rename_leftovers(path: Path, before: float) -> list[Path]:
+    """Rename the removable files of a run, so that a resumed run never loses them half way; returns them."""
     found: list[Path] = []
     with suppress(OSError), journal.locked_against_writers(path) as is_left:
         if is_left and path.stat().st_mtime < before:
@@ -120,7 +120,7 @@ def _size(path: Path) -> int:
 
 
 def _days_ago(days: int) -> datetime | None:
-    """The moment so many days ago; None for more than the calendar has: that is to keep everything."""
+    """The time so many days ago; None if the calendar does not go back that far, which keeps everything."""
     try:
         return datetime.now(UTC) - timedelta(days=days)
     except OverflowError:
@@ -138,7 +138,7 @@ def _in_words(size: int) -> str:
 
 def forget(
     database: Database, data_dir: Path, run: str, *, force: bool = False, dry_run: bool = False
-) -> Forgotten | None:
+) -> DeletedRun | None:
     """Delete a run from the database, or only count it; None where only its journal is left to be marked.
 
     The journal stays, with a mark next to it, so that no command stores or reports the journal again. Raises
@@ -160,7 +160,7 @@ def forget(
 
 @contextmanager
 def _marked(path: Path, there: bool) -> Generator[None]:
-    """Mark a journal before its run goes: else the next command would store it again. Not where it stays."""
+    """Mark a journal before its run is deleted: the next command would store the run again."""
     mark = path.with_name(FORGOTTEN)
     if not there or mark.exists():
         yield
@@ -177,42 +177,41 @@ def _marked(path: Path, there: bool) -> Generator[None]:
 def check(
     database: Database, data_dir: Path, *, newest: int | None = None, progress: Progress = unseen
 ) -> Iterator[Checked]:
-    """Look at everything there is, one thing after the other; of single runs only at the `newest`.
+    """Run all checks, one after the other; those of single runs only for the `newest`.
 
-    `database` is one that `db.admin.check.looking` gives. Where its schema does not fit, nothing else is
-    looked at.
+    `database` comes from `db.admin.check.open_read_only`. If its schema does not fit, only that is checked.
     """
-    first = guarded("schema", "revision", lambda: schema_check(database))
+    first = run_check("schema", "revision", lambda: schema_check(database))
     yield first
     if first.problems:
         return
-    journals = guarded("journals", "journals", lambda: _journals(database, data_dir))
+    journals = run_check("journals", "journals", lambda: _journals(database, data_dir))
     yield journals
     for name, unit, look in WHOLE:
         progress(name, 0, 1)
-        yield guarded(name, unit, lambda look=look: look(database))
-    yield guarded("metrics", "metrics", lambda: metric_check(database, METRICS.keys()))
+        yield run_check(name, unit, lambda look=look: look(database))
+    yield run_check("metrics", "metrics", lambda: metric_check(database, METRICS.keys()))
     unfinished = _unfinished(database, data_dir)
-    yield guarded(
+    yield run_check(
         "measurements",
         "measurements",
         lambda: measurement_check(
             database,
-            measured,
+            measurements_of,
             unfinished=unfinished,
             newest=newest,
             progress=progress,
         ),
     )
-    yield guarded("samples", "outcomes", lambda: sample_check(database, newest=newest, progress=progress))
-    yield guarded(
+    yield run_check("samples", "outcomes", lambda: sample_check(database, newest=newest, progress=progress))
+    yield run_check(
         "telemetry", "recordings", lambda: telemetry_check(database, newest=newest, progress=progress)
     )
 
 
 def _unfinished(database: Database, data_dir: Path) -> frozenset[str]:
     try:
-        return frozenset(path.parent.name for path in pending(data_dir, stored_outcomes(database)))
+        return frozenset(path.parent.name for path in pending_journals(data_dir, stored_outcomes(database)))
     except DatabaseError:
         return frozenset()
 
@@ -220,7 +219,7 @@ def _unfinished(database: Database, data_dir: Path) -> frozenset[str]:
 def _journals(database: Database, data_dir: Path) -> Checked:
     """Journals in the data folder that are not stored completely: no fault, the next command stores them."""
     there = len(list((data_dir / "runs").glob(f"*/{journal.FILE}")))
-    waiting = pending(data_dir, stored_outcomes(database))
+    waiting = pending_journals(data_dir, stored_outcomes(database))
     return Checked("journals", there, "journals", notes=tuple(map(_journal_note, waiting)))
 
 

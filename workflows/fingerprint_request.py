@@ -11,8 +11,8 @@ from .errors import NothingToMeasure
 from .fingerprints import Fingerprints, take_all
 from .planning.plan_run import Chosen, ask, check_alike
 from .planning.resolve_environment import make_ready, store_of
-from .planning.select_cases import choose_cases, choose_preset, choose_suite, spelled
-from .run_locally import alone
+from .planning.select_cases import canonical_key, choose_cases, choose_preset, choose_suite
+from .run_locally import exclusive_machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ def fingerprints_of(
     preset = choose_preset(app.settings, request.preset)
     suite = choose_suite(app.settings, request.suite, list(request.cases), bool(request.case_files))
     harness = harnesses.build(app.places.data_dir / "harness", request.case_files)
-    with alone(app.reporter):
+    with exclusive_machine(app.reporter):
         ready = make_ready(app, list(request.environments))
         described = ask(Chosen(preset, suite, harness), ready).environments
         device = request.device or suite.device
         check_alike(described, device)
         cases = choose_cases(
-            suite, [spelled(pattern) for pattern in request.cases], described[0], app.settings
+            suite, [canonical_key(pattern) for pattern in request.cases], described[0], app.settings
         )
         if not cases:
             raise NothingToMeasure("no case is selected")

@@ -34,9 +34,9 @@ from .app_context import AppContext
 from .errors import Interrupted
 from .planning.plan_run import Prepared, gpus_in_use
 from .run_header import Header, preset_body
-from .session_queue import without_again
+from .session_queue import own_fingerprint
 
-#: So many are taken at once at most: each holds a model in memory.
+#: The most that are taken at once: each holds a model in memory.
 _AT_ONCE = 4
 #: What both environments of an upgrade may take together, and that of a run afterwards, in seconds.
 _MOST_SECONDS = 900.0
@@ -100,10 +100,10 @@ def take_all(
 
 
 def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts) -> Prepared:
-    """A run of pairs with what runs differently in its environments, which is reported; hold the machine.
+    """A run of pairs with what its environments run differently, which is also reported.
 
-    Only what is missing is taken. At most a tenth of its budget is spent on it; what cannot be had is
-    reported and costs the run nothing else. Raises Interrupted.
+    The caller holds the machine. Only missing fingerprints are taken, in at most a tenth of the run's budget;
+    one that fails is reported and does not stop the run. Raises Interrupted.
     """
     header = prepared.header
     comparison = header.compared
@@ -113,7 +113,7 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
     known = {body["fingerprint"]: body for body in header.environments}
     sides = [known[comparison.old], known[comparison.new]]
     # What differs between two that say they are the same is nothing that is stored.
-    alike = without_again(comparison.old) == without_again(comparison.new)
+    alike = own_fingerprint(comparison.old) == own_fingerprint(comparison.new)
     unknown = alike and sides[0]["python"] != sides[1]["python"]
     seconds = min(_MOST_SECONDS, header.budget_seconds / 10) / 2
     deadline = min(header.timing_policy.deadline_seconds, seconds)
@@ -197,7 +197,7 @@ def conditions_of(
     user = f"+{harness.user_version}" if harness.user_version else ""
     return FingerprintConditions(
         Environment(
-            without_again(environment.fingerprint),
+            own_fingerprint(environment.fingerprint),
             environment.name,
             facts.get("torch", ""),
             facts["python"],

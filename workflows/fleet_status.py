@@ -33,7 +33,7 @@ URGENCY = ("no such label", "unscheduled", "running", "busy", "not yet", "next")
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """From when on a machine counts as silent, a night that has not begun as late, a machine as disturbed."""
+    """After how long a machine counts as silent and a night as late, and from which share on as disturbed."""
 
     silent_minutes: int
     overdue_hours: int
@@ -58,12 +58,12 @@ def announced_patience(seen: Sequence[SchedulerSeen]) -> Patience:
 
 
 def measures(one: SchedulerSeen) -> bool:
-    """Whether a scheduler measures, or only plans and thinks; one that says nothing of it may measure."""
+    """Whether a scheduler runs jobs that measure; True for versions that do not report it."""
     return one.facts.get("measures") is not False
 
 
-def thinks(one: SchedulerSeen) -> bool:
-    """Whether a scheduler does what measures nothing; a node of a fleet is there to measure alone."""
+def runs_control_jobs(one: SchedulerSeen) -> bool:
+    """Whether a scheduler runs jobs that do not measure; a node of a fleet does not."""
     return one.facts.get("head") is None
 
 
@@ -81,7 +81,7 @@ class Outages:
 
 
 def outages(database: Database, seen: Sequence[SchedulerSeen], now: datetime, patience: Patience) -> Outages:
-    """What should be known of and is not, at this moment; raises DatabaseError."""
+    """The machines and nights that are silent at this moment; raises DatabaseError."""
     minutes = patience.silent_minutes
     # Not the newest tasks: in a large fleet those are of a night or two, and "since when" moves on with them.
     unbegun = queries.not_started(database, "measure")
@@ -146,7 +146,9 @@ class FleetStatus:
         """The machines that are not online and would take a task."""
         owners = {one.owner for one in self.living}
         away = (one for one in self.seen if one.owner not in owners)
-        return eligible_machines(away if task.job in MEASURING else filter(thinks, away)).of(task.label)
+        return eligible_machines(away if task.job in MEASURING else filter(runs_control_jobs, away)).of(
+            task.label
+        )
 
     def body(self) -> dict[str, Any]:
         """Nodes, waiting tasks and notes as plain JSON values."""
@@ -221,7 +223,7 @@ def _waiting(
     """The tasks that no scheduler has begun and why, in the order of URGENCY, the oldest first."""
     able = {
         True: eligible_machines(filter(measures, living)),
-        False: eligible_machines(filter(thinks, living)),
+        False: eligible_machines(filter(runs_control_jobs, living)),
     }
     busy: dict[bool, set[str]] = {True: set(), False: set()}
     for machine, own in running.items():

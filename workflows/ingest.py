@@ -103,7 +103,7 @@ class Read:
                 before.set_aside + contents.set_aside,
             )
             run = _run_of(position, running=running)
-            stored = (tuple(map(storable, each)) for each in (new, contents.canaries))
+            stored = (tuple(map(finite_outcome, each)) for each in (new, contents.canaries))
             return Read(path, position, run, *stored)
 
     def store(self, database: Database) -> int:
@@ -119,14 +119,14 @@ class Read:
                 # Not of what was read: another process may meanwhile have read and stored more lines.
                 some = cases if len(cases) <= _SOME_CASES else None
                 replicates = replicates_of_run(whole, self.run.id, cases=some)
-                store.save_measurements(whole, self.run.id, measured(replicates))
+                store.save_measurements(whole, self.run.id, measurements_of(replicates))
         return new
 
     @property
     def measurements(self) -> list[Measurement]:
         """What its own outcomes say together."""
         ended_well = (each for each in (*self.outcomes, *self.canaries) if each.status == OutcomeStatus.OK)
-        return measured(Replicate(o.case, o.environment, o.metrics) for o in ended_well)
+        return measurements_of(Replicate(o.case, o.environment, o.metrics) for o in ended_well)
 
 
 def ingest(path: Path, database: Database) -> Ingested:
@@ -194,7 +194,7 @@ def ingest_pending(
 
     With `runs` only theirs. A journal that another process is writing just now is left to that process.
     """
-    for path in pending(data_dir, stored_outcomes(database), runs):
+    for path in pending_journals(data_dir, stored_outcomes(database), runs):
         try:
             if not journal.in_use(path):
                 yield ingest(path, database)
@@ -234,7 +234,7 @@ def store_then_read(app: AppContext) -> None:
         return
     try:
         with app.open_database() as database:
-            left = len(pending(app.places.data_dir, stored_outcomes(database)))
+            left = len(pending_journals(app.places.data_dir, stored_outcomes(database)))
     except DatabaseError as error:
         app.reporter.note(str(error))
         return
@@ -246,13 +246,13 @@ def store_then_read(app: AppContext) -> None:
         )
 
 
-def pending(data_dir: Path, known: Mapping[str, int], runs: Collection[str] = ()) -> list[Path]:
+def pending_journals(data_dir: Path, known: Mapping[str, int], runs: Collection[str] = ()) -> list[Path]:
     """The journals with lines that are not stored yet, oldest run first; with `runs` only theirs.
 
-    `known` is what `stored_outcomes` says of the database: the mark next to a journal belongs to the one it
-    was stored in, which may have been deleted, exchanged or restored since. Of a run that the database
-    believes to be running its journal knows better. An empty journal belongs to a run that was killed before
-    it began, and one that is forgotten waits for nothing.
+    `known` is what `stored_outcomes` says of the database: the mark next to a journal is not enough, as its
+    database may have been deleted, exchanged or restored since. For a run that the database has as running
+    the journal decides. Left out are empty journals, of runs killed before they began, and those of deleted
+    runs.
     """
     found: list[Path] = []
     folder = data_dir / "runs"
@@ -267,7 +267,7 @@ def pending(data_dir: Path, known: Mapping[str, int], runs: Collection[str] = ()
     return found
 
 
-def measured(replicates: Iterable[Replicate]) -> list[Measurement]:
+def measurements_of(replicates: Iterable[Replicate]) -> list[Measurement]:
     """One measurement per case, environment and metric of the replicates."""
     values: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for replicate in replicates:
@@ -276,8 +276,8 @@ def measured(replicates: Iterable[Replicate]) -> list[Measurement]:
     return [Measurement(*key, **asdict(summarise(each))) for key, each in values.items()]
 
 
-def storable(outcome: Outcome) -> Outcome:
-    """An outcome without what is not finite: JSON has no such numbers, and Postgres insists on that."""
+def finite_outcome(outcome: Outcome) -> Outcome:
+    """An outcome without numbers that are not finite, which JSON does not have and Postgres refuses."""
     return replace(
         outcome,
         metrics={name: value for name, value in outcome.metrics.items() if isfinite(value)},

@@ -21,7 +21,7 @@ from runner import journal
 from runner.errors import JournalError
 
 from .errors import NoSuchRun, UsageError
-from .ingest import FORGOTTEN, pending
+from .ingest import FORGOTTEN, pending_journals
 from .measure import RunResult
 from .recorder import OpenDatabase
 from .run_header import Header
@@ -92,7 +92,7 @@ def load_run(data_dir: Path, run: str, open_database: OpenDatabase) -> LoadedRun
             raise NoSuchRun(unknown("run", name, [*known, LATEST]))
         if name not in journals:
             return _from_database(database, name)
-        return _from_journal(journals[name], stored=journals[name] not in pending(data_dir, stored))
+        return _from_journal(journals[name], stored=journals[name] not in pending_journals(data_dir, stored))
 
 
 def _latest(database: Database, journals: Mapping[str, Path], stored: Mapping[str, int]) -> str:

@@ -99,7 +99,7 @@ def measure(
         done = {outcome.planned for outcome in known}
         todo = tuple(p for p in header.replicates if p not in done)
         recorder = Recorder(writing, header, open_database, watcher.note, kept)
-        boundaries = _Boundaries(header, preset, recorder, journal.read(writing.path).canaries)
+        boundaries = _CanaryRuns(header, preset, recorder, journal.read(writing.path).canaries)
         conditions = Conditions(
             run=header.run,
             folder=folder,
@@ -124,7 +124,7 @@ def measure(
 
 
 def _begun(folder: Path, header: Header) -> Journal:
-    """The run's journal with its header in it."""
+    """Create the run's journal, with its header in it."""
     try:
         begun = Journal(folder)
         if not begun.path.stat().st_size:
@@ -140,7 +140,7 @@ def _begun(folder: Path, header: Header) -> Journal:
 
 @contextmanager
 def _rescuing(recorder: Recorder) -> Generator[None]:
-    """Keep what waits in memory when an exception ends the run before its time."""
+    """Save buffered results when an exception ends the run early."""
     try:
         yield
     except BaseException as error:
@@ -149,8 +149,8 @@ def _rescuing(recorder: Recorder) -> Generator[None]:
         raise
 
 
-class _Boundaries:
-    """Where sessions meet: there the canary sings, and is kept. `known` is what it sang before a resume."""
+class _CanaryRuns:
+    """Runs the canary between sessions and records it. `known` are its outcomes from before a resume."""
 
     def __init__(
         self, header: Header, preset: MachinePreset, recorder: Recorder, known: tuple[Outcome, ...]
@@ -167,7 +167,10 @@ class _Boundaries:
         self._rests_until = 0.0
 
     def reach(self, *, last: bool = False) -> None:
-        """One boundary; nothing may be measured meanwhile."""
+        """Run the canary, unless it ran a moment ago and this is not the `last` boundary.
+
+        Nothing may be measured meanwhile.
+        """
         if self._canary is None or (time.monotonic() < self._rests_until and not last):
             return
         for outcome in self._canary.run(self._next, f"{self._run}:canary:{self._next}"):
@@ -187,7 +190,7 @@ class _Run:
         watcher: Watcher,
         conditions: Conditions,
         interrupted: Callable[[], bool],
-        boundaries: _Boundaries,
+        boundaries: _CanaryRuns,
     ) -> None:
         self.outcomes: list[Outcome] = []
         self._kept: set[Planned] = set()
@@ -234,7 +237,7 @@ class _Run:
         return RunState.COMPLETE if len(self.outcomes) == len(self._todo) else RunState.INTERRUPTED
 
     def _spare(self) -> None:
-        """Close what is planned and not needed any more."""
+        """Record the planned replicates that are no longer needed as skipped."""
         spared: Counter[tuple[str, str]] = Counter()
         for planned, reason in self._queue.not_needed():
             self._keep(_without(planned, OutcomeStatus.SKIPPED, reason), report=False)
@@ -265,7 +268,7 @@ class _Run:
                 )
 
     def _follow(self, running: RunningSession) -> SessionEnded:
-        """Take its events until it has ended, or does not end in time after an interrupt."""
+        """Handle the session's events until it ends, or does not end in time after an interrupt."""
         give_up = float("inf")
         while time.monotonic() < give_up:
             if give_up == float("inf") and self._interrupted():
@@ -320,7 +323,7 @@ class _Run:
                 self._keep(_without(planned, status, reason))
 
     def _look_ahead(self) -> None:
-        """Estimate the sessions after this one: when something was learnt, not at every block."""
+        """Estimate the time of the sessions after this one, whenever an outcome is known."""
         self._later = sum(map(self._durations.session, self._queue.left()))
 
 

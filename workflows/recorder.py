@@ -19,7 +19,7 @@ from .run_header import Header
 #: Opens the database; raises DatabaseError while it cannot be had.
 OpenDatabase = Callable[[], Database]
 
-#: A database that is in trouble may take seconds to say so; it is asked again no sooner than this.
+#: An unavailable database may take seconds to fail; it is not tried again sooner than this.
 _RETRY_SECONDS = 30.0
 
 

@@ -53,21 +53,21 @@ from .planning.plan_upgrade import (
 from .planning.resolve_environment import (
     ReadyEnvironment,
     choose_environment,
+    parse_environment,
     store_of,
-    wanted,
     with_packages,
 )
 from .planning.select_cases import (
     CHOSEN,
+    canonical_key,
     choose_cases,
     choose_preset,
     choose_suite,
-    observed,
     one_each,
     refuse_long,
     refuse_too_many,
-    spelled,
     tracing_suite,
+    with_telemetry,
 )
 from .run_header import Header
 
@@ -106,7 +106,7 @@ def start_run(app: AppContext, request: RunRequest, interrupts: Interrupts, conc
     nodes = read_nodes(request.nodes) if request.nodes else ()
     chosen = _choose(app, request)
     store_pending(app)
-    with alone(app.reporter):
+    with exclusive_machine(app.reporter):
         prepared = _prepare(app, request, chosen, nodes)
         return _measured_run(app, prepared, interrupts, conclude)
 
@@ -123,7 +123,7 @@ def resume_run(
     store_pending(app)
     resumable(folder)
     nodes_read = read_nodes(nodes) if nodes else ()
-    with alone(app.reporter):
+    with exclusive_machine(app.reporter):
         return _measured_run(app, prepare_again(app, folder, nodes_read), interrupts, conclude)
 
 
@@ -131,7 +131,7 @@ def _measured_run(
     app: AppContext, prepared: Prepared, interrupts: Interrupts, conclude: Conclude
 ) -> RunResult:
     """Have a run measured; then its fingerprints are taken where it was to."""
-    result = measured(app, prepared, interrupts, conclude)
+    result = measure_watched(app, prepared, interrupts, conclude)
     header = prepared.header
     if header.fingerprints and header.comparison is None and result.state == RunState.COMPLETE:
         with store_of(app).using([target.python for target in header.targets.values()]):
@@ -145,7 +145,9 @@ def _choose(app: AppContext, request: RunRequest) -> Chosen:
     if request.trace_steps:
         suite = tracing_suite(request.trace_steps)
     else:
-        suite = observed(choose_suite(settings, request.suite, list(request.cases), bool(request.case_files)))
+        suite = with_telemetry(
+            choose_suite(settings, request.suite, list(request.cases), bool(request.case_files))
+        )
     # The number of cases that match is known only when the environment has been examined.
     least = 1 if request.cases else max(1, len(suite.cases))
     refuse_too_many(least, request.replicates or suite.replicates)
@@ -161,7 +163,7 @@ def _check_environment(app: AppContext, request: RunRequest) -> None:
         check_interpreter(*choose_environment(app, request.environment, request.python))
         return
     named = DEFAULT_ENVIRONMENT if request.environment is None else request.environment
-    meant = wanted(app.settings, named)
+    meant = parse_environment(app.settings, named)
     if meant.python is not None:
         check_interpreter(meant.name, meant.python)
 
@@ -170,7 +172,7 @@ def _prepare(app: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[
     settings, suite = app.settings, chosen.suite
     probed = ask(chosen, [ReadyEnvironment(*choose_environment(app, request.environment, request.python))])
     (described,) = probed.environments
-    patterns = [spelled(pattern) for pattern in request.cases]
+    patterns = [canonical_key(pattern) for pattern in request.cases]
     cases = choose_cases(suite, patterns, described, settings)
     if not cases:
         raise NothingToMeasure("no case is selected")
@@ -216,14 +218,14 @@ def start_upgrade(
         # How many cases the patterns leave, or pairs a budget, is known only when the environment was asked.
         refuse_too_many(1 if request.cases else max(1, len(suite.cases)), 2 * pairs.largest)
     for text in (request.old, request.new):
-        with_packages(wanted(settings, text), request.packages)
+        with_packages(parse_environment(settings, text), request.packages)
     harness = harnesses.build(app.places.data_dir / "harness", request.case_files, step)
     chosen = Chosen(preset, suite, harness)
     store_pending(app)
-    with alone(app.reporter):
+    with exclusive_machine(app.reporter):
         prepared = prepare_upgrade(app, request, chosen, pairs, policy)
         prepared = with_screen(with_differences(app, prepared, interrupts))
-        return measured(app, prepared, interrupts, conclude)
+        return measure_watched(app, prepared, interrupts, conclude)
 
 
 def resume_upgrade(app: AppContext, run: str, interrupts: Interrupts, conclude: Conclude) -> RunResult:
@@ -236,16 +238,18 @@ def resume_upgrade(app: AppContext, run: str, interrupts: Interrupts, conclude: 
     header, _, _ = resumable(folder)
     if header.comparison is None:
         raise UsageError(f"run {header.run} is not an upgrade: pyrometer run --resume {header.run}")
-    with alone(app.reporter):
+    with exclusive_machine(app.reporter):
         planned = prepare_again(app, folder)
         prepared = with_differences(app, planned, interrupts)
         if prepared is not planned:
             with Journal(folder) as journal:
                 journal.header(prepared.header.to_body())
-        return measured(app, prepared, interrupts, conclude)
+        return measure_watched(app, prepared, interrupts, conclude)
 
 
-def measured(app: AppContext, prepared: Prepared, interrupts: Interrupts, conclude: Conclude) -> RunResult:
+def measure_watched(
+    app: AppContext, prepared: Prepared, interrupts: Interrupts, conclude: Conclude
+) -> RunResult:
     """Have a run measured and watched; raises Interrupted where a second signal ends it at once."""
     header = prepared.header
     try:
@@ -256,16 +260,18 @@ def measured(app: AppContext, prepared: Prepared, interrupts: Interrupts, conclu
             return result
     except KeyboardInterrupt:
         # The workers die with their session, or with this process.
-        raise Interrupted(f"stopped at once; the journal keeps what is measured, {go_on(header)}") from None
+        raise Interrupted(
+            f"stopped at once; the journal keeps what is measured, {resume_command(header)}"
+        ) from None
     except BrokenPipeError:
-        app.reporter.progress(f"the output is closed: stopped; {go_on(header)}")
+        app.reporter.progress(f"the output is closed: stopped; {resume_command(header)}")
         raise
 
 
 def _watched(app: AppContext, prepared: Prepared, interrupts: Interrupts) -> RunResult:
     header, preset = prepared.header, prepared.preset
     # The watcher comes second: the thread of its display must stay off the measured CPUs as well.
-    with housekeeping(preset), app.reporter.watching() as watcher:
+    with on_housekeeping_cpus(preset), app.reporter.watching() as watcher:
         result = measure(
             header,
             preset,
@@ -293,14 +299,14 @@ def _reporting_notes(reporter: Reporter) -> Generator[None]:
         raise
 
 
-def go_on(header: Header) -> str:
+def resume_command(header: Header) -> str:
     """The command that resumes a run."""
     command = "run" if header.comparison is None else "upgrade"
     return f"resume with: pyrometer {command} --resume {header.run}"
 
 
 @contextmanager
-def alone(reporter: Reporter) -> Generator[None]:
+def exclusive_machine(reporter: Reporter) -> Generator[None]:
     """No other run measures this machine within the block; the reporter learns which one is waited for."""
 
     def waits() -> None:
@@ -312,7 +318,7 @@ def alone(reporter: Reporter) -> Generator[None]:
 
 
 @contextmanager
-def housekeeping(preset: MachinePreset) -> Generator[None]:
+def on_housekeeping_cpus(preset: MachinePreset) -> Generator[None]:
     """Keep this process off the CPUs that are measured."""
     before = os.sched_getaffinity(0)
     if preset.housekeeping:

@@ -1,4 +1,4 @@
-"""What is measured next: a plan's sessions in order, or pairs for as long as they can change the verdict."""
+"""The order of a run's sessions: as planned, or pairs for as long as they can change the verdict."""
 
 import itertools
 from collections import defaultdict, deque
@@ -19,11 +19,11 @@ from reports.text.verdict_text import advised
 from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
 
-#: So many pairs of a case a suite usually takes until it is decided.
+#: The usual number of pairs of a case until a suite is decided, for estimates.
 _USUAL_PAIRS = 6
 #: A case that broke in so many pairs gets no more.
 _BROKEN_ENOUGH = 2
-#: What infrastructure or others did says nothing about the case.
+#: Statuses that the infrastructure or other programs cause: they say nothing about the case.
 _SAYS_NOTHING = (OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED, OutcomeStatus.LOST, OutcomeStatus.SKIPPED)
 _MAY_PASS = (OutcomeStatus.OK, *_SAYS_NOTHING)
 
@@ -83,7 +83,7 @@ Allocate = Callable[[Mapping[str, Sequence[Outcome]], Collection[str]], tuple[st
 
 @dataclass(slots=True)
 class _Case:
-    """The pairs of one case: numbers to come, what was learnt, and why it is over."""
+    """The pairs of one case: their numbers, the outcomes so far, and why it gets no more (`over`)."""
 
     waiting: deque[int]
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
@@ -172,7 +172,7 @@ class Pairs:
         return self._allocate(outcomes, ended)
 
     def _brought_first(self, open_cases: Sequence[str], fits: Fits) -> list[str]:
-        """Where the budget cannot bring every case to a verdict: those it can, then those that have one."""
+        """If the budget cannot bring every case to a verdict: those it can, else those that have one."""
         lacking: dict[str, list[SessionPlan]] = {}
         for case in open_cases:
             one = self._cases[case]
@@ -189,7 +189,7 @@ class Pairs:
         return brought or [case for case in open_cases if case not in lacking]
 
     def learn(self, outcome: Outcome) -> None:
-        """A case may be over with it."""
+        """Take note of an outcome; the case may be decided by it."""
         case = self._cases[outcome.case]
         case.outcomes.append(outcome)
         ended = {one.environment for one in case.outcomes if one.replicate == outcome.replicate}
@@ -214,7 +214,7 @@ class Pairs:
         return None if self._allocate is None else max(1, _USUAL_PAIRS - len(case.numbers))
 
     def not_needed(self) -> Iterator[tuple[Planned, str]]:
-        """What is not needed of cases that are over, and of pairs that were torn apart."""
+        """The replicates left of cases that are over, and of pairs that an interruption separated."""
         for case, one in self._cases.items():
             done = {outcome.planned for outcome in one.outcomes}
             needless = dict.fromkeys(one.torn, "its partner was measured before an interruption")
@@ -271,13 +271,16 @@ _LEAST_LOST = 4
 
 
 def first_look(comparison: Comparison) -> int:
-    """With fewer pairs than this no case has a verdict on the metric that decides."""
+    """The number of pairs before which no case has a verdict on the metric that decides."""
     policy = comparison.policy
     return 1 if threshold_of(policy.metric, policy.thresholds).exact else comparison.plan.smallest
 
 
 def pairs_planned(comparison: Comparison, cases: Iterable[str]) -> list[Planned]:
-    """Every replicate that may be needed, first pairs of all cases first, short ones of a screen before."""
+    """Every replicate that may be needed: the first pair of all cases, then the second, and so on.
+
+    In a screened upgrade the short pairs come first.
+    """
     listed, largest = list(cases), comparison.plan.largest
     sides = (comparison.old, comparison.new)
     numbers = range(largest + largest // _ONE_SPARE_OF + (FIRST_FULL if comparison.screen else 0))
@@ -285,11 +288,12 @@ def pairs_planned(comparison: Comparison, cases: Iterable[str]) -> list[Planned]
 
 
 def enough_pairs(comparison: Comparison, cases: int) -> Enough:
-    """Says of one of so many cases, from its outcomes so far, why no more pairs are needed.
+    """A function that tells, from the outcomes of one of `cases` cases, why it needs no more pairs.
 
-    The metric that decides says so. Others, of those that vary, have a say as long as the newest pair knows
-    them, for no other brings what only a cold one does: what the comparison is also for goes on until its
-    verdict stands, what has a limit until it is on one side of that, what has a table has its first look.
+    The metric that decides is judged first. Other metrics that vary keep a case open only while the newest
+    pair has them: one that only cold pairs have gains nothing from more pairs. Metrics in `also` are measured
+    until their verdict stands, metrics with a limit until they are on one side of it, and metrics of a table
+    until their first verdict.
     """
     policy, plan = comparison.policy, comparison.plan
 
@@ -304,10 +308,10 @@ def enough_pairs(comparison: Comparison, cases: int) -> Enough:
 
 
 def enough_lost(comparison: Comparison) -> Enough:
-    """Says of a case of a suite why it gets no more pairs: more are lost than the plan has in store for that.
+    """A function that ends a case of a suite when more pairs are lost than the plan has in reserve.
 
-    Lost is a pair that does not count, whatever became of it: such a case will hardly get what it needs, and
-    the others wait for it.
+    A lost pair is one that does not count, for any reason: such a case will hardly be decided, and the others
+    wait for it.
     """
     metric, most = comparison.policy.metric, max(_LEAST_LOST, comparison.plan.largest // _ONE_SPARE_OF)
 
@@ -319,8 +323,8 @@ def enough_lost(comparison: Comparison) -> Enough:
 
 
 def lacks_others(comparison: Comparison, outcomes: Sequence[Outcome], cases: int) -> bool:
-    """Whether one of so many cases needs more pairs for another metric than the one that decides."""
-    others = _known_of_the_newest(outcomes) & _varying(comparison) - {comparison.policy.metric}
+    """Whether one of `cases` cases needs more pairs for a metric other than the one that decides."""
+    others = _metrics_of_newest_pair(outcomes) & _varying(comparison) - {comparison.policy.metric}
     return any(_lacks(comparison, metric, outcomes, cases) for metric in others)
 
 
@@ -352,18 +356,18 @@ def _varying(comparison: Comparison) -> set[str]:
     return {one for one in metrics if not threshold_of(one, comparison.policy.thresholds).exact}
 
 
-def _known_of_the_newest(outcomes: Sequence[Outcome]) -> set[str]:
-    """What the newest pair that ended ok knows."""
+def _metrics_of_newest_pair(outcomes: Sequence[Outcome]) -> set[str]:
+    """The metrics that the newest pair has."""
     ended = [one for one in outcomes if one.status == OutcomeStatus.OK]
     newest = max((one.replicate for one in ended), default=0)
     return {metric for one in ended if one.replicate == newest for metric in one.metrics}
 
 
-def again(fingerprint: str) -> str:
+def second_identity(fingerprint: str) -> str:
     """The identity of an environment that is compared with itself (A/A test)."""
     return fingerprint + AGAIN
 
 
-def without_again(fingerprint: str) -> str:
+def own_fingerprint(fingerprint: str) -> str:
     """The environment's own fingerprint."""
     return fingerprint.removesuffix(AGAIN)

@@ -39,7 +39,7 @@ def control(
 ) -> dict[Key, Verdict]:
     """The verdicts of one metric over a suite, with calls taken back that chance may have made.
 
-    The family is all verdicts that have a p value: whoever looks at more cases sees more luck. `faster` and
+    The family is all verdicts that have a p value: more cases give more false calls by chance. `faster` and
     `slower` that do not stand at `rate` become `unclear`; every other verdict stays. `same` is a proof of its
     own and no discovery. Calling a direction counts as a discovery of that direction (Benjamini and
     Yekutieli, False discovery rate-adjusted multiple confidence intervals, JASA 100, 2005).

@@ -117,7 +117,7 @@ def _pair(metric: str, old: Outcome | None, new: Outcome | None, exact: bool) ->
     values = [_value(metric, side) for side in (old, new)]
     flaws = (_flaw("old", old, metric, exact), _flaw("new", new, metric, exact))
     whys: list[SideFlaw | PairFlaw] = [flaw for flaw in flaws if flaw is not None]
-    # For want of memory they may have taken turns as whole processes; whoever judges them says so.
+    # For want of memory they may have taken turns as whole processes; `judge_case` reports it.
     if old and new and not whys and not (concurrent(old, new) or measured_alone(old) or measured_alone(new)):
         whys.append(PairFlaw.OTHER_SESSION)
     if old and new and not whys and old.facts.get("items") != new.facts.get("items"):

@@ -42,7 +42,7 @@ def tainted(facts: Mapping[str, Any]) -> frozenset[int]:
 
 
 def tainted_blocks(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What is told of each of them; a file from elsewhere may hold anything under that name."""
+    """The facts of each tainted block; an imported file may have anything under that name."""
     listed = facts.get(TAINTED)
     entries = cast("Sequence[Any]", listed) if isinstance(listed, list | tuple) else ()
     blocks = [cast("Mapping[str, Any]", one) for one in entries if isinstance(one, Mapping)]

@@ -42,7 +42,7 @@ def advise(
     (see `discovery.control`) at the false discovery `rate`: stopped as soon as it is called, half of what is
     true was seen to be taken back.
 
-    Stopping early for whatever reason adds no false verdicts, and neither does going on: the error is spent
+    Stopping early for any reason adds no false verdicts, and neither does going on: the error is spent
     per look. What must not happen is to go beyond the plan's largest number with the same pairs. What is
     still unclear there is decided by new pairs under a new plan.
     """

@@ -126,7 +126,7 @@ def judge(metric: str, pairs: Sequence[Pair], threshold: Threshold, plan: Plan |
     where that too is proved, else `unclear`. The intervals are repeated confidence intervals (Jennison and
     Turnbull, Interim analyses: the repeated confidence interval approach, JRSS B 51, 1989): pairs beyond the
     last look of the plan that they reach wait for the next, if there is one. Where one side started first in
-    nearly all pairs, nothing is judged: whoever starts first may be the faster for it.
+    nearly all pairs, nothing is judged: the order of starting may be the cause.
 
     Raises ValueError for a metric that is unknown or knows no better, and where a pair that counts holds what
     is no positive finite number (an exact metric may be 0).

@@ -20,7 +20,7 @@ COMPARED, DECIDED = "comparison", "decided"
 #: What makes a second identity of one environment, where it is compared with itself.
 AGAIN = "-again"
 #: Why a case that a screen sent on has no result yet.
-#: A larger plan is never made; of one that somebody wrote into a file, every look would be put down.
+#: The largest plan; every look of a larger one from a file would be stored.
 MOST_PAIRS = 10_000
 
 

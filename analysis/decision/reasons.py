@@ -75,7 +75,7 @@ class CaseShaky:
 
 @dataclass(frozen=True, slots=True)
 class CaseBroke:
-    """A case broke, or may have, where the old environment tells nothing: `new` is how it ended, and why."""
+    """A case broke, or may have if the old environment has no result: `new` is how it ended, and why."""
 
     case: str
     new: CaseSide

@@ -131,7 +131,7 @@ def decide(
 
     A reason speaks for `no-go`, `unclear` or `go`; the decision is the first of these that any reason speaks
     for. So `go` means that nothing the policy forbids is left possible, and `no-go` that something it
-    forbids was proved. What was not measured or could not be told apart is neither: it is `unclear`. Cases
+    forbids was proved. What was not measured or not distinguished is neither: it is `unclear`. Cases
     that `waivers` name are left out.
     """
     policy, plan = policy or Policy(), plan or Plan()

@@ -36,8 +36,9 @@ def pairs_to_decide(
 ) -> tuple[PairsToDecide, ...]:
     """What would decide every reason that speaks for `unclear`, each case once, in the order of the reasons.
 
-    The pairs are new ones under a plan of that size: to go on with those at hand would be a second chance
-    that nobody has paid for. It is an estimate from this point and this noise, with a power of 80 %.
+    The pairs are new ones under a plan of that size: adding to those at hand would test the same hypothesis
+    twice without correcting the error for it. It is an estimate from this point and this noise, with a power
+    of 80 %.
     """
     known = {result.case: result for result in results}
     wanted: dict[str, tuple[int | None, str]] = {}

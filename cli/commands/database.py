@@ -12,8 +12,8 @@ from analysis.metrics import METRICS
 from common.text import plural, printable
 from configuration.suggestions import unknown
 from db.admin.backup import back_up
-from db.admin.check import Checked, looking
-from db.admin.delete_run import Forgotten
+from db.admin.check import Checked, open_read_only
+from db.admin.delete_run import DeletedRun
 from db.connection.engine import open_database
 from db.connection.engine import upgrade as upgrade_database
 from db.errors import StillReferred
@@ -67,7 +67,7 @@ def check(
     with in_one_sentence():
         app_context = context(reading=True)
         newest = None if every else _NEWEST
-        with looking(app_context.places.database_url) as database:
+        with open_read_only(app_context.places.database_url) as database:
             for checked in check_all(
                 database, app_context.places.data_dir, newest=newest, progress=_progress
             ):
@@ -198,7 +198,7 @@ def forget(
     typer.echo(f"forgot {_gone(gone)}" if yes else f"would forget {_gone(gone)}; --yes deletes it")
 
 
-def _gone(gone: Forgotten) -> str:
+def _gone(gone: DeletedRun) -> str:
     counts = (
         (gone.outcomes, "outcome"),
         (gone.measurements, "measurement"),

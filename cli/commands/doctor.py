@@ -14,7 +14,7 @@ from runner.execution import harness
 from runner.telemetry.capability import Capability, Probe, host_capabilities
 from runner.telemetry.gpu import probe
 from workflows.app_context import AppContext
-from workflows.planning.resolve_environment import declared, present, store_of
+from workflows.planning.resolve_environment import declared_environments, existing_interpreter, store_of
 from workflows.planning.select_cases import choose_preset
 from workflows.run_header import telemetry_body
 
@@ -55,8 +55,8 @@ def examine(app_context: AppContext) -> dict[str, Any]:
     store = store_of(app_context)
     answers: dict[str, str] = {}
     gpus: list[Mapping[str, Any]] = []
-    for name, wanted in declared(app_context.settings).items():
-        python = present(store, wanted)
+    for name, wanted in declared_environments(app_context.settings).items():
+        python = existing_interpreter(store, wanted)
         if python is None:
             answers[name] = f"not built: `pyrometer environments build {name}`"
             continue

@@ -21,11 +21,11 @@ from workflows.planning.resolve_environment import (
     add_table,
     built_alone,
     built_of,
-    declared,
-    describing,
-    present,
+    declared_environments,
+    describer,
+    existing_interpreter,
+    parse_environment,
     store_of,
-    wanted,
 )
 
 from ..context import INTERRUPTED, context, in_one_sentence, say
@@ -83,9 +83,13 @@ def _when(seconds: float) -> str:
 
 def _rows(app_context: AppContext) -> list[dict[str, Any]]:
     store, rows, shown = store_of(app_context), list[dict[str, Any]](), set[str]()
-    for name, one in declared(app_context.settings).items():
+    for name, one in declared_environments(app_context.settings).items():
         built = built_of(store, one.recipe) if one.recipe else None
-        row: dict[str, Any] = {"name": name, "python": str(present(store, one) or ""), "state": "ready"}
+        row: dict[str, Any] = {
+            "name": name,
+            "python": str(existing_interpreter(store, one) or ""),
+            "state": "ready",
+        }
         if built:
             shown.add(built.name)
             row |= _built_row(built)
@@ -198,7 +202,7 @@ def build_environments(
         app_context = context()
         recipe = _recipe(index, find_links, package, bare, base_python, device)
         for text in what:
-            if wanted(app_context.settings, text, recipe).recipe is None:
+            if parse_environment(app_context.settings, text, recipe).recipe is None:
                 raise UsageError(f"environment {text} is an existing interpreter: there is nothing to build")
         try:
             for ready in built_alone(app_context, what, recipe):
@@ -222,7 +226,9 @@ def add_environment(
     """Declare an environment in pyrometer.toml; it is built when it is first needed."""
     with in_one_sentence():
         settings = context().settings
-        one = wanted(settings, spec, _recipe(index, find_links, package, bare, base_python, device))
+        one = parse_environment(
+            settings, spec, _recipe(index, find_links, package, bare, base_python, device)
+        )
         file = add_table(settings, name, one)
     typer.echo(f"{file}: [environments.{name}]")
 
@@ -242,9 +248,9 @@ def show_environment(name: str, as_json: Json = False) -> None:
     """Show one environment: its source, its PyTorch build, its installed packages."""
     with in_one_sentence():
         app_context = context()
-        one = declared(app_context.settings).get(name)
+        one = declared_environments(app_context.settings).get(name)
         if one and one.python:
-            body: dict[str, Any] = {"name": name, **describing(app_context)(name, one.python).facts}
+            body: dict[str, Any] = {"name": name, **describer(app_context)(name, one.python).facts}
         else:
             built = _meant(app_context, name)
             freeze = built.folder / FREEZE
@@ -260,11 +266,11 @@ def show_environment(name: str, as_json: Json = False) -> None:
 
 def _meant(app_context: AppContext, text: str) -> Built:
     """What was built that `text` means; raises UsageError where that is nothing, or several."""
-    store, names = store_of(app_context), declared(app_context.settings)
+    store, names = store_of(app_context), declared_environments(app_context.settings)
     # A declared name means its own recipe and nothing that happens to be of the same version.
     found = [] if text in names else store.named(text)
     if not found:
-        one = wanted(app_context.settings, text)
+        one = parse_environment(app_context.settings, text)
         if one.recipe is None:
             raise UsageError(
                 f"environment {text} is the interpreter {one.python}: Pyrometer did not build it"

@@ -42,7 +42,7 @@ from scheduled_jobs.scheduler.worker_pool import WorkerSlot
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.fleet_status import MEASURING
-from workflows.planning.resolve_environment import wanted
+from workflows.planning.resolve_environment import parse_environment
 from workflows.planning.select_cases import choose_preset, choose_suite
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, say
@@ -157,7 +157,7 @@ def check_schedules(settings: Settings) -> None:
             choose_suite(settings, schedule.suite, list(schedule.cases or ()), bool(schedule.case_files))
             for text in environments:
                 if text and text != LATEST:
-                    wanted(settings, text)
+                    parse_environment(settings, text)
         except UsageError as error:
             raise UsageError(f"schedule {name}: {error}") from None
         if why := unwatchable_reason(schedule.watch or ()):

@@ -22,7 +22,13 @@ from runner.worker.case_key import AXES, CaseKey
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.planning.resolve_environment import choose_environment
-from workflows.planning.select_cases import all_suites, choose_preset, expanded, refuse_unknown, suite_named
+from workflows.planning.select_cases import (
+    all_suites,
+    choose_preset,
+    expand_globs,
+    refuse_unknown,
+    suite_named,
+)
 
 from ..context import context, in_one_sentence, say
 from ..options import CaseFiles, Json
@@ -204,7 +210,7 @@ def _offered(app_context: AppContext, files: list[Path] | None, suite: Suite | N
 
 
 def _cases(suite: Suite, offered: list[str]) -> list[str]:
-    return list(dict.fromkeys(expanded(suite, offered))) if offered else list(suite.cases)
+    return list(dict.fromkeys(expand_globs(suite, offered))) if offered else list(suite.cases)
 
 
 def _keys(cases: list[str]) -> list[str]:

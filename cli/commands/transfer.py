@@ -144,7 +144,7 @@ def _written(
         app_context.open_database() as database,
         Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as display,
     ):
-        names = export_runs.chosen(database, runs) if runs else export_runs.every(database)
+        names = export_runs.requested_run_ids(database, runs) if runs else export_runs.all_run_ids(database)
         task = display.add_task("exporting", total=None)
 
         def progress(done: Exported) -> None:

@@ -72,7 +72,7 @@ class JsonReporter(TerminalReporter):
 
 def concluding(show: "Callable[[Console, Header, RunResult], None]", *, as_json: bool) -> "Conclude":
     """Shows the end of a run on stdout, and says what the reader may miss of it."""
-    from workflows.run_locally import go_on
+    from workflows.run_locally import resume_command
 
     from .console import watching_console
 
@@ -80,7 +80,7 @@ def concluding(show: "Callable[[Console, Header, RunResult], None]", *, as_json:
         console = watching_console()
         show(console, header, result)
         if as_json and result.state != RunState.COMPLETE:
-            say(go_on(header))
+            say(resume_command(header))
         if isinstance(console.file, LossyText) and console.file.lost:
             say(
                 "note: the disk with the output was full and part of the output is lost; "

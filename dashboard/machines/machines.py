@@ -15,7 +15,7 @@ from records.kinds import RunSource
 from records.runs import RunSummary
 from records.tasks import SchedulerSeen, Task
 from reports.text.staleness_text import in_words
-from workflows.fleet_status import MEASURING, fleet_status, measures, thinks
+from workflows.fleet_status import MEASURING, fleet_status, measures, runs_control_jobs
 
 #: Those with a problem first; one whose scheduler was not seen for weeks is not waited for any more.
 _ORDER = ("silent", "alive", "gone", "by hand")
@@ -51,7 +51,7 @@ class MachineStatus:
         """Whether a task that waits is for its labels, or for any machine and one of its scheduler's jobs."""
         if task.label or self.scheduler is None:
             return task.label in self.labels
-        does = measures if task.job in MEASURING else thinks
+        does = measures if task.job in MEASURING else runs_control_jobs
         return "" in self.labels and does(self.scheduler)
 
 

@@ -50,7 +50,7 @@ IMPORT_AGAIN = (
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is not as it should be, and how to mend it: a sentence each."""
+    """A defect of the database and how to repair it, one sentence each."""
 
     sentence: str
     mend: str
@@ -58,7 +58,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One thing looked at: how many of what, what is wrong, and what else should be known."""
+    """The result of one check: how much was checked, the problems found, and notes."""
 
     name: str
     count: int
@@ -68,8 +68,8 @@ class Checked:
 
 
 @contextmanager
-def looking(url: str, *, timeout: float = 5.0) -> Generator[Database]:
-    """The database at `url` as it is: no schema is made or changed, and nothing can be written.
+def open_read_only(url: str, *, timeout: float = 5.0) -> Generator[Database]:
+    """Open the database at `url` read-only, without creating or migrating its schema.
 
     Raises BadDatabaseUrl and DatabaseUnavailable.
     """
@@ -87,10 +87,10 @@ def looking(url: str, *, timeout: float = 5.0) -> Generator[Database]:
         yield database
 
 
-def guarded(name: str, unit: str, look: Callable[[], Checked]) -> Checked:
-    """What a look finds; damage that keeps it from looking is what it finds, too.
+def run_check(name: str, unit: str, look: Callable[[], Checked]) -> Checked:
+    """The result of a check; damage that stops the check is reported as a problem.
 
-    Raises DatabaseError where the database is out of reach, or is none of this Pyrometer's.
+    Raises DatabaseError where the database cannot be reached or has another schema.
     """
     try:
         return look()
@@ -99,7 +99,7 @@ def guarded(name: str, unit: str, look: Callable[[], Checked]) -> Checked:
 
 
 def damage(error: Exception) -> str:
-    """A sentence about one of `NOT_UNDERSTOOD`; raises the error if it says nothing about what is stored."""
+    """A sentence about one of `NOT_UNDERSTOOD`; re-raises an error that says nothing about stored rows."""
     if isinstance(error, SchemaTooNew | BadDatabaseUrl):
         raise error
     if isinstance(error, DatabaseUnavailable) and not _is_damage(error.__cause__):
@@ -268,7 +268,7 @@ def _free(task: Row[*tuple[Any, ...]]) -> bool:
     return task.token is None and task.under_way == 0
 
 
-#: Each look at the whole of a database, with its name and what it counts. The schema comes before them.
+#: The checks of a whole database: name, unit of the count, function. The schema is checked before them.
 WHOLE: tuple[tuple[str, str, Callable[[Database], Checked]], ...] = (
     ("file", "pages", file_check),
     ("references", "tables", reference_check),
@@ -312,14 +312,14 @@ def _in_words(counts: Any) -> str:
 
 AnyRow = Row[*tuple[Any, ...]]
 
-#: What the replicates of a run say together.
+#: Computes the measurements of a run from its replicates.
 Measure = Callable[[Iterable[Replicate]], Sequence[Measurement]]
-#: What is looked at, how many are done, how many there are.
+#: Receives the name of a check, how many items are done, and how many there are.
 Progress = Callable[[str, int, int], None]
 
-#: A process that is storing a run just now has stored the rest of it by then.
+#: A process that is storing a run has stored the rest of it after so long.
 _MOMENT_SECONDS = 0.5
-#: Another version of the mathematical library may round the last digit otherwise.
+#: Relative difference that another version of the mathematical library may cause.
 _ROUNDING = 1e-9
 
 _RAW_STAYS = (
@@ -340,10 +340,10 @@ def measurement_check(
     newest: int | None = None,
     progress: Progress = unseen,
 ) -> Checked:
-    """Whether the measurements of each run are what `measure` makes of its outcomes.
+    """Whether the measurements of each run equal what `measure` computes from its outcomes.
 
-    Of the `newest` runs only, None for all. Runs of others hold what their files said,
-    and a run that is running or `unfinished` is not all there yet: neither are compared.
+    Checks the `newest` runs, all for None. Not compared are foreign runs, whose files state their numbers,
+    and runs that are still running or `unfinished`.
     """
     runs, notes = _runs(database, newest)
     count = elsewhere = open_runs = 0
@@ -393,7 +393,7 @@ def _with_progress(runs: Sequence[RunSummary], what: str, progress: Progress) ->
 
 
 def _compared(database: Database, run: str, measure: Measure) -> tuple[str, int]:
-    """What is wrong with the measurements of a run, nothing where all is well; and how many there are."""
+    """The problems of a run's measurements, and the number of its measurements."""
     try:
         return _difference(database, run, measure)
     except NOT_UNDERSTOOD as error:

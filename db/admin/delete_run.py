@@ -14,7 +14,7 @@ from ..schema import core_tables as tables
 from ..schema.finding_tables import FindingRow, TriageRow
 from ..schema.queue_tables import AttemptRow, TaskRow
 
-#: What belongs to one run, in the order in which it can go.
+#: The tables with rows of one run, in the order of deletion.
 _OF_A_RUN = (
     tables.TelemetryRow,
     tables.SamplesRow,
@@ -25,8 +25,8 @@ _OF_A_RUN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
-    """How much of a run went, or would go; and how many findings and tasks rested on it."""
+class DeletedRun:
+    """The rows that deleting a run removes, and how many findings and tasks refer to the run."""
 
     run: str
     outcomes: int
@@ -39,7 +39,7 @@ class Forgotten:
 
 def forget_run(
     database: Database, run_id: str, *, force: bool = False, dry_run: bool = False
-) -> Forgotten | None:
+) -> DeletedRun | None:
     """Delete a run and all that was measured in it, or with `dry_run` only count; None if there is none.
 
     Series that have no measurement left go too; machines, environments, presets and cases stay. Raises
@@ -57,17 +57,17 @@ def forget_run(
             return counted
         if (counted.findings or counted.tasks) and not force:
             raise StillReferred(f"Run {run_id} is what {_referring(counted)} rest on.")
-        _let_go(connection, run_id, number)
+        _remove_references(connection, run_id, number)
         series = _deleted(connection, number)
-    _sweep(database, series)
+    _delete_empty_series(database, series)
     return counted
 
 
-def _counted(connection: Connection, run_id: str, number: int) -> Forgotten:
+def _counted(connection: Connection, run_id: str, number: int) -> DeletedRun:
     def count(table: type[Any], condition: ColumnElement[bool]) -> int:
         return connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
 
-    return Forgotten(
+    return DeletedRun(
         run_id,
         outcomes=count(tables.OutcomeRow, tables.OutcomeRow.run_number == number),
         measurements=count(tables.MeasurementRow, tables.MeasurementRow.run_number == number),
@@ -83,18 +83,18 @@ def _found_in(number: int) -> ColumnElement[bool]:
 
 
 def _made(run_id: str) -> ColumnElement[bool]:
-    """That a task made a run, or that one of its attempts did."""
+    """A condition: the task, or one of its attempts, made the run."""
     tried = select(AttemptRow.task_id).where(AttemptRow.run_id == run_id)
     return or_(TaskRow.run_id == run_id, TaskRow.id.in_(tried))
 
 
-def _referring(counted: Forgotten) -> str:
+def _referring(counted: DeletedRun) -> str:
     named = ((counted.findings, "finding"), (counted.tasks, "task"))
     return " and ".join(f"{count} {word}{'s' if count > 1 else ''}" for count, word in named if count)
 
 
-def _let_go(connection: Connection, run_id: str, number: int) -> None:
-    """Take away what refers to a run."""
+def _remove_references(connection: Connection, run_id: str, number: int) -> None:
+    """Remove the findings of a run, and the run from its tasks and attempts."""
     findings = select(FindingRow.id).where(_found_in(number))
     connection.execute(delete(TriageRow).where(TriageRow.finding_id.in_(findings)))
     connection.execute(update(FindingRow).where(FindingRow.returns_of.in_(findings)).values(returns_of=None))
@@ -104,7 +104,7 @@ def _let_go(connection: Connection, run_id: str, number: int) -> None:
 
 
 def _deleted(connection: Connection, number: int) -> set[int]:
-    """Delete a run, and answer the series that it had measurements in."""
+    """Delete a run; returns the ids of the series that it had measurements in."""
     point = tables.MeasurementRow
     query = select(point.series_id).where(point.run_number == number).distinct()
     series = set(connection.execute(query).scalars())
@@ -114,10 +114,10 @@ def _deleted(connection: Connection, number: int) -> set[int]:
     return series
 
 
-def _sweep(database: Database, series: Collection[int]) -> None:
-    """Delete those of some series in which nothing was measured any more.
+def _delete_empty_series(database: Database, series: Collection[int]) -> None:
+    """Delete those of some series that have no measurement left.
 
-    In a transaction of its own: the run is gone even where another writer holds on to one of them.
+    In a transaction of its own: the run stays deleted even if another writer holds a lock on one of them.
     """
     table = tables.SeriesRow
     unused = ~or_(

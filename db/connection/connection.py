@@ -47,7 +47,7 @@ def parse_url(text: str) -> URL:
 
 
 def shown(url: URL) -> str:
-    """`url` for people: without the password and our choice of driver."""
+    """`url` as it is printed: without the password and without our choice of driver."""
     # A password may stand among the options too, where SQLAlchemy does not look for one.
     options = {name: "hidden" if "password" in name else value for name, value in url.query.items()}
     plain = url.set(drivername=url.drivername.partition("+")[0], query=options)
@@ -68,9 +68,9 @@ def make_engine(url: URL, *, timeout: float, foreign_keys: bool = True) -> Engin
 
 
 def at_rest(path: Path) -> bool:
-    """Whether no process has an SQLite file open and this process cannot create its log files next to it.
+    """Whether an SQLite file is open nowhere and this process cannot create log files next to it.
 
-    Then it can only be read as if it never changed. A writer creates its log file next to it first.
+    Such a file can only be read as immutable. A writer creates its log file first.
     """
     return not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
 
@@ -151,7 +151,7 @@ def _postgres_engine(url: URL, timeout: float) -> Engine:
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
-    """What differs after a file was written."""
+    """The properties of a file that a write changes."""
     try:
         found = os.stat(path)
     except OSError:

@@ -60,7 +60,7 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class _InTransaction(Database):
-    """A database in the midst of one transaction."""
+    """A database whose reads and writes all belong to one open transaction."""
 
     connection: Connection
 
@@ -75,7 +75,7 @@ class _InTransaction(Database):
 
 @contextmanager
 def one_transaction(database: Database) -> Generator[Database]:
-    """The same database in one transaction: an exception takes back all that was written.
+    """The same database, with every call in one transaction: an exception rolls all of them back.
 
     Other writers of the same run wait meanwhile; on SQLite, all other writers.
     """
@@ -140,7 +140,7 @@ def _find_file(url: URL, create: bool) -> None:
 
 
 def _fit(database: Database, url: URL, create: bool, timeout: float) -> None:
-    """Give the database the schema this program needs, or say why not."""
+    """Create or migrate the schema where that is allowed; otherwise raise the reason."""
     with database.reading() as connection:
         revision = schema.revision_of(connection, database.name)
     if revision == schema.head():

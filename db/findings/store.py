@@ -51,34 +51,34 @@ _KEY = ("series_id", "schedule", "track", "label", "at_run", "direction")
 
 _WHERE = ("series_id", "schedule", "track", "label", "direction")
 
-#: In these states nothing was measured again yet: the newest look at the series knows best.
+#: States before a confirming session: the newest detection replaces their numbers.
 _OPEN_STATES = (FindingState.CANDIDATE, FindingState.NO_LONGER)
 
-#: What was this is that, if a later look says so: then it is measured again, which nothing else does.
+#: A finding in the first state gets the second one if a later detection has it: it is to be measured then.
 _LATER = (FindingState.MACHINE, FindingState.CANDIDATE)
 
-#: In these it was, and gave an answer that no later look takes back.
+#: States after a confirming session: no later detection changes them.
 _DECIDED = (FindingState.CONFIRMED, FindingState.REFUTED)
 
-#: What an action makes of a finding's triage; the others leave that as it is.
+#: The triage that an action sets; the other actions leave it unchanged.
 _BECOMES = {
     "acknowledge": FindingTriage.ACKNOWLEDGED,
     "expected": FindingTriage.EXPECTED,
     "fixed": FindingTriage.FIXED,
 }
 
-#: Fields of the record that have no column of the same name; all others are read as they are.
+#: Fields of the record that are converted; the others are read from the column of the same name.
 _CONVERTED = ("id", "key", "at_run", "before_run", "evidence")
 _ALIKE = tuple(each.name for each in fields(Finding) if each.name not in _CONVERTED)
 
 
 def save_findings(database: Database, new: Sequence[NewFinding], now: datetime) -> list[Finding]:
-    """Store findings, and return each with its present state, in the same order.
+    """Store findings and return them with their present state, in the same order.
 
-    One that is stored already (same series, track, label, first run after and direction) takes the new
-    numbers for as long as it is a candidate; from then on it stays as it is. One that was taken back (`no
-    longer`) is a candidate again, and so is one that was the machine's and is new as a candidate. One in a
-    series that is muted in this track and direction is muted with it.
+    A finding is identified by series, track, label, first run after the change, and direction. A stored
+    candidate takes the new numbers; a finding in another state is unchanged. Two states become `candidate`
+    again: `no longer`, and `machine` if the new finding is a candidate. A finding is muted if its series is
+    muted for its track and direction.
 
     Raises ValueError for a series, a run or an environment that is not stored.
     """
@@ -107,10 +107,10 @@ def decide(
     confirmation: Confirmation,
     now: datetime,
 ) -> Finding | None:
-    """Store the decision about a finding with the session behind it; None if there is none of that id.
+    """Store the decision of a session about a finding; None if there is no finding of that id.
 
-    A confirmed one whose series, track and direction have one that was called fixed is its return. The moment
-    of a decision is that of the first that said so.
+    A confirmed finding is recorded as the return of one of the same series, track and direction that was
+    marked fixed. A repeated decision keeps the time of the first.
     """
     with database.writing() as connection:
         about = select(_FINDING).where(_FINDING.id == finding_id).with_for_update()
@@ -146,7 +146,7 @@ def revise_evidence(database: Database, revisions: Mapping[int, Callable[[Eviden
 def defer(database: Database, ids: Collection[int], reason: str) -> None:
     """Make findings candidates again that could not be measured, with the reason, and count the attempt.
 
-    Those that were confirmed or refuted meanwhile stay so.
+    Findings that were confirmed or refuted meanwhile are unchanged.
     """
     with database.writing() as connection:
         for row in _locked(connection, _FINDING.id.in_(list(ids)) & _FINDING.state.not_in(_DECIDED)):
@@ -164,9 +164,9 @@ def _locked(connection: Connection, which: ColumnElement[bool]) -> Sequence[AnyR
 
 @dataclass(frozen=True, slots=True)
 class Reopened:
-    """A refuted finding that is to be measured once more, between other `sides`.
+    """A refuted finding that is measured once more, between other `sides`.
 
-    Its nights are off by `change` (a log ratio); `reason` says why it waits for a session.
+    `change` (a log ratio) is how far its nights have moved; `reason` is why it waits for a session.
     """
 
     change: float
@@ -203,9 +203,9 @@ def reopen(database: Database, again: Mapping[int, Reopened], now: datetime) -> 
 
 
 def set_state(database: Database, ids: Collection[int], state: FindingState) -> None:
-    """Move findings to a state that needs no numbers: confirming, candidate again, no longer, machine.
+    """Set a state that needs no numbers: confirming, candidate, no longer, machine.
 
-    Those that were confirmed or refuted meanwhile stay so.
+    Findings that were confirmed or refuted meanwhile are unchanged.
     """
     movable = _FINDING.id.in_(ids) & _FINDING.state.not_in(_DECIDED)
     with database.writing() as connection:
@@ -221,12 +221,10 @@ def triage(
     until: datetime | None,
     now: datetime,
 ) -> Finding | None:
-    """Record an action of a person on a finding, and apply it; None if there is no finding of that id.
+    """Record a person's action on a finding and apply it; None if there is no finding of that id.
 
-    acknowledge, expected, fixed: that is its triage from now on. mute: it is not reported before `until`
-    (None ends that). link: `text` is its link. note: only noted, as all of these are.
-
-    Raises ValueError for another action.
+    acknowledge, expected and fixed set its triage. mute hides it from reports before `until` (None ends
+    that). link sets its link to `text`. note is only recorded. Raises ValueError for another action.
     """
     if action not in ACTIONS:
         raise ValueError(f"{action!r} is nothing to do with a finding: one of {', '.join(ACTIONS)} is")
@@ -257,10 +255,10 @@ def findings(
     group: tuple[FindingGroup, datetime] | None = None,
     newest: int = 200,
 ) -> list[Finding]:
-    """The findings that were found last, newest first: all, or those in some states, triages, a schedule.
+    """The newest findings, newest first: all, or those with given states, triages or schedule.
 
-    With `direction` only those that are worse, or better; with `since` those that were found, or decided, no
-    earlier; with `group` those that are in it at a moment.
+    `direction`: only those that are worse, or better. `since`: only those found or decided no earlier.
+    `group`: only those that belong to the group at a moment.
     """
     query = _query().order_by(_FINDING.found_at.desc(), _FINDING.id.desc()).limit(newest)
     if states is not None:
@@ -296,7 +294,7 @@ def _in_group(group: FindingGroup, now: datetime) -> ColumnElement[bool]:
 
 
 def findings_of_series(database: Database, keys: Collection[SeriesKey]) -> list[Finding]:
-    """Every finding in some series, the one first that happened first."""
+    """Every finding of some series, oldest change first."""
     wanted = {identity(key) for key in keys}
     query = _query().where(
         tables.BenchmarkCaseRow.key.in_({key.case for key in keys}),
@@ -315,7 +313,7 @@ def finding(database: Database, finding_id: int) -> Finding | None:
 
 
 def triage_log(database: Database, finding_id: int) -> list[TriageEntry]:
-    """What people did with a finding, first thing first."""
+    """The triage actions on a finding, oldest first."""
     query = (
         select(_TRIAGE.finding_id, _TRIAGE.at, _TRIAGE.who, _TRIAGE.action, _TRIAGE.text)
         .where(_TRIAGE.finding_id == finding_id)
@@ -338,7 +336,7 @@ def _until(until: datetime | None) -> str:
 
 
 def _rows(connection: Connection, new: Sequence[NewFinding], now: datetime) -> list[Values]:
-    """The rows of new findings, with the ids of all that they name."""
+    """The rows of new findings, with the ids of the rows that they refer to."""
     run, environment = tables.RunRow, tables.EnvironmentRow
     names = series_names().where(
         tables.BenchmarkCaseRow.key.in_({each.key.case for each in new}),
@@ -386,7 +384,7 @@ def _by_name(connection: Connection, query: AnySelect) -> dict[str, int]:
 
 
 def _muted(connection: Connection, rows: Sequence[Values], now: datetime) -> dict[tuple[Any, ...], datetime]:
-    """Until when findings of these series are muted, by the columns that identify where they may return."""
+    """By series, track and direction, until when their findings are muted."""
     columns = [getattr(_FINDING, name) for name in _WHERE]
     query = (
         select(*columns, func.max(_FINDING.muted_until).label("until"))
@@ -398,7 +396,7 @@ def _muted(connection: Connection, rows: Sequence[Values], now: datetime) -> dic
 
 @cache
 def _upsert(dialect: str) -> Insert:
-    """Findings that take the place of those with the same key where nothing was measured again yet."""
+    """An insert that replaces findings with the same key that have not been measured again."""
     statement = insert_for(dialect, _FINDING)
     kept = {*_KEY, "id", "found_at", "decided_at", "triage", "muted_until", "link", "returns_of"}
     newer = sorted(set(_FINDING.__table__.columns.keys()) - kept)
@@ -414,7 +412,7 @@ def _upsert(dialect: str) -> Insert:
 
 
 def _fixed_before(connection: Connection, found: RowMapping) -> int | None:
-    """The newest confirmed finding of the same series, track and direction that was called fixed."""
+    """The newest confirmed finding of the same series, track and direction that was marked fixed."""
     same = [getattr(_FINDING, name) == found[name] for name in _WHERE]
     query = (
         select(_FINDING.id)

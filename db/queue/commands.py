@@ -18,7 +18,7 @@ Values = dict[str, Any]
 
 _SCHEDULED_RUN, _TASK, _ATTEMPT = queue_tables.ScheduledRunRow, queue_tables.TaskRow, queue_tables.AttemptRow
 
-#: What was lost more than once rests for so many minutes at most.
+#: The longest rest of a task that was lost more than once, in minutes.
 _LONGEST_REST_MINUTES = 60
 
 
@@ -61,12 +61,12 @@ def claim(
     token: str,
     now: datetime,
 ) -> Task | None:
-    """Take up the task that is due longest, of these jobs and for any machine or one of these labels.
+    """Claim the task that has been due longest, among these jobs, for any machine or one of these labels.
 
-    Before others comes one whose run was begun on the owner's machine: it can only be resumed there. It
-    is `running` then, under `token`, with an attempt more; asked again with that token, it is the answer
-    again for as long as the attempt is the task's. None where nothing waits. Of several who claim at once
-    each gets another task.
+    Tasks whose run was begun on the owner's machine come first: only this machine can resume them. The task
+    becomes `running` under `token`, with a new attempt. A repeated call with the same token returns the same
+    task for as long as that attempt owns it. Returns None where nothing waits. Concurrent callers get
+    different tasks.
     """
     with database.writing() as connection:
         tried = select(_ATTEMPT.task_id).where(_ATTEMPT.token == token)
@@ -97,7 +97,7 @@ def claim(
 
 
 def set_run(database: Database, token: str, run_id: str) -> bool:
-    """Note which run the task of this attempt makes; false where the attempt is no longer the task's."""
+    """Record which run the attempt measures; False if the attempt no longer owns its task."""
     with database.writing() as connection:
         mine = _change(connection, token, {"run_id": run_id})
         if mine:
@@ -106,13 +106,13 @@ def set_run(database: Database, token: str, run_id: str) -> bool:
 
 
 def beat(database: Database, token: str) -> bool:
-    """Show that the attempt lives; false where it is no longer the task's: stop at once."""
+    """Record a heartbeat of an attempt; False if it no longer owns its task and must stop at once."""
     with database.writing() as connection:
         return _change(connection, token, {"beats": _TASK.beats + 1})
 
 
 def beat_all(database: Database, tokens: Collection[str]) -> frozenset[str]:
-    """Show that these attempts live, in one statement; answers those that are still their tasks'."""
+    """Record a heartbeat of these attempts in one statement; returns those that still own their tasks."""
     mine: set[str] = set()
     if not tokens:
         return frozenset()
@@ -126,10 +126,10 @@ def beat_all(database: Database, tokens: Collection[str]) -> frozenset[str]:
 def finish(
     database: Database, token: str, state: TaskState, result: Facts, error: str, now: datetime
 ) -> bool:
-    """End the task of this attempt as `done` or `failed`; repeated, it changes nothing and is true again.
+    """End the task of this attempt as `done` or `failed`; a repeated call changes nothing and returns True.
 
-    False where the attempt is no longer the task's: nothing of it is stored, and it is marked `stale`.
-    Raises ValueError for another state.
+    Returns False if the attempt no longer owns its task: the result is discarded, and the attempt is marked
+    `stale`. Raises ValueError for another state.
     """
     if state not in (TaskState.DONE, TaskState.FAILED):
         raise ValueError(f"{state!r} is no end of a task that was tried")
@@ -145,7 +145,7 @@ def finish(
 
 
 def release(database: Database, token: str, detail: str, now: datetime) -> bool:
-    """Give a task back unfinished: it waits again, with its run, and this attempt does not count."""
+    """Return a task unfinished to the queue: it keeps its run, and the attempt is not counted."""
     waiting = _waiting() | {"attempts": _TASK.attempts - 1}
     with database.writing() as connection:
         mine = _change(connection, token, waiting)
@@ -155,10 +155,10 @@ def release(database: Database, token: str, detail: str, now: datetime) -> bool:
 
 
 def lose(database: Database, token: str, detail: str, now: datetime, most: int) -> TaskState | None:
-    """Give an attempt up whose owner is gone; the task waits again, or is `lost` after `most` attempts.
+    """Give up an attempt whose owner is gone: its task waits again, or is `lost` after `most` attempts.
 
-    From the second loss on it is not claimed for minutes, each time twice as many. Answers the task's new
-    state, None where the attempt is no longer the task's.
+    From the second loss on the task rests for minutes before it can be claimed, each time twice as long.
+    Returns the task's new state; None if the attempt no longer owns its task.
     """
     with database.writing() as connection:
         count = select(_TASK.attempts).where(_TASK.token == token).with_for_update()
@@ -173,7 +173,7 @@ def lose(database: Database, token: str, detail: str, now: datetime, most: int) 
 
 
 def cancel(database: Database, task_id: int, now: datetime) -> bool:
-    """End a task that waits or runs; false for one that is over. A running attempt sees it at a heartbeat."""
+    """Cancel a task that waits or runs; False if it has ended. A running attempt notices at its heartbeat."""
     with database.writing() as connection:
         found = select(_TASK.token).where(
             _TASK.id == task_id, _TASK.state.in_((TaskState.WAITING, TaskState.RUNNING))
@@ -218,7 +218,7 @@ def seen_all(database: Database, schedulers: Sequence[SchedulerSeen]) -> None:
 
 
 def gone_all(database: Database, owners: Collection[str]) -> None:
-    """Forget schedulers that have stopped."""
+    """Unregister schedulers that have stopped."""
     table = queue_tables.SchedulerRow
     with database.writing() as connection:
         for some in in_batches(sorted(owners)):
@@ -243,7 +243,7 @@ def _new_task(schedule: str, due_at: datetime, task: NewTask) -> Values:
 
 
 def _next_waiting(machine: str, labels: Collection[str], jobs: Collection[str], now: datetime) -> Select[int]:
-    """The id of the task to be taken; on Postgres locked, and what others have locked passed over."""
+    """The id of the task to claim; on Postgres its row is locked, and rows locked by others are skipped."""
     mine = begins_with(_ATTEMPT.owner, f"{machine}/")
     begun = exists().where(_ATTEMPT.task_id == _TASK.id, _ATTEMPT.run_id == _TASK.run_id, mine)
     # Looked up for the few that have a run.
@@ -263,14 +263,14 @@ def _next_waiting(machine: str, labels: Collection[str], jobs: Collection[str], 
 
 
 def _waiting() -> Values:
-    """What makes a task wait again; its run stays, to be resumed."""
+    """The values that make a task wait again; it keeps its run, to be resumed."""
     return {"state": TaskState.WAITING, "token": None, "owner": None, "started_at": None}
 
 
 def _rest(made: int, now: datetime) -> Values:
-    """When a task that was lost may be taken up again: the first time at once, for mostly one machine died.
+    """When a lost task may be claimed again: at once after the first loss, as mostly one machine died.
 
-    What all machines share may be the cause: without a rest they would use up all attempts in seconds.
+    A cause that all machines share would otherwise use up every attempt within seconds.
     """
     if made < 2:
         return {}
@@ -278,18 +278,18 @@ def _rest(made: int, now: datetime) -> Values:
 
 
 def _change(connection: Connection, token: str, values: Values) -> bool:
-    """Change the task whose running attempt has this token, and say whether there is one."""
+    """Update the task that the attempt with this token owns; returns whether there is one."""
     changed = connection.execute(update(_TASK).where(_TASK.token == token).values(values))
     return changed.rowcount == 1
 
 
 def _note(connection: Connection, token: str, values: Values) -> None:
-    """Change what is known of an attempt."""
+    """Update an attempt."""
     connection.execute(update(_ATTEMPT).where(_ATTEMPT.token == token).values(values))
 
 
 def set_wait_reason(database: Database, token: str, sentence: str) -> bool:
-    """Note what an attempt waits for, empty for nothing any more; false where it is over."""
+    """Record what an attempt waits for, empty for nothing; False if the attempt has ended."""
     running = (_ATTEMPT.token == token, _ATTEMPT.ended == "")
     with database.writing() as connection:
         changed = update(_ATTEMPT).where(*running).values(detail=sentence)

@@ -12,7 +12,7 @@ from ..connection.engine import Database
 from ..schema.finding_tables import FindingRow
 from ..schema.queue_tables import ScheduledRunRow, TaskRow
 
-#: How a task ends that did not bring what it was for.
+#: The final states of a task that count as failures.
 _FAILURES = (TaskState.FAILED, TaskState.LOST)
 
 #: A part is exported while it occurs in the newest so many runs of its schedule, or within this time before
@@ -20,16 +20,16 @@ _FAILURES = (TaskState.FAILED, TaskState.LOST)
 #: missing. The time is needed too: follow-ups have a run for each task, so a night fills that number alone.
 _RECENT, _LATELY = 200, timedelta(days=7)
 
-#: Jobs whose parts come once and never again: that they succeeded says nothing about today.
+#: Jobs whose parts do not recur: when they last succeeded says nothing about today.
 _ONCE = ("confirm",)
 
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """Tasks by state, failed and lost ones by schedule, findings by state and direction; none is left out.
+    """Tasks by state, failed and lost tasks by schedule, findings by state and direction.
 
-    A schedule that ran and had no failure has 0: what is not there before cannot be seen to rise.
-    `succeeded` says by schedule and part when a task was done last, of parts that are still asked for.
+    A schedule that ran and had no failure has 0: a series that is absent cannot be seen to rise. `succeeded`
+    is when each part that is still expected was last done, by schedule and part.
     """
 
     tasks: Mapping[str, int]
@@ -39,7 +39,7 @@ class Tallies:
 
 
 def tallies(database: Database) -> Tallies:
-    """All of it at one moment; what it costs hardly grows with the years."""
+    """All counts, from one transaction; the cost hardly grows with the age of the database."""
     tasks = select(TaskRow.state, func.count()).group_by(TaskRow.state)
     failures = (
         select(TaskRow.schedule, func.count()).where(TaskRow.state.in_(_FAILURES)).group_by(TaskRow.schedule)
@@ -63,7 +63,7 @@ def tallies(database: Database) -> Tallies:
 
 
 def schedule_names(connection: Connection) -> list[str]:
-    """Every schedule that ever ran: from one to the next along the key, for they are few and runs many."""
+    """Every schedule that ever ran, by stepping along the key: schedules are few, runs are many."""
     first = select(func.min(ScheduledRunRow.schedule).label("schedule")).cte("schedules", recursive=True)
     following = (
         select(func.min(ScheduledRunRow.schedule))

@@ -56,9 +56,9 @@ def tasks(
 def waiting(
     database: Database, *, labels: Collection[str] | None = None, oldest: int = 50
 ) -> tuple[list[Task], int]:
-    """The tasks that wait, those of the oldest due moments first, and how many more there are.
+    """The waiting tasks, those due longest first, and how many more there are.
 
-    With `labels` only what is for one of them; the empty one is that of what asks for no machine.
+    With `labels` only tasks for one of them; the empty label is that of tasks for any machine.
     """
     wanted = _TASK.state == TaskState.WAITING
     if labels is not None:
@@ -79,7 +79,7 @@ def waiting_for(database: Database, now: datetime) -> frozenset[tuple[str, str]]
 
 
 def machines_with_partial_runs(database: Database) -> frozenset[str]:
-    """The machines on which the runs of what waits were begun, and can be resumed."""
+    """The machines that have unfinished runs of waiting tasks: only they can resume them."""
     query = (
         select(_ATTEMPT.owner)
         .join(_TASK, _TASK.id == _ATTEMPT.task_id)
@@ -134,7 +134,7 @@ def last_due(database: Database) -> dict[str, datetime]:
 
 
 def last_of_each(database: Database, *, state: TaskState | None = None) -> dict[tuple[str, str], Task]:
-    """By schedule and part, the task of the newest due moment that is over; with `state`, that is over so."""
+    """By schedule and part, the newest task that has ended; with `state`, that has ended in it."""
     over = _TASK.ended_at.is_not(None) if state is None else _TASK.state == state
     newest = (
         select(_TASK.schedule, _TASK.part, func.max(_TASK.due_at))
@@ -147,10 +147,10 @@ def last_of_each(database: Database, *, state: TaskState | None = None) -> dict[
 
 
 def not_started(database: Database, job: str) -> list[Task]:
-    """Since when a target has not begun: two tasks of each target that waits, newest first.
+    """Two tasks of each target that waits: the newest one, and the oldest since a task of it last began.
 
-    They are the newest one that waits and the oldest since the newest one that began, which waits
-    too or is superseded; often both are the same. However many nights that is, and however many parts.
+    The second one says since when the target has not begun; it waits as well or is superseded, and often both
+    are one task. The number of nights and parts in between does not matter.
     """
     named = (_TASK.schedule, _TASK.part)
     left = (_TASK.job == job, _TASK.attempts == 0, _TASK.state.in_((TaskState.WAITING, TaskState.CANCELLED)))
@@ -179,9 +179,9 @@ def not_started(database: Database, job: str) -> list[Task]:
 
 
 def last_taken_up(database: Database, schedule: str) -> dict[str, datetime]:
-    """By part of a schedule, when one of its tasks was last claimed; a target without a claim is left out.
+    """By part of a schedule, when one of its tasks was last claimed; parts without a claim are left out.
 
-    Of a task that was lost and waits again only its due moment is known.
+    Of a lost task that waits again only the fire time is known.
     """
     at = func.coalesce(_TASK.started_at, _TASK.due_at)
     query = (
@@ -194,7 +194,7 @@ def last_taken_up(database: Database, schedule: str) -> dict[str, datetime]:
 
 
 def _last_begun(connection: Connection, job: str, since: datetime) -> dict[tuple[str, str], datetime]:
-    """By schedule and part, when the newest task was due that began; of those due after `since`."""
+    """By schedule and part, the fire time of the newest task that has begun, if later than `since`."""
     begun = or_(_TASK.state.not_in((TaskState.WAITING, TaskState.CANCELLED)), _TASK.attempts > 0)
     query = (
         select(_TASK.schedule, _TASK.part, func.max(_TASK.due_at))
@@ -229,7 +229,7 @@ def schedulers(database: Database) -> list[SchedulerSeen]:
 
 
 def task_of(row: RowMapping) -> Task:
-    """The task in a row with all columns of its table, which are those of the record."""
+    """The task in a row of its table, whose columns are the fields of the record."""
     return Task(**dict(row))
 
 
@@ -280,7 +280,7 @@ def night_tasks(database: Database, since: datetime, until: datetime, newest: in
 
 
 def missed_runs(database: Database, schedules: Collection[str], since: datetime) -> dict[str, list[datetime]]:
-    """By schedule the moments from `since` on that no scheduler served, newest first."""
+    """By schedule, the fire times from `since` on at which no scheduler was running, newest first."""
     query = select(_SCHEDULED_RUN.schedule, _SCHEDULED_RUN.due_at).where(
         _SCHEDULED_RUN.schedule.in_(set(schedules)),
         _SCHEDULED_RUN.due_at >= since,

@@ -29,9 +29,9 @@ def newest_of_machines(database: Database) -> dict[str, str]:
 
 
 def newest_named(database: Database, machine: str, name: str) -> str | None:
-    """The fingerprint of what an environment's name stood for last on a machine; None where it never did.
+    """The fingerprint of the environment that last had a name on a machine; None if none ever had.
 
-    That is in the newest run of the machine that had one of that name, however many runs came after it.
+    That is the one in the machine's newest run with an environment of that name.
     """
     run, link, environment = tables.RunRow, tables.RunEnvironmentRow, tables.EnvironmentRow
     own_machine = select(tables.MachineRow.id).where(tables.MachineRow.name == machine)

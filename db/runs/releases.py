@@ -14,9 +14,9 @@ from ..connection.engine import Database
 from ..connection.statements import AnySelect
 from ..schema import core_tables as tables
 from .series_queries import (
+    all_measurements,
     by_name,
     ids_of,
-    measured,
     points,
     series_key,
     series_names,
@@ -207,7 +207,7 @@ def _last_of_version(version: str, ids: Select[int], newest: int) -> AnySelect:
         since = func.coalesce(earlier, ends.c.first)
     of_series = table.series_id == ends.c.series_id
     return (
-        measured()
+        all_measurements()
         .join(ends, of_series & table.started_at.between(since, ends.c.last))
         .where(table.environment_id.in_(own))
     )

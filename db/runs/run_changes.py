@@ -33,9 +33,9 @@ def run_changes(database: Database, before: str, after: str) -> list[RunChange]:
 
 
 def changes_along(database: Database, runs: Sequence[str]) -> dict[str, list[RunChange]]:
-    """By run, what differs from the run before it in `runs`; the first has nothing before it and is left out.
+    """By run, what differs from the run before it in `runs`; the first one is left out.
 
-    What `run_changes` says of each neighbouring two, in one reading. Raises ValueError for a run that is not
+    The same as `run_changes` for each two neighbours, in one query. Raises ValueError for a run that is not
     stored.
     """
     with database.reading() as connection:

@@ -24,7 +24,7 @@ from ..connection.engine import Database
 from ..connection.statements import AnyRow, AnySelect, in_batches, rows_among
 from ..schema import core_tables as tables
 
-#: Before everything.
+#: Before any run.
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 #: By series, its points in some runs, oldest run first.
@@ -106,7 +106,7 @@ def measured_values() -> tuple[InstrumentedAttribute[Any], ...]:
     return table.point, table.low, table.high, table.smallest, table.largest, table.spread, table.n
 
 
-def measured() -> AnySelect:
+def all_measurements() -> AnySelect:
     """All measurements with the columns that `points` needs: the series, a `SeriesPoint`, what orders it."""
     table, run, link = tables.MeasurementRow, tables.RunRow, tables.RunEnvironmentRow
     environment, machine = tables.EnvironmentRow, tables.MachineRow
@@ -127,7 +127,7 @@ def of_series(ids: Collection[int], newest: int | None) -> AnySelect:
     """The measurements of some series; with `newest` only so many of each, and what started with the last."""
     table = tables.MeasurementRow
     if newest is None:
-        return measured().where(table.series_id.in_(ids))
+        return all_measurements().where(table.series_id.in_(ids))
     earlier = aliased(tables.MeasurementRow)
     started_at = (
         select(earlier.started_at)
@@ -141,7 +141,9 @@ def of_series(ids: Collection[int], newest: int | None) -> AnySelect:
     long_ago = literal(_LONG_AGO, tables.UtcTime())
     oldest = select(tables.SeriesRow.id, func.coalesce(started_at, long_ago).label("started_at"))
     since = oldest.where(tables.SeriesRow.id.in_(ids)).cte("since")
-    return measured().join(since, (table.series_id == since.c.id) & (table.started_at >= since.c.started_at))
+    return all_measurements().join(
+        since, (table.series_id == since.c.id) & (table.started_at >= since.c.started_at)
+    )
 
 
 def newest_run(
@@ -191,9 +193,9 @@ def series(database: Database, keys: Sequence[SeriesKey], *, newest: int | None 
 
 
 def headlines(database: Database, metric: str) -> list[Headline]:
-    """Of each series of `metric` the newest point and the newest of the runs before it, by case.
+    """Of each series of `metric` the newest point and the newest one of an earlier run, by case.
 
-    Of a run that measured several environments the one given last speaks: it is the candidate.
+    Of a run with several environments the last one is used: it is the candidate.
     """
     table, point = tables.SeriesRow, tables.MeasurementRow
     latest = select(table.id, newest_run(table.id).label("run")).where(table.metric == metric).cte("latest")
@@ -201,7 +203,7 @@ def headlines(database: Database, metric: str) -> list[Headline]:
     # A row for each: with both in one row, Postgres looks for them anew for every point a series ever had.
     ends = union_all(select(latest), previous).cte("ends")
     query = (
-        measured()
+        all_measurements()
         .join(ends, (ends.c.id == point.series_id) & (ends.c.run == point.run_number))
         # The time is part of the clustered key: with it a point is found, without it searched for.
         .where(tables.RunRow.number == ends.c.run, tables.RunRow.started_at == point.started_at)
@@ -225,7 +227,7 @@ def points_of_runs(database: Database, runs: Collection[str], metrics: Collectio
     """All series of some metrics that have a point in these runs, with their points in them."""
     table = tables.MeasurementRow
     wanted = select(tables.SeriesRow.id).where(tables.SeriesRow.metric.in_(set(metrics)))
-    query = measured().where(table.series_id.in_(wanted))
+    query = all_measurements().where(table.series_id.in_(wanted))
     with database.reading() as connection:
         rows = rows_among(connection, query, table.run_number, _numbers(connection, runs))
         found = rows_among(connection, series_names(), tables.SeriesRow.id, {row[0] for row in rows})
@@ -241,7 +243,9 @@ def lines(database: Database, keys: Sequence[SeriesKey], runs: Collection[str]) 
         if not found or not numbers:
             return {}
         # One stretch of each series, and what does not belong left out.
-        query = measured().where(table.started_at.between(min(numbers.values()), max(numbers.values())))
+        query = all_measurements().where(
+            table.started_at.between(min(numbers.values()), max(numbers.values()))
+        )
         rows = [
             row
             for some in in_batches(list(numbers))

@@ -147,7 +147,7 @@ def save_measurements(database: Database, run_id: str, measurements: Sequence[Me
         insert_or_replace(connection, tables.MeasurementRow, list(rows.values()), _POINT)
 
 
-#: What a run cannot change without being another, by its column.
+#: The columns that identify a run, with their names in messages.
 _IDENTITY = {
     "started_at": "start",
     "suite": "suite",
@@ -172,7 +172,7 @@ class _KnownEnvironments(dict[str, int]):
 
 
 def _lock_run(connection: Connection, run_id: str) -> AnyRow:
-    """What the store needs to know of a run, which is locked until this transaction ends."""
+    """The columns of a run that the store needs; its row is locked until the transaction ends."""
     query = select(tables.RunRow).where(tables.RunRow.id == run_id).with_for_update()
     found = connection.execute(query).first()
     if found is None:

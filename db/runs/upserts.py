@@ -99,9 +99,9 @@ def _by_fingerprint(
     rows: Mapping[str, Values],
     compared: Sequence[str] = (),
 ) -> dict[str, int]:
-    """The ids of rows by fingerprint. Raises ValueError where one is stored that is otherwise in `telling`.
+    """The ids of rows by fingerprint; raises ValueError where a stored row differs in a column of `compared`.
 
-    What is told of a thing may be worded otherwise by another Pyrometer; what tells things apart may not.
+    The other columns are descriptions, which another version may word differently.
     """
     query = select(table.fingerprint, table.id, *(getattr(table, name) for name in compared))
 

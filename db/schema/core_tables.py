@@ -202,7 +202,10 @@ def _of_an_outcome(name: str) -> ForeignKeyConstraint:
 
 
 class SamplesRow(Base):
-    """The raw samples of one outcome, apart from it so that lists never read them; `codec` says how to."""
+    """The raw samples of one outcome, in a table of their own so that lists never read them.
+
+    `codec` is the format of the blob.
+    """
 
     __tablename__ = "samples"
 
@@ -217,9 +220,9 @@ class SamplesRow(Base):
 
 
 class TelemetryRow(Base):
-    """One device's recording of one outcome; unlike all else it is not kept for ever.
+    """One device's recording of one outcome; it is pruned after a while, unlike all other rows.
 
-    What lists show stands in columns of their own and before the blob, so that no list ever reads that.
+    The columns that lists show come before the blob, so that lists do not read the blob.
     """
 
     __tablename__ = "telemetry"

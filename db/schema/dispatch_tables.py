@@ -21,7 +21,7 @@ class FingerprintRow(Base):
 
 
 class CaseFingerprintRow(Base):
-    """How taking one ended: without a content it failed, with the reason."""
+    """The result of taking one fingerprint; without a content it failed, for `reason`."""
 
     __tablename__ = "case_fingerprint"
 

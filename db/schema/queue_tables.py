@@ -64,7 +64,7 @@ class TaskRow(Base):
 
 
 class AttemptRow(Base):
-    """One try at a task, under a token of its own."""
+    """One attempt at a task, under its own token."""
 
     __tablename__ = "attempt"
 
@@ -82,7 +82,7 @@ class AttemptRow(Base):
 
 
 class SchedulerRow(Base):
-    """A scheduler that lives, or did when it was last seen. Versions before this column say no `facts`."""
+    """A scheduler that is alive, or as it was last seen. `facts` is None if its version reports none."""
 
     __tablename__ = "scheduler"
 

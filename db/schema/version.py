@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
 
-#: Named after us, so that a database shared with another Alembic user is not mistaken for ours.
+#: Alembic's table under our own name: the database of another user of Alembic is not mistaken for ours.
 VERSION_TABLE = "pyrometer_schema"
 
 #: Key of the Postgres advisory lock under which a schema changes ("pyro" in ASCII).
@@ -81,11 +81,11 @@ def _config(migrations: Path) -> "Config":
 
 
 def _current(connection: Connection) -> str | None:
-    """What Alembic wrote down: one row, or none where nothing was ever finished."""
+    """The revision that Alembic recorded; None where no migration has finished."""
     return connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))
 
 
 @cache
 def _revisions(migrations: Path) -> frozenset[str]:
-    """Of every migration there is: its file begins with its revision, and the next one's is larger."""
+    """The revisions of all migrations: each file name begins with its revision, and later ones are larger."""
     return frozenset(file.name.partition("_")[0] for file in migrations.glob("versions/[0-9]*.py"))

@@ -1,4 +1,4 @@
-"""What a session needs to be measured: both sides as they can be had today, and the command."""
+"""Plan a confirming session: both environments as they are available today, and the command."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from runner.environments.versions import date_of, parse
 from scheduled_jobs.jobs.context import JobContext
 from scheduled_jobs.jobs.measure import case_files
 from workflows.run_header import Header
-from workflows.session_queue import without_again
+from workflows.session_queue import own_fingerprint
 
 from .findings import compared_runs
 from .sessions import needs_cold
@@ -30,9 +30,9 @@ from .sessions import needs_cold
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentChoice:
-    """One side of a session: the `text` of the command, the fingerprint that it should turn out to have.
+    """One side of a session: its `text` on the command line, and the fingerprint that it should have.
 
-    `rebuilt` is one that is gone and is built again from its version: its other packages may differ.
+    `rebuilt`: the environment is gone and is built again from its version, so other packages may differ.
     """
 
     text: str
@@ -129,11 +129,11 @@ def version_spec(torch_version: str) -> str | None:
 def environment_mismatch(
     old: EnvironmentChoice, new: EnvironmentChoice, header: Header, comparison: Comparison
 ) -> str:
-    """Why what was compared are not the two environments that were meant; empty where they are.
+    """Why the compared environments are not the requested ones; empty if they are.
 
-    One that was built anew passes with another fingerprint, but for another build of PyTorch.
+    A rebuilt environment may have another fingerprint, but no other build of PyTorch.
     """
-    if without_again(comparison.new) == without_again(comparison.old):
+    if own_fingerprint(comparison.new) == own_fingerprint(comparison.old):
         return "what stands for the old and the new environment today is one and the same"
     bodies = {str(each["fingerprint"]): each["facts"] for each in header.environments}
     for side, fingerprint in ((old, comparison.old), (new, comparison.new)):

@@ -1,7 +1,7 @@
-"""What nights and findings since say of a finding that is decided.
+"""Follow up findings that were decided, by later nights and findings.
 
-A confirmed change may go on, which is noted. A refuted one whose series stays off its old level all the same
-is measured once more, not for ever.
+A confirmed change that continues is noted. A refuted one whose series stays off its old level is measured
+once more.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def _follows(other: Finding, one: Finding) -> bool:
 
 
 def _by_finding(one: Finding, later: Sequence[Finding], now: datetime) -> Continuation | None:
-    """The newest finding of the drift that this one was the beginning of."""
+    """The newest finding of the drift that began with this one."""
     pieces = [
         each for each in later if each.state == FindingState.CONFIRMED and each.evidence.began_as == one.id
     ]
@@ -72,7 +72,7 @@ def _by_nights(
     rules: Rules,
     now: datetime,
 ) -> Continuation | None:
-    """How far the newest nights are off those right after the change, where that is more than was noted."""
+    """How far the newest nights differ from those right after the change, if by more than was noted."""
     start = series.places.get(one.evidence.new_run or one.at_run)
     known = one.evidence.goes_on
     moved = further(nights, start, rules, control) if start is not None else None

@@ -1,4 +1,4 @@
-"""From what detection sees in a series to findings: between which nights, and on whose account."""
+"""Turn the changes of a series into findings: which nights they lie between, and machine or PyTorch."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -10,7 +10,7 @@ from records.evidence import ComparedRuns, Detection, Evidence
 from records.findings import Finding, FindingState, FindingTriage, NewFinding
 from records.series import HistoryPoint, SeriesKey, Track
 
-#: States of findings that nothing has been decided about.
+#: States of findings that are not decided yet.
 OPEN = (FindingState.CANDIDATE, FindingState.CONFIRMING)
 #: A change that is seen again so many nights off, and not where it was, is the one that was known.
 _WOBBLE = 3
@@ -36,7 +36,7 @@ class MachineSeries:
 
 
 def compared_runs(one: Finding) -> ComparedRuns:
-    """What a session of a finding compares; of one that an earlier version stored, the nights around it."""
+    """The runs that a session of a finding compares; for findings of 0.1.0, the nights around the change."""
     if one.evidence.sides is not None:
         return one.evidence.sides
     new_run = one.evidence.new_run or one.at_run
@@ -45,7 +45,7 @@ def compared_runs(one: Finding) -> ComparedRuns:
 
 @dataclass(frozen=True, slots=True)
 class SeriesFindings:
-    """What a series showed: `findings` to be stored, `returned` (ids) those that later nights took back."""
+    """The findings of a series to store, and the ids of those that later nights took back (`returned`)."""
 
     findings: tuple[NewFinding, ...]
     returned: tuple[int, ...]
@@ -75,7 +75,7 @@ def series_findings(
 
 
 def decisions_of(series: MachineSeries, known: Sequence[Finding]) -> list[Decision]:
-    """What sessions decided about the findings of a series; not of those whose nights it no longer holds."""
+    """The decisions of sessions about a series, except where the series no longer holds their nights."""
     places = series.places
     decided = [
         (places.get(one.at_run), places.get(compared_runs(one).new_run), one.state == FindingState.CONFIRMED)
@@ -91,7 +91,7 @@ def decisions_of(series: MachineSeries, known: Sequence[Finding]) -> list[Decisi
 
 def _state(change: Change, series: MachineSeries) -> FindingState:
     """What is known of a change at once: a candidate, or the machine's."""
-    low, high = compared(change, series)
+    low, high = compared_nights(change, series)
     ours = series.points[low].environment != series.points[high].environment and not change.machine
     return FindingState.CANDIDATE if ours else FindingState.MACHINE
 
@@ -143,16 +143,16 @@ def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -
 
 
 def _first_piece(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Finding | None:
-    """The oldest confirmed finding that a drift is the continuation of, and whose old side is there still."""
+    """The oldest confirmed finding that a drift continues and whose old side is still in the series."""
     pieces = [one for one in _pieces(change, series, known) if compared_runs(one).old_run in series.places]
     return min(pieces, key=lambda one: (one.at, one.id)) if change.shape == "drift" and pieces else None
 
 
 def _pieces(change: Change, series: MachineSeries, known: Sequence[Finding]) -> list[Finding]:
-    """The confirmed findings that led to the level that a change left, all of them the same way.
+    """The confirmed findings of the same direction that led to the level before a change.
 
-    What went the other way, or was called fixed, ends them, and so does a large step before the level that
-    was left.
+    They start after the last finding of the other direction, the last one marked fixed, and the last large
+    step before that level.
     """
     places = series.places
     before = [
@@ -172,9 +172,10 @@ def _pieces(change: Change, series: MachineSeries, known: Sequence[Finding]) -> 
 
 
 def _confirmed_size(first: Finding, pieces: Sequence[Finding]) -> float:
-    """How far the pieces from the first on moved together (a log ratio).
+    """The sum of the pieces from the first one on (a log ratio).
 
-    One that goes on from the first was measured with all before it.
+    A piece that continues the first was measured against the level before all of them: it replaces the sum so
+    far.
     """
     size = 0.0
     for one in sorted(pieces, key=lambda one: (one.at, one.id)):
@@ -184,7 +185,7 @@ def _confirmed_size(first: Finding, pieces: Sequence[Finding]) -> float:
 
 
 def _as_drift(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Change:
-    """The change, as a drift where it is one small step more in a row of them, or after a drift."""
+    """The change, with the shape of a drift if it continues one or is one more of several small steps."""
     pieces = _pieces(change, series, known)
     steps = [one.change for one in pieces if one.shape == "step"]
     small = all(abs(size) <= _SMALL for size in (change.change, *steps))
@@ -200,7 +201,7 @@ def _finding(
     known: Sequence[Finding],
 ) -> NewFinding:
     points = series.points
-    low, high = around(change, series)
+    low, high = shown_nights(change, series)
     sides = _sides(change, series, _first_piece(change, series, known))
     if change.shape == "drift":
         low = series.places.get(sides.old_run, low)
@@ -239,13 +240,13 @@ def _finding(
     )
 
 
-def compared(change: Change, series: MachineSeries) -> tuple[int, int]:
-    """Which nights a session compares: `change.against`, and the newest that still has the new level.
+def compared_nights(change: Change, series: MachineSeries) -> tuple[int, int]:
+    """The nights that a session compares: `change.against`, and the newest night on the new level.
 
-    The estimated place may be off by several nights, and a comparison within one level refutes what is
-    there. What came back by the newest night is compared as it was before that. Where the environment of the
-    night before came back, the last one between them is compared; where no night since the change has
-    another, the pair of equal environments says that the machine moved.
+    The estimated place may be off by several nights, and a comparison within one level would refute a real
+    change. If the series has returned, the last night before that is used. If that night has the environment
+    of the old side, the last one with another environment is used; if there is none, equal environments are
+    compared, which attributes the change to the machine.
     """
     last = _newest_of_level(change, series)
     other = newest_other(series, change.against, change.index, last)
@@ -268,25 +269,25 @@ def newest_other(series: MachineSeries, old: int, index: int, last: int) -> int 
     return next((night for night in nights if series.points[night].environment != environment), None)
 
 
-def around(change: Change, series: MachineSeries) -> tuple[int, int]:
-    """Between which nights people are shown a change: around the estimated place, a night off at most.
+def shown_nights(change: Change, series: MachineSeries) -> tuple[int, int]:
+    """The nights between which a change is shown: around the estimated place, at most one night off.
 
-    A drift has no night of its own. For it, and where no environment changed at the place and one did between
-    the nights that are compared, those are shown.
+    A drift has no night of its own. For a drift, and where no environment changed at the estimated place but
+    one did between the compared nights, the compared nights are shown.
     """
     nights = len(series.points)
     if change.shape == "drift":
-        return compared(change, series)
+        return compared_nights(change, series)
     margin = 1 if change.index < nights - 1 else 0
     low, high = max(change.index - 1 - margin, change.since), change.index + margin
     if series.points[low].environment == series.points[high].environment:
-        return compared(change, series)
+        return compared_nights(change, series)
     return low, high
 
 
 def _sides(change: Change, series: MachineSeries, first: Finding | None) -> ComparedRuns:
     """What a session compares; of a drift that came in pieces, all of it from before the `first` one."""
-    low, high = compared(change, series)
+    low, high = compared_nights(change, series)
     old, new, level = series.points[low], series.points[high], series.points[change.since]
     sides = ComparedRuns(old.run, old.environment, new.run, new.environment, level.run)
     if first is None:

@@ -1,4 +1,4 @@
-"""Which findings are measured again together: one session for each pair of environments on a machine."""
+"""Group candidates into sessions: one for each pair of environments on a machine."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,11 +32,11 @@ RELATED_ONLY = "related_only"
 
 @dataclass(frozen=True, slots=True)
 class NightSession:
-    """One comparison that is to come: `findings` (ids) are judged by it, `left` have to wait for another.
+    """One comparison to measure: it judges `findings` (ids); those in `left` wait for another session.
 
     `old` and `new` are fingerprints; `cases` are those of the findings, `related` those that are measured
-    once a finding is confirmed. In a `cold` one every pair finds its compile cache empty, so what is measured
-    with a filled one needs another; it has no related cases.
+    once a finding is confirmed. In a `cold` session every pair starts with an empty compile cache; metrics of
+    a filled cache need another session, and related cases are left out.
     """
 
     old: str
@@ -66,7 +66,7 @@ class NightSession:
 
 
 def detect_again(spec: Mapping[str, Any]) -> FollowUp:
-    """Another look at the track of a session's task, once the session has ended."""
+    """The detection task that follows a session, for the track of the session's task."""
     track = [str(spec[name]) for name in ("schedule", "track", "label")]
     return FollowUp(f"{DETECT}:{track[0]}", (detect_task(*track),))
 
@@ -100,7 +100,7 @@ def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence
 
 
 def needs_cold(one: Finding) -> bool:
-    """Whether only pairs that find their compile cache empty know what was found."""
+    """Whether a finding's metric is only known from pairs that start with an empty compile cache."""
     return one.key.metric == "compile_cold" or (one.key.metric in COLD and _compiles(one.key.case))
 
 

@@ -40,7 +40,7 @@ _OTHERS, _LOOK_BACK = 2000, timedelta(days=14)
 
 
 class _Unjudged(Exception):
-    """A session that says nothing; the text is a sentence that says why."""
+    """A session without a result; the text is the reason, in a sentence."""
 
 
 def confirm(task: Task, context: JobContext) -> JobResult:
@@ -147,7 +147,7 @@ def _measured(
 
 
 def _trace(context: JobContext, session: ConfirmationPlan, rulings: Sequence[FindingVerdict]) -> None:
-    """Have both sides of what became worse traced, so that their operator tables can be subtracted."""
+    """Trace both sides of the cases that became worse, so that their operator tables can be subtracted."""
     worse = [
         one.finding
         for one in rulings
@@ -214,12 +214,12 @@ def _with_origin(evidence: Confirmation, header: Header, comparison: Comparison,
 def _decide(
     database: Database, context: JobContext, found: FindingVerdict, confirmation: Confirmation
 ) -> None:
-    one = _ruled(found)
+    one = _with_decision(found)
     stored.decide(database, one.id, one.state, one.change, one.low, one.high, confirmation, context.now())
 
 
-def _ruled(found: FindingVerdict) -> Finding:
-    """The finding as its session leaves it."""
+def _with_decision(found: FindingVerdict) -> Finding:
+    """The finding with the state and the numbers that its session gave it."""
     one, verdict = replace(found.finding, state=found.state), found.verdict
     if verdict is None or verdict.change is None:
         return one
@@ -227,22 +227,23 @@ def _ruled(found: FindingVerdict) -> Finding:
 
 
 def _others(database: Database, rulings: Sequence[FindingVerdict]) -> list[Finding]:
-    """Among which findings those are looked for that moved with confirmed ones; nothing is read without any.
+    """The findings among which those are searched that moved with confirmed ones; empty without any.
 
-    Those of the session are as it leaves them: until that is stored, one it refutes looks as if it had moved.
+    Findings of this session have the state that it gave them: until that is stored, a refuted one would look
+    as if it had moved.
     """
     if all(one.state != FindingState.CONFIRMED for one in rulings):
         return []
-    ruled = {one.finding.id: _ruled(one) for one in rulings}
+    ruled = {one.finding.id: _with_decision(one) for one in rulings}
     since = min(one.found_at for one in ruled.values()) - _LOOK_BACK
     newest = stored.findings(database, since=since, newest=_OTHERS)
     return [ruled.get(one.id, one) for one in newest]
 
 
 def _of_one_pair(found: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
-    """The findings that are compared between the same environments as the first one, and the others.
+    """The findings that compare the same environments as the first one, and the others.
 
-    While a session waits, later nights may move what one of its findings is compared with.
+    While a session waits, later nights may change which nights a finding compares.
     """
     pairs = [(compared_runs(one).old, compared_runs(one).new) for one in found]
     own = [one for one, pair in zip(found, pairs, strict=True) if pair == pairs[0]]

@@ -1,4 +1,4 @@
-"""Job `detect`: the nights of a track judged series by series, findings stored, sessions asked for."""
+"""Job `detect`: judge the nights of a track, store findings, and request confirming sessions."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ from ..detection.series_history import (
 )
 from ..detection.sessions import CONFIRM, MOST_TRIES, plan_sessions
 
-#: Nights that are looked at: more than a year, so that a series begins with the same night every night.
+#: Nights that are judged: more than a year, so that a series begins with the same night every time.
 NEWEST = 400
 #: Findings of a schedule that new ones are compared with, and confirmations that are looked through.
 _KNOWN, _TASKS = 5000, 500
@@ -48,7 +48,7 @@ _KNOWN, _TASKS = 5000, 500
 
 @dataclass(slots=True)
 class DetectionCounts:
-    """What a look at a track came to: numbers of series, and of findings that are new."""
+    """The result of a detection in numbers: series judged, and findings that are new."""
 
     series: int = 0
     unwatchable: int = 0
@@ -72,10 +72,10 @@ class DetectionCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What one look at a track needs of the database; `pinned` is the schedule's baseline itself.
+class _TrackHistory:
+    """The stored data that a detection on one track needs; `pinned`: the track is the schedule's baseline.
 
-    So many series have nights `without_logarithm`, which are not among the points.
+    `without_logarithm` counts the series with nights of 0, which are not among the points.
     """
 
     track: Track
@@ -96,12 +96,12 @@ class _Look:
 
 
 @dataclass(slots=True)
-class _Shown:
-    """What all series of a track show.
+class _TrackFindings:
+    """The findings of all series of a track.
 
-    `returned` are the findings (ids) that later nights took back, `continuations` belong to confirmed ones,
-    `repeated` are refuted ones to be measured once more, `crossings` the newest borders, which no change
-    point is looked for across.
+    `returned` are the ids of findings that later nights took back, `continuations` belong to confirmed
+    findings, `repeated` are refuted ones to measure once more, and `crossings` are the newest borders, across
+    which no change point is searched.
     """
 
     fresh: list[NewFinding] = field(default_factory=list[NewFinding])
@@ -168,7 +168,7 @@ def unwatchable_reason(metrics: Iterable[str]) -> str:
     return ""
 
 
-def _look(database: Database, track: Track, schedule: ScheduleSettings | None) -> _Look:
+def _look(database: Database, track: Track, schedule: ScheduleSettings | None) -> _TrackHistory:
     metrics = (schedule and schedule.watch) or WATCHED
     if why := unwatchable_reason(metrics):
         raise JobError(f"schedule {track.schedule} {why}")
@@ -188,7 +188,7 @@ def _look(database: Database, track: Track, schedule: ScheduleSettings | None) -
         key = one.key
         known[key.case, key.metric, key.hardware, key.preset, one.machine].append(one)
     borders, pinned = machine_borders(database, runs), baseline == track.track
-    return _Look(track, series, controls, runs, borders, known, pinned, zeros)
+    return _TrackHistory(track, series, controls, runs, borders, known, pinned, zeros)
 
 
 def _known(database: Database, track: Track, states: Collection[FindingState] | None) -> list[Finding]:
@@ -197,9 +197,9 @@ def _known(database: Database, track: Track, states: Collection[FindingState] | 
 
 
 def _judged(
-    look: _Look, counted: DetectionCounts, now: datetime, check_stopped: Callable[[], None]
-) -> _Shown:
-    shown = _Shown()
+    look: _TrackHistory, counted: DetectionCounts, now: datetime, check_stopped: Callable[[], None]
+) -> _TrackFindings:
+    shown = _TrackFindings()
     for series in look.series:
         check_stopped()
         metric, place = series.key.metric, machine_series_key(series)

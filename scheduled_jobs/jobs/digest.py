@@ -60,10 +60,10 @@ def _is_recent(one: Notice, now: datetime) -> bool:
 def save_digest(
     database: Database, settings: Settings, night: date, now: datetime, due_at: datetime | None = None
 ) -> Notice:
-    """The stored digest of a night that was due then; made of what is known now where there is none yet.
+    """The stored digest of a night that was due at `due_at`; made and stored now if there is none.
 
-    A second one that is due on the same date reports what came after the first. Without `due_at` whichever
-    was first is meant.
+    A second digest that is due on the same date reports what came after the first. Without `due_at` the first
+    one is returned.
     """
     due = due_at.isoformat() if due_at else ""
     first, own = night.isoformat(), f"{night.isoformat()} {due}"

@@ -1,4 +1,4 @@
-"""Job `discover`: which PyTorch is on offer that is newer than what is pinned, and having it judged, once."""
+"""Job `discover`: find releases newer than a pinned baseline, and enqueue one upgrade for each."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class _NewRelease:
 
     @property
     def run_name_before(self) -> str:
-        """The name that an earlier Pyrometer gave it, which says nothing of the baseline: its tasks do."""
+        """The name that 0.1.0 gave to that schedule; it does not name the baseline, but its tasks do."""
         return f"{UPGRADE}:{self.schedule}:{self.version}"
 
     @property
@@ -53,10 +53,10 @@ class _NewRelease:
 
 
 def discover(task: Task, context: JobContext) -> JobResult:
-    """Ask the package index; a release newer than a schedule's baseline is set against it, each once.
+    """Query the package index and enqueue an upgrade for each release newer than a schedule's baseline.
 
-    At the first time only the newest release is: older releases were passed over before. Of nightlies
-    only the newest is reported: their schedules measure them anyway. Raises IndexFailed, DatabaseUnavailable.
+    The first time only the newest release is compared: the older ones were not adopted then. Of nightlies
+    only the newest is reported, since schedules measure them anyway. Raises IndexFailed, DatabaseUnavailable.
     """
     base = look_at("")
     releases = _public(offered(Recipe(), base))
@@ -110,7 +110,10 @@ def _new_releases(
 
 
 def _was_enqueued(database: Database, one: _NewRelease) -> bool:
-    """Whether a release was set against this baseline before: one that is pinned later is another one."""
+    """Whether an upgrade from this baseline to the release was enqueued before.
+
+    An upgrade from another baseline is another one.
+    """
     earlier = (task for run in scheduled_runs(database, one.run_name_before) for task in run.tasks)
     return bool(scheduled_runs(database, one.run_name, newest=1)) or any(
         task.spec.get("old") == one.baseline for task in earlier

@@ -1,4 +1,4 @@
-"""What the database knows of a night: what was due, what moved, what was judged, who is silent."""
+"""Collect the data of a digest: tasks that were due, findings, verdicts and outages."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -50,8 +50,8 @@ _SCHEDULED_RUNS, _TASKS, _FINDINGS = 300, 500, 10_000
 class EarlierDigests:
     """What earlier digests reported: until when, which findings, and the coverage in the last one.
 
-    Of the findings, `as_machines` are those that were reported as the machine's and as nothing else.
-    `known_since` is from when on all digests were read.
+    `as_machines` are the findings that were only ever reported as changes of the machine. `known_since` is
+    the time from which on all digests were read.
     """
 
     until: datetime | None
@@ -249,9 +249,9 @@ def _changed(
 
 
 def _crossed(database: Database, since: datetime, until: datetime) -> list[BorderChange]:
-    """What levels did across borders, as the looks at the tracks say that ended since.
+    """How levels moved across borders, by the detections that ended within the time.
 
-    A look sees all machines of its label, and more looks follow after sessions: what was said counts once.
+    A detection covers all machines of its label and is repeated after sessions: each statement counts once.
     """
     first: dict[tuple[str, BorderChange], datetime | None] = {}
     for task in reversed(tasks(database, job="detect", state=TaskState.DONE, newest=_TASKS)):
@@ -268,7 +268,7 @@ def _machine_of(database: Database, run: str) -> str:
 def _lost_cases(
     nights: Iterable[MeasuredNight], own: Collection[int], by_run: dict[str, list[OutcomeCount]]
 ) -> list[LostCase]:
-    """What fell in the newest night of each part, where that is one of `own` (ids of tasks)."""
+    """The cases that lost coverage in the newest night of each part, if it is among `own` (task ids)."""
     tonight = sorted(
         (one for one in nights if one.task.id in own), key=lambda one: (one.task.schedule, one.task.part)
     )
@@ -295,7 +295,7 @@ def _to_report(
 
 
 def _others(database: Database) -> list[Task]:
-    """What is no measuring of a night: the newest tasks of all other jobs that matter here."""
+    """The newest tasks of all jobs that do not measure a night and matter for a digest."""
     ended = [
         task
         for state in (TaskState.FAILED, TaskState.LOST)

@@ -119,10 +119,10 @@ def post(target: Target, message: DigestMessage) -> str:
 def deliver(
     database: Database, notice: Notice, to: Iterable[Target], now: Callable[[], datetime]
 ) -> list[tuple[str, Delivery]]:
-    """Have a notice brought to the targets that lack it and are due; what became of each that was tried.
+    """Send a notice to the targets that lack it and are due; returns the delivery of each target tried.
 
-    Of several senders at once, on whatever machines, one takes a notice to a target. `now` is asked for each
-    target: behind some that hang it is minutes later, and what was taken just now must not look abandoned.
+    Senders on several machines do not send twice: one of them takes each target. `now` is called for each
+    target, since one that hangs may take minutes and a target just taken must not look abandoned.
     """
     message = DigestMessage(notice.title, str(notice.facts["text"]), notice.body, notice.facts["tone"])
     tried: list[tuple[str, Delivery]] = []

@@ -42,9 +42,9 @@ class ContinuedChange:
 
 
 def going_on(findings: Iterable[Finding], since: datetime, until: datetime) -> tuple[ContinuedChange, ...]:
-    """Those of which it was noted after `since` and until `until` that they go on, the largest first.
+    """The changes that were noted as continuing after `since` and until `until`, the largest first.
 
-    Silenced ones are left out, and those with a later finding, which was measured in pairs itself.
+    Left out are silenced findings, and those with a later finding, which was measured in pairs itself.
     """
     found = [
         _goes_on(one)
@@ -257,7 +257,7 @@ class Digest:
 
 
 def digest(night: DigestData) -> Digest:
-    """The digest of a night; pure: the same night gives the same digest."""
+    """The digest of a night, a pure function of its data."""
     known = [
         one for one in night.findings if one.state == FindingState.CONFIRMED and one.silenced(night.until)
     ]
@@ -304,7 +304,7 @@ def _was_reported(one: Finding, night: DigestData) -> bool:
 
 
 def _is_part(one: Finding, new: Iterable[Finding]) -> bool:
-    """Whether another finding of the night is a drift with the whole size of which this one is a piece."""
+    """Whether this finding is one piece of a drift that another finding of the night reports as a whole."""
     return any(
         other.shape == "drift"
         and other.state == FindingState.CONFIRMED

@@ -13,7 +13,7 @@ from .planner import labels_of, measure_spec
 _NEXT = 3
 
 
-def advertised(settings: Settings, now: datetime, *, measures: bool) -> dict[str, Any]:
+def advertised_facts(settings: Settings, now: datetime, *, measures: bool) -> dict[str, Any]:
     """Time zone, what counts as silent, late and disturbed, and every schedule with its next fire times.
 
     `measures` says whether this scheduler measures, or only plans and thinks. Nothing of it is a secret.

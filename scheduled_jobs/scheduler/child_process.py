@@ -18,7 +18,7 @@ from ..jobs.context import ChildExit, OnEvent, Stopped, ignore_event
 
 #: This program, however it was started; `-P` keeps the current folder's modules out.
 OURSELVES = (sys.executable, "-P", "-c", "from cli.app import main; main()")
-#: How long a child may take to keep what it has when it is asked to end.
+#: How long a child may take to store its results after SIGTERM.
 PATIENCE_SECONDS = 75.0
 _LOOK_SECONDS = 0.2
 #: So many of the newest folders of logs are kept, and all in which something changed so lately: what they are

@@ -1,4 +1,4 @@
-"""The log of the scheduler: one line per event, as text or as JSON."""
+"""The scheduler's log: one line per event, as text or as JSON."""
 
 import json
 import sys

@@ -136,7 +136,7 @@ def _in_turn(database: Database, name: str, tasks: tuple[NewTask, ...]) -> tuple
 
 
 def _begin(database: Database, name: str, last: datetime | None, now: datetime) -> datetime:
-    """The moment after which a schedule's due moments have not been dealt with."""
+    """The time up to which a schedule's fire times have been processed."""
     if last is None:
         plan_run(database, name, now, FIRST_SEEN, (), now)
         return now

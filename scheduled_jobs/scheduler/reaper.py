@@ -15,7 +15,7 @@ _MOST_BETWEEN_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """An attempt that is lost, and why."""
+    """An attempt whose scheduler is dead, and the reason."""
 
     task: Task
     token: str
@@ -37,7 +37,7 @@ class Reaper:
         self._looked: float | None = None
 
     def look(self, running: Sequence[Task], mine: Collection[str], monotonic: float) -> list[Dead]:
-        """Those of the running tasks that are dead; `mine` are the tokens that this process works on.
+        """The running tasks whose scheduler is dead; `mine` are the tokens of this process.
 
         `monotonic` is a monotonic clock in seconds.
         """

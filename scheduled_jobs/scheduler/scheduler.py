@@ -26,7 +26,7 @@ from db.queue.queries import machines_with_partial_runs, running, waiting_for
 from workflows.fleet_status import MEASURING
 
 from ..jobs.context import ChildExit, JobContext, OnEvent, Stopped, ignore_event
-from .advertised_schedules import advertised
+from .advertised_schedules import advertised_facts
 from .child_process import OURSELVES, PATIENCE_SECONDS, logs_of
 from .hosts import HostProvider, LocalHost
 from .log import Log
@@ -46,7 +46,7 @@ _ADVERTISE_SECONDS = 60.0
 _CLOCK_JUMP_SECONDS = 1.0
 #: Prefix of the ids of the jobs of schedules; the jobs that go on while the service stops.
 _SCHEDULE, _UNTIL_THE_END = "schedule:", ("claim", "heartbeat", "reap")
-#: At the end: how long a child may take to keep what it has, and how long whatever only thinks.
+#: At the end: how long a child may take to store its results, and how long a job without a child.
 _CHILD_PATIENCE_SECONDS = PATIENCE_SECONDS + 20.0
 _THOUGHT_PATIENCE_SECONDS = 10.0
 
@@ -114,10 +114,10 @@ class Service:
             os.write(self.waker, b".")
 
     def run(self, stop_requested: Callable[[], bool], *, once: bool = False) -> None:
-        """Work until `stop_requested` returns True; with `once`, until nothing is left to do.
+        """Work until `stop_requested` returns True; with `once`, until the queue is empty.
 
-        What runs then is asked to keep what it has, and given back. A database that is away is waited for;
-        with `once` DatabaseError passes.
+        At the end running tasks store their results and are returned to the queue. An unavailable database is
+        waited for; with `once` DatabaseError is raised.
         """
         self._log("started", about={"labels": ",".join(self._around.labels), "owner": str(self.owner)})
         self._once = once
@@ -203,7 +203,7 @@ class Service:
                     self._run_now(job.id)
 
     def _follow_timetable(self) -> None:
-        """Plan what is due and set a job for each schedule, where the settings or the clock are others."""
+        """Plan what is due, and set a job for each schedule, if the settings or the clock have changed."""
         settings, now = self._around.settings(), self._around.now()
         if settings is self._planned_for and not self._plan_again:
             self._planner.advance(now)
@@ -256,7 +256,7 @@ class Service:
             self.wake()
 
     def _advertise(self) -> None:
-        self._facts = advertised(self._around.settings(), self._around.now(), measures=self._measures)
+        self._facts = advertised_facts(self._around.settings(), self._around.now(), measures=self._measures)
 
     def _beat(self) -> None:
         """Write the heartbeats of workers and attempts, and stop attempts that this scheduler lost."""
@@ -378,9 +378,10 @@ class Service:
         return True
 
     def _stop(self) -> None:
-        """Have what runs keep what it has, give it back, and say goodbye.
+        """Stop the running tasks, return them to the queue, and unregister.
 
-        Heartbeats go on meanwhile: other schedulers wait less long for one than this one for a child.
+        Heartbeats continue meanwhile: other schedulers give up on a silent one sooner than this one on a
+        child.
         """
         self._log("stopping")
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""How an attempt that is over is written down: done with what follows from it, lost, or given back."""
+"""Record how an attempt ended: done, with its follow-ups; lost; or returned to the queue."""
 
 from datetime import datetime, timedelta
 
@@ -18,7 +18,7 @@ MOST_ATTEMPTS = 5
 
 
 def record_result(database: Database, work: RunningTask, now: datetime, log: Log) -> None:
-    """Write down how an attempt ended. Raises DatabaseError, and may then be called again."""
+    """Store the result of an attempt. Raises DatabaseError, and may then be called again."""
     if isinstance(work.ending, JobResult):
         _close(database, work, work.ending, now, log)
     elif isinstance(work.ending, Lost) and not work.fenced:
@@ -33,14 +33,14 @@ def record_result(database: Database, work: RunningTask, now: datetime, log: Log
 
 
 def give_up(database: Database, task: Task, token: str, detail: str, now: datetime, log: Log) -> None:
-    """Have a lost attempt followed by another one, if it was not given up already."""
+    """Give up a lost attempt, so that another one follows, unless that was done already."""
     state = lose(database, token, detail, now, MOST_ATTEMPTS)
     if state is not None:
         log("lost", detail, task_details(task) | {"state": state}, "warning")
 
 
 def task_details(task: Task) -> dict[str, object]:
-    """What an event about a task names."""
+    """The fields of an event about a task."""
     return {
         "schedule": task.schedule,
         "task": task.id,

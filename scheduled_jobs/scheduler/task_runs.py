@@ -22,7 +22,7 @@ from ..jobs.context import ChildExit, ChildLost, JobContext, OnEvent
 from .child_process import PATIENCE_SECONDS
 from .process_identity import Owner
 
-#: What a run that was interrupted ends with; 2 is a call that cannot be carried out, for whatever reason.
+#: The exit code of an interrupted run; 2 is that of a call that cannot be carried out, for any reason.
 _INTERRUPTED, _REFUSED = 130, 2
 #: A resume may be refused because the run was completed meanwhile, or can never be resumed.
 _TRIES = 3

@@ -213,7 +213,7 @@ class WorkerPool:
         return any(worker.there and worker.beats == 0 for worker in self.workers)
 
     def works(self) -> list[RunningTask]:
-        """What is being done."""
+        """The attempts that are running."""
         return [slot.work for slot in self.slots() if slot.work is not None]
 
     def idle(self) -> list[tuple[PoolWorker, WorkerSlot]]:

@@ -13,10 +13,10 @@ from sqlalchemy import delete, insert, text, update
 from db.admin.check import (
     WHOLE,
     Checked,
-    guarded,
-    looking,
     measurement_check,
     metric_check,
+    open_read_only,
+    run_check,
     sample_check,
     schema_check,
     telemetry_check,
@@ -32,7 +32,7 @@ from records.kinds import RunSource
 from records.outcomes import MetricDefinition, Replicate
 from records.tasks import NewTask
 from support.builders.run_records import MLP, RESNET, a_night, a_recording, a_run, an_environment, an_outcome
-from workflows.ingest import measured
+from workflows.ingest import measurements_of
 
 CANARY = replace(an_environment(""), name="canary")
 
@@ -64,16 +64,16 @@ def filled(database: Database) -> None:
         store.save_run(database, run)
         store.save_outcomes(database, run.id, outcomes)
         store.save_outcomes(database, run.id, [song], planned=False)
-        store.save_measurements(database, run.id, measured(replicates))
+        store.save_measurements(database, run.id, measurements_of(replicates))
 
 
 def everything(url: str, **how: Any) -> dict[str, Checked]:
-    with looking(url) as database:
+    with open_read_only(url) as database:
         found = [
             schema_check(database),
-            *(guarded(name, unit, lambda one=look: one(database)) for name, unit, look in WHOLE),
+            *(run_check(name, unit, lambda one=look: one(database)) for name, unit, look in WHOLE),
         ]
-        found.append(measurement_check(database, measured, **how))
+        found.append(measurement_check(database, measurements_of, **how))
         found += [sample_check(database), telemetry_check(database)]
     return {each.name: each for each in found}
 
@@ -108,10 +108,10 @@ def test_a_sound_database_is_sound_and_counted(url: str, database: Database) -> 
 
 def test_a_database_without_tables_is_said_to_be_empty(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/pyrometer.db"
-    with pytest.raises(DatabaseUnavailable, match="There is no database"), looking(url):
+    with pytest.raises(DatabaseUnavailable, match="There is no database"), open_read_only(url):
         pass
     (tmp_path / "pyrometer.db").touch()
-    with looking(url) as database:
+    with open_read_only(url) as database:
         (problem,) = schema_check(database).problems
     assert problem.sentence == f"The database {url} is empty."
 
@@ -200,7 +200,7 @@ def test_an_undefined_metric_is_found(url: str, database: Database) -> None:
     foreign = {min(names), max(names)}
 
     def said() -> list[str]:
-        with looking(url) as looked_at:
+        with open_read_only(url) as looked_at:
             found = metric_check(looked_at, names - foreign)
         assert found.count == len(names) and all(problem.mend for problem in found.problems)
         return [problem.sentence for problem in found.problems]
@@ -252,7 +252,7 @@ def test_rows_that_name_what_is_not_there_are_found(tmp_path: Path) -> None:
 
 def test_looking_never_writes(url: str, database: Database) -> None:
     filled(database)
-    with looking(url) as looked_at, pytest.raises(DatabaseError), looked_at.reading() as connection:
+    with open_read_only(url) as looked_at, pytest.raises(DatabaseError), looked_at.reading() as connection:
         connection.execute(text("DELETE FROM measurement"))
     assert problems(everything(url)) == {}
 
@@ -261,7 +261,7 @@ def test_an_older_schema_is_said_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "pyrometer.db"
     path.write_bytes((Path(__file__).parent / "old_databases" / "0001.db").read_bytes())
     before = path.read_bytes()
-    with looking(f"sqlite:///{path}") as database:
+    with open_read_only(f"sqlite:///{path}") as database:
         (problem,) = schema_check(database).problems
     assert problem.sentence.startswith("The database has schema 0001") and "db upgrade" in problem.mend
     assert path.read_bytes() == before
@@ -281,8 +281,8 @@ def test_a_damaged_file_is_said_in_sentences(tmp_path: Path, every: int) -> None
         filled(database)
     size = path.stat().st_size
     damaged(path, range(4096 * 8, size - 64, 4096 * every))
-    with looking(f"sqlite:///{path}") as database:
-        found = [guarded(name, unit, lambda one=look: one(database)) for name, unit, look in WHOLE]
+    with open_read_only(f"sqlite:///{path}") as database:
+        found = [run_check(name, unit, lambda one=look: one(database)) for name, unit, look in WHOLE]
     said = [problem.sentence for each in found for problem in each.problems]
     assert any("damaged" in one or "malformed" in one for one in said)
     assert all("Traceback" not in one for one in said)

@@ -25,7 +25,7 @@ import os, sys
 sys.path.insert(0, sys.argv[2])
 from support.builders.run_records import a_run
 from db.runs import queries, store
-from db.admin.check import looking, schema_check
+from db.admin.check import open_read_only, schema_check
 from db.connection.engine import open_database
 from db.errors import ReadOnly
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
@@ -37,7 +37,7 @@ for create in (True, False):
             store.save_run(database, a_run("mine"))
         except ReadOnly as error:
             print(error)
-with looking(url) as database:
+with open_read_only(url) as database:
     print(schema_check(database).problems)
 """
 

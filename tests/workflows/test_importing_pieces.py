@@ -33,7 +33,7 @@ from support.builders.run_records import (
 )
 from support.servers.databases import on_both
 from workflows.database_upkeep import check
-from workflows.ingest import measured
+from workflows.ingest import measurements_of
 from workflows.transfer.import_runs import Amount, ImportSummary, import_path, keep
 from workflows.transfer.merge_runs import UNFINISHED
 
@@ -53,7 +53,7 @@ def a_large_run(id: str = OURS, cases: Sequence[str] = (MLP, BERT, RESNET)) -> I
 
 
 def numbers_of(outcomes: Sequence[Outcome]) -> list[Measurement]:
-    return measured(Replicate(each.case, each.environment, each.metrics) for each in outcomes)
+    return measurements_of(Replicate(each.case, each.environment, each.metrics) for each in outcomes)
 
 
 def pieces_of(whole: ImportedRun) -> list[Imported]:

@@ -22,7 +22,15 @@ from runner.errors import JournalError
 from support.builders.run_records import a_run
 from support.site import ADD, LINEAR, RAISES, WOBBLES, of_the_plan
 from support.sqlite_files import sqlite_with_tables
-from workflows.ingest import Ingested, Position, Read, ingest, ingest_pending, pending, storable
+from workflows.ingest import (
+    Ingested,
+    Position,
+    Read,
+    finite_outcome,
+    ingest,
+    ingest_pending,
+    pending_journals,
+)
 
 pytestmark = pytest.mark.torch
 
@@ -129,7 +137,7 @@ def test_what_went_wrong_is_kept_with_its_reason(the_journal: Path, database: Da
 
 def measurements(outcomes: list[Outcome]) -> list[Measurement]:
     """What outcomes say together."""
-    return Read(Path(), Position(), a_run(), tuple(map(storable, outcomes)), ()).measurements
+    return Read(Path(), Position(), a_run(), tuple(map(finite_outcome, outcomes)), ()).measurements
 
 
 def test_a_wrong_answer_measures_nothing_however_fast() -> None:
@@ -144,7 +152,7 @@ def test_numbers_that_are_none_reach_no_database() -> None:
     facts = {"check": {"error": math.nan}, "list": [1.0, math.inf]}
     outcome = Outcome(ADD, "env", 0, "ok", metrics={"latency": 1.0, "model_tflops": math.nan}, facts=facts)
     assert [m.metric for m in measurements([outcome])] == ["latency"]
-    stored = storable(outcome)
+    stored = finite_outcome(outcome)
     assert stored.metrics == {"latency": 1.0}
     assert stored.facts == {"check": {"error": None}, "list": [1.0, None]}
 
@@ -179,7 +187,7 @@ def test_a_line_that_comes_later_completes_the_run(
     the_journal.write_bytes(b"".join(most))
     (done,) = ingest_pending(data_dir, database)
     assert isinstance(done, Ingested) and done.new_outcomes == 7
-    assert pending(data_dir, stored_outcomes(database)) == []
+    assert pending_journals(data_dir, stored_outcomes(database)) == []
     with the_journal.open("ab") as file:
         file.write(last)
     (done,) = ingest_pending(data_dir, database)
@@ -239,6 +247,6 @@ def test_a_mark_that_makes_no_sense_costs_nothing(
     the_journal: Path, data_dir: Path, database: Database
 ) -> None:
     the_journal.with_name("stored").write_text("yes")
-    assert pending(data_dir, stored_outcomes(database)) == [the_journal]
+    assert pending_journals(data_dir, stored_outcomes(database)) == [the_journal]
     ingest(the_journal, database)
-    assert pending(data_dir, stored_outcomes(database)) == []
+    assert pending_journals(data_dir, stored_outcomes(database)) == []

@@ -20,7 +20,7 @@ from support.builders.journals import a_header, a_plan, an_outcome, write_journa
 from support.sqlite_files import sqlite_with_tables
 from workflows import ingest as ingesting
 from workflows.database_upkeep import check
-from workflows.ingest import Ingested, ingest, ingest_pending, pending
+from workflows.ingest import Ingested, ingest, ingest_pending, pending_journals
 from workflows.recorder import Recorder
 from workflows.run_header import Header
 
@@ -91,9 +91,9 @@ def test_the_version_is_looked_up_only_for_marks_that_name_one(
     monkeypatch.setattr(ingesting, "version", lambda name: looked_up.append(name) or "9.9")
     marks = [write_journal(tmp_path, f"run-{number}").with_name("stored") for number in range(5)]
     assert len(stored(tmp_path, database)) == 5
-    assert pending(tmp_path, stored_outcomes(database)) == [] and looked_up == []
+    assert pending_journals(tmp_path, stored_outcomes(database)) == [] and looked_up == []
     marks[0].write_text(f"{marks[0].read_text()} 9.9")
-    assert pending(tmp_path, stored_outcomes(database)) == [] and looked_up == ["pyrometer"]
+    assert pending_journals(tmp_path, stored_outcomes(database)) == [] and looked_up == ["pyrometer"]
 
 
 @pytest.mark.parametrize("mark", ["", "12", "yes no", "1 2 3 4", "\xff"])
@@ -101,7 +101,7 @@ def test_a_mark_of_another_kind_only_costs_time(tmp_path: Path, database: Databa
     path = write_journal(tmp_path, "run-1")
     assert stored(tmp_path, database) == [len(a_plan())]
     path.with_name("stored").write_text(mark, encoding="latin-1")
-    assert pending(tmp_path, stored_outcomes(database)) == [path]
+    assert pending_journals(tmp_path, stored_outcomes(database)) == [path]
     assert stored(tmp_path, database) == [0] and stored(tmp_path, database) == []
 
 
@@ -146,7 +146,7 @@ def test_a_run_that_died_when_it_was_gone_on_with_is_not_running_for_ever(tmp_pa
             assert state(database) == "running"
             assert stored(data_dir, database) == [], "it is being measured"
         # Killed before its first new line.
-        assert pending(data_dir, stored_outcomes(database)) == [path]
+        assert pending_journals(data_dir, stored_outcomes(database)) == [path]
         assert stored(data_dir, database) == [0] and state(database) == "interrupted"
         assert stored(data_dir, database) == []
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from db.admin.check import looking
+from db.admin.check import open_read_only
 from db.connection.engine import open_database
 from db.schema import core_tables as tables
 from support.builders.journals import SONG, a_plan, write_journal
@@ -60,7 +60,7 @@ def ingesters(url: str, data_dir: Path) -> Iterator[Ingesters]:
 
 def problems(url: str, data_dir: Path) -> list[str]:
     """What is wrong with a database; a new one has no tables yet."""
-    with looking(url) as database:
+    with open_read_only(url) as database:
         found = [problem.sentence for each in check(database, data_dir) for problem in each.problems]
     return [one for one in found if not one.endswith("is empty.")]
 

@@ -23,7 +23,7 @@ from support.builders.journals import a_header
 from support.builders.run_records import MLP, a_recording, a_run, an_environment, an_outcome
 from support.sqlite_files import sqlite_with_tables
 from workflows.database_upkeep import FOR_EVER, Kept, prune
-from workflows.ingest import ingest, storable
+from workflows.ingest import finite_outcome, ingest
 from workflows.recorder import Recorder
 
 ENVIRONMENT = an_environment().fingerprint
@@ -102,7 +102,7 @@ def test_a_journal_from_before_telemetry_goes_in(tmp_path: Path, url: str) -> No
 
 def test_what_is_no_number_is_stored_as_missing() -> None:
     rows = Recording("host", "", "none", (1, 2), (2, 3), {"steal": (float("nan"), float("inf"))})
-    (stored,) = storable(Outcome(MLP, ENVIRONMENT, 0, "ok", telemetry=(rows,))).telemetry
+    (stored,) = finite_outcome(Outcome(MLP, ENVIRONMENT, 0, "ok", telemetry=(rows,))).telemetry
     assert stored.values == {"steal": (None, None)}
 
 

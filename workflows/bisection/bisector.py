@@ -48,16 +48,22 @@ from ..planning.plan_upgrade import (
     NO_BUDGET_SECONDS,
     choose_policy,
     choose_step,
-    distinguished,
-    following,
-    paired,
+    distinguish_environments,
+    pair_timing,
     pairs_plan,
+    policy_for_metric,
     step_options,
 )
-from ..planning.resolve_environment import ReadyEnvironment, declared, make_ready, wanted, with_packages
-from ..planning.select_cases import CHOSEN, choose_cases, choose_preset, choose_suite, spelled
+from ..planning.resolve_environment import (
+    ReadyEnvironment,
+    declared_environments,
+    make_ready,
+    parse_environment,
+    with_packages,
+)
+from ..planning.select_cases import CHOSEN, canonical_key, choose_cases, choose_preset, choose_suite
 from ..run_header import Header
-from ..run_locally import alone, measured
+from ..run_locally import exclusive_machine, measure_watched
 from ..session_queue import pairs_planned
 from .state import Bisection, Current, Shelf, Step
 
@@ -66,7 +72,7 @@ _LIST_THEM = "name what lies between with --candidates A,B,C"
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """One end that is nothing but a version: as typed, as a version, whether a nightly, and its recipe."""
+    """One end that is a plain version: as typed, as a version, whether a nightly, and its recipe."""
 
     spec: str
     version: Version
@@ -94,10 +100,10 @@ def choose_candidates(settings: Settings, good: str, bad: str, listed: str | Non
 
 
 def _lasting(settings: Settings, text: str) -> str:
-    """`text` so that it means the same tomorrow and in another folder."""
-    if text in declared(settings):
+    """`text` in a form that means the same tomorrow and in another folder."""
+    if text in declared_environments(settings):
         return text
-    one = wanted(settings, text)
+    one = parse_environment(settings, text)
     if one.recipe is None:
         return str(one.python).removesuffix("/bin/python")
     if one.recipe.torch and one.recipe.dated and one.recipe != _as_those_between(settings, one.recipe.torch):
@@ -119,7 +125,7 @@ def _between(settings: Settings, good: str, bad: str) -> list[str]:
 
 def _end(settings: Settings, spec: str) -> _End:
     # A declared one may have an index or packages of its own, which those between would not have.
-    one = None if spec in declared(settings) else wanted(settings, spec)
+    one = None if spec in declared_environments(settings) else parse_environment(settings, spec)
     if one is None or one.recipe is None or one.recipe != _as_those_between(settings, one.recipe.torch):
         raise UsageError(
             f"{spec} is not a version that the package index can list neighbours of: {_LIST_THEM}"
@@ -133,7 +139,7 @@ def _end(settings: Settings, spec: str) -> _End:
 
 def _as_those_between(settings: Settings, torch: str) -> Recipe | None:
     """What a version is built from that is nothing but one; None for none."""
-    return wanted(settings, torch).recipe if torch else None
+    return parse_environment(settings, torch).recipe if torch else None
 
 
 def between(good: Version, bad: Version, versions: list[str]) -> list[str]:
@@ -190,7 +196,7 @@ class BisectRequest:
 def begin(app: AppContext, request: BisectRequest) -> Bisection:
     """The requested bisection, with nothing measured yet; it may query the package index."""
     settings = app.settings
-    policy = following(choose_policy(settings, request.policy), request.metric)
+    policy = policy_for_metric(choose_policy(settings, request.policy), request.metric)
     plan = pairs_plan(request.pairs, MOST_PAIRS // LARGER)
     preset = choose_preset(settings, request.preset)
     given = [request.case, *map(str, request.case_files)]
@@ -199,16 +205,16 @@ def begin(app: AppContext, request: BisectRequest) -> Bisection:
     suite = choose_suite(settings, request.suite, [case], bool(request.case_files))
     candidates = choose_candidates(settings, request.good, request.bad, request.candidates)
     for text in candidates:
-        with_packages(wanted(settings, text), request.packages)
+        with_packages(parse_environment(settings, text), request.packages)
     harness = harnesses.build(app.places.data_dir / "harness", request.case_files, step)
-    timing = paired(timing_of(suite, request.deadline, settings), policy)
+    timing = pair_timing(timing_of(suite, request.deadline, settings), policy)
     cold = _cold_pairs(policy, plan)
     return Bisection(
         id=new_run_id(),
         started_at=datetime.now(UTC).isoformat(),
         command=app.command,
         candidates=candidates,
-        case=spelled(case),
+        case=canonical_key(case),
         suite=suite.name,
         preset=preset.name,
         preset_fingerprint=preset.fingerprint,
@@ -333,7 +339,7 @@ class Bisector:
             self.bisection = replace(self.bisection, steps=tuple(kept))
 
     def _left_over(self, current: Current) -> Step | None:
-        """The comparison that an earlier process was at, brought to its end; None where it is interrupted."""
+        """Finish the comparison that an earlier process had begun; None if this is interrupted."""
         folder = self._app.runs / current.run
         path = folder / journal.FILE
         if not path.exists() or not path.stat().st_size:
@@ -344,13 +350,13 @@ class Bisector:
         if not contents.missing(header.replicates):
             result = RunResult(header.run, RunState.COMPLETE, contents.outcomes, stored=True, seconds=None)
             return self._step(current.question, header, result)
-        with alone(self._app.reporter):
+        with exclusive_machine(self._app.reporter):
             return self._measured(current.question, prepare_again(self._app, folder))
 
     def _compared(self, question: Question) -> Step | None:
         if self.begun:
             self._reporter.asks(self.bisection, question)
-        with alone(self._app.reporter):
+        with exclusive_machine(self._app.reporter):
             try:
                 both = self._environments(question)
             except _Skipped as reason:
@@ -389,7 +395,7 @@ class Bisector:
             raise
         for at, one in zip((question.old, question.new), both.environments, strict=True):
             self.bisection = self.bisection.met(at, one.fingerprint)
-        return distinguished(self._app, both)
+        return distinguish_environments(self._app, both)
 
     def _described(self, one: ReadyEnvironment) -> MeasuredEnvironment:
         return environments.describe(one.name, one.python, self._chosen.harness, self._chosen.preset)
@@ -418,7 +424,7 @@ class Bisector:
         )
 
     def _measured(self, question: Question, prepared: Prepared) -> Step | None:
-        result = measured(self._app, prepared, self._interrupts, self._reporter.compared)
+        result = measure_watched(self._app, prepared, self._interrupts, self._reporter.compared)
         return None if result.state == RunState.INTERRUPTED else self._step(question, prepared.header, result)
 
     def _step(self, question: Question, header: Header, result: RunResult) -> Step:

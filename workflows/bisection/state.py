@@ -1,4 +1,4 @@
-"""What a bisection has found so far: a small file, written whole after each comparison."""
+"""The state of a bisection: a small file, rewritten after each comparison."""
 
 import json
 from collections.abc import Generator, Mapping
@@ -133,7 +133,8 @@ class Bisection:
 
 def _step(body: Mapping[str, Any]) -> Step:
     values: dict[str, Any] = {_OLD_STEP_FIELDS.get(name, name): value for name, value in body.items()}
-    return Step(**{**values, "changes": tuple(body["changes"])})
+    values["changes"] = tuple(body["changes"])
+    return Step(**values)
 
 
 class Shelf:

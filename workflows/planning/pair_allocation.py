@@ -23,12 +23,11 @@ _REASONS = {
 
 
 class SuiteAllocation:
-    """Pairs go where they bring the decision on the suite soonest, and end when it stands.
+    """Gives the next pair to the case that brings the decision on the suite soonest, until that stands.
 
-    A case that is proved to be beyond its limit blocks the upgrade by itself; the pairs then go on for the
-    others, so that the report can say what the decision is without it. Cases that need more pairs for the
-    tables of other metrics get them last. `single_cases`: only some cases of the suite are measured, which
-    decide nothing but for themselves.
+    A case that is proved to be beyond its limit blocks the upgrade by itself; the other cases then get pairs,
+    so that the report can state the decision without it. Cases that need more pairs for other metrics get
+    them last. `single_cases`: only some cases of a suite are measured, which are judged one by one.
     """
 
     def __init__(self, comparison: Comparison, *, single_cases: bool = False) -> None:

@@ -35,7 +35,7 @@ from ..errors import CannotResume, NothingToMeasure, NothingToResume, UsageError
 from ..ingest import FORGOTTEN
 from ..measure import new_run_id
 from ..run_header import Header, environment_body, machine_body, preset_body, telemetry_body
-from ..session_queue import without_again
+from ..session_queue import own_fingerprint
 from .resolve_environment import ReadyEnvironment
 
 #: Noted where telemetry cannot know which of NVML's devices are measured.
@@ -69,7 +69,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class ProbedMachine:
-    """The environments of a run as they describe themselves, and what NVML reports, for the header."""
+    """The facts that the environments of a run and NVML report, for the header."""
 
     environments: tuple[MeasuredEnvironment, ...]
     telemetry: Mapping[str, Any]
@@ -241,7 +241,7 @@ def _gpus(environment: MeasuredEnvironment) -> str:
 
 
 def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
-    """What a run that can go on has left behind; raises CannotResume, NothingToResume, JournalError."""
+    """What an interrupted run left behind; raises CannotResume, NothingToResume, JournalError."""
     contents = journal.read(folder / journal.FILE)
     header = Header.from_body(contents.header)
     if not contents.missing(header.replicates):
@@ -288,7 +288,7 @@ def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -
         if target.python not in known:
             known[target.python] = environments.describe(target.name, Path(target.python), harness, preset)
         described = known[target.python]
-        if described.fingerprint != without_again(target.fingerprint):
+        if described.fingerprint != own_fingerprint(target.fingerprint):
             raise CannotResume(
                 f"environment {target.name} has changed since run {header.run} began; start a new run"
             )

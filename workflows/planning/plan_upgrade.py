@@ -30,10 +30,10 @@ from runner.worker.case_key import CaseKey
 
 from ..app_context import AppContext
 from ..errors import NothingToMeasure, UsageError
-from ..session_queue import again, pairs_planned
+from ..session_queue import pairs_planned, second_identity
 from .plan_run import Chosen, Prepared, ProbedMachine, RunPlan, ask, prepare, timing_of
 from .resolve_environment import make_ready
-from .select_cases import CHOSEN, choose_cases, refuse_too_many, spelled
+from .select_cases import CHOSEN, canonical_key, choose_cases, refuse_too_many
 
 #: The option of a step script.
 STEP_OPTION = "--step"
@@ -98,16 +98,16 @@ def prepare_upgrade(
     Hold the machine meanwhile. Raises UsageError, RunnerError or JobError.
     """
     ready = make_ready(app, [request.old, request.new], packages=request.packages)
-    probed = distinguished(app, ask(chosen, ready))
+    probed = distinguish_environments(app, ask(chosen, ready))
     old, new = probed.environments
     suite = chosen.suite
-    cases = choose_cases(suite, [spelled(pattern) for pattern in request.cases], old, app.settings)
+    cases = choose_cases(suite, [canonical_key(pattern) for pattern in request.cases], old, app.settings)
     if not cases:
         raise NothingToMeasure("no case is selected")
-    timing = paired(timing_of(suite, request.deadline, app.settings), policy)
+    timing = pair_timing(timing_of(suite, request.deadline, app.settings), policy)
     timing = replace(timing, cold_replicates=request.cold_pairs or timing.cold_replicates)
     _note_unmatched(app, policy, request.policy or app.settings.policy, cases)
-    if unjudged := beyond_judging(policy, timing.cold_replicates, plan, cases):
+    if unjudged := unjudged_limits(policy, timing.cold_replicates, plan, cases):
         app.reporter.note(unjudged)
     if request.budget:
         over_suite = varies(policy) and not request.confirms
@@ -177,7 +177,7 @@ def choose_step(step: str | None, suite: str | None, cases: Sequence[str]) -> St
     return read_step(step)
 
 
-def distinguished(app: AppContext, probed: ProbedMachine) -> ProbedMachine:
+def distinguish_environments(app: AppContext, probed: ProbedMachine) -> ProbedMachine:
     """Both environments, distinguishable also where they are one."""
     old, new = probed.environments
     if old.fingerprint != new.fingerprint:
@@ -192,7 +192,7 @@ def distinguished(app: AppContext, probed: ProbedMachine) -> ProbedMachine:
 
 
 def _again(environment: MeasuredEnvironment) -> MeasuredEnvironment:
-    facts = {**environment.facts, "fingerprint": again(environment.fingerprint)}
+    facts = {**environment.facts, "fingerprint": second_identity(environment.fingerprint)}
     return replace(environment, name=f"{environment.name}{AGAIN}", facts=facts)
 
 
@@ -273,7 +273,7 @@ def check_judged(metrics: Iterable[str]) -> None:
             raise UsageError(unknown("metric", name, judged))
 
 
-def following(policy: Policy, metric: str | None) -> Policy:
+def policy_for_metric(policy: Policy, metric: str | None) -> Policy:
     """The policy, deciding by that metric where one is given; raises UsageError where none could."""
     if metric is None:
         return policy
@@ -281,7 +281,7 @@ def following(policy: Policy, metric: str | None) -> Policy:
     return replace(policy, metric=metric)
 
 
-def beyond_judging(policy: Policy, cold_pairs: int, plan: Plan, cases: Iterable[str]) -> str:
+def unjudged_limits(policy: Policy, cold_pairs: int, plan: Plan, cases: Iterable[str]) -> str:
     """Why limits of the policy cannot be judged with so few pairs that compile; empty where they can."""
     cold = (one for one in COLD & policy.worst.keys() if not threshold_of(one, policy.thresholds).exact)
     limited, fewest = ", ".join(sorted(cold)), plan.smallest
@@ -293,7 +293,7 @@ def beyond_judging(policy: Policy, cold_pairs: int, plan: Plan, cases: Iterable[
     )
 
 
-def paired(timing: Timing, policy: Policy) -> Timing:
+def pair_timing(timing: Timing, policy: Policy) -> Timing:
     """How long a pair is measured: until chance in it is at most half of what matters to the policy.
 
     Of no other metric than the one that rounds are compared by is it known while they go on.

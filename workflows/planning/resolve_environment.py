@@ -1,4 +1,4 @@
-"""From what was typed for an environment to an interpreter that is there: found, or built."""
+"""Resolve an environment argument to an interpreter: find it, or build it."""
 
 import hashlib
 import re
@@ -49,7 +49,7 @@ def store_of(app: AppContext) -> Store:
     return Store(app.places.data_dir / "environments")
 
 
-def declared(settings: Settings) -> dict[str, Wanted]:
+def declared_environments(settings: Settings) -> dict[str, Wanted]:
     """What pyrometer.toml names, and `default`."""
     return {name: _wanted(name, each) for name, each in settings.environments.items()}
 
@@ -70,9 +70,9 @@ def _wanted(name: str, written: EnvironmentSettings) -> Wanted:
     return Wanted(name, recipe=recipe)
 
 
-def wanted(settings: Settings, text: str, defaults: Recipe | None = None) -> Wanted:
+def parse_environment(settings: Settings, text: str, defaults: Recipe | None = None) -> Wanted:
     """What `text` means, by a declared name or by a spec; raises UsageError."""
-    known = declared(settings)
+    known = declared_environments(settings)
     try:
         return parse_spec(text, known, defaults)
     except BadSpec as error:
@@ -109,8 +109,8 @@ def choose_environment(
         return (absolute.parent.parent.name or "python"), absolute
     text = DEFAULT_ENVIRONMENT if name is None else name
     if not may_build:
-        one = wanted(app.settings, text)
-        found = present(store_of(app), one)
+        one = parse_environment(app.settings, text)
+        found = existing_interpreter(store_of(app), one)
         if found is None:
             raise UsageError(f"environment {text} is not built: `pyrometer environments build '{text}'`")
         return one.name, found
@@ -124,7 +124,7 @@ def refuse_two(name: str | None, python: Path | None) -> None:
         raise UsageError("give only one of --environment and --python")
 
 
-def present(store: Store, one: Wanted) -> Path | None:
+def existing_interpreter(store: Store, one: Wanted) -> Path | None:
     """The interpreter of what is wanted; None for what is still to be built."""
     if one.recipe is None:
         return one.python
@@ -150,7 +150,9 @@ def make_ready(
     or use `built_alone`. Progress goes to the reporter. Raises UsageError, or BuildFailed with one sentence
     for the first that cannot be built.
     """
-    meant = _distinct([with_packages(wanted(app.settings, text, defaults), packages) for text in texts])
+    meant = _distinct(
+        [with_packages(parse_environment(app.settings, text, defaults), packages) for text in texts]
+    )
     recipes = {one.name: one.recipe for one in meant if one.recipe}
     _check_offered(app, recipes)
     built = _build(app, recipes) if recipes else {}
@@ -160,7 +162,7 @@ def make_ready(
     if failures:
         raise failures[0]
     found = {name: made for name, made in built.items() if isinstance(made, Built)}
-    known = declared(app.settings)
+    known = declared_environments(app.settings)
     return [_ready(text, one, found, known) for text, one in zip(texts, meant, strict=True)]
 
 
@@ -181,14 +183,14 @@ def built_alone(
 ) -> list[ReadyEnvironment]:
     """`make_ready` while nothing is measured: unpacking gigabytes would disturb it."""
     store = store_of(app)
-    meant = [wanted(app.settings, text, defaults) for text in texts]
+    meant = [parse_environment(app.settings, text, defaults) for text in texts]
     if all(one.recipe is None or (one.recipe.dated and store.find(one.recipe)) for one in meant):
         return make_ready(app, texts, defaults)
     with exclusive(lambda: app.reporter.waiting("a run or another build has this machine")):
         return make_ready(app, texts, defaults)
 
 
-def describing(app: AppContext) -> Callable[[str, Path], MeasuredEnvironment]:
+def describer(app: AppContext) -> Callable[[str, Path], MeasuredEnvironment]:
     """A function that describes an interpreter, under the configured preset."""
     built, preset = harness.build(app.places.data_dir / "harness"), choose_preset(app.settings, None)
     return lambda name, python: environment_room.describe(name, python, built, preset)
@@ -196,7 +198,7 @@ def describing(app: AppContext) -> Callable[[str, Path], MeasuredEnvironment]:
 
 def named_folders(settings: Settings, store: Store) -> set[str]:
     """The folders of what the configuration names: a quota leaves them alone."""
-    found = [built_of(store, one.recipe) for one in declared(settings).values() if one.recipe]
+    found = [built_of(store, one.recipe) for one in declared_environments(settings).values() if one.recipe]
     return {built.name for built in found if built}
 
 
@@ -234,7 +236,7 @@ def _build(app: AppContext, recipes: Mapping[str, Recipe]) -> dict[str, Built | 
     missing = {name: recipe for name, recipe in recipes.items() if name not in there}
     made: dict[str, Built | BuildFailed] = {}
     if missing:
-        context = BuildContext(store, describing(app), threading.Event())
+        context = BuildContext(store, describer(app), threading.Event())
         made = build_all(context, missing, _Progress(app.reporter))
         _report(app.reporter, made.values())
         kept = {built.name for built in (*there.values(), *made.values()) if isinstance(built, Built)}

@@ -1,4 +1,4 @@
-"""From what was typed to what is measured: preset, environment, suite, cases."""
+"""Resolve command line arguments to what is measured: preset, environment, suite, cases."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -117,7 +117,7 @@ def choose_suite(settings: Settings, name: str | None, patterns: list[str], own_
     return suite_named(settings, DEFAULT_SUITE if name is None else name)
 
 
-def observed(suite: Suite) -> Suite:
+def with_telemetry(suite: Suite) -> Suite:
     """Cases chosen on the command line with the telemetry window that the built-in suites have."""
     if suite.name != CHOSEN:
         return suite
@@ -174,7 +174,7 @@ def refuse_long(patterns: Sequence[str], planned: Sequence[Planned], timing: Tim
     )
 
 
-def spelled(pattern: str) -> str:
+def canonical_key(pattern: str) -> str:
     """A whole case key in its only spelling, so that one case has one series; anything else as it came."""
     if not is_key(pattern):
         return pattern
@@ -191,12 +191,12 @@ def choose_cases(
     offered = plan.offered(environment.workloads)
     own = plan.offered(environment.workloads, source="user_cases")
     if suite.cases:
-        candidates = expanded(suite, offered) + own
+        candidates = expand_globs(suite, offered) + own
     elif own and not patterns:
         candidates = own
     else:
         suites = all_suites(settings, tolerant=True).values()
-        known = [case for other in suites for case in expanded(other, offered)]
+        known = [case for other in suites for case in expand_globs(other, offered)]
         candidates = list(dict.fromkeys(known + offered))
     refuse_unknown(suite, environment.workloads, settings)
     if suite.name == CHOSEN:
@@ -279,7 +279,7 @@ def _unfit(key: CaseKey, workloads: Mapping[str, Mapping[str, Any]]) -> str:
     return ""
 
 
-def expanded(suite: Suite, offered: list[str]) -> list[str]:
+def expand_globs(suite: Suite, offered: list[str]) -> list[str]:
     """A suite's cases with its globs replaced by what they match among the cases on offer."""
     cases: list[str] = []
     for case in suite.cases:

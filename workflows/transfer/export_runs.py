@@ -51,7 +51,7 @@ Progress = Callable[[Exported], None]
 Note = Callable[[str], None]
 
 
-def chosen(database: Database, wanted: Sequence[str]) -> list[str]:
+def requested_run_ids(database: Database, wanted: Sequence[str]) -> list[str]:
     """The ids of the requested runs, each once; `latest` is the one that started last. Raises NoSuchRun."""
     latest = queries.latest_run_id(database)
     if latest is None:
@@ -64,7 +64,7 @@ def chosen(database: Database, wanted: Sequence[str]) -> list[str]:
     return names
 
 
-def every(database: Database) -> list[str]:
+def all_run_ids(database: Database) -> list[str]:
     """The ids of all runs, the oldest first; raises NoSuchRun where there is none."""
     if not (names := queries.runs_by_age(database)):
         raise NoSuchRun("no run is stored yet: `pyrometer run` measures one")

@@ -29,7 +29,7 @@ from runner import journal, machine
 from runner.errors import JournalError
 
 from ..ingest import Read
-from .merge_runs import Added, Amount, all_of, merged
+from .merge_runs import Added, Amount, all_of, merge_run
 
 
 class Definitions:
@@ -177,13 +177,12 @@ def keep(
     *,
     dry_run: bool = False,
 ) -> ImportSummary:
-    """Store what was read from a file of format `name`, each run all or nothing; raises DatabaseError.
+    """Store the runs of a file of format `name`, each whole or not at all; raises DatabaseError.
 
-    What is stored already stays as it is: where the file has another value for a case or a measurement,
-    the stored one stays and the other is set aside. So is a metric in another unit, or without a definition.
-
-    A run may come in several parts that follow each other. Each is stored on its own, so that no writer waits
-    while the next one is read; until the last one is in, the run has the note `merging.UNFINISHED`.
+    Stored values never change: where the file has another value for a case or a measurement, the stored one
+    is kept and the other is set aside. So is a metric in another unit, or without a definition. A run may
+    come in several consecutive pieces. Each is stored on its own, so that no writer waits while the next one
+    is read; until the last one is stored, the run has the note `merging.UNFINISHED`.
     """
     keeping = _Keeping(place, database, dry_run)
     for number, (run, pieces) in enumerate(groupby(keeping.taken(parts), _id_of), start=1):
@@ -275,7 +274,7 @@ class _Keeping:
         with _whole(self._database, self._dry_run) as whole:
             self._definitions.define(self._defined, piece.defined, whole)
             usable = self._definitions.usable(piece.one, whole)
-            added = merged(usable, whole, more=more) if whole else all_of(usable)
+            added = merge_run(usable, whole, more=more) if whole else all_of(usable)
         # Those of a piece that was undone are defined with the next one.
         self._defined = piece.defined
         # Of a run in pieces each one names the run.
@@ -336,7 +335,7 @@ def _journal(path: Path) -> Path | None:
 
 
 def _from_journal(path: Path, database: Database | None, dry_run: bool) -> ImportSummary:
-    """Store a journal through the same door as our own."""
+    """Ingest a journal of another machine as one of this machine."""
     place = SourcePlace(path.name)
     if journal.in_use(path):
         raise BadFile(place, "a run is writing it just now")

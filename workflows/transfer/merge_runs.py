@@ -15,7 +15,7 @@ from records.kinds import EnvironmentKind, RunSource, RunState
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
 
-from ..ingest import measured
+from ..ingest import measurements_of
 
 Key = tuple[str, str, int]
 Name = tuple[str, str, str]
@@ -57,9 +57,9 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What a piece of a run brought that was not stored; `otherwise` says what is stored as something else.
+    """What a piece of a run added; `otherwise` are sentences about stored values that differ.
 
-    By their keys: one measurement may follow from outcomes of several pieces.
+    Outcomes and measurements are given by their keys: one measurement may follow from several pieces.
     """
 
     run: bool = False
@@ -77,12 +77,12 @@ class Added:
 
     @property
     def nothing(self) -> bool:
-        """Whether all of it was stored."""
+        """Whether everything was stored before."""
         return not (self.run or self.outcomes or self.measurements)
 
     @property
     def amount(self) -> Amount:
-        """How much that is."""
+        """The numbers of what was added."""
         return Amount(int(self.run), len(self.outcomes), len(self.measurements))
 
 
@@ -91,7 +91,7 @@ def all_of(one: ImportedRun) -> Added:
     return Added(True, _keys(one.outcomes), _keys(one.measurements))
 
 
-def merged(one: ImportedRun, database: Database, *, more: bool = False) -> Added:
+def merge_run(one: ImportedRun, database: Database, *, more: bool = False) -> Added:
     """Store what is new of one run, or of a piece of it where `more` pieces follow.
 
     Until the last piece is stored a run is not complete, and has the note `UNFINISHED`. Of a run of ours in
@@ -157,7 +157,7 @@ def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database, more: b
         run = replace(run, facts=stored.run.facts)
         _save(database, ImportedRun(run, added, ()), planned=max(stored.run.planned, run.planned))
         cases = _named({each.case for each in added})
-        numbers = measured(replicates_of_run(database, run.id, cases=cases))
+        numbers = measurements_of(replicates_of_run(database, run.id, cases=cases))
         store.save_measurements(database, run.id, numbers)
         changed = {each.key for each in numbers if stored.numbers.get(each.key) != each}
         now |= {each.key: each for each in numbers}
@@ -202,7 +202,7 @@ def _more_of_a_foreign_run(one: ImportedRun, stored: _Stored, database: Database
 
 
 def _gaining(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[Outcome]:
-    """The stored outcomes of which the file knows more metrics, with these."""
+    """The stored outcomes for which the file has more metrics, with these metrics."""
     known = ((stored.get(each.key), each) for each in one.outcomes)
     return [
         replace(mine, metrics={**its.metrics, **mine.metrics})
@@ -212,7 +212,7 @@ def _gaining(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[Outcome]:
 
 
 def _otherwise(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[str]:
-    """The outcomes that are stored with another end, or with another number."""
+    """Sentences about outcomes that are stored with another status, or with other numbers."""
     known = ((stored.get(each.key, each), each) for each in one.outcomes)
     ends = [
         f"{its.case} is stored as {mine.status} and here as {its.status}"
@@ -255,7 +255,7 @@ def _is_of(one: Measurement, values: Sequence[float]) -> bool:
 
 
 def _numbers_otherwise(one: ImportedRun, stored: Mapping[Name, Measurement]) -> list[str]:
-    """The measurements that say something else of as many processes."""
+    """The measurements that differ from the stored ones although they have as many processes."""
     known = ((stored.get(each.key), each) for each in one.measurements)
     return [_unlike(mine, its) for mine, its in known if mine and mine.n == its.n and mine.point != its.point]
 

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import func, insert, select, update
 
 from db.admin.check import WHOLE
-from db.admin.delete_run import Forgotten, forget_run
+from db.admin.delete_run import DeletedRun, forget_run
 from db.connection.engine import Database
 from db.errors import StillReferred
 from db.runs import queries, series_queries, store
@@ -68,7 +68,7 @@ def test_what_is_left_is_as_if_it_had_never_been(database: Database, night: int)
     assert everything(database) != expected
     with_it = rows(database)
     many = len(CASES[night])
-    gone = Forgotten(f"night-{night}", many, 3 * many, many, many)
+    gone = DeletedRun(f"night-{night}", many, 3 * many, many, many)
     assert forget_run(database, f"night-{night}", dry_run=True) == gone
     assert rows(database) == with_it
     assert forget_run(database, f"night-{night}") == gone

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import make_url, text
 
 from db.admin.backup import back_up
-from db.admin.check import looking, schema_check
+from db.admin.check import open_read_only, schema_check
 from db.admin.prune import prune_queue, prune_samples, prune_telemetry
 from db.connection import engine
 from db.connection.engine import Database, open_database
@@ -241,6 +241,6 @@ def test_roles_before_tables(postgres: PostgresServer) -> None:
 
 def test_a_reader_checks_and_backs_up(site: Site, tmp_path: Path) -> None:
     ingest(site.writer)
-    with looking(site.reader) as database:
+    with open_read_only(site.reader) as database:
         assert schema_check(database).problems == ()
     assert back_up(site.reader, tmp_path / "copy") > 10_000

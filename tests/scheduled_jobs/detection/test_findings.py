@@ -11,11 +11,11 @@ from records.findings import Finding
 from reports.text.finding_text import stricter
 from scheduled_jobs.detection.findings import (
     MachineSeries,
-    around,
-    compared,
+    compared_nights,
     compared_runs,
     decisions_of,
     series_findings,
+    shown_nights,
 )
 from support.builders.detection_series import CHANGE, KEY, TRACK, a_series, judged, known
 from support.builders.run_records import a_night
@@ -23,12 +23,12 @@ from support.builders.run_records import a_night
 
 def test_a_session_compares_a_night_surely_before_with_the_newest() -> None:
     series = a_series()
-    assert compared(CHANGE, series) == (1, 11)
+    assert compared_nights(CHANGE, series) == (1, 11)
     # No further back than its level goes: before that, another change lies between.
-    assert compared(replace(CHANGE, since=4), series) == (4, 11)
+    assert compared_nights(replace(CHANGE, since=4), series) == (4, 11)
     # Seen late, its place is uncertain; and a drift left its level where that began.
-    assert compared(replace(CHANGE, raised=11), series) == (0, 11)
-    assert compared(replace(CHANGE, shape="drift", since=2), series) == (2, 11)
+    assert compared_nights(replace(CHANGE, raised=11), series) == (0, 11)
+    assert compared_nights(replace(CHANGE, shape="drift", since=2), series) == (2, 11)
 
 
 def test_the_old_side_is_no_night_of_the_level_before() -> None:
@@ -36,22 +36,22 @@ def test_the_old_side_is_no_night_of_the_level_before() -> None:
     series = a_series(60)
     late = replace(CHANGE, index=40, raised=47, since=10)
     for change in (late, replace(late, shape="drift"), replace(late, shape="drift", anchored=True)):
-        assert 11 <= compared(change, series)[0] < 20
+        assert 11 <= compared_nights(change, series)[0] < 20
 
 
 def test_what_came_back_by_the_newest_night_is_compared_as_it_was_before() -> None:
     series = a_series()
     back = [replace(point, point=11.0 if 6 <= at < 11 else 10.0) for at, point in enumerate(series.points)]
-    assert compared(CHANGE, MachineSeries(KEY, "m", tuple(back))) == (1, 10)
+    assert compared_nights(CHANGE, MachineSeries(KEY, "m", tuple(back))) == (1, 10)
 
 
 def test_people_are_shown_the_nights_around_the_estimated_place() -> None:
     series = a_series()
-    assert around(CHANGE, series) == (4, 7)
+    assert shown_nights(CHANGE, series) == (4, 7)
     # Seen in the very last night, it cannot be a night later.
-    assert around(replace(CHANGE, index=11), series) == (10, 11)
-    assert around(replace(CHANGE, since=5), series) == (5, 7)
-    assert around(replace(CHANGE, shape="drift", since=2), series) == (2, 11)
+    assert shown_nights(replace(CHANGE, index=11), series) == (10, 11)
+    assert shown_nights(replace(CHANGE, since=5), series) == (5, 7)
+    assert shown_nights(replace(CHANGE, shape="drift", since=2), series) == (2, 11)
 
 
 def test_a_change_is_stored_with_its_place_and_with_what_is_compared() -> None:

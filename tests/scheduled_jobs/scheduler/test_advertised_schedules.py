@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from configuration.settings import Settings
-from scheduled_jobs.scheduler.advertised_schedules import advertised
+from scheduled_jobs.scheduler.advertised_schedules import advertised_facts
 from support.servers.schedulers import settings_of
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -36,7 +36,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def test_every_schedule_is_advertised_with_its_next_moments_in_utc(settings: Settings) -> None:
-    facts = advertised(settings, NOW, measures=True)
+    facts = advertised_facts(settings, NOW, measures=True)
     assert (facts["timezone"], facts["silent_minutes"], facts["overdue_hours"]) == ("Europe/Berlin", 30, 5)
     schedules = {each["schedule"]: each for each in facts["schedules"]}
     nightly = schedules["nightly"]
@@ -51,5 +51,5 @@ def test_every_schedule_is_advertised_with_its_next_moments_in_utc(settings: Set
 
 
 def test_it_is_plain_json_and_holds_no_secret(settings: Settings) -> None:
-    text = json.dumps(advertised(settings, NOW, measures=False))
+    text = json.dumps(advertised_facts(settings, NOW, measures=False))
     assert "secret" not in text and json.loads(text)["measures"] is False

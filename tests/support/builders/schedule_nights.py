@@ -14,7 +14,7 @@ from db.runs import series_queries, store
 from records.evidence import Confirmation
 from records.findings import Finding, NewFinding
 from records.tasks import NewTask, SchedulerSeen
-from scheduled_jobs.scheduler.advertised_schedules import advertised
+from scheduled_jobs.scheduler.advertised_schedules import advertised_facts
 from support.builders.run_records import (
     BERT,
     MLP,
@@ -140,7 +140,7 @@ class Mornings:
 def facts(folder: Any, at: datetime, toml: str = "", *, measures: bool = True) -> dict[str, Any]:
     """What a scheduler with these settings says of itself at a moment."""
     (folder / "pyrometer.toml").write_text(toml or TOML)
-    return advertised(load_settings(cwd=folder, environ={}), at, measures=measures)
+    return advertised_facts(load_settings(cwd=folder, environ={}), at, measures=measures)
 
 
 TOML = """

@@ -7,7 +7,7 @@ import pytest
 from cli.context import context
 from runner.environment import MeasuredEnvironment
 from workflows.planning.plan_run import ProbedMachine
-from workflows.planning.plan_upgrade import distinguished
+from workflows.planning.plan_upgrade import distinguish_environments
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,6 @@ def test_what_is_said_of_equal_fingerprints(
     facts = {"fingerprint": "print", "devices": []}
     sides = [MeasuredEnvironment("one", python, facts, (), {}) for python in ("/old/bin/python", new)]
     monkeypatch.chdir(tmp_path)
-    probed = distinguished(context(), ProbedMachine(tuple(sides), {}))
+    probed = distinguish_environments(context(), ProbedMachine(tuple(sides), {}))
     assert capsys.readouterr().err == sentence
     assert len({one.fingerprint for one in probed.environments}) == 2

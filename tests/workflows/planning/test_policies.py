@@ -4,7 +4,7 @@ import pytest
 
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
-from workflows.planning.plan_upgrade import beyond_judging
+from workflows.planning.plan_upgrade import unjudged_limits
 
 EAGER, COMPILED = "mlp/infer/batch=64/eager", "mlp/infer/batch=64/compile=default"
 COLD = Policy(worst={"compile_cold": 0.1, "latency_floor": 0.1, "rss_peak": 0.1})
@@ -25,7 +25,7 @@ COLD = Policy(worst={"compile_cold": 0.1, "latency_floor": 0.1, "rss_peak": 0.1}
 def test_limits_that_too_few_pairs_can_decide_are_reported_beforehand(
     policy: Policy, cold_pairs: int, cases: tuple[str, ...], warned: bool
 ) -> None:
-    sentence = beyond_judging(policy, cold_pairs, Plan(), cases)
+    sentence = unjudged_limits(policy, cold_pairs, Plan(), cases)
     assert bool(sentence) == warned
     if warned:
         assert sentence == (

@@ -10,7 +10,14 @@ from runner.session_plan import Timing
 from runner.suites import plan
 from runner.suites.suite import built_in, workloads
 from workflows.errors import UsageError
-from workflows.planning.select_cases import CHOSEN, choose_cases, choose_suite, observed, refuse_long, spelled
+from workflows.planning.select_cases import (
+    CHOSEN,
+    canonical_key,
+    choose_cases,
+    choose_suite,
+    refuse_long,
+    with_telemetry,
+)
 
 SETTINGS = load_settings(environ={})
 OFFERED = MeasuredEnvironment("e", "python", {}, workloads(), {})
@@ -65,8 +72,8 @@ def test_what_takes_long_is_refused_with_its_number_and_minutes() -> None:
 def test_chosen_cases_have_the_telemetry_window_of_suites() -> None:
     smoke, mine = built_in()["smoke"], choose_suite(SETTINGS, None, ["gemm"], False)
     assert mine.name == CHOSEN
-    assert observed(mine).timing.observe_seconds == smoke.timing.observe_seconds > 0
-    assert observed(smoke) is smoke
+    assert with_telemetry(mine).timing.observe_seconds == smoke.timing.observe_seconds > 0
+    assert with_telemetry(smoke) is smoke
 
 
 @pytest.mark.parametrize(
@@ -84,4 +91,4 @@ def test_chosen_cases_have_the_telemetry_window_of_suites() -> None:
     ],
 )
 def test_a_whole_key_gets_its_only_spelling_and_all_else_is_left(typed: str, key: str) -> None:
-    assert spelled(typed) == key
+    assert canonical_key(typed) == key

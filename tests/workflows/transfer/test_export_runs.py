@@ -91,7 +91,7 @@ def exported(
 def test_what_was_exported_and_stored_elsewhere_gives_the_same_lines(
     filled: Database, database: Database, tmp_path: Path
 ) -> None:
-    first, done, notes = exported(filled, export_runs.every(filled))
+    first, done, notes = exported(filled, export_runs.all_run_ids(filled))
     assert (done.runs, done.outcomes, done.measurements, notes) == (2, 10, 13, [])
     path = tmp_path / "runs.jsonl"
     path.write_bytes(first)
@@ -103,10 +103,10 @@ def test_what_was_exported_and_stored_elsewhere_gives_the_same_lines(
         # Backwards: the order in which they came is not kept in any row.
         store.save_outcomes(database, one.run.id, one.outcomes[::-1])
         store.save_measurements(database, one.run.id, one.measurements[::-1])
-    again, _, notes = exported(database, export_runs.every(database))
+    again, _, notes = exported(database, export_runs.all_run_ids(database))
     assert notes == []
     assert again.splitlines()[:-1] == first.splitlines()[:-1]
-    for name in export_runs.every(filled):
+    for name in export_runs.all_run_ids(filled):
         assert queries.run_summary(database, name) == queries.run_summary(filled, name)
 
 
@@ -115,25 +115,28 @@ def test_what_was_exported_and_stored_elsewhere_gives_the_same_lines(
 def test_both_databases_give_the_same_files(filled: Database, database: Database, form: Format) -> None:
     fill(database)
     for table in ("measurements", "telemetry") if form != "oss-v3" else ("",):
-        one, done, _ = exported(filled, export_runs.every(filled), form, table)
-        two, _, _ = exported(database, export_runs.every(database), form, table)
+        one, done, _ = exported(filled, export_runs.all_run_ids(filled), form, table)
+        two, _, _ = exported(database, export_runs.all_run_ids(database), form, table)
         assert one == two
         assert done.runs == 2
 
 
 def test_latest_is_the_run_that_started_last_and_each_is_taken_once(filled: Database) -> None:
     newest = "20260902-020000-torchbench-0badcafe"
-    assert export_runs.chosen(filled, ["latest", newest, "20260901-020000-aaaa"]) == [
+    assert export_runs.requested_run_ids(filled, ["latest", newest, "20260901-020000-aaaa"]) == [
         newest,
         "20260901-020000-aaaa",
     ]
     with pytest.raises(NoSuchRun, match='unknown run "20260901-020000-aaab": did you mean'):
-        export_runs.chosen(filled, ["20260901-020000-aaab"])
+        export_runs.requested_run_ids(filled, ["20260901-020000-aaab"])
 
 
 def test_an_empty_database_has_nothing_to_export(tmp_path: Path) -> None:
     with open_database(sqlite_with_tables(tmp_path / "empty.db")) as empty:
-        for ask in (lambda: export_runs.chosen(empty, ["latest"]), lambda: export_runs.every(empty)):
+        for ask in (
+            lambda: export_runs.requested_run_ids(empty, ["latest"]),
+            lambda: export_runs.all_run_ids(empty),
+        ):
             with pytest.raises(NoSuchRun, match="no run is stored yet"):
                 ask()
 
@@ -184,5 +187,5 @@ def test_all_runs_come_by_when_they_started_and_not_by_name(tmp_path: Path) -> N
         for name, night in (("undated-timm-01", 0), ("20260902-020000-b", 1), ("20260901-020000-a", 2)):
             store.save_run(database, a_run(name, started_at=a_night(night)))
         store.save_run(database, a_run("20260901-020000-0", started_at=a_night(2)))
-        names = export_runs.every(database)
+        names = export_runs.all_run_ids(database)
     assert names == ["undated-timm-01", "20260902-020000-b", "20260901-020000-0", "20260901-020000-a"]
