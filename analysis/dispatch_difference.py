@@ -33,11 +33,12 @@ class DispatchWarning(StrEnum):
 
 
 class NotCompared(StrEnum):
-    """Why a part of two fingerprints is not compared, where neither recorded a reason of its own."""
+    """Why a part of two fingerprints, or a case, is not compared where neither recorded a reason."""
 
     OTHER_FORMAT = "other format"
     ONE_SIDE_ONLY = "one side only"
     NO_STRIDES = "no strides"
+    OUT_OF_TIME = "out of time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +141,16 @@ def differences_in(facts: Mapping[str, Any]) -> tuple[CaseDifference, ...]:
 
 
 def compare_cases(
-    old: Mapping[str, CaseFingerprint], new: Mapping[str, CaseFingerprint]
+    old: Mapping[str, CaseFingerprint],
+    new: Mapping[str, CaseFingerprint],
+    cases: Iterable[str] | None = None,
 ) -> tuple[CaseDifference, ...]:
-    """What runs differently in each case that both have: the alarming first, then the changed."""
-    found = [_compare_case(old[case], new[case]) for case in old if case in new]
+    """What runs differently in each case: the alarming first, then the changed.
+
+    Compared are `cases`, also those that a side has not; by default those that both have.
+    """
+    named = (case for case in old if case in new) if cases is None else cases
+    found = [_compare_case(case, old.get(case), new.get(case)) for case in named]
     warnings = list(DispatchWarning)
 
     def rank(one: CaseDifference) -> tuple[int, int]:
@@ -154,11 +161,16 @@ def compare_cases(
     return tuple(sorted(found, key=rank))
 
 
-def _compare_case(old: CaseFingerprint, new: CaseFingerprint) -> CaseDifference:
-    if old.fingerprint and new.fingerprint:
-        return CaseDifference(old.case, compare_fingerprints(old.fingerprint, new.fingerprint))
-    failures = ("" if one.fingerprint else f"{one.status}: {one.reason}" for one in (old, new))
-    return CaseDifference(old.case, None, *failures)
+def _compare_case(case: str, old: CaseFingerprint | None, new: CaseFingerprint | None) -> CaseDifference:
+    if old and new and old.fingerprint and new.fingerprint:
+        return CaseDifference(case, compare_fingerprints(old.fingerprint, new.fingerprint))
+    return CaseDifference(case, None, _failure(old), _failure(new))
+
+
+def _failure(one: CaseFingerprint | None) -> str:
+    if one is None:
+        return NotCompared.OUT_OF_TIME
+    return "" if one.fingerprint else f"{one.status}: {one.reason}"
 
 
 #: Which names of which part belong to a warning: it is raised where there are more of them than before.

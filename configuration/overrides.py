@@ -35,7 +35,7 @@ COMPOSED = frozenset(
         *("cases", "matrix", "include", "exclude", "environment", "find_links", "packages"),
         *("thresholds", "worst", "weights", "must_not_regress", "may_break", "targets"),
         *("compile_time", "peak_memory"),
-        *("environments", "machines", "watch", "case_files"),
+        *("environments", "machines", "watch", "case_files", "waive"),
         *("viewers", "triagers", "trusted_proxies"),
         "arguments",
         "per_hour",

@@ -1,6 +1,6 @@
 """`[schedules.NAME]`: what happens when, as a `pyrometer.toml` says it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, tzinfo
 from typing import Annotated, Any, Literal, cast
 from zoneinfo import ZoneInfo
@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from .errors import Origin, WrongValue
+from .errors import Origin, UnknownKey, WrongValue
 from .fields import COUNT, SECONDS, ConfigTable, Count, Seconds, Text, Texts
+from .suggestions import unknown
 
 Job = Literal["measure", "upgrade", "discover", "detect", "digest", "prune", "check"]
 MEASURE: Job = "measure"
@@ -55,6 +56,9 @@ Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=-]*
 #: Where a machine lends itself: a name, an address, or one of IPv6 in brackets.
 Labels = Annotated[tuple[Label, ...], BeforeValidator(_listed)]
 Some = Annotated[Texts, Field(min_length=1)]
+Reason = Annotated[str, StringConstraints(pattern=r"\S")]
+#: Either side starts first in half of the pairs; more than these are no plan.
+EvenPairs = Annotated[Count, Field(ge=4, le=10_000, multiple_of=2)]
 
 
 class ScheduleSettings(ConfigTable):
@@ -62,10 +66,11 @@ class ScheduleSettings(ConfigTable):
 
     `measure` follows the `environments` over the nights, one task for each and for each label of
     `machines` (default: any machine); `latest` is the newest release. `baseline` is the pinned one.
-    `watch` are the metrics that are judged. `upgrade` compares `new` with `old`. `case_files` are
-    relative to the `pyrometer.toml` of the machine that measures. `nodes` is how many nodes a fleet
-    gives to each run, for cases with axis `nodes`. Anything else is left to the suite by default.
-    `enabled = false` keeps a schedule for being triggered by hand.
+    `watch` are the metrics that are judged. `upgrade` compares `new` with `old` by `policy`, in at most
+    `pairs` of each case, without the cases of `waive`. `case_files` are relative to the `pyrometer.toml`
+    of the machine that measures. `nodes` is how many nodes a fleet gives to each run, for cases with axis
+    `nodes`. Anything else is left to the suite by default. `enabled = false` keeps a schedule for being
+    triggered by hand.
     """
 
     cron: Annotated[str, AfterValidator(_cron)] = Field(
@@ -95,13 +100,18 @@ class ScheduleSettings(ConfigTable):
     watch: Some | None = Field(default=None, description="a list of metrics, at least one")
     old: Text | None = Field(default=None, description="an environment")
     new: Text | None = Field(default=None, description="an environment")
+    policy: Text | None = Field(default=None, description="the name of a policy")
+    pairs: EvenPairs | None = Field(default=None, description="an even number from 4 to 10000")
+    waive: Mapping[Text, Reason] | None = Field(
+        default=None, description="a table of reasons, one for each glob over case keys"
+    )
 
 
 _ALWAYS = frozenset({"cron", "job", "enabled"})
 _RUN = frozenset({"suite", "machines", "preset", "cases", "case_files", "budget_seconds", "device"})
 _KEYS: dict[Job, frozenset[str]] = {
     MEASURE: _ALWAYS | _RUN | {"environments", "baseline", "nodes", "replicates", "watch"},
-    "upgrade": _ALWAYS | _RUN | {"old", "new"},
+    "upgrade": _ALWAYS | _RUN | {"old", "new", "policy", "pairs", "waive"},
 }
 
 
@@ -120,14 +130,18 @@ BUILT_IN: dict[str, ScheduleSettings] = {
 
 
 def resolve_schedules(
-    written: Mapping[str, ScheduleSettings], origin: Origin
+    written: Mapping[str, ScheduleSettings], policies: Collection[str], origin: Origin
 ) -> tuple[dict[str, ScheduleSettings], frozenset[str]]:
     """All schedules by name, and the names of those that are built in.
 
-    Raises WrongValue for a schedule with keys of another job, or without one that its job needs.
+    Raises WrongValue for a schedule with keys of another job, or without one that its job needs, and
+    UnknownKey for a policy that is none of `policies`.
     """
     for name, schedule in written.items():
         _check(name, schedule, origin)
+        if schedule.policy is not None and schedule.policy not in policies:
+            where = origin.of(("schedules", name, "policy"))
+            raise UnknownKey(f"{where}: {unknown('policy', schedule.policy, policies)}")
     jobs = {schedule.job for schedule in written.values()}
     built_in = {name: one for name, one in BUILT_IN.items() if one.job not in jobs}
     for name in built_in.keys() & written.keys():

@@ -119,7 +119,7 @@ def _resolved(wanted: SettingsFile, file: Path | None, cwd: Path, origin: Origin
     if wanted.policy not in policies:
         sentence = unknown("policy", wanted.policy, policies)
         raise UnknownKey(f"{origin.table(('policy',))}: {sentence}")
-    schedules, built_in = resolve_schedules(wanted.schedules, origin)
+    schedules, built_in = resolve_schedules(wanted.schedules, policies, origin)
     return Settings(
         file=file,
         explicit=frozenset(wanted.model_fields_set),

@@ -18,8 +18,6 @@ from records.runs import StepScript
 #: Of this many the two sides start first in half each: it is an even number.
 _PAIRS = "--pairs"
 _COLD_PAIRS = "--cold-pairs"
-#: Stands in a command for the environments that only the reader knows.
-UNKNOWN_BETWEEN = "A,B,C"
 #: Two of one kind have neighbours in the package index.
 _VERSION, _NIGHTLY = r"\d+(\.\d+)+\S*", r"nightly\b.*"
 #: The script of a step; and the options of `upgrade` that `bisect` takes as well, each of which has a value.
@@ -109,13 +107,16 @@ class Subject:
         return self._command(one.case, (*_without(_PAIRS, given), _PAIRS, str(pairs)))
 
     def bisect(self) -> str:
-        """What to type to find where the step changed; empty where no step was measured."""
+        """What to type to find where the step changed; empty where no step was measured.
+
+        Where the package index does not say what lies between the two (see `between_is_known`), the reader
+        adds `--candidates`.
+        """
         if self.step is None:
             return ""
         both = zip(self.options[::2], self.options[1::2], strict=False)
         kept = [part for option, value in both if option in _OF_BISECT for part in (option, value)]
-        between = [] if self.between_is_known else ["--candidates", UNKNOWN_BETWEEN]
-        return shlex.join(["pyrometer", "bisect", *self._sides, *between, *kept])
+        return shlex.join(["pyrometer", "bisect", *self._sides, *kept])
 
     @property
     def between_is_known(self) -> bool:

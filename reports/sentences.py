@@ -58,6 +58,18 @@ def so_far(subject: Subject) -> str:
     return f"{state}: this is the verdict so far." if state else ""
 
 
+def candidates(subject: Subject) -> str:
+    """What a bisection needs where the package index cannot list what lies between; empty where it can."""
+    if subject.between_is_known:
+        return ""
+    old, new = subject.old.name, subject.new.name
+    return (
+        f"To bisect, add --candidates with the environments between {old} and {new}, in order and with "
+        "commas: versions, wheels, interpreters or names of your pyrometer.toml. The package index cannot "
+        "list them."
+    )
+
+
 def risk(upgrade: Upgrade) -> str:
     """How often such a decision is wrong, and how many cases it leaves open; empty where it is no go."""
     if upgrade.decision != "go" or upgrade.suite is None:

@@ -10,7 +10,7 @@ from records.runs import StepScript
 
 from . import sentences, wording
 from .markdown import details, differences
-from .report_context import UNKNOWN_BETWEEN, Subject
+from .report_context import Subject
 from .rows import Row, rows
 from .text import numbers
 from .text.case_text import side_reason
@@ -147,9 +147,9 @@ def _environments(subject: Subject) -> str:
 def _again(subject: Subject, step: StepScript, row: Row | None) -> str:
     commands = [subject.reproduce(row.case) if row else "", subject.bisect()]
     listed = fenced("\n".join(filter(None, commands)), "sh")
-    about = f"Save the script as {code(step.file)}."
-    if not subject.between_is_known:
-        about += f" In place of {code(UNKNOWN_BETWEEN)}: the environments between the two, in order."
+    about = " ".join(
+        filter(None, [f"Save the script as {code(step.file)}.", text(sentences.candidates(subject))])
+    )
     return f"### Measure it again, and find where it changed\n\n{about}\n\n{listed}"
 
 

@@ -24,6 +24,7 @@ from runner import machine
 from runner.dispatch.capture import FingerprintSettings, take_fingerprint
 from runner.environment import MeasuredEnvironment
 from runner.errors import RunnerError
+from runner.execution.fork_server import ForkServers
 from runner.execution.harness import Harness
 from runner.execution.launch import allowed_cpus
 from runner.execution.process import sweep
@@ -82,6 +83,7 @@ def take_all(
         known = {case: one for case, one in stored.items() if one.is_final}
         missing = [case for case in cases if case not in known]
         with _folder(app) as folder:
+            token = f"fingerprint-{uuid.uuid4().hex[:12]}"
             settings = FingerprintSettings(
                 python=environment.python,
                 harness=harness,
@@ -89,7 +91,8 @@ def take_all(
                 device=conditions.device,
                 deadline_seconds=deadline,
                 folder=folder,
-                token=f"fingerprint-{uuid.uuid4().hex[:12]}",
+                token=token,
+                forks=ForkServers(folder, f"{token}:fork", profiler=True),
             )
             for number, taken in enumerate(_taken(missing, settings, interrupts, give_up), 1):
                 known[taken.case] = taken
@@ -137,7 +140,7 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
     except (DatabaseError, OSError) as error:
         app.reporter.failed(f"what runs differently is not known: {error}")
         return prepared
-    found = compare_cases(old.cases, new.cases)
+    found = compare_cases(old.cases, new.cases, cases)
     _report(app, found)
     dispatch = tuple(one.to_body(_MOST_CHANGES) for one in found)
     return replace(prepared, header=replace(header, dispatch=dispatch))
@@ -259,6 +262,8 @@ def _taken(
                 elif interrupts.requested():
                     raise Interrupted(f"stopped before {case}; the fingerprints taken so far are stored")
     finally:
+        if settings.forks is not None:
+            settings.forks.close()
         sweep(settings.token)
 
 

@@ -17,6 +17,7 @@ from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner import journal
 from runner.errors import JournalError
 from runner.execution import canary_runner
+from runner.execution.fork_server import ForkServers
 from runner.execution.harness import Harness
 from runner.execution.process import sweep
 from runner.execution.session import (
@@ -207,6 +208,7 @@ class _Run:
         self._durations = Durations(header.timing_policy, self._timing_of)
         self._under_way = UnderWay(self._durations)
         self._later = 0.0
+        self._forks = ForkServers(conditions.folder / "logs", f"{header.run}:fork")
 
     def all_sessions(self, known: tuple[Outcome, ...]) -> RunState:
         """Measure until nothing is left or the run is interrupted; answers the state.
@@ -233,6 +235,7 @@ class _Run:
                 self._spare()
             self._spare()
         finally:
+            self._forks.close()
             sweep(self._header.run)
         return RunState.COMPLETE if len(self.outcomes) == len(self._todo) else RunState.INTERRUPTED
 
@@ -256,8 +259,7 @@ class _Run:
     def _try(self, session: SessionPlan) -> None:
         for number in range(1, MAX_LOST + 1):
             token = f"{self._header.run}:{session.id}:{uuid.uuid4().hex[:8]}"
-            conditions = replace(self._conditions, timing=self._timing_of(session.contenders[0]))
-            with RunningSession(session, conditions, token) as running:
+            with RunningSession(session, self._conditions_of(session), token) as running:
                 ended = self._follow(running)
             if ended.kind != "lost" or self._interrupted():
                 return
@@ -266,6 +268,20 @@ class _Run:
                 self._close_without(
                     session, OutcomeStatus.LOST, f"lost {MAX_LOST} times, at last: {ended.detail}"
                 )
+
+    def _conditions_of(self, session: SessionPlan) -> Conditions:
+        """Those of its short pair or of its full one; only the processes of a short pair are forked."""
+        first = session.contenders[0]
+        conditions = replace(self._conditions, timing=self._timing_of(first))
+        if not self._is_short(first):
+            self._forks.close()
+            return conditions
+        # The two short pairs of a case share no parent process.
+        self._forks.renew(first.replicate)
+        return replace(conditions, forks=self._forks)
+
+    def _is_short(self, planned: Planned) -> bool:
+        return self._comparison is not None and self._comparison.is_short(planned.replicate)
 
     def _follow(self, running: RunningSession) -> SessionEnded:
         """Handle the session's events until it ends, or does not end in time after an interrupt."""
@@ -285,7 +301,7 @@ class _Run:
         if isinstance(event, Measured):
             # `scancel` and the like end a whole tree at once: why a worker died then is unknown.
             if not (event.outcome.status == OutcomeStatus.CRASHED and self._interrupted()):
-                short = self._comparison is not None and self._comparison.is_short(event.outcome.replicate)
+                short = self._is_short(event.outcome.planned)
                 self._keep(as_evidence(event.outcome) if short else event.outcome)
                 self._look_ahead()
         elif isinstance(event, Entered):

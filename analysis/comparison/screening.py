@@ -90,8 +90,9 @@ def _with_metrics(outcome: Outcome) -> Outcome:
 
 def screen_case(case: str, screen: Screen, old: Sequence[Outcome], new: Sequence[Outcome]) -> ScreenedCase:
     """Screens a case by the outcomes of its short pairs in either environment, each as evidence."""
-    sides = ([_with_metrics(one) for one in side] for side in (old, new))
-    changes = tuple(pair.log for pair in pairs_of(rounds.METRIC, *sides) if not pair.left_out)
+    short_old, short_new = ([_with_metrics(one) for one in side] for side in (old, new))
+    pairs = pairs_of(rounds.METRIC, short_old, short_new)
+    changes = tuple(pair.log for pair in pairs if not pair.left_out)
     failed = any(one.status not in (OutcomeStatus.OK, *_SAYS_NOTHING) for one in (*old, *new))
     limit = math.log1p(SCREEN_LIMIT)
     if case in screen.changed:

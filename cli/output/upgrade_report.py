@@ -83,6 +83,8 @@ def print_upgrade(
     _line(console, f"measure a case again with: {_again(subject, each, upgrade)}")
     if subject.step and each and each[0].status in _CHANGED:
         _line(console, f"find where it changed with: {subject.bisect()}")
+        if sentence := sentences.candidates(subject):
+            _line(console, sentence)
     if subject.resume:
         _line(console, f"{'resume with:' if local else sentences.GOES_ON} {subject.resume}")
 

@@ -37,6 +37,7 @@ _NOT_COMPARED: Mapping[str, str] = {
     NotCompared.OTHER_FORMAT: "recorded in another form",
     NotCompared.ONE_SIDE_ONLY: "recorded on one side only",
     NotCompared.NO_STRIDES: "an old PyTorch does not record strides",
+    NotCompared.OUT_OF_TIME: "the time for fingerprints was over",
 }
 _BY = " by "
 
@@ -78,7 +79,8 @@ def case_words(one: CaseDifference, most: int) -> list[str]:
     if one.difference is not None:
         return difference_words(one.difference, most)
     sides = (("OLD", one.old_failure), ("NEW", one.new_failure))
-    return [f"not compared: {side} has no fingerprint ({why})" for side, why in sides if why]
+    failures = ((side, _NOT_COMPARED.get(why, why)) for side, why in sides if why)
+    return [f"not compared: {side} has no fingerprint ({why})" for side, why in failures]
 
 
 def warning_words(one: CaseDifference) -> str:

@@ -17,6 +17,7 @@ from records.outcomes import OutcomeStatus
 
 from ..execution.compile_cache import compiles
 from ..execution.contender import explain
+from ..execution.fork_server import ForkServers, may_fork
 from ..execution.harness import Harness
 from ..execution.launch import CannotLaunch, allowed_cpus, read_topology, start_of, usable_numactl
 from ..execution.process import Launch, WorkerGone, WorkerProcess, WorkerTimeout
@@ -41,7 +42,10 @@ _PLACE = re.compile(r"(?:/[\w.@+-]+)+/?|0x[0-9a-f]+|(?<=line )\d+|\b\d{4,}\b")
 
 @dataclass(frozen=True, slots=True)
 class FingerprintSettings:
-    """What all fingerprints of one environment share. `folder` holds files while they are taken."""
+    """What all fingerprints of one environment share. `folder` holds files while they are taken.
+
+    With `forks` workers are forked where that can be.
+    """
 
     python: str
     harness: Harness
@@ -50,10 +54,11 @@ class FingerprintSettings:
     deadline_seconds: float
     folder: Path
     token: str
+    forks: ForkServers | None = None
 
 
 def take_fingerprint(case: str, settings: FingerprintSettings) -> CaseFingerprint:
-    """Run the case once in a worker of its own; raises nothing for a worker that fails, hangs or dies.
+    """Run the case once in a process of its own; raises nothing for a worker that fails, hangs or dies.
 
     Files are written into a folder of this case below `settings.folder` and removed at the end.
     """
@@ -100,6 +105,7 @@ def _launch(key: CaseKey, settings: FingerprintSettings, folder: Path) -> Launch
         token=settings.token,
         prefix=start.prefix,
         facts=start.facts,
+        fork=settings.forks.fork if settings.forks and may_fork(key, settings.device) else None,
     )
 
 

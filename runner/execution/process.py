@@ -5,10 +5,10 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 
@@ -38,12 +38,47 @@ class WorkerTimeout(Exception):
     """No answer within the time allowed."""
 
 
+class RunningProcess(Protocol):
+    """What holds a live worker: a `SupervisedProcess`, or a `ForkedProcess`."""
+
+    @property
+    def pid(self) -> int:
+        """The process below which everything is measured."""
+        ...
+
+    def fileno(self) -> int:
+        """A descriptor that is readable once the worker has ended."""
+        ...
+
+    def has_ended(self, seconds: float | None = 0.0) -> bool:
+        """Whether the worker has ended; waits for that at most so long."""
+        ...
+
+    def kill(self) -> None:
+        """Kill the worker and what it started."""
+        ...
+
+    def stop_sampling(self) -> None:
+        """Sample its memory no longer."""
+        ...
+
+    def end(self, patience_seconds: float | None = None) -> dict[str, Any]:
+        """End it if it still runs after so long; answers how it ended."""
+        ...
+
+
+#: Forks a worker for a launch, which reads from the first descriptor and writes to the second one; None where
+#: it cannot.
+Fork = Callable[["Launch", int, int], RunningProcess | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """Everything one worker needs. `cpus` and `own_cpus` are the worker's and the supervisor's.
 
     `prefix` stands before the worker's command and ends by executing it; `facts` say in the outcome how
-    the worker was started. `nodes` are those that a case over several has.
+    the worker was started. `nodes` are those that a case over several has. With `fork` the worker is forked
+    where that can be.
     """
 
     python: str
@@ -57,6 +92,7 @@ class Launch:
     prefix: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     nodes: tuple[Node, ...] = ()
+    fork: Fork | None = None
 
 
 class WorkerProcess:
@@ -68,22 +104,9 @@ class WorkerProcess:
         self._receive, from_worker = os.pipe()
         self._buffer = bytearray()
         self._exit: dict[str, Any] | None = None
-        launch.log.parent.mkdir(parents=True, exist_ok=True)
-        command = [
-            *(*launch.prefix, launch.python, "-I", str(launch.harness.path), mode),
-            *("--in", str(to_worker), "--out", str(from_worker)),
-        ]
         try:
-            self._process = SupervisedProcess(
-                command,
-                launch.log,
-                deadline_seconds=launch.deadline_seconds,
-                sample_memory=True,
-                cpus=launch.cpus,
-                own_cpus=launch.own_cpus,
-                keep=(to_worker, from_worker),
-                variables=worker_environment(launch),
-            )
+            forked = launch.fork(launch, to_worker, from_worker) if launch.fork is not None else None
+            self._process = forked or _started(launch, mode, to_worker, from_worker)
         finally:
             for descriptor in (to_worker, from_worker):
                 os.close(descriptor)
@@ -164,6 +187,25 @@ class WorkerProcess:
                 return file.read().decode(errors="replace")
         except OSError:
             return ""
+
+
+def _started(launch: Launch, mode: str, to_worker: int, from_worker: int) -> RunningProcess:
+    """A worker in an interpreter of its own."""
+    launch.log.parent.mkdir(parents=True, exist_ok=True)
+    command = [
+        *(*launch.prefix, launch.python, "-I", str(launch.harness.path), mode),
+        *("--in", str(to_worker), "--out", str(from_worker)),
+    ]
+    return SupervisedProcess(
+        command,
+        launch.log,
+        deadline_seconds=launch.deadline_seconds,
+        sample_memory=True,
+        cpus=launch.cpus,
+        own_cpus=launch.own_cpus,
+        keep=(to_worker, from_worker),
+        variables=worker_environment(launch),
+    )
 
 
 def worker_environment(launch: Launch) -> dict[str, str]:

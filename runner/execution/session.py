@@ -26,6 +26,7 @@ from . import tracing
 from .blocks import precise
 from .compile_cache import cache_folder, file_name
 from .contender import Contender, ContenderFinished, OnPhase
+from .fork_server import ForkServers, may_fork
 from .harness import Harness
 from .launch import SPIN_SECONDS, CannotLaunch, allowed_cpus, read_topology, start_of, usable_numactl
 from .process import Launch, sweep
@@ -48,7 +49,8 @@ class Conditions:
     """What all sessions of one run share. `folder` is the run's: it holds logs and compile caches.
 
     `gpus` are the UUIDs of the devices in use, in PyTorch's order; `telemetry` starts the sampler of a
-    session, None for no telemetry. `nodes` are those of a run over several nodes, this machine first.
+    session, None for no telemetry. `nodes` are those of a run over several nodes, this machine first. With
+    `forks` workers are forked where that can be.
     """
 
     run: str
@@ -61,6 +63,7 @@ class Conditions:
     gpus: tuple[str, ...] = ()
     telemetry: StartTelemetry | None = None
     nodes: tuple[Node, ...] = ()
+    forks: ForkServers | None = None
 
 
 class Session:
@@ -242,6 +245,7 @@ class Session:
             prefix=start.prefix,
             facts=start.facts,
             nodes=conditions.nodes[: key.count("nodes")] if key.count("nodes") > 1 else (),
+            fork=conditions.forks.fork if conditions.forks and may_fork(key, conditions.device) else None,
         )
         traced = tracing.of_replicate(
             conditions.folder, planned.environment, f"{slug}-{planned.replicate}", timing.trace_steps

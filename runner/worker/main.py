@@ -1,10 +1,11 @@
-"""The way into the harness: `python -I harness.zip (describe|serve) --in FD --out FD`, or (member|node)."""
+"""The way into the harness: `python -I harness.zip (describe|serve) --in FD --out FD`; fork, member, node."""
 
 import argparse
 import faulthandler
 import importlib
 import os
 import pkgutil
+import socket
 import sys
 import time
 import traceback
@@ -20,6 +21,9 @@ def main(harness: str, user_cases: list[str]) -> None:
         spoken_to = modes.add_parser(mode)
         spoken_to.add_argument("--in", dest="source", type=int, required=True)
         spoken_to.add_argument("--out", dest="sink", type=int, required=True)
+    forking = modes.add_parser("fork")
+    forking.add_argument("--control", type=int, required=True)
+    forking.add_argument("--profiler", action="store_true")
     member = modes.add_parser("member")
     member.add_argument("--leader")
     member.add_argument("--rank", type=int)
@@ -35,6 +39,8 @@ def main(harness: str, user_cases: list[str]) -> None:
 
         serve(arguments.order)
         _leave()
+    if arguments.mode == "fork":
+        _fork_workers(arguments, harness, user_cases)
     lines, out = _open(arguments.source, "r"), _open(arguments.sink, "w")
     started = time.perf_counter()
     from .messages import Failed
@@ -52,11 +58,32 @@ def main(harness: str, user_cases: list[str]) -> None:
         out.write(_describe(broken) + "\n")
         out.flush()
         return
+    _be_worker(lines, out, harness, user_cases, seconds)
+
+
+def _be_worker(
+    lines: TextIO, out: TextIO, harness: str, user_cases: list[str], import_seconds: float
+) -> NoReturn:
     from .worker_loop import Worker
 
     worker = Worker(out, lambda: load_user_cases(user_cases))
-    worker.hello(harness, seconds)
+    worker.hello(harness, import_seconds)
     worker.serve(lines)
+    _leave()
+
+
+def _fork_workers(arguments: argparse.Namespace, harness: str, user_cases: list[str]) -> NoReturn:
+    """Fork workers until the controller closes its end; what they import is imported once, here."""
+    load_cases([])
+    # For what it imports.
+    importlib.import_module("runner.worker.worker_loop")
+    from . import fork_server
+
+    def be_worker(source: int, sink: int) -> NoReturn:
+        _be_worker(_open(source, "r"), _open(sink, "w"), harness, user_cases, 0.0)
+
+    control = socket.socket(fileno=arguments.control)
+    fork_server.serve(control, be_worker, profiler=arguments.profiler)
     _leave()
 
 

@@ -15,8 +15,8 @@ from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement
 from workflows.errors import UsageError
 from workflows.planning.plan_upgrade import UpgradeRequest
 
-#: What only a task of `pyrometer upgrade --on` may say, and the option that takes it. Its `case` are cases as
-#: they were typed; `cases`, of a schedule, are whole workloads.
+#: What a task may say besides, and the option that takes it. The `case` of a task of `pyrometer upgrade --on`
+#: are cases as they were typed; `cases`, of a schedule, are whole workloads.
 _OPTIONS = {
     "policy": "--policy",
     "pairs": "--pairs",

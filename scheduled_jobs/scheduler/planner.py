@@ -183,6 +183,7 @@ def tasks_of(settings: Settings, name: str) -> tuple[NewTask, ...]:
         )
     if schedule.job == "upgrade":
         spec = {"old": schedule.old, "new": schedule.new, **_measured_by(schedule)}
+        spec |= _judged_by(name, schedule)
         return tuple(NewTask(label, "upgrade", spec, label=label) for label in labels_of(schedule))
     if schedule.job == DETECT:
         followed_ones = [(each, one) for each, one in settings.schedules.items() if one.job == MEASURE]
@@ -228,6 +229,16 @@ def _detect_tasks(name: str, schedule: ScheduleSettings, prefix: str = "") -> tu
         for label in labels_of(schedule)
         for track in schedule.environments
     )
+
+
+def _judged_by(name: str, schedule: ScheduleSettings) -> dict[str, Any]:
+    """What was written of how to judge an upgrade, as plain JSON values; the schedule waives cases."""
+    written = {"policy": schedule.policy, "pairs": schedule.pairs}
+    spec: dict[str, Any] = {key: value for key, value in written.items() if value is not None}
+    if schedule.waive:
+        spec |= {"waive": list(schedule.waive), "because": list(schedule.waive.values())}
+        spec["waived_by"] = f"schedule {name}"
+    return spec
 
 
 def _measured_by(schedule: ScheduleSettings) -> Mapping[str, Any]:

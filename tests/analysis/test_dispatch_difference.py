@@ -1,11 +1,19 @@
 """What is found between two dispatch fingerprints, and which of it is alarming."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import pytest
 
-from analysis.dispatch_difference import DispatchWarning, NotCompared, compare_fingerprints
-from records.dispatch import DispatchFingerprint, DispatchPart
+from analysis.dispatch_difference import (
+    CaseDifference,
+    DispatchWarning,
+    NotCompared,
+    compare_cases,
+    compare_fingerprints,
+)
+from records.dispatch import CaseFingerprint, DispatchFingerprint, DispatchPart
+from reports.text.dispatch_text import case_words, summary_words
 
 CONV = "convolution forward_training src:f32:{} wei:f32:Acdb16a dst:f32:{} by {}"
 
@@ -153,3 +161,22 @@ def test_another_form_is_not_compared():
     """It would differ in words alone."""
     difference = compare_fingerprints(fingerprint(), DispatchFingerprint({}, format=99))
     assert difference.not_compared == dict.fromkeys(DispatchPart, NotCompared.OTHER_FORMAT)
+
+
+def test_a_case_without_a_fingerprint_is_not_compared_and_says_why():
+    """One was killed, one was never begun; both come back from JSON."""
+    taken = {
+        case: CaseFingerprint(case, datetime(2026, 1, 1, tzinfo=UTC), "ok", fingerprint=fingerprint())
+        for case in ("a", "b")
+    }
+    killed = CaseFingerprint("b", datetime(2026, 1, 1, tzinfo=UTC), "crashed", "killed by SIGKILL in build")
+    found = compare_cases({**taken, "b": killed}, {"b": taken["b"], "a": taken["a"]}, ["a", "b", "c"])
+    assert [(one.case, one.old_failure, one.new_failure) for one in found] == [
+        ("b", "crashed: killed by SIGKILL in build", ""),
+        ("c", NotCompared.OUT_OF_TIME, NotCompared.OUT_OF_TIME),
+        ("a", "", ""),
+    ]
+    assert tuple(CaseDifference.from_body(one.to_body()) for one in found) == found
+    never = "not compared: {} has no fingerprint (the time for fingerprints was over)"
+    assert case_words(found[1], 9) == [never.format("OLD"), never.format("NEW")]
+    assert summary_words(found) == "0 of 1 case runs differently, 2 could not be compared."

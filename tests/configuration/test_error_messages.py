@@ -88,6 +88,12 @@ def test_unknown_keys_at_each_level(tmp_path: Path, text: str, start: str) -> No
         ("contention_limit = 5", "contention_limit is 5, expected a share from 0 to 1 of a block"),
         ("contention_limit = true", "contention_limit is true, expected a share from 0 to 1 of a block"),
         ("suites.x.observe_seconds = -1", "suites.x.observe_seconds is -1, expected a number of seconds"),
+        ("policies.x.case = 0", "policies.x.case is 0, expected a share above 0"),
+        ("policies.x.worst.latency = 0", "policies.x.worst.latency is 0, expected a table of shares above 0"),
+        (
+            "policies.x.compile_time.worst = 0",
+            "policies.x.compile_time.worst is 0, expected a table of limits",
+        ),
         (
             "policies.x.false_discovery_rate = 0",
             "policies.x.false_discovery_rate is 0, expected a share above 0 and below 0.5",

@@ -31,6 +31,9 @@ job = "prune"
 enabled = false
 """
 
+#: A schedule of an upgrade, to which a key is added.
+UPGRADE = '[schedules.n]\ncron = "0 0 * * *"\njob = "upgrade"\nold = "2.12.1"\nnew = "latest"\n'
+
 
 def loaded(folder: Path, text: str) -> Settings:
     (folder / "pyrometer.toml").write_text(text)
@@ -95,6 +98,15 @@ def test_what_is_written_comes_first_and_takes_the_place_of_its_job(tmp_path: Pa
         (
             '[schedules.n]\ncron = "0 0 * * *"\njob = "upgrade"\nold = "2.12.1"',
             'schedules.n: "new" is missing: job upgrade judges',
+        ),
+        (f"{UPGRADE}pairs = 5", "schedules.n.pairs is 5, expected an even number from 4 to 10000"),
+        (f"{UPGRADE}pairs = 2", "schedules.n.pairs is 2, expected an even number from 4 to 10000"),
+        (f'{UPGRADE}policy = "strct"', 'schedules.n.policy: unknown policy "strct"'),
+        (f'{UPGRADE}waive = {{ "mlp/*" = " " }}', "expected a table of reasons, one for each glob"),
+        (f'{UPGRADE}waive = ["mlp/*"]', "schedules.n.waive is a list, expected a table of reasons"),
+        (
+            '[schedules.n]\ncron = "0 0 * * *"\npolicy = "default"',
+            "schedules.n.policy is nothing that job measure takes",
         ),
         (
             '[schedules.check]\ncron = "0 0 * * *"',

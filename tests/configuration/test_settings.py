@@ -144,6 +144,7 @@ def test_every_scalar_field_has_its_variable(place: Path) -> None:
     fields |= {"observe_seconds": "2", "unmeasured_share": "0.3", "false_discovery_rate": "0.01"}
     fields |= {"cron": "0 1 * * *", "job": "upgrade", "enabled": "False", "suite": "cpu", "preset": "quiet"}
     fields |= {"baseline": "default", "old": "2.12.1", "new": "nightly", "nodes": "2"}
+    fields |= {"policy": "default", "pairs": "8"}
     for table, model in TABLES.items():
         for key in set(model.model_fields) - COMPOSED:
             environ = {f"PYROMETER_{table.upper()}__MINE__{key.upper()}": fields[key]}
@@ -151,7 +152,7 @@ def test_every_scalar_field_has_its_variable(place: Path) -> None:
                 environ["PYROMETER_ENVIRONMENTS__MINE__TORCH"] = fields["torch"]
             if table == "schedules":
                 environ["PYROMETER_SCHEDULES__MINE__CRON"] = fields["cron"]
-            if table == "schedules" and key in ("job", "old", "new"):
+            if table == "schedules" and key in ("job", "old", "new", "policy", "pairs"):
                 upgrade = {"JOB": "upgrade", "OLD": fields["old"], "NEW": fields["new"]}
                 environ |= {f"PYROMETER_SCHEDULES__MINE__{name}": text for name, text in upgrade.items()}
             entry = getattr(load_settings(environ=environ), table)["mine"]

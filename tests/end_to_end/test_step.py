@@ -39,6 +39,10 @@ def step():
     return {"all": [tables.weight + 1, (tables.weight * 2).clone() if NEW else tables.weight * 2]}
 
 
+def same():
+    return tables.weight + 1
+
+
 def breaks():
     if NEW:
         raise RuntimeError("the API is gone")
@@ -236,3 +240,35 @@ def test_what_cannot_be_a_step_is_refused_in_a_sentence(
     ends = ("default", str(measured_python()))
     between = ("--candidates", ",".join(ends)) if command == "bisect" else ()
     assert said in typed(site, command, *ends, *between, *arguments).one_sentence()
+
+
+@pytest.mark.torch
+@pytest.mark.timeout(900)
+def test_a_screened_step_is_killed_and_goes_on(place: Site) -> None:
+    arguments = ("upgrade", "./old", "./new", "--step", "repro.py:same", "--pairs", "4", "--screen")
+    running = place.start_command(*arguments)
+    run = str(running.until("began")["run"])
+    running.until("outcome")
+    running.process.kill()
+    running.process.wait()
+    done = place.call("upgrade", "--resume", run, "--report", "issue.json")
+    assert done.code in (0, 1, 3), done
+    body = json.loads((place.folder / "issue.json").read_text())
+    (screened,) = body["screen"]["cases"]
+    assert len(screened["short_pairs"]) >= 1 and body["step"]["function"] == "same"
+    contents = journal.read(place.journal(run))
+    assert not contents.missing(Header.from_body(contents.header).replicates)
+    short = [one for one in contents.outcomes if one.replicate < 4 and one.status == "ok"]
+    assert short and all("screening" in one.facts and not one.metrics for one in short)
+
+
+@pytest.mark.torch
+@pytest.mark.timeout(900)
+def test_a_screened_step_that_runs_differently_is_measured_in_full(place: Site) -> None:
+    files = ("--report", "issue.md", "--report", "issue.json")
+    done = place.call("upgrade", "./old", "./new", "--step", "repro.py", "--pairs", "4", "--screen", *files)
+    assert done.code in (0, 1, 3), done
+    body = json.loads((place.folder / "issue.json").read_text())
+    (screened,) = body["screen"]["cases"]
+    assert (screened["full_pairs_because"], screened["short_pairs"]) == ("dispatch", [])
+    assert body["cases"][0]["verdict"]["n"] == 4

@@ -50,7 +50,7 @@ def place(site: Site) -> Site:
 
 @pytest.mark.torch
 def test_a_machine_measures_and_its_verdict_is_printed_written_and_the_exit_code(place: Site) -> None:
-    how = ("--suite", "tiny", "--pairs", "4", "--no-fingerprint", "--report", "verdict.json")
+    how = ("--suite", "tiny", "--pairs", "4", "--report", "verdict.json")
     with a_scheduler(place):
         done = place.call("upgrade", "default", "default", "--on", "lab", *how, "--json")
     verdict = done.events[-1]
@@ -61,6 +61,8 @@ def test_a_machine_measures_and_its_verdict_is_printed_written_and_the_exit_code
     assert (machine["machine"], machine["decision"]) == (machine_name(), verdict["decision"])
     (case,) = machine["report"]["cases"]
     assert (case["case"], machine["report"]["plan"]["largest"]) == (MLP, 4)
+    (dispatch,) = machine["report"]["dispatch"]
+    assert (dispatch["case"], dispatch["old_failure"], dispatch["changes"]) == (MLP, "", [])
     written = json.loads((place.folder / "verdict.json").read_text())
     assert written["hardware"] == verdict["hardware"]
     with open_database(place.url, create=False) as database:

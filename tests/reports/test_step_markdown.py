@@ -8,6 +8,7 @@ import pytest
 from analysis.comparison.case_results import CaseSide
 from analysis.dispatch_difference import compare_cases
 from records.runs import StepScript
+from reports import sentences
 from reports.body import upgrade_json
 from reports.page import upgrade_html
 from reports.report_context import ComparedEnvironment, Subject
@@ -120,11 +121,15 @@ def test_commands_measure_the_same_step_again() -> None:
         ("default", "default", False),
     ],
 )
-def test_a_command_has_a_gap_where_the_index_lists_nothing(old: str, new: str, known: bool) -> None:
+def test_a_report_says_what_a_bisection_needs_where_the_index_lists_nothing(
+    old: str, new: str, known: bool
+) -> None:
     subject, results, upgrade = a_step()
     subject = replace(subject, old=replace(subject.old, asked=old), new=replace(subject.new, asked=new))
-    assert ("--candidates A,B,C" not in subject.bisect()) == known
-    assert ("In place of `A,B,C`" not in written((subject, results, upgrade))) == known
+    assert "candidates" not in subject.bisect()
+    page = written((subject, results, upgrade))
+    assert (sentences.candidates(subject) == "") == known
+    assert ("index cannot list them" not in page) == known and "A,B,C" not in page
 
 
 def test_page_and_json_hold_the_script() -> None:

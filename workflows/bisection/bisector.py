@@ -67,8 +67,6 @@ from ..run_locally import exclusive_machine, measure_watched
 from ..session_queue import pairs_planned
 from .state import Bisection, Current, Shelf, Step
 
-_LIST_THEM = "name what lies between with --candidates A,B,C"
-
 
 @dataclass(frozen=True, slots=True)
 class _End:
@@ -115,21 +113,31 @@ def _lasting(settings: Settings, text: str) -> str:
 
 def _between(settings: Settings, good: str, bad: str) -> list[str]:
     """What the index offers between two versions, from the good one to the bad one."""
-    first, last = _end(settings, good), _end(settings, bad)
+    first, last = (_end(settings, spec, (good, bad)) for spec in (good, bad))
     if first.nightly != last.nightly:
-        raise UsageError(f"one of {good} and {bad} is a nightly and the other is not: {_LIST_THEM}")
+        mixed = f"one of {good} and {bad} is a nightly and the other is not"
+        raise UsageError(f"{mixed}: {_how_to_list(settings, (good, bad))}")
     recipe = replace(first.recipe, torch=NIGHTLY) if first.nightly else first.recipe
     found = offered(recipe, look_at(""), pre=first.nightly)
     return between(first.version, last.version, found)
 
 
-def _end(settings: Settings, spec: str) -> _End:
+def _how_to_list(settings: Settings, ends: tuple[str, str]) -> str:
+    """What to type where the index cannot list what lies between, with the environments that are declared."""
+    known = ", ".join(name for name in declared_environments(settings) if name not in ends)
+    names = f"names of pyrometer.toml ({known})" if known else "names of pyrometer.toml"
+    return (
+        f"list the environments from {ends[0]} to {ends[1]} after --candidates, with commas between them: "
+        f'versions, wheels, interpreters or {names}; --candidates "" compares the two ends alone'
+    )
+
+
+def _end(settings: Settings, spec: str, ends: tuple[str, str]) -> _End:
     # A declared one may have an index or packages of its own, which those between would not have.
     one = None if spec in declared_environments(settings) else parse_environment(settings, spec)
     if one is None or one.recipe is None or one.recipe != _as_those_between(settings, one.recipe.torch):
-        raise UsageError(
-            f"{spec} is not a version that the package index can list neighbours of: {_LIST_THEM}"
-        )
+        unlisted = f"{spec} is not a version that the package index can list neighbours of"
+        raise UsageError(f"{unlisted}: {_how_to_list(settings, ends)}")
     torch = one.recipe.torch
     text = f"0.dev{torch.split()[1].replace('-', '')}" if torch.startswith(NIGHTLY) else torch
     version = parse(text)

@@ -133,7 +133,8 @@ class Bisection:
 
 def _step(body: Mapping[str, Any]) -> Step:
     values: dict[str, Any] = {_OLD_STEP_FIELDS.get(name, name): value for name, value in body.items()}
-    return Step(**{**values, "changes": tuple(body["changes"])})
+    values["changes"] = tuple(body["changes"])
+    return Step(**values)
 
 
 class Shelf:

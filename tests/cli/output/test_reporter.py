@@ -80,8 +80,8 @@ def test_cut_output_of_a_command_is_an_error() -> None:
 
 WAITS = """
 from cli.output.reporter import JsonReporter, TerminalReporter
-from workflows.run_locally import alone
-with alone({reporter}()): pass
+from workflows.run_locally import exclusive_machine
+with exclusive_machine({reporter}()): pass
 """
 
 

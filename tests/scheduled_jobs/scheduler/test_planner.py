@@ -71,6 +71,16 @@ def test_what_each_job_has_to_do(tmp_path: Path) -> None:
         old = "2.12.1"
         new = "latest"
         suite = "cpu"
+        [schedules.strict]
+        cron = "0 0 1 * *"
+        job = "upgrade"
+        old = "2.12.1"
+        new = "latest"
+        policy = "strict"
+        pairs = 8
+        waive = { "gpt2_small/*" = "ticket 12", "mlp/*" = "known since May" }
+        [policies.strict]
+        slower_share = 0.0
         [schedules.look]
         cron = "0 9 * * *"
         job = "detect"
@@ -82,6 +92,16 @@ def test_what_each_job_has_to_do(tmp_path: Path) -> None:
     assert only.spec == {"track": "default", "baseline": None, "cases": ["resnet50"]}
     (move,) = tasks_of(settings, "move")
     assert (move.job, move.spec) == ("upgrade", {"old": "2.12.1", "new": "latest", "suite": "cpu"})
+    (strict,) = tasks_of(settings, "strict")
+    assert strict.spec == {
+        "old": "2.12.1",
+        "new": "latest",
+        "policy": "strict",
+        "pairs": 8,
+        "waive": ["gpt2_small/*", "mlp/*"],
+        "because": ["ticket 12", "known since May"],
+        "waived_by": "schedule strict",
+    }
     looked_at = {"schedule": "nightly", "track": "default", "label": ""}
     for name, part in (("look", "nightly/default"), ("detect:nightly", "default")):
         (look,) = tasks_of(settings, name)

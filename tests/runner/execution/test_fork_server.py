@@ -1,0 +1,122 @@
+"""Forked workers: the same fingerprints, pairs that can be measured, and what dies alone."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from records.dispatch import CaseFingerprint
+from runner.dispatch.capture import FingerprintSettings, take_fingerprint
+from runner.execution import harness
+from runner.execution.fork_server import ForkServers, may_fork
+from runner.execution.process import sweep
+from runner.preset import MachinePreset
+from runner.worker.case_key import CaseKey
+from support.measuring import CASE_FILES, alive, below, conditions, measure
+from support.site import PATIENCE_SECONDS, measured_python
+
+AFFINE, CNN = "affine/infer/width=32/eager", "custom_cnn/train/batch=4/eager"
+TOKEN = "fork-test"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Iterator[FingerprintSettings]:
+    """Fingerprints by forked workers; no process is left."""
+    before = below()
+    built = harness.build(tmp_path / "harness", [CASE_FILES / "dispatches.py"])
+    forks = ForkServers(tmp_path / "logs", f"{TOKEN}:fork", profiler=True)
+    preset, work = MachinePreset("as-it-comes"), tmp_path / "work"
+    yield FingerprintSettings(
+        str(measured_python()), built, preset, "cpu", PATIENCE_SECONDS, work, TOKEN, forks
+    )
+    forks.close()
+    assert sweep(TOKEN) == []
+    assert below() == before
+
+
+def servers() -> list[psutil.Process]:
+    """The processes that fork workers, below this one; workers have the command line of theirs."""
+    found: list[psutil.Process] = []
+    for one in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if one.cmdline()[3:4] == ["fork"]:
+                found.append(one)
+    return found
+
+
+@pytest.mark.torch
+@pytest.mark.timeout(600)
+def test_a_forked_worker_takes_the_same_fingerprint(settings: FingerprintSettings) -> None:
+    for case in (AFFINE, CNN):
+        forked, alone = (take_fingerprint(case, one) for one in (settings, replace(settings, forks=None)))
+        assert (forked.status, forked.reason) == ("ok", "")
+        assert forked.fingerprint == alone.fingerprint
+    assert len(servers()) == 1
+
+
+@pytest.mark.torch
+@pytest.mark.timeout(600)
+def test_a_worker_that_dies_or_hangs_leaves_its_server_alone(settings: FingerprintSettings) -> None:
+    died = take_fingerprint("dies/infer/-/eager", settings)
+    (server,) = servers()
+    assert (died.status, "SIGILL" in died.reason) == ("crashed", True)
+    hung = take_fingerprint("hangs/infer/-/eager", replace(settings, deadline_seconds=1.0))
+    assert hung.status == "timeout"
+    assert take_fingerprint(AFFINE, settings).status == "ok"
+    assert servers() == [server] and not server.children()
+
+
+@pytest.mark.torch
+@pytest.mark.timeout(600)
+def test_without_its_server_a_worker_is_started_by_itself(settings: FingerprintSettings) -> None:
+    def taken() -> CaseFingerprint:
+        return take_fingerprint(AFFINE, settings)
+
+    first = taken()
+    (server,) = servers()
+    os.kill(server.pid, signal.SIGKILL)
+    server.wait(PATIENCE_SECONDS)
+    assert taken().fingerprint == first.fingerprint
+    assert servers() == []
+    assert settings.forks is not None
+    settings.forks.renew(1)
+    assert taken().fingerprint == first.fingerprint
+    assert len(servers()) == 1
+
+
+@pytest.mark.torch
+@pytest.mark.timeout(600)
+def test_a_session_of_forked_workers_is_measured(tmp_path: Path) -> None:
+    shared = conditions(tmp_path, CASE_FILES / "ends_badly.py")
+    forks = ForkServers(tmp_path / "logs", TOKEN)
+    shared = replace(shared, forks=forks)
+    try:
+        found = measure(shared, [["segfaults", CNN], [CNN]])
+        (server,) = servers()
+        assert alive(server.pid) and not server.children()
+    finally:
+        forks.close()
+    assert found.of("segfaults").status == "crashed"
+    assert [one.status for one in found.outcomes if one.case == CNN] == ["ok", "ok"]
+    assert all(one.facts["exit"]["exit_code"] == 0 for one in found.outcomes if one.status == "ok")
+    assert sweep(TOKEN) == []
+
+
+@pytest.mark.parametrize(
+    ("case", "device", "forked"),
+    [
+        (AFFINE, "cpu", True),
+        ("affine/infer/width=32/precision=bf16", "cpu", True),
+        (AFFINE, "cuda:0", False),
+        ("affine/infer/width=32/compile=default", "cpu", False),
+        ("affine/infer/width=32/instances=2", "cpu", False),
+        ("affine/infer/width=32/threads=2", "cpu", False),
+    ],
+)
+def test_what_the_start_decides_is_not_forked(case: str, device: str, forked: bool) -> None:
+    assert may_fork(CaseKey.parse(case), device) == forked
