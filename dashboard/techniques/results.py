@@ -13,6 +13,7 @@ from dashboard.runs.gains import Claimed
 from records.kinds import RunState
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
+from reports.text.case_text import side_reason
 from runner.suites.references import baselines, claims_for
 from runner.worker.case_key import CaseKey, CaseKeyError
 
@@ -229,4 +230,4 @@ def _failed(replicates: Sequence[Outcome]) -> tuple[str, str] | None:
     if ended.status == OutcomeStatus.OK:
         return None
     alike = [each.reason for each in replicates if each.status == ended.status]
-    return ended.status, ended.reason if len(alike) < len(replicates) else alike[0]
+    return ended.status, side_reason(ended) if len(alike) < len(replicates) else alike[0]

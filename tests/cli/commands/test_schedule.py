@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +24,7 @@ from db.queue.queries import tasks as stored_tasks
 from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import machine_name, this_process
+from support.golden import Golden
 from support.sqlite_files import sqlite_with_tables
 
 TOML = """
@@ -71,6 +73,36 @@ def a_scheduler(place: Path, *labels: str, machine: str = "", facts: Mapping[str
         seen_all(database, [one])
 
 
+def undated(text: str) -> str:
+    """The text without the next fire times, and without the columns that are as wide as they are."""
+    return re.sub(r"  +", "  ", re.sub(r"\w{3} \d{4}-\d\d-\d\d \d\d:\d\d CES?T", "NEXT", text))
+
+
+def test_the_whole_reports(place: Path, golden: Golden) -> None:
+    due = datetime(2026, 6, 1, tzinfo=UTC)
+    with stored(place) as database:
+        asked = [NewTask("2.13.0@h200", "measure", {"suite": "cpu"}, "h200"), NewTask("", "prune", {})]
+        plan_run(database, "nightly", due, "by hand", asked, due)
+        for token, hours in (("t", 0), ("u", 3)):
+            began = due + timedelta(hours=hours)
+            claim(database, owner="box/boot/1/2", labels=["h200"], jobs=["measure"], token=token, now=began)
+            set_run(database, token, "20260601-003000-abcdef01")
+            if token == "t":
+                lose(database, token, "killed", began + timedelta(minutes=20), 5)
+        finish(database, "u", "failed", {}, "no [such] wheel", began + timedelta(minutes=40))
+        claim(database, owner="box/boot/1/2", labels=[], jobs=["prune"], token="v", now=due)
+        assert commands.set_wait_reason(database, "v", "another run measures this machine")
+    golden.check_terminal(
+        "schedules.md",
+        {
+            "Schedules": undated(schedule("list").output),
+            "Tasks": tasks("list").output,
+            "A task that failed": tasks("show", "1").output,
+            "A task that runs": tasks("show", "2").output,
+        },
+    )
+
+
 def test_every_schedule_is_listed_with_its_next_moments(place: Path) -> None:
     rows = {row["schedule"]: row for row in as_json("list")}
     assert list(rows) == ["nightly", "digest", "discover", "check", "prune", "detect:nightly"]
@@ -82,9 +114,6 @@ def test_every_schedule_is_listed_with_its_next_moments(place: Path) -> None:
     assert all(" 02:30 CE" in text for text in nightly["next"])
     assert rows["digest"]["built_in"]
     assert rows["detect:nightly"]["cron"] == "after nightly"
-    printed = schedule("list").output
-    assert "times of Europe/Berlin" in printed
-    assert "never" in printed
     assert tasks("list").output == "no tasks\n"
 
 
@@ -171,13 +200,10 @@ def test_a_task_is_shown_with_its_attempts_and_its_error(place: Path) -> None:
     log = place / ".pyrometer/tasks/1/attempt-1.log"
     log.parent.mkdir(parents=True)
     log.touch()
-    shown = tasks("show", "1").output
-    for text in ("2.13.0@h200", "failed", "no [such] wheel", "20260601-003000-abcdef01", "by box", str(log)):
-        assert text in shown
+    assert str(log) in tasks("show", "1").output
     (attempt,) = json.loads(tasks("show", "1", "--json").stdout)["attempted"]
     assert (attempt["ended"], attempt["detail"]) == ("failed", "no [such] wheel")
     assert "no [such] wheel" in tasks("list", "--state", "failed").output
-    assert "1 failed" in schedule("list").output or "failed" in schedule("list").output
     assert 'unknown task "9"' in tasks("show", "9").output
 
 

@@ -134,7 +134,6 @@ readings = st.builds(
             st.dictionaries(st.sampled_from(["hw_thermal", "board", "power"]), counters),
             st.none() | counters,
             st.none() | counters,
-            st.lists(counters, max_size=2).map(tuple),
         )
     ),
 )

@@ -1,9 +1,7 @@
 """A service with hosts: they come, are drained, vanish in mid-task and come back; its head is killed."""
 
-import json
 import shutil
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -17,19 +15,11 @@ from db.queue.commands import cancel, plan_run
 from db.queue.queries import attempts, schedulers, task
 from db.runs import queries
 from records.tasks import NewTask, Task, TaskAttempt, machine_of
-from support.builders.journals import a_header
 from support.fakes import folder_hosts
-from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
+from support.fakes.pyrometer_run import CASES
 from support.servers.databases import on_both
-from support.servers.schedulers import Process, executions, scheduler, settings_of, until
+from support.servers.schedulers import Process, executions, scheduler, settings_of, until, write_header
 from support.sqlite_files import sqlite_with_tables
-
-AN_ENVIRONMENT = {
-    "name": "an environment",
-    "python": sys.executable,
-    "fingerprint": ENVIRONMENT,
-    "facts": {"torch": "2.13.0", "python": "3.12.3"},
-}
 
 
 class Fleet:
@@ -39,8 +29,7 @@ class Fleet:
         self.data_dir, self.url, self.database = folder / "data", url, database
         self.nodes = self.data_dir / "nodes"
         self.nodes.mkdir(parents=True)
-        header = a_header("", plan(), environments=(AN_ENVIRONMENT,)).to_body()
-        (self.data_dir / HEADER).write_text(json.dumps(header))
+        write_header(self.data_dir)
         settings_of("", self.data_dir)
 
     def come(self, name: str, *labels: str, drained: bool = False) -> None:

@@ -1,6 +1,5 @@
 """A service with real children, in real processes: what is killed, stopped, lost, away; and what is left."""
 
-import json
 import os
 import signal
 import sqlite3
@@ -26,18 +25,11 @@ from scheduled_jobs.scheduler import child_process as children
 from scheduled_jobs.scheduler.child_process import Logs, logs_of, run_child
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.planner import trigger_schedule
-from support.builders.journals import a_header
-from support.fakes.pyrometer_run import CASES, ENVIRONMENT, HEADER, plan
+from support.fakes.pyrometer_run import CASES
 from support.servers.databases import on_both
-from support.servers.schedulers import a_service, executions, scheduler, settings_of, until
+from support.servers.schedulers import a_service, executions, scheduler, settings_of, until, write_header
 from support.sqlite_files import sqlite_with_tables
 
-AN_ENVIRONMENT = {
-    "name": "an environment",
-    "python": sys.executable,
-    "fingerprint": ENVIRONMENT,
-    "facts": {"torch": "2.13.0", "python": "3.12.3"},
-}
 TOML = """
 [schedules.night]
 cron = "0 0 1 1 *"
@@ -54,8 +46,7 @@ class Installation:
     def __init__(self, folder: Path, url: str, database: Database) -> None:
         self.data_dir, self.url, self.database = folder / "data", url, database
         self.data_dir.mkdir()
-        header = a_header("", plan(), environments=(AN_ENVIRONMENT,)).to_body()
-        (self.data_dir / HEADER).write_text(json.dumps(header))
+        write_header(self.data_dir)
 
     def trigger(self, kind: str = "quick", schedule: str = "night") -> Task:
         """Have a schedule done; answers its one task."""

@@ -1,7 +1,6 @@
 """A local engine whose nodes are folders, with real agents in this process; it loses answers at will."""
 
 import json
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -12,17 +11,8 @@ from fleet.agent import Agent
 from fleet.engine import EngineAway, EngineNode, NodeLost, NodeRefused, NodeSilent
 from fleet.node_orders import AllocatedNode
 from runner import journal
-from support.builders.journals import a_header
 from support.fakes.local_engine import LocalEngine
-from support.fakes.pyrometer_run import ENVIRONMENT, HEADER, plan
-from support.servers.schedulers import NO_COMMAND
-
-AN_ENVIRONMENT = {
-    "name": "an environment",
-    "python": sys.executable,
-    "fingerprint": ENVIRONMENT,
-    "facts": {"torch": "2.13.0", "python": "3.12.3"},
-}
+from support.servers.schedulers import NO_COMMAND, write_header
 
 
 class Node:
@@ -31,8 +21,7 @@ class Node:
     def __init__(self, folder: Path, name: str, *labels: str, command: Sequence[str] = NO_COMMAND) -> None:
         self.folder, self.name, self.data_dir = folder / name, name, folder / name / "data"
         self.data_dir.mkdir(parents=True)
-        header = a_header("", plan(), environments=(AN_ENVIRONMENT,)).to_body()
-        (self.data_dir / HEADER).write_text(json.dumps(header))
+        write_header(self.data_dir)
         (self.folder / "pyrometer.toml").write_text(
             f'data_dir = "data"\nmachine_labels = {json.dumps(list(labels))}\n'
         )

@@ -31,7 +31,9 @@ from scheduled_jobs.scheduler.hosts import HostProvider
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.scheduler import SchedulerConfig, Service
 from scheduled_jobs.scheduler.worker_pool import Registry, WorkerSlot
+from support.builders.journals import a_header
 from support.fakes.folder_hosts import FolderHosts
+from support.fakes.pyrometer_run import ENVIRONMENT, HEADER, plan
 from workflows.fleet_status import MEASURING
 
 _SUPPORT = Path(__file__).resolve().parents[1]
@@ -39,6 +41,18 @@ _PATIENCE_SECONDS = 120.0
 _ERRORS = "stderr"
 #: What stands for `pyrometer`.
 NO_COMMAND = (sys.executable, str(_SUPPORT / "fakes/pyrometer_run.py"))
+
+
+def write_header(folder: Path) -> None:
+    """Write what journals of made-up runs begin with to a folder that stands for their data folder."""
+    environment = {
+        "name": "an environment",
+        "python": sys.executable,
+        "fingerprint": ENVIRONMENT,
+        "facts": {"torch": "2.13.0", "python": "3.12.3"},
+    }
+    header = a_header("", plan(), environments=(environment,)).to_body()
+    (folder / HEADER).write_text(json.dumps(header))
 
 
 def settings_of(toml: str, folder: Path) -> Settings:

@@ -1,6 +1,5 @@
 """A head at a real Slurm cluster, whose jobs measure nothing."""
 
-import json
 import shlex
 from pathlib import Path
 
@@ -9,11 +8,9 @@ from fleet.remote_host import RemoteHost
 from fleet.slurm.engine import SlurmEngine
 from runner import journal
 from scheduled_jobs.jobs.context import ChildExit
-from support.builders.journals import a_header
-from support.fakes.loopback_engine import AN_ENVIRONMENT
-from support.fakes.pyrometer_run import CASES, HEADER, plan
+from support.fakes.pyrometer_run import CASES, HEADER
 from support.servers.fleet_heads import RUN, Head
-from support.servers.schedulers import NO_COMMAND, executions, until
+from support.servers.schedulers import NO_COMMAND, executions, until, write_header
 from support.servers.slurm_cluster import SlurmCluster
 
 WELL = ChildExit(0, None, "")
@@ -25,8 +22,7 @@ class Site(Head):
     def __init__(self, folder: Path, cluster: SlurmCluster, settings: SlurmSettings) -> None:
         self.shared = folder / "shared"
         self.shared.mkdir(exist_ok=True)
-        header = a_header("", plan(), environments=(AN_ENVIRONMENT,)).to_body()
-        (self.shared / HEADER).write_text(json.dumps(header))
+        write_header(self.shared)
         script = folder / "pyrometer.sh"
         script.write_text(
             '#!/bin/sh\nenv > "$PYROMETER_DATA_DIR/environ"\n'
