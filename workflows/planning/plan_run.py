@@ -172,7 +172,21 @@ def prepare(
         header = replace(header, notes=(*header.notes, _UNKNOWN_GPUS))
     if plan.timing.contention_limit >= 1:
         header = replace(header, notes=(*header.notes, _INTERFERENCE_IGNORED))
+    if builds := compare_builds(described):
+        app.reporter.note(builds)
+        header = replace(header, notes=(*header.notes, builds))
     return Prepared(header, preset, harness, nodes=nodes)
+
+
+def compare_builds(environments: Sequence[MeasuredEnvironment]) -> str:
+    """The note about builds of PyTorch for a CPU and for CUDA in one comparison; "" where all are alike."""
+    for_cuda = {bool(one.facts.get("cuda")): str(one.facts["torch"]) for one in environments}
+    if len(for_cuda) < 2:
+        return ""
+    return (
+        f"{for_cuda[False]} is built for CPUs alone and {for_cuda[True]} for CUDA, whose libraries take memory in "
+        "every process: a change of memory comes from the build, and says nothing about the version"
+    )
 
 
 def reach(

@@ -6,7 +6,7 @@ import pytest
 
 from cli.context import context
 from runner.environment import MeasuredEnvironment
-from workflows.planning.plan_run import ProbedMachine
+from workflows.planning.plan_run import ProbedMachine, compare_builds
 from workflows.planning.plan_upgrade import distinguish_environments
 
 
@@ -36,3 +36,25 @@ def test_what_is_said_of_equal_fingerprints(
     probed = distinguish_environments(context(), ProbedMachine(tuple(sides), {}))
     assert capsys.readouterr().err == sentence
     assert len({one.fingerprint for one in probed.environments}) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "noted"),
+    [
+        (("2.13.0+cpu", None), ("2.15.0+cu132", "13.2"), True),
+        (("2.13.0", "13.0"), ("2.15.0+cpu", None), True),
+        (("2.13.0+cpu", None), ("2.15.0+cpu", None), False),
+        (("2.13.0+cu130", "13.0"), ("2.15.0+cu132", "13.2"), False),
+    ],
+)
+def test_a_build_for_cpus_against_one_for_cuda_is_noted(
+    old: tuple[str, str | None], new: tuple[str, str | None], noted: bool
+) -> None:
+    sides = [
+        MeasuredEnvironment(name, "/bin/python", {"torch": torch, "cuda": cuda}, (), {})
+        for name, (torch, cuda) in (("old", old), ("new", new))
+    ]
+    note = compare_builds(sides)
+    assert bool(note) == noted
+    if noted:
+        assert old[0] in note and new[0] in note and "memory" in note
