@@ -184,8 +184,9 @@ def compare_builds(environments: Sequence[MeasuredEnvironment]) -> str:
     if len(for_cuda) < 2:
         return ""
     return (
-        f"{for_cuda[False]} is built for CPUs alone and {for_cuda[True]} for CUDA, whose libraries take memory "
-        "in every process: a change of memory comes from the build, and says nothing about the version"
+        f"{for_cuda[False]} is built for CPUs alone and {for_cuda[True]} for CUDA, whose libraries "
+        "take memory in every process: a change of memory comes from the build, and says nothing about "
+        "the version"
     )
 
 
