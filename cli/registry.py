@@ -46,7 +46,9 @@ _PLACES = {
         "profile:app",
         "Trace one case with torch.profiler (`profile CASE`), or compare two traces (`profile diff A B`).",
     ),
-    "record": _Place("profile:record", "Record the operators that a program calls, to measure those."),
+    "record": _Place(
+        "profile:record", "Record the operators that a program calls, with their share of the time."
+    ),
     "fingerprint": _Place(
         "fingerprint:app",
         "Record which operators and kernels a case runs, and compare two environments.",

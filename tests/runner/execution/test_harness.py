@@ -88,7 +88,7 @@ def test_what_travels_decides_the_version(tmp_path: Path, monkeypatch: pytest.Mo
         source / "__init__.py",
         source / "journal.py",
         *source.glob("worker/**/*.py"),
-        *source.glob("cases/*.py"),
+        *source.glob("cases/**/*.py"),
     ]:
         target = copy / path.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
