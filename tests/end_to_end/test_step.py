@@ -213,7 +213,11 @@ def test_a_step_is_bisected(place: Site) -> None:
     [
         ("upgrade", ("--step", "missing.py"), "missing.py: No such file or directory"),
         ("upgrade", ("--step", "notes.txt"), "notes.txt is not Python 3."),
-        ("upgrade", ("--step", "repro.py:stop"), "repro.py has no function stop: it defines step, breaks"),
+        (
+            "upgrade",
+            ("--step", "repro.py:stop"),
+            "repro.py has no function stop: it defines step, same, breaks",
+        ),
         ("upgrade", ("--step", "repro.py:Tables"), "Tables is a class"),
         ("upgrade", ("--step", "repro.py", "--suite", "smoke"), "leave out --suite, --case and --cases"),
         ("upgrade", ("--step", "repro.py", "--case", "mlp"), "leave out --suite, --case and --cases"),
