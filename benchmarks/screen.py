@@ -3,7 +3,7 @@
     python benchmarks/screen.py [--cases N] [--seed N]
 
 The noise is that of `suite_simulation.py`: real pairs of an environment against itself, with the spreads of
-the 30 cases of the upgrade in `examples/`. Added is what a short pair, measured for a sixth of the time, has
+30 cases of a real upgrade (`measured/`). Added is what a short pair, measured for a sixth of the time, has
 more of chance within it (`WITHIN`). A screen sees two such pairs of a case.
 """
 
