@@ -199,6 +199,8 @@ def record(
             raise JobError(f"{output}: {error.strerror or error}") from None
     if done.code:
         say(f"note: the program ended with {done.code}; what was recorded before is kept")
+    if done.left_out:
+        say(f"note: not in the census, for an argument cannot be made again: {', '.join(done.left_out)}")
     if done.census.compiled:
         say("note: a compiled module was recorded as the operators it is made of")
     if as_json:

@@ -18,7 +18,7 @@ from ..errors import RunnerError
 from ..worker.case_key import CaseKey
 
 SCHEMA = "pyrometer.census/1"
-#: Of the time, so much is kept; what is left are operators that nobody waits for.
+#: Of the time, so much is kept; the operators that are left take next to none each.
 KEPT_SHARE = 0.95
 #: A census of more operators than this is cut, whatever share that leaves.
 MOST = 1000
@@ -117,10 +117,11 @@ class Census:
 def from_raw(body: Mapping[str, Any]) -> Census:
     """The census of what a recorder wrote, cut to the operators that took `KEPT_SHARE` of the time.
 
-    Raises BadCensus where no operator was seen.
+    The time of operators that cannot be called again counts, so that `share` is of all the time. Raises
+    BadCensus where no operator was seen.
     """
     seen = sorted(body["operators"], key=lambda one: -float(one["seconds"]))
-    total = math.fsum(float(one["seconds"]) for one in seen)
+    total = math.fsum([*(float(one["seconds"]) for one in seen), *map(float, body["left_out"].values())])
     if not seen or not total:
         raise BadCensus("the program called no operator of PyTorch while it was recorded")
     kept: list[CensusOperator] = []

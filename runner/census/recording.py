@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .census import BadCensus, Census, from_raw
 
@@ -18,10 +19,14 @@ _FLAGS = ("-u", "-O", "-OO", "-B", "-E", "-s", "-S", "-I", "-P", "-q", "-v")
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A census, and the exit code of the program: 0 also where it was ended after its steps."""
+    """A census, and the exit code of the program: 0 also where it was ended after its steps.
+
+    `left_out` names operators with an argument that cannot be made again.
+    """
 
     census: Census
     code: int
+    left_out: tuple[str, ...]
 
 
 def record_program(command: Sequence[str], steps: int, skip: int) -> Recorded:
@@ -40,7 +45,8 @@ def record_program(command: Sequence[str], steps: int, skip: int) -> Recorded:
                 f"the program ended with {done.returncode} before anything was recorded: its interpreter "
                 "needs PyTorch 2.1 or newer"
             )
-        return Recorded(from_raw(json.loads(raw.read_text(encoding="utf-8"))), done.returncode)
+        body: dict[str, Any] = json.loads(raw.read_text(encoding="utf-8"))
+        return Recorded(from_raw(body), done.returncode, tuple(body["left_out"]))
 
 
 def _split(command: Sequence[str]) -> tuple[str, list[str], list[str]]:

@@ -78,7 +78,7 @@ class OperatorRecorder(TorchDispatchMode):
         self._depth = self._seen = 0
         self._compiled = 0
         self._operators: dict[str, dict[str, Any]] = {}
-        self._left_out: dict[str, str] = {}
+        self._left_out: dict[str, float] = {}
 
     @property
     def _recording(self) -> bool:
@@ -141,8 +141,9 @@ class OperatorRecorder(TorchDispatchMode):
             return
         try:
             arguments = {"args": _described(args), "kwargs": {k: _described(v) for k, v in kwargs.items()}}
-        except TypeError as error:
-            self._left_out[name] = str(error)
+        except TypeError:
+            # An argument that cannot be made again, such as an object of a library.
+            self._left_out[name] = self._left_out.get(name, 0.0) + taken
             return
         key = name + json.dumps(arguments, sort_keys=True)
         noted = self._operators.setdefault(

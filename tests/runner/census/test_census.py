@@ -151,6 +151,12 @@ def test_a_census_is_cut_to_what_takes_the_time_and_says_so() -> None:
     assert "2 operator calls of 503 distinct ones take" in summary(census)
 
 
+def test_time_of_operators_that_cannot_be_called_again_is_no_share_of_the_others() -> None:
+    census = from_raw({**raw(6.0), "left_out": {"library.operator": 2.0}})
+    assert census.seconds == 8.0
+    assert census.share == pytest.approx(0.75)
+
+
 def test_a_census_comes_back_from_its_file(tmp_path: Path) -> None:
     census = from_raw(raw(2.0, 1.0))
     file = tmp_path / "census.toml"
