@@ -1,7 +1,6 @@
 """The worker's loop: read a message, do it, answer; whatever goes wrong becomes a message too."""
 
 import os
-import re
 import time
 import traceback
 from collections.abc import Callable
@@ -42,9 +41,6 @@ from .prepared_case import UnknownCase, Unsupported
 from .single_process import CaseRunner, SingleProcess
 
 _ONE_NODE = Nodes(())
-#: How PyTorch says, in a RuntimeError, that an operator has no kernel for a number format: "addmm_impl_cpu_"
-#: not implemented for 'Half'.
-_NO_SUCH_KERNEL = re.compile(r"not implemented for '\w+'")
 
 
 class Worker:
@@ -236,7 +232,7 @@ def failure(error: BaseException, phase: str) -> Failed:
         return Failed(error.status, str(error), phase, error.traceback)
     if isinstance(error, (UnknownCase, Unsupported, TooFewCpus, affinity_check.StartConditionNotMet)):
         status, reason = "unsupported", text
-    elif isinstance(error, NotImplementedError) or _NO_SUCH_KERNEL.search(text):
+    elif isinstance(error, NotImplementedError):
         status = "unsupported"
     elif missing := compiling.unavailable(error):
         status, reason = "unsupported", missing[:500]
