@@ -27,7 +27,15 @@ _ALL = (
         "Latency floor",
         "ms",
         "lower",
-        "median over blocks of each block's fastest iteration: the quietest estimate on a shared machine",
+        "median over blocks of each block's fastest iteration: the quietest estimate on a shared machine; on "
+        "CUDA of each block's median",
+    ),
+    Metric(
+        "latency_burst",
+        "Latency burst",
+        "ms",
+        "lower",
+        "on CUDA the median over blocks of each block's fastest iteration, at a clock that may not last",
     ),
     Metric(
         "throughput",
@@ -83,7 +91,22 @@ _ALL = (
     Metric("instantiate", "Graph instantiate", "ms", "lower", "making the CUDA graph executable"),
     Metric("first_replay", "First replay", "ms", "lower", "first replay of the CUDA graph"),
     Metric("graph_pool", "Graph pool", "MiB", "lower", "memory the CUDA graph's private pool holds"),
-    Metric("launch_bound", "Launch-bound share", "share", "lower", "share of a step in which no kernel ran"),
+    Metric(
+        "device_time", "Device time", "ms", "lower", "time of a step in which a kernel or copy ran (CUPTI)"
+    ),
+    Metric("launch_bound", "Launch-bound share", "share", "lower", "1 - device time / latency"),
+    Metric(
+        "request_latency", "Request latency", "ms", "lower", "one at a time, until the host has the answer"
+    ),
+    Metric("request_latency_p90", "Request latency p90", "ms", "lower", "90th percentile of the requests"),
+    Metric("request_latency_p99", "Request latency p99", "ms", "lower", "99th percentile of 662 requests"),
+    Metric("sustained_throughput", "Sustained throughput", "items/s", "higher", "over the telemetry window"),
+    Metric(
+        "timed_sm_clock", "SM clock, timed", "MHz", "neither", "around the timed iterations of each block"
+    ),
+    Metric(
+        "step_cycles", "Cycles of a step", "kcycles", "lower", "latency x SM clock of the timed iterations"
+    ),
     Metric("ceiling_tflops", "Ceiling", "TFLOP/s", "higher", "fastest matrix product, of all its processes"),
     Metric("peak_share", "Share of the ceiling", "share", "higher", "TFLOP/s of the case / the ceiling"),
     Metric("throughput_per_core", "Throughput per core", "items/s", "higher", "throughput / CPUs in use"),
