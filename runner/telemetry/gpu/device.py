@@ -15,6 +15,7 @@ from .nvml import (
     N,
     ask,
     busy_source,
+    computing,
     gpm_of,
     memory,
     processes,
@@ -32,6 +33,8 @@ _FETCH_SECONDS = 1.0
 _ROW_SPACINGS = 2.1
 #: If sampling the hardware counters takes a larger share of a row, the start of its mean is unknown.
 _SLOWEST_SHARE = 0.2
+#: The driver samples what processes use once a second or more often: what is as old belongs to a reading.
+_PROCESS_SAMPLE_US = 1_000_000
 _MIB = 2**20
 _SM = "SM utilisation"
 
@@ -70,10 +73,14 @@ class GpuDevice:
         self._energy_mj: int | None = None
         self._throttled: Mapping[str, int] = {}
         self._next_fetch = 0.0
+        self._read_us = time.time_ns() // 1000
 
     def counters(self) -> GpuCounters:
         """All counters now; hands over the Xids that came in since the last time."""
         running = self._ask("processes", processes, self._handle)
+        busy = self._ask("processes at work", computing, self._whole, self._read_us - _PROCESS_SAMPLE_US)
+        self._read_us = time.time_ns() // 1000
+        room = self._ask("memory", memory, self._handle) or {}
         xids, self.xids = tuple(self.xids), []
         return GpuCounters(
             self.uuid,
@@ -82,6 +89,8 @@ class GpuDevice:
             self._ask("PCIe replays", N.nvmlDeviceGetPcieReplayCounter, self._whole),
             xids,
             None if running is None else self._pids.visible(running),
+            None if busy is None else tuple(sorted(busy)),
+            1 - room["used"] / room["total"] if room.get("total") else None,
         )
 
     def begin(self, hz: float, log: SampleLog) -> float:
