@@ -110,6 +110,7 @@ def measure(
             targets=header.targets,
             device=header.device,
             gpus=header.gpus,
+            one_process=header.one_process,
             telemetry=Sampler,
             nodes=nodes,
         )

@@ -127,6 +127,16 @@ class Header:
         return ()
 
     @property
+    def one_process(self) -> str:
+        """Why a GPU of this run takes one process at a time; empty where it takes several, or on a CPU."""
+        if not self.device.startswith("cuda"):
+            return ""
+        cards: Mapping[str, Any] = self.machine["conditions"].get("gpus", {})
+        modes = sorted({str(card.get("compute_mode", "")) for card in cards.values()})
+        exclusive = [mode for mode in modes if mode.startswith("exclusive")]
+        return f"its GPU is in compute mode {exclusive[0]}: one process at a time" if exclusive else ""
+
+    @property
     def timing_policy(self) -> Timing:
         """How long to measure. Raises JournalError for what this version does not know."""
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.decision.comparison import Comparison
+from common.text import plural
 from configuration.settings import Settings
 from configuration.suggestions import unknown
 from records.kinds import RunKind
@@ -21,12 +22,12 @@ from runner.environment import MeasuredEnvironment
 from runner.errors import JournalError
 from runner.execution import canary_runner
 from runner.execution.harness import Harness
-from runner.machine import MachineFacts
+from runner.machine import MachineFacts, card_states
 from runner.nodes import Node, NodeMachines, inspect
 from runner.preset import MachinePreset
 from runner.session_plan import Timing
 from runner.suites.suite import Suite
-from runner.telemetry.capability import host_capabilities
+from runner.telemetry.capability import Probe, host_capabilities
 from runner.telemetry.gpu import probe
 from runner.worker.case_key import CaseKey
 
@@ -141,7 +142,8 @@ def prepare(
         one = described[0]
         raise UsageError(
             f"environment {one.name} (torch {one.facts['torch']}) sees no GPU, and --device cuda measures a "
-            "GPU or nothing: choose a build with CUDA and a machine with its driver, or leave the option out"
+            f"GPU or nothing ({_driver_says(probed)}): choose a build with CUDA and a machine with its "
+            "driver, or leave the option out"
         )
     traced = plan.timing.trace_steps > 0
     machines = reach(nodes, described[0], harness, preset, [p.case for p in plan.planned], bool(gpus))
@@ -150,7 +152,7 @@ def prepare(
         suite=chosen.suite.name,
         started_at=datetime.now(UTC).isoformat(),
         command=app.command,
-        machine=machine_of(machine.describe(gpus), machines),
+        machine=machine_of(machine.describe(gpus, cards=card_states(gpus, _probe(probed))), machines),
         environments=tuple(environment_body(one) for one in described),
         preset=preset_body(preset),
         harness=harness.version,
@@ -176,6 +178,18 @@ def prepare(
         app.reporter.note(builds)
         header = replace(header, notes=(*header.notes, builds))
     return Prepared(header, preset, harness, nodes=nodes)
+
+
+def _probe(probed: ProbedMachine) -> Probe:
+    return Probe.from_body(probed.telemetry["gpu"])
+
+
+def _driver_says(probed: ProbedMachine) -> str:
+    """What the driver says of the GPUs, where PyTorch sees none."""
+    found = _probe(probed)
+    if found.absent:
+        return found.absent
+    return f"driver {found.driver}, which knows CUDA {found.cuda}, lists {plural(len(found.gpus), 'GPU')}"
 
 
 def compare_builds(environments: Sequence[MeasuredEnvironment]) -> str:
