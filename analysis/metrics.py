@@ -146,7 +146,11 @@ _ALL = (
     Metric("memory_temperature", "Memory temperature", "°C", "neither", "highest in the window"),
     Metric("device_memory", "Device memory", "MiB", "lower", "in use on the device by all processes, peak"),
     Metric("process_memory", "Process's device memory", "MiB", "lower", "context and libraries included"),
-    Metric("throttled", "Throttled", "%", "lower", "time with the clock held down, for any reason"),
+    # A GPU at full load is held down by its power cap: that is how it runs, and no fault.
+    Metric("throttled", "Throttled", "%", "neither", "time with the clock held down, for any reason"),
+    Metric("throttled_power", "Throttled, power", "%", "neither", "clock held down by the power cap"),
+    Metric("throttled_heat", "Throttled, heat", "%", "neither", "clock held down by a temperature limit"),
+    Metric("throttled_hardware", "Throttled, hardware", "%", "neither", "by voltage, board or power brake"),
     Metric("energy_per_item", "Energy per item", "J", "lower", "of all its GPUs, by items of the window"),
     Metric("cpu_busy", "CPU busy", "%", "neither", "mean over the measured CPUs, by any program"),
     Metric("foreign_cpu", "Foreign CPU", "%", "lower", "used by others on the measured CPUs; 100 is one CPU"),

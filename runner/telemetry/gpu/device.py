@@ -35,6 +35,12 @@ _ROW_SPACINGS = 2.1
 _SLOWEST_SHARE = 0.2
 #: The driver samples what processes use once a second or more often: what is as old belongs to a reading.
 _PROCESS_SAMPLE_US = 1_000_000
+#: The reasons that make a column (`nvml.THROTTLE_FIELDS`).
+_CAUSES: Mapping[str, tuple[str, ...]] = {
+    "throttled_power": ("power",),
+    "throttled_heat": ("thermal", "sw_thermal", "hw_thermal"),
+    "throttled_hardware": ("board", "reliability", "hw_power_brake"),
+}
 _MIB = 2**20
 _SM = "SM utilisation"
 
@@ -185,14 +191,17 @@ class GpuDevice:
         """
         energy = self._ask("energy", N.nvmlDeviceGetTotalEnergyConsumption, self._handle)
         throttled = self._ask("throttle time", throttled_ns, self._whole)
-        values: dict[str, float | None] = {"energy": None, "throttled": None}
+        values: dict[str, float | None] = {"energy": None, "throttled": None, **dict.fromkeys(_CAUSES)}
         if energy is not None and self._energy_mj is not None and energy >= self._energy_mj:
             values["energy"] = (energy - self._energy_mj) / 1e3
         if throttled is not None and self._throttled:
             before = self._throttled
-            held = [now - before[reason] for reason, now in throttled.items() if reason in before]
-            if held and min(held) >= 0:
-                values["throttled"] = min(100.0, max(held) / seconds / 1e7)
+            held = {reason: now - before[reason] for reason, now in throttled.items() if reason in before}
+            if held and min(held.values()) >= 0:
+                values["throttled"] = min(100.0, max(held.values()) / seconds / 1e7)
+                for cause, reasons in _CAUSES.items():
+                    own = [held[reason] for reason in reasons if reason in held]
+                    values[cause] = min(100.0, max(own) / seconds / 1e7) if own else None
         self._energy_mj, self._throttled = energy, throttled or {}
         return values
 

@@ -22,6 +22,7 @@ MIG = "MIG-aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
 SECOND = "GPU-99991111-2222-3333-4444-555555555555"
 COUNTED = {"sm_utilisation", "sm_occupancy", "tensor", "tensor_half", "dram_bandwidth", "fp32", "fp16"}
 ALWAYS = {"memory_used", "memory_reserved", "sm_clock", "memory_clock", "temperature", "throttled"}
+ALWAYS |= {"throttled_power", "throttled_heat", "throttled_hardware"}
 #: Long ago, so that a driver's buffer is full from the start.
 RUNNING = f"origin {time.monotonic() * 1e3 - 20_000:.0f}"
 
@@ -147,7 +148,12 @@ def test_deltas_and_memory_of_a_row(samplers: Samplers, shim: Shim, tree: Tree) 
     mine = f"0 0 processes {tree.child}:1048576,4294967:9"
     variables = shim.variables("h200", RUNNING, *lines, mine)
     gpu = watched(samplers, tree.root, 3, GPU, **variables)[GPU]
-    assert gpu.values["throttled"] == pytest.approx([50] * len(gpu.started_ns), rel=0.3)
+    rows = len(gpu.started_ns)
+    assert gpu.values["throttled"] == pytest.approx([50] * rows, rel=0.3)
+    assert gpu.values["throttled_power"] == pytest.approx([50] * rows, rel=0.3)
+    # Field 269 is slow-down by software for heat.
+    assert gpu.values["throttled_heat"] == pytest.approx([25] * rows, rel=0.3)
+    assert {*gpu.values["throttled_hardware"]} == {0.0}
     assert {*gpu.values["process_memory"]} == {1.0}
     assert {*gpu.values["memory_temperature"]} == {61}
 
