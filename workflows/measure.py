@@ -111,6 +111,7 @@ def measure(
             device=header.device,
             gpus=header.gpus,
             one_process=header.one_process,
+            gpu_node=header.gpu_node,
             telemetry=Sampler,
             nodes=nodes,
         )

@@ -27,7 +27,7 @@ from ..telemetry.telemetry_interface import FilteredTelemetry, StartTelemetry, T
 from ..worker.case_key import CaseKey
 from . import tracing
 from .blocks import precise
-from .compile_cache import cache_folder, file_name
+from .compile_cache import cache_folder, cuda_caches, file_name
 from .contender import Contender, ContenderFinished, OnPhase
 from .fork_server import ForkServers, may_fork
 from .harness import Harness
@@ -56,9 +56,9 @@ class Conditions:
     """What all sessions of one run share. `folder` is the run's: it holds logs and compile caches.
 
     `gpus` are the UUIDs of the devices in use, in PyTorch's order; `one_process` says why a GPU takes no
-    more than one process, and is empty where it does. `telemetry` starts the sampler of a session, None for
-    no telemetry. `nodes` are those of a run over several nodes, this machine first. With
-    `forks` workers are forked where that can be.
+    more than one process, and is empty where it does; `gpu_node` is the NUMA node of the first GPU, None
+    where it is not known. `telemetry` starts the sampler of a session, None for no telemetry. `nodes` are
+    those of a run over several nodes, this machine first. With `forks` workers are forked where that can be.
     """
 
     run: str
@@ -70,6 +70,7 @@ class Conditions:
     device: str
     gpus: tuple[str, ...] = ()
     one_process: str = ""
+    gpu_node: int | None = None
     telemetry: StartTelemetry | None = None
     nodes: tuple[Node, ...] = ()
     forks: ForkServers | None = None
@@ -225,7 +226,7 @@ class Session:
         if outcome.status == OutcomeStatus.OOM and others:
             # The case may fit alone: this says nothing about it.
             count = plural(others, "other")
-            self._alone[outcome.planned] = f"beside {count} of its session ({outcome.reason})"
+            self._alone[outcome.planned] = f"out of memory beside {count} of its session ({outcome.reason})"
             self._waiting.append(outcome.planned)
             return
         if contender.lost_device:
@@ -262,11 +263,15 @@ class Session:
         preset = conditions.preset
         if conditions.one_process and key.count("instances") > 1:
             raise CannotLaunch(f"instances need several processes on one GPU, and {conditions.one_process}")
-        start = start_of(key, preset, read_topology(allowed_cpus(preset)), usable_numactl)
-        cache = cache_folder(conditions.folder / "cache", key, planned.environment)
+        topology = read_topology(allowed_cpus(preset))
+        start = start_of(key, preset, topology, usable_numactl, conditions.gpu_node)
+        caches = conditions.folder / "cache"
+        cache = cache_folder(caches, key, planned.environment)
         variables = dict(start.variables)
         if cache:
             variables |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TRITON_CACHE_DIR": str(cache / "triton")}
+        if conditions.device.startswith("cuda"):
+            variables |= cuda_caches(cache or caches / planned.environment / "eager")
         if conditions.timing.trace_steps:
             variables |= tracing.VARIABLES
         slug = file_name(planned.case)

@@ -184,7 +184,7 @@ def test_a_contender_without_room_is_measured_afterwards(scratch: Scratch) -> No
     first, second = happened.outcomes
     assert [(one.case, one.status) for one in (first, second)] == [(keys[0], "ok"), (keys[1], "ok")]
     assert MEASURED_ALONE not in first.facts
-    reason = r"beside 1 other of its session \(MemoryError: the room is taken\)"
+    reason = r"out of memory beside 1 other of its session \(MemoryError: the room is taken\)"
     assert re.fullmatch(reason, second.facts[MEASURED_ALONE])
     assert [pair.left_out for pair in pairs_of("latency", [first], [second])] == [()]
     scratch.assert_no_process_left(happened.run)

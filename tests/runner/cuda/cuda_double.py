@@ -28,6 +28,11 @@ class Device:
     mhz: object = lambda at: 1500.0
     host: int = 0
     device: int = 0
+    #: What the caching allocator says: its peaks in MiB, its retries, and its segments.
+    allocated: int = 0
+    reserved: int = 0
+    retries: int = 0
+    segments: list = field(default_factory=list)
     calls: list = field(default_factory=list)
     kernels: list = field(default_factory=list)
     backwards: bool = False
@@ -48,6 +53,10 @@ class Device:
         """torch.cuda.synchronize, and that of an event that is the last of the queue."""
         self.calls.append("synchronize")
         self.host = max(self.host, self.device)
+
+    def reset_peaks(self, device):
+        """torch.cuda.reset_peak_memory_stats."""
+        self.calls.append("reset peaks")
 
     def event(self, enable_timing=False):
         """torch.cuda.Event."""
@@ -157,7 +166,13 @@ def installed(device):
         mock.patch.object(torch.cuda, "current_stream", Stream),
         mock.patch.object(torch.cuda, "stream", contextlib.nullcontext),
         mock.patch.object(torch.cuda, "empty_cache", lambda: None),
-        mock.patch.object(torch.cuda, "memory_reserved", lambda device: 0),
+        mock.patch.object(torch.cuda, "is_initialized", lambda: True),
+        mock.patch.object(torch.cuda, "memory_reserved", lambda name: device.reserved << 20),
+        mock.patch.object(torch.cuda, "max_memory_reserved", lambda name: device.reserved << 20),
+        mock.patch.object(torch.cuda, "max_memory_allocated", lambda name: device.allocated << 20),
+        mock.patch.object(torch.cuda, "memory_stats", lambda name: {"num_alloc_retries": device.retries}),
+        mock.patch.object(torch.cuda, "memory_snapshot", lambda: device.segments),
+        mock.patch.object(torch.cuda, "reset_peak_memory_stats", device.reset_peaks),
         mock.patch.object(torch.profiler, "profile", device.profile),
         mock.patch.object(timing, "time", clock),
         mock.patch.object(request_latency, "time", clock),

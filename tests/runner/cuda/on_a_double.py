@@ -17,7 +17,7 @@ from runner.worker.measurements import bounds, compiling, memory, timing
 from runner.worker.measurements.request_latency import measure_request_latency
 from runner.worker.prepared_case import BadReport, InputRotation, begin, finish, guarded
 from runner.worker.single_process import SingleProcess
-from runner.worker.techniques import graphs
+from runner.worker.techniques import graphs, precision
 from runner.worker.worker_loop import failure
 
 torch.set_num_threads(1)
@@ -118,6 +118,18 @@ def requests():
         return {**found, "calls": device.calls[:6], "steps": device.calls.count("step")}
 
 
+def allocator():
+    """Peaks of 300 MiB of 400, a graph's pool of 64 with 24 in tensors, and another device's segment."""
+    pool = {"device": 0, "total_size": 64 << 20, "allocated_size": 24 << 20, "segment_pool_id": (0, 1)}
+    shared = {**pool, "segment_pool_id": (0, 0)}
+    double = Device(allocated=300, reserved=400, retries=2, segments=[pool, shared, {**pool, "device": 1}])
+    with installed(double):
+        found = memory.cuda_peaks("cuda:0", "_compile") | memory.cuda_allocator("cuda:0")
+        memory.reset_cuda_peaks("cuda:0")
+        memory.reset_cuda_peaks("cpu")
+    return {**found, "calls": double.calls}
+
+
 def guards():
     prep = begin(CaseKey.parse("layers/infer/-/eager"), "cpu", small_cases.layers())
     prepared = finish(prep)
@@ -158,6 +170,21 @@ OUT_OF_MEMORY = (
     "NCCL error: unhandled cuda error, Last error: Cuda failure 2 'out of memory'",
 )
 
+
+def newer_interface():
+    """What a reference computes in, and what is so after it, where a case set TF32 by the newer interface."""
+    matmul = torch.backends.cuda.matmul
+    if not hasattr(matmul, "fp32_precision"):
+        return None
+    before, matmul.fp32_precision = matmul.fp32_precision, "tf32"
+    try:
+        with precision.exact_fp32():
+            within = matmul.fp32_precision
+        return [within, matmul.fp32_precision]
+    finally:
+        matmul.fp32_precision = before
+
+
 #: Errors of CUDA, and how a case ends that meets them.
 ERRORS = (
     "CUDA error: uncorrectable ECC error encountered",
@@ -192,10 +219,12 @@ print(
                 "no kernel": device_time(8, 1, 10, lost=1),
             },
             "requests": requests(),
+            "allocator": allocator(),
             "guards": guards(),
             "last": last_of_all(),
             "oom": [memory.is_out_of_memory(RuntimeError(text)) for text in OUT_OF_MEMORY],
             "no oom": memory.is_out_of_memory(RuntimeError("CUDA error: an illegal memory access")),
+            "newer interface": newer_interface(),
             "errors": [ended(text) for text in ERRORS],
             "skips": [compiling.report(asked).cudagraph_skips for asked in (False, True)],
         }

@@ -83,6 +83,16 @@ def test_a_request_ends_when_its_answer_is_there(found: Any) -> None:
     assert requests["steps"] == 662
 
 
+def test_peaks_are_the_allocators_with_what_a_graph_holds_for_its_replay(found: Any) -> None:
+    assert found["allocator"] == {
+        "cuda_peak_allocated_compile": 340.0,
+        "cuda_peak_reserved_compile": 400.0,
+        "fragmentation": pytest.approx(0.15),
+        "alloc_retries": 2.0,
+        "calls": ["reset peaks"],
+    }
+
+
 def test_what_is_asked_last_costs_no_measured_case_its_outcome(found: Any) -> None:
     reason = "RuntimeError: CUPTI is in use by another process"
     assert found["guards"] == {"answers": [{"a": 1.0}, {}, "report() returns nan"], "facts": [reason]}
@@ -101,3 +111,7 @@ def test_of_graphs_that_were_asked_for_none_was_left_out(found: Any) -> None:
 def test_a_gpu_that_failed_is_no_crash_of_the_case(found: Any) -> None:
     lost, busy, crashed = ["lost", True], ["contended", False], ["crashed", False]
     assert found["errors"] == [lost, lost, lost, busy, crashed, crashed]
+
+
+def test_a_reference_is_exact_by_whichever_interface_a_case_set_tf32(found: Any) -> None:
+    assert found["newer interface"] in (["ieee", "tf32"], None)
