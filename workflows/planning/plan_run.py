@@ -29,6 +29,7 @@ from runner.session_plan import Timing
 from runner.suites.suite import Suite
 from runner.telemetry.capability import Probe, host_capabilities
 from runner.telemetry.gpu import probe
+from runner.telemetry.sample_log import bare
 from runner.worker.case_key import CaseKey
 
 from ..app_context import AppContext
@@ -41,8 +42,9 @@ from .resolve_environment import ReadyEnvironment
 
 #: Noted where telemetry cannot know which of NVML's devices are measured.
 _UNKNOWN_GPUS = (
-    "the measured PyTorch reports no UUIDs of its devices, as old ones do not: GPUs are not watched, neither "
-    "for others on them nor for power, clocks and utilisation"
+    "the measured PyTorch reports no UUIDs of its devices (old ones have none, and some give a MIG device "
+    "that of the whole GPU): GPUs are not watched, neither for others on them nor for power, clocks and "
+    "utilisation"
 )
 #: Noted where the settings take every block, however much of the CPUs other programs used.
 _INTERFERENCE_IGNORED = "no block is repeated because of other programs' load: contention_limit is 1"
@@ -96,7 +98,23 @@ def ask(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> ProbedMachine:
         described = _described(chosen, ready)
     for module, reason in described[0].broken_cases.items():
         raise NothingToMeasure(f"{module}.py cannot be loaded: {reason}")
-    return ProbedMachine(described, telemetry_body(probing.result(), host_capabilities()))
+    found = probing.result()
+    known = tuple(replace(one, facts=without_uuids_of_whole_gpus(one.facts, found)) for one in described)
+    return ProbedMachine(known, telemetry_body(found, host_capabilities()))
+
+
+def without_uuids_of_whole_gpus(facts: Mapping[str, Any], found: Probe) -> Mapping[str, Any]:
+    """An environment's facts, where a MIG device that is given the UUID of its whole GPU has none.
+
+    The counters of the whole GPU are those of its other tenants as well.
+    """
+    whole = {bare(gpu.uuid) for gpu in found.gpus if not gpu.mig_of}
+
+    def is_misnamed(device: Mapping[str, Any]) -> bool:
+        return " MIG " in device["name"] and bare(str(device.get("uuid") or "")) in whole
+
+    devices = [{**one, "uuid": ""} if is_misnamed(one) else one for one in facts.get("devices", ())]
+    return {**facts, "devices": devices} if devices else facts
 
 
 def _described(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> tuple[MeasuredEnvironment, ...]:
