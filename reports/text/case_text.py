@@ -46,7 +46,5 @@ def in_cycles(result: CaseResult, word: str) -> str:
     if cycles.word == word:
         return f"{word} in SM cycles too"
     return (
-        f"in SM cycles {cycles.word}: the clock differs"
-        if cycles.word == "same"
-        else f"in SM cycles {cycles.word}"
+        "the same in SM cycles: the clock differs" if cycles.word == "same" else f"{cycles.word} in SM cycles"
     )

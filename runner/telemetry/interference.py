@@ -201,13 +201,14 @@ def notes_on_gpu(before: Reading, after: Reading, own: Collection[int]) -> list[
     """Sentences about a GPU during a block that counts: what was there and took no time."""
     company = _foreign_pids(before, after, own)
     found = [f"another process has memory on its GPU ({_listed(company)})"] if company else []
-    limits = (
+    elapsed = after.at_ns - before.at_ns
+    limits = {
         reason
         for then, gpu in _same_gpus(before, after)
         for reason in _VOLTAGE_THROTTLING
-        if grown(then.throttled_ns.get(reason), gpu.throttled_ns.get(reason))
-    )
-    return found + [f"its GPU was at a limit ({reason}), and its clock did not fall" for reason in limits]
+        if any(_throttled(then, gpu, elapsed, (reason,)))
+    }
+    return found + [f"its GPU was at a limit ({each}), and its clock did not fall" for each in sorted(limits)]
 
 
 def _by_gpu_state(
