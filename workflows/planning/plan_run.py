@@ -157,12 +157,7 @@ def prepare(
     check_alike(described, plan.device)
     gpus = gpus_in_use(described[0], plan.device)
     if plan.device == "cuda" and not gpus:
-        one = described[0]
-        raise UsageError(
-            f"environment {one.name} (torch {one.facts['torch']}) sees no GPU, and --device cuda measures a "
-            f"GPU or nothing ({_driver_says(probed)}): choose a build with CUDA and a machine with its "
-            "driver, or leave the option out"
-        )
+        raise UsageError(_without_a_gpu(probed))
     traced = plan.timing.trace_steps > 0
     machines = reach(nodes, described[0], harness, preset, [p.case for p in plan.planned], bool(gpus))
     header = Header(
@@ -202,12 +197,17 @@ def _probe(probed: ProbedMachine) -> Probe:
     return Probe.from_body(probed.telemetry["gpu"])
 
 
-def _driver_says(probed: ProbedMachine) -> str:
-    """What the driver says of the GPUs, where PyTorch sees none."""
-    found = _probe(probed)
-    if found.absent:
-        return found.absent
-    return f"driver {found.driver}, which knows CUDA {found.cuda}, lists {plural(len(found.gpus), 'GPU')}"
+def _without_a_gpu(probed: ProbedMachine) -> str:
+    """Why device `cuda` cannot be measured, where PyTorch sees no GPU, with what the driver says."""
+    one, found = probed.environments[0], _probe(probed)
+    driver = found.absent or (
+        f"driver {found.driver}, which knows CUDA {found.cuda}, lists {plural(len(found.gpus), 'GPU')}"
+    )
+    return (
+        f"environment {one.name} (torch {one.facts['torch']}) sees no GPU, and --device cuda measures a "
+        f"GPU or nothing ({driver}): choose a build with CUDA and a machine with its driver, or leave the "
+        "option out"
+    )
 
 
 def compare_builds(environments: Sequence[MeasuredEnvironment]) -> str:
