@@ -106,12 +106,12 @@ class Session:
         rows_folder = self._conditions.folder / "telemetry" / "rows"
         try:
             self._telemetry = self._start_telemetry(rows_folder)
-            together = self._plan.contenders
-            if self._conditions.one_process and len(together) > 1:
-                self._alone |= dict.fromkeys(together, self._conditions.one_process)
-                self._waiting += together
-                together = ()
-            self._measure(together, on_phase, on_outcome)
+            first = self._plan.contenders
+            if self._conditions.one_process and len(first) > 1:
+                self._alone |= dict.fromkeys(first, self._conditions.one_process)
+                self._waiting += first
+                first = ()
+            self._measure(first, on_phase, on_outcome)
             while self._waiting and not self._cancelled.is_set():
                 planned = self._waiting.pop(0)
                 if losses := self._losses.get(planned):

@@ -76,8 +76,8 @@ def _power_rows(recording: Recording, window: Window) -> list[Row]:
     joules = _rows_with_values(recording, recording.values.get("energy", ()))
     if len(joules) >= _LEAST_ROWS:
         return [(joule / ns * 1e9, ns) for joule, ns in joules if ns > 0]
-    settled = recording.within(window.started_ns + _POWER_SETTLING_NS, window.ended_ns)
-    return _rows_with_values(settled, settled.values["power"])
+    later = recording.within(window.started_ns + _POWER_SETTLING_NS, window.ended_ns)
+    return _rows_with_values(later, later.values["power"])
 
 
 def _mean(rows: Sequence[Row]) -> float:

@@ -68,7 +68,7 @@ def with_cycles(outcomes: list[Outcome], factor: float) -> list[Outcome]:
     ]
 
 
-def test_a_slower_gpu_is_told_from_a_slower_clock() -> None:
+def test_a_slower_gpu_is_distinguished_from_a_slower_clock() -> None:
     old, new = still(replicates()), replicates(slower=0.05)
     clock = judge_case("eager", with_cycles(old, 1.0), with_cycles(new, math.exp(0.05)))
     assert clock.verdicts["latency_floor"].word == "slower"

@@ -93,7 +93,7 @@ def test_peaks_are_the_allocators_with_what_a_graph_holds_for_its_replay(found: 
     }
 
 
-def test_what_is_asked_last_costs_no_measured_case_its_outcome(found: Any) -> None:
+def test_a_failing_final_metric_costs_no_case_its_outcome(found: Any) -> None:
     reason = "RuntimeError: CUPTI is in use by another process"
     assert found["guards"] == {"answers": [{"a": 1.0}, {}, "report() returns nan"], "facts": [reason]}
     assert found["last"]["facts"] == ["OutOfMemoryError: CUDA out of memory. Tried to allocate 256 MiB"]
@@ -104,7 +104,7 @@ def test_every_library_says_in_its_own_words_that_memory_ran_out(found: Any) -> 
     assert found["no oom"] is False
 
 
-def test_of_graphs_that_were_asked_for_none_was_left_out(found: Any) -> None:
+def test_graphs_that_a_case_wants_are_counted_from_zero(found: Any) -> None:
     assert found["skips"] == [None, 0]
 
 
