@@ -41,6 +41,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "cuda_peak_reserved_compile",
     ),
     "first call": ("first_call", "cold_start"),
+    "GPU": ("device_time", "step_cycles", "request_latency", "sustained_throughput"),
     "new shape": ("new_shape", "known_shape"),
     "graph breaks": ("graph_breaks", "recompiles", "cudagraph_skips"),
 }

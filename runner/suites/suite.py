@@ -39,7 +39,7 @@ class Suite:
     eager fp32 cases that were added because a gain is a ratio against them. `places` says where in the
     suite's table a case comes from, as far as it stands there. `excluded` are globs of cases that a glob of
     `cases` does not stand for. `device` is `cpu` for a suite that is about the CPU whatever else is there,
-    and `auto` for one that takes the best device.
+    `cuda` for one that measures a GPU or nothing, and `auto` for one that takes the best device.
     """
 
     name: str
