@@ -24,7 +24,7 @@ PAGES = (
         "Upgrade",
         ":material/balance:",
         "upgrade",
-        ("run", "from", "to", "hardware", "metric", "threshold", "case", "worst", "weight", "must"),
+        ("run", "from", "to", "hardware", "metric", "threshold", "case", "worst", "weight", "must", "shown"),
     ),
     Page(
         "app_pages/trends.py",
@@ -41,7 +41,7 @@ PAGES = (
         "Techniques",
         ":material/tune:",
         "techniques",
-        ("hardware", "preset", "version", "run"),
+        ("hardware", "preset", "version", "run", "workload", "baseline"),
     ),
     Page(
         "app_pages/hardware.py",

@@ -1,14 +1,15 @@
-"""What each optimisation brings here: compile modes, precision, CUDA graphs, pinning, scaling, claims."""
+"""What each technique brings: all workloads as a matrix, and one workload in full."""
 
 from datetime import UTC, datetime
 from functools import partial
 
 import streamlit as st
 
-from dashboard.components import links, markup, parts
 from dashboard.components import load as pages
+from dashboard.components import markup, parts
 from dashboard.server.settings import ServerSettings
-from dashboard.techniques import load, sections, view
+from dashboard.techniques import load, ranking, sections, view
+from dashboard.techniques.results import EAGER, best_of
 from records.runs import Run
 
 url = ServerSettings.from_environment().database_url
@@ -39,7 +40,8 @@ parts.complain(complaints)
 if not offer.versions:
     parts.caption("No PyTorch version has a result under a technique.")
     st.stop()
-with st.container(horizontal=True, vertical_alignment="bottom"):
+row = st.container(horizontal=True, vertical_alignment="bottom")
+with row:
     parts.select("Hardware", "hardware", offer.hardware, chosen)
     parts.select("Preset", "preset", offer.presets, chosen)
     parts.select("PyTorch", "version", {version: version for version in offer.versions}, chosen)
@@ -57,9 +59,20 @@ if not any(reading.has_ratio for reading in readings):
     if other_place := load.with_ratios(url, chosen_place, elsewhere=not chosen.runs):
         where = view.elsewhere(chosen_place, other_place, places)
         words = f"These runs have no speed-up; other runs do, {where} →"
-        parts.html(f"<p>{markup.link(links.techniques(*other_place, view.NEWEST), words)}</p>")
-if not any(reading.brought for reading in readings):
+        parts.html(f"<p>{markup.link(view.Techniques(*other_place, view.NEWEST).address, words)}</p>")
+cases = best_of(readings)
+if not cases:
     parts.caption(f"Of torch {parts.plain(chosen.version)} no technique was measured in what is chosen.")
     st.stop()
-sections.all_of_them(readings, datetime.now(UTC))
+
+workloads = ranking.workloads(cases)
+chosen, complaints = view.resolved(chosen, workloads, partial(ranking.baselines, cases))
+parts.complain(complaints)
+with row:
+    parts.select("Workload", "workload", {each: ranking.workload_title(each) for each in workloads}, chosen)
+    offered = (EAGER, *ranking.baselines(cases, chosen.workload))
+    parts.select("Baseline", "baseline", {each: ranking.technique_words(each) for each in offered}, chosen)
+if chosen.baseline != EAGER:
+    readings = load.pinned(url, [reading.run for reading in readings], chosen.version, chosen.baseline)
+sections.all_of_them(chosen, readings, datetime.now(UTC))
 parts.pinned(chosen.pinned([reading.run for reading in readings]))

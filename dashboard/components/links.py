@@ -89,10 +89,9 @@ def upgrade(query: Mapping[str, Sequence[str]]) -> str:
     return "/upgrade?" + urlencode(query, doseq=True)
 
 
-def techniques(hardware: str, preset: str, version: str, run: str) -> str:
-    """A view of the techniques page; `hardware` and `preset` are fingerprints."""
-    where = {"hardware": hardware[:FINGERPRINT], "preset": preset[:FINGERPRINT]}
-    return "/techniques?" + urlencode({**where, "version": version, "run": run})
+def techniques(query: Mapping[str, Sequence[str]]) -> str:
+    """The techniques of one workload: where and of what (see `dashboard.techniques.view`)."""
+    return "/techniques?" + urlencode(query, doseq=True)
 
 
 def hardware(query: Mapping[str, Sequence[str]]) -> str:

@@ -15,7 +15,7 @@ NAMES = {
     OVERVIEW: ("days",),
     "app_pages/upgrade.py": ("run", "from", "to", "hardware", "metric", "threshold", "weight", "must"),
     "app_pages/trends.py": ("metric", "hardware", "preset", "axis", "scale", "baseline", "case", "at"),
-    "app_pages/techniques.py": ("hardware", "preset", "version", "run"),
+    "app_pages/techniques.py": ("hardware", "preset", "version", "run", "workload", "baseline"),
     "app_pages/hardware.py": ("metric", "version", "preset", "to", "price"),
     "app_pages/utilisation.py": ("run", "case", "environment", "replicate", "device"),
     "app_pages/regressions.py": ("finding", "state", "schedule", "direction"),
