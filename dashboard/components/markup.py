@@ -123,6 +123,15 @@ def case(key: str) -> str:
     return f'<span class="py-case"><strong>{name}</strong><small>{rest}</small></span>'
 
 
+def verdict(tone: str, sign: str, word: str, text: str, *small: str) -> str:
+    """A decision in a word with its sign, what it rests on, and smaller lines below; empty ones are left out."""
+    lines = "".join(f'<p class="py-quiet">{escape(line)}</p>' for line in small if line)
+    return (
+        f'<div class="py-verdict py-{tone}"><p class="py-decision"><span aria-hidden="true">{sign}</span> '
+        f'{escape(word)}</p><div class="py-words"><p>{escape(text)}</p>{lines}</div></div>'
+    )
+
+
 def technique(name: str) -> str:
     """A technique, set as code."""
     return f'<code class="py-tech">{escape(name)}</code>'

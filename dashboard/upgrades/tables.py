@@ -40,15 +40,14 @@ def verdict(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
     subject, upgrade = judged.subject, judged.upgrade
     decision = upgrade.decision
     lines = (sentences.risk(upgrade), *sentences.waived(upgrade), also_different(subject))
-    notes = "".join(f'<p class="py-quiet">{text(line)}</p>' for line in lines if line)
-    return (
-        f"{_title(subject)}"
-        f'<div class="py-verdict py-{wording.DECISION_TONES[decision]}"><p class="py-decision">'
-        f'<span aria-hidden="true">{wording.DECISION_SIGNS[decision]}</span> '
-        f"{text(wording.decided(upgrade))}</p>"
-        f'<div class="py-words"><p>{text(wording.because(upgrade))}</p>{notes}</div></div>'
-        f'<p class="py-quiet">{text(sentences.counted(rows, upgrade))}</p>'
+    box = markup.verdict(
+        wording.DECISION_TONES[decision],
+        wording.DECISION_SIGNS[decision],
+        printable(wording.decided(upgrade)),
+        printable(wording.because(upgrade)),
+        *map(printable, lines),
     )
+    return f'{_title(subject)}{box}<p class="py-quiet">{text(sentences.counted(rows, upgrade))}</p>'
 
 
 def also_different(subject: Subject) -> str:
