@@ -96,7 +96,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=int, default=1_000_000)
     parser.add_argument("--database", metavar="URL", help="one that is filled already")
-    parser.add_argument("--page", action="append", metavar="PATH", help="only this page: trends, run, ...")
+    parser.add_argument("--page", action="append", metavar="PATH", help="only this page: explore, runs, ...")
     parser.add_argument("--only", choices=PARTS, action="append", help="by default all three")
     parser.add_argument("--visits", type=int, default=20, help="of every page, with its answers kept")
     parser.add_argument("--rounds", type=int, default=7, help="visits in turns: anew, and in the browser")

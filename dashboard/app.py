@@ -5,10 +5,10 @@ from html import escape
 import streamlit as st
 
 from dashboard.auth import reader
-from dashboard.components import load, parts
+from dashboard.components import load, page_views, parts
 from dashboard.components.query_params import unknown_parameters
 from dashboard.exports.page import page_with_footer
-from dashboard.navigation import PAGES
+from dashboard.navigation import PAGES, page_at
 from dashboard.server.settings import ServerSettings
 from db.errors import DatabaseError
 
@@ -38,11 +38,12 @@ page = st.navigation(
     position="top",
 )
 _admit()
-with page_with_footer(lambda: page.title):
+with page_with_footer(lambda: page_views.chosen(page_at(page.url_path), parts.query())[0].title):
     try:
         load.fits(ServerSettings.from_environment().database_url)
-        parameters = next((one.parameters for one in PAGES if one.path == page.url_path), ())
-        parts.complain(unknown_parameters(parts.query(), parameters))
+        query = parts.query()
+        known = page_views.parameters(page_at(page.url_path), query)
+        parts.complain(unknown_parameters(query, known))
         page.run()
     except DatabaseError as error:
         parts.database_problem(error)

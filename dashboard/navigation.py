@@ -1,78 +1,134 @@
-"""The pages of the dashboard: the title, icon, script and address of each."""
+"""The pages of the dashboard: the title, icon, script and address of each, and the views that share one."""
 
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """One view of a page, called `name` in addresses.
+
+    `parameters` are the names that its address may have: the page reports and ignores any other.
+    `old_path` is where it was while it was a page of its own.
+    """
+
+    name: str
+    title: str
+    parameters: tuple[str, ...]
+    old_path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """One page of the navigation. `script` lies in the folder of `app.py`; the first page's `path` is empty.
 
-    `parameters` are the names that its address may have: the page reports and ignores any other.
+    An address without the parameter `view` opens the first of `views`.
     """
 
     script: str
     title: str
     icon: str
     path: str
-    parameters: tuple[str, ...]
+    views: tuple[PageView, ...]
 
+
+VIEW = "view"
+"""The parameter that names a view of a page that has several."""
 
 PAGES = (
-    Page("app_pages/overview.py", "Overview", ":material/monitoring:", "", ("days",)),
     Page(
-        "app_pages/upgrade.py",
-        "Upgrade",
-        ":material/balance:",
-        "upgrade",
-        ("run", "from", "to", "hardware", "metric", "threshold", "case", "worst", "weight", "must", "shown"),
+        "app_pages/today.py",
+        "Today",
+        ":material/today:",
+        "",
+        (PageView("today", "Today", ("days",), "overview"),),
     ),
     Page(
-        "app_pages/trends.py",
-        "Trends",
-        ":material/show_chart:",
-        "trends",
+        "app_pages/compare.py",
+        "Compare",
+        ":material/balance:",
+        "compare",
         (
-            *("metric", "hardware", "preset", "axis", "scale", "baseline", "case", "track", "at"),
-            "points",
+            PageView(
+                "upgrade",
+                "Upgrade",
+                (
+                    *("run", "from", "to", "hardware", "metric", "threshold", "case", "worst", "weight"),
+                    *("must", "shown"),
+                ),
+                "upgrade",
+            ),
+            PageView("hardware", "Hardware", ("metric", "version", "preset", "to", "price"), "hardware"),
+            PageView("runs", "Two runs", ("a", "b", "metric")),
         ),
     ),
     Page(
-        "app_pages/techniques.py",
-        "Techniques",
-        ":material/tune:",
-        "techniques",
-        ("hardware", "preset", "version", "run", "workload", "baseline"),
-    ),
-    Page(
-        "app_pages/hardware.py",
-        "Hardware",
-        ":material/memory:",
-        "hardware",
-        ("metric", "version", "preset", "to", "price"),
-    ),
-    Page(
-        "app_pages/utilisation.py",
-        "Utilisation",
-        ":material/speed:",
-        "utilisation",
-        ("run", "case", "environment", "replicate", "device"),
+        "app_pages/explore.py",
+        "Explore",
+        ":material/show_chart:",
+        "explore",
+        (
+            PageView(
+                "techniques",
+                "Techniques",
+                ("hardware", "preset", "version", "run", "workload", "baseline"),
+                "techniques",
+            ),
+            PageView(
+                "history",
+                "History",
+                (
+                    *("metric", "hardware", "preset", "axis", "scale", "baseline", "case", "track", "at"),
+                    "points",
+                ),
+                "trends",
+            ),
+            PageView(
+                "utilisation",
+                "Utilisation",
+                ("run", "case", "environment", "replicate", "device"),
+                "utilisation",
+            ),
+        ),
     ),
     Page(
         "app_pages/regressions.py",
         "Regressions",
         ":material/trending_down:",
         "regressions",
-        ("state", "schedule", "direction", "triage", "finding"),
+        (PageView("findings", "Regressions", ("state", "schedule", "direction", "triage", "finding")),),
     ),
     Page(
-        "app_pages/run_detail.py",
+        "app_pages/runs.py",
         "Runs",
         ":material/fact_check:",
-        "run",
+        "runs",
         (
-            *("run", "case", "environment", "replicate", "outcomes", "against"),
-            *("suite", "machine", "state", "page"),
+            PageView(
+                "runs",
+                "Runs",
+                (
+                    *("run", "case", "environment", "replicate", "outcomes", "against"),
+                    *("suite", "machine", "state", "page"),
+                ),
+                "run",
+            ),
+            PageView("machines", "Machines", ("machine",), "fleet"),
+            PageView("schedule", "Schedule", ()),
         ),
     ),
-    Page("app_pages/machines.py", "Fleet", ":material/dns:", "fleet", ("machine",)),
 )
+
+
+def page_at(path: str) -> Page:
+    """The page at a path without slashes. Raises KeyError for no such page."""
+    return {page.path: page for page in PAGES}[path]
+
+
+def old_addresses() -> dict[str, tuple[str, str]]:
+    """By the path of a page that was: the path where it is now, and its view; empty for the first one."""
+    return {
+        view.old_path: (page.path, "" if view is page.views[0] else view.name)
+        for page in PAGES
+        for view in page.views
+        if view.old_path
+    }

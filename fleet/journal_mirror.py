@@ -18,8 +18,8 @@ from workflows.ingest import FORGOTTEN, ingest
 
 from .engine import Engine, EngineError, NodeJournal
 
-#: A process that checks whether a journal is in use holds its lock for a moment.
-_LOCK_SECONDS = 0.5
+#: A process that checks whether a journal is in use, or completes its mirror, holds its lock for so long.
+_LOCK_SECONDS = 5.0
 #: How many known bytes are read again, to check that it is the same journal.
 _OVERLAP_BYTES = 4096
 
@@ -62,8 +62,8 @@ class Mirror:
         self._file = -1
         #: The beginning of a line that has no newline yet.
         self._torn = b""
-        self._size = self.path.stat().st_size if self.path.exists() else 0
-        if self._size:
+        self._size = 0
+        if self.path.exists():
             self._open()
 
     def __enter__(self) -> "Mirror":
@@ -95,6 +95,8 @@ class Mirror:
         are missing. Raises OSError where a write fails, and MirrorBusy where another process writes; then
         nothing has changed, and the same bytes may be appended again.
         """
+        if b"\n" in data and (at <= self.at or self.path.exists()):
+            self._open()
         known = self.at - at
         if known < 0:
             raise MirrorDiffers(
@@ -102,9 +104,7 @@ class Mirror:
             )
         again, new = data[:known], data[known:]
         if again and again != self._read(at, len(again)):
-            raise MirrorDiffers(
-                f"the journal of run {self._run} on the node differs from the one in {self.path}"
-            )
+            raise MirrorDiffers(_differs(self._run, self.path))
         text = self._torn + new
         whole = text.rfind(b"\n") + 1
         if whole:
@@ -114,6 +114,8 @@ class Mirror:
     def finish(self) -> None:
         """Write the rest, half a line as well: the journal on the node is final, and both must be equal."""
         if self._torn:
+            self._open()
+        if self._torn:
             self._write(self._torn)
             self._torn = b""
 
@@ -122,11 +124,14 @@ class Mirror:
         return found + self._torn[max(0, at - self._size) : max(0, at + many - self._size)]
 
     def _write(self, data: bytes) -> None:
-        self._open()
         _append(self._file, data, sync=True)
         self._size += len(data)
 
     def _open(self) -> None:
+        """Open it under its lock, with what another process has written meanwhile.
+
+        Raises MirrorBusy while another process writes it, and MirrorDiffers where that wrote other bytes.
+        """
         if self._file >= 0:
             return
         folder = self.path.parent
@@ -135,14 +140,20 @@ class Mirror:
         try:
             if not lock(descriptor, wait_seconds=_LOCK_SECONDS):
                 raise MirrorBusy(f"another process writes {self.path}")
-            if os.fstat(descriptor).st_size != self._size:
-                raise MirrorBusy(f"another process has appended to {self.path}")
+            size = os.fstat(descriptor).st_size
+            written = os.pread(descriptor, min(size, len(self._torn)), 0)
+            if not self._torn.startswith(written):
+                raise MirrorDiffers(_differs(self._run, self.path))
             for each in (folder, folder.parent):
                 sync_folder(each)
         except BaseException:
             os.close(descriptor)
             raise
-        self._file = descriptor
+        self._file, self._size, self._torn = descriptor, size, self._torn[size:]
+
+
+def _differs(run: str, path: Path) -> str:
+    return f"the journal of run {run} on the node differs from the one in {path}"
 
 
 def _append(descriptor: int, data: bytes, *, sync: bool = False) -> None:

@@ -162,12 +162,8 @@ class _Files:
         """
         # The journal first: it has the measurements.
         if self._mirror is not None:
-            data = chunks[paths.journal].data
-            if not self.differs:
-                try:
-                    self._mirror.append(self._journal_at, data)
-                except MirrorDiffers as error:
-                    self.differs = f"{error}; it is left as it is"
+            mirror, at, data = self._mirror, self._journal_at, chunks[paths.journal].data
+            self._unless_it_differs(lambda: mirror.append(at, data))
             self._journal_at += len(data)
         append(self._logs.log, chunks[paths.log].data)
         self._log_at += len(chunks[paths.log].data)
@@ -177,8 +173,16 @@ class _Files:
 
     def finish(self) -> None:
         """Write the rest of the journal; raises OSError."""
-        if self._mirror is not None and not self.differs:
-            self._mirror.finish()
+        if self._mirror is not None:
+            self._unless_it_differs(self._mirror.finish)
+
+    def _unless_it_differs(self, write: Callable[[], None]) -> None:
+        if self.differs:
+            return
+        try:
+            write()
+        except MirrorDiffers as error:
+            self.differs = f"{error}; it is left as it is"
 
 
 class _RemoteOrder:

@@ -34,12 +34,17 @@ def _known(database: Database) -> dict[str, dict[str, Query]]:
     older = queries.count_runs(database) // _A_PAGE // 2
     known: dict[str, dict[str, Query]] = {}
     if runs:
-        known["run"] = {"the list": {}, "an older page": {"page": max(1, older)}, **_a_run(database, runs)}
+        known["runs"] = {"the list": {}, "an older page": {"page": max(1, older)}, **_a_run(database, runs)}
+        known["runs"] |= {view: {"view": view} for view in ("machines", "schedule")}
+    known["compare"] = {"upgrade": {}, "hardware": {"view": "hardware"}}
+    explored: dict[str, Query] = {"techniques": {}}
     if series:
-        known["trends"] = {f"{_CASES} cases": _trend(series, _CASES), "1 case": _trend(series, 1)}
+        explored |= {f"{_CASES} cases": _trend(series, _CASES), "1 case": _trend(series, 1)}
     if windows := telemetry.windows(database, limit=1):
         shown = windows[0]
-        known["utilisation"] = {"": _replicate(shown.run, shown.case, shown.environment, shown.replicate)}
+        replicate = _replicate(shown.run, shown.case, shown.environment, shown.replicate)
+        explored["utilisation"] = {"view": "utilisation", **replicate}
+    known["explore"] = explored
     if found := findings.findings(database, newest=1):
         known["regressions"] = {"the list": {}, "a finding": {"finding": found[0].id}}
     return known
@@ -59,6 +64,7 @@ def _trend(series: Sequence[SeriesKey], cases: int) -> Query:
     first = series[0]
     place = first.hardware, first.preset
     return {
+        "view": "history",
         "metric": first.metric,
         "hardware": first.hardware,
         "preset": first.preset,

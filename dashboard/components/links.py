@@ -8,6 +8,8 @@ from analysis.decision.comparison import AGAIN
 
 #: How much of a fingerprint an address carries.
 FINGERPRINT = 12
+#: The list of runs, and the series that its page opens on.
+RUNS, HISTORY = "/runs", "/explore?view=history"
 
 
 def short(environment: str) -> str:
@@ -20,17 +22,17 @@ def short(environment: str) -> str:
 
 def runs(page: int = 1, **chosen: str) -> str:
     """A page, from 1, of the list of runs, filtered by `chosen`."""
-    return "/run?" + urlencode({**chosen, "page": page})
+    return "/runs?" + urlencode({**chosen, "page": page})
 
 
 def run(run_id: str, query: Mapping[str, Sequence[str]] | None = None) -> str:
     """The page of one run, with whatever else a `query` opens there."""
-    return "/run?" + urlencode({**(query or {}), "run": run_id}, doseq=True)
+    return "/runs?" + urlencode({**(query or {}), "run": run_id}, doseq=True)
 
 
 def outcomes(query: Mapping[str, Sequence[str]], page: int) -> str:
     """The page of one run as `query` has it, with another page, from 1, of its outcomes."""
-    return "/run?" + urlencode({**query, "outcomes": page}, doseq=True)
+    return "/runs?" + urlencode({**query, "outcomes": page}, doseq=True)
 
 
 def outcome(run_id: str, case: str, environment: str, replicate: int) -> str:
@@ -40,7 +42,7 @@ def outcome(run_id: str, case: str, environment: str, replicate: int) -> str:
 
 def result(run_id: str, case: str, environment: str) -> str:
     """The page of one run with the first outcome of a case opened; `environment` is a fingerprint."""
-    return f"/run?run={_quoted(run_id)}&{_opened(case, short(environment))}"
+    return f"/runs?run={_quoted(run_id)}&{_opened(case, short(environment))}"
 
 
 @lru_cache(maxsize=4096)
@@ -57,23 +59,24 @@ def _opened(case: str, environment: str) -> str:
 
 def windows(run_id: str, case: str, environment: str) -> str:
     """The first telemetry window of a case in a run, in the environment of that fingerprint."""
-    return f"/utilisation?run={_quoted(run_id)}&{_opened(case, short(environment))}"
+    return f"/explore?view=utilisation&run={_quoted(run_id)}&{_opened(case, short(environment))}"
 
 
 def utilisation(run_id: str, case: str, environment: str, replicate: int, *devices: str) -> str:
     """The telemetry window of one replicate; without `devices` of all it has."""
     chosen = "".join(f"&device={quote_plus(device)}" for device in devices)
     opened = _opened(case, short(environment))
-    return f"/utilisation?run={quote_plus(run_id)}&{opened}&replicate={replicate}{chosen}"
+    return f"/explore?view=utilisation&run={quote_plus(run_id)}&{opened}&replicate={replicate}{chosen}"
 
 
 def trends(metric: str, hardware: str, preset: str, *cases: str, axis: str = "date", at: str = "") -> str:
-    """A view of the trends page; `hardware` and `preset` are fingerprints.
+    """A view of the history of some cases; `hardware` and `preset` are fingerprints.
 
     `at` is a run whose points are opened.
     """
-    return "/trends?" + urlencode(
+    return "/explore?" + urlencode(
         [
+            ("view", "history"),
             ("metric", metric),
             ("hardware", hardware[:FINGERPRINT]),
             ("preset", preset[:FINGERPRINT]),
@@ -84,24 +87,34 @@ def trends(metric: str, hardware: str, preset: str, *cases: str, axis: str = "da
     )
 
 
+def history(query: Mapping[str, Sequence[str]]) -> str:
+    """The history of series as `query` has it (see `dashboard.trends.view`)."""
+    return f"{HISTORY}&{urlencode(query, doseq=True)}"
+
+
 def upgrade(query: Mapping[str, Sequence[str]]) -> str:
-    """The upgrade page: a run, and what of its policy is changed (see `dashboard.upgrades.view`)."""
-    return "/upgrade?" + urlencode(query, doseq=True)
+    """One upgrade: its run, and what of its policy is changed (see `dashboard.upgrades.view`)."""
+    return "/compare?" + urlencode(query, doseq=True)
 
 
 def techniques(query: Mapping[str, Sequence[str]]) -> str:
     """The techniques of one workload: where and of what (see `dashboard.techniques.view`)."""
-    return "/techniques?" + urlencode(query, doseq=True)
+    return "/explore?" + urlencode(query, doseq=True)
 
 
 def hardware(query: Mapping[str, Sequence[str]]) -> str:
-    """The hardware page: what is compared, with what (see `dashboard.hardware.view`)."""
-    return "/hardware?" + urlencode(query, doseq=True)
+    """Machines: what is compared, with what (see `dashboard.hardware.view`)."""
+    return "/compare?" + urlencode({"view": "hardware", **query}, doseq=True)
 
 
-def fleet(machine: str = "") -> str:
-    """The fleet page, with one machine opened."""
-    return "/fleet" + (f"?{urlencode({'machine': machine})}" if machine else "")
+def run_pair(query: Mapping[str, Sequence[str]]) -> str:
+    """Two runs compared (see `dashboard.run_pairs.view`)."""
+    return "/compare?" + urlencode({"view": "runs", **query}, doseq=True)
+
+
+def machines(machine: str = "") -> str:
+    """The machines, or one opened by its name."""
+    return "/runs?" + urlencode({"view": "machines", **({"machine": machine} if machine else {})})
 
 
 def findings(**chosen: str) -> str:

@@ -124,7 +124,7 @@ def case(key: str) -> str:
 
 
 def verdict(tone: str, sign: str, word: str, text: str, *small: str) -> str:
-    """A decision in a word with its sign, what it rests on, and smaller lines below; empty ones are left out."""
+    """A decision with its sign, what it rests on, and smaller lines below; empty lines are left out."""
     lines = "".join(f'<p class="py-quiet">{escape(line)}</p>' for line in small if line)
     return (
         f'<div class="py-verdict py-{tone}"><p class="py-decision"><span aria-hidden="true">{sign}</span> '

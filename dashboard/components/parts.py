@@ -21,6 +21,7 @@ from dashboard.components.query_params import View, bounded
 from dashboard.exports import chart_download
 from dashboard.exports import page_recorder as kept
 from dashboard.exports.page_recorder import CsvSource
+from dashboard.navigation import VIEW
 from db.errors import DatabaseError
 from interchange.exporters.tables import cell
 from interchange.formats import came_from
@@ -319,7 +320,7 @@ def nothing_to_draw(runs: int) -> None:
         return
     with empty_state("No number yet"):
         st.write(f"{wording.plural(runs, 'run')} stored, but none with a measurement; their pages say why.")
-        st.html(markup.link("/run", "All runs →"))
+        st.html(markup.link(links.RUNS, "All runs →"))
 
 
 def no_match(runs: int, heading: str, words: str, suite: str) -> None:
@@ -364,4 +365,5 @@ def _write(chosen: View, name: str) -> None:
     """Write the whole selection to the URL after the widget of field `name` changed."""
     value = st.session_state[f"choose-{name}"]
     changed = chosen.after(name, tuple(value) if isinstance(value, list) else value)
-    st.query_params.from_dict(changed.query())
+    view = {VIEW: st.query_params.get_all(VIEW)} if VIEW in st.query_params else {}
+    st.query_params.from_dict({**view, **changed.query()})

@@ -97,7 +97,7 @@ def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = 
             escape(f"preset {summary.preset}"),
         ),
         markup.card("Machine", escape(summary.machine), escape(summary.hardware)),
-        markup.card("Runs kept", f"{runs_kept:,}", markup.link("/run", "All runs →")),
+        markup.card("Runs kept", f"{runs_kept:,}", markup.link(links.RUNS, "All runs →")),
     )
 
 
@@ -323,7 +323,7 @@ def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
     facts = (f"on {summary.machine}", hardware, torch, came_from(summary), source)
     where = " · ".join(part for part in facts if part)
     return (
-        f"<p>{markup.link('/run', '← All runs')}</p>"
+        f"<p>{markup.link(links.RUNS, '← All runs')}</p>"
         f'<div class="py-title"><h1>{escape(summary.suite)} <small>{escape(where)}</small></h1> '
         f"{markup.chip(summary.state)}</div>"
         f"<p>{escape(when)} {counts(summary)}</p>"

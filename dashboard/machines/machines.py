@@ -124,7 +124,7 @@ def table(items: Sequence[MachineStatus], now: datetime) -> str:
     ]
     rows = (
         (
-            f"{markup.link(links.fleet(one.name), one.name)}<small>{escape(_hardware(one))}</small>",
+            f"{markup.link(links.machines(one.name), one.name)}<small>{escape(_hardware(one))}</small>",
             f"{_chip(one.state)}<small>{escape(_seen(one, now))}</small>",
             escape(", ".join(one.scheduler.labels) if one.scheduler else ""),
             _doing(one),
@@ -161,7 +161,7 @@ def abilities(items: Iterable[tuple[MachineStatus, Able]]) -> str:
     columns = [("Machine", False), ("Telemetry available", False), ("Missing, and why", False)]
     rows = (
         (
-            markup.link(links.fleet(one.name), one.name),
+            markup.link(links.machines(one.name), one.name),
             f'<span class="py-reason">{escape(", ".join(able.present) or wording.NONE)}</span>',
             "".join(f'<span class="py-reason">{escape(each)}</span><br>' for each in able.absent)
             or '<span class="py-good">✓ nothing is missing</span>',

@@ -1,4 +1,4 @@
-"""The sections of the fleet page, one after the other, each with the worst first."""
+"""The sections of the machines and of the schedule, one after the other, each with the worst first."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -7,8 +7,8 @@ from itertools import islice
 
 import streamlit as st
 
+from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as common
-from dashboard.components import markup, parts, wording
 from dashboard.machines import load, machines, timetable, tracks, waiting
 from dashboard.machines.load import Able, OpenTasks
 from dashboard.machines.machines import MachineStatus
@@ -23,17 +23,23 @@ ROWS, ENVIRONMENTS, ABLE = 40, 12, 8
 def every_machine(
     url: str, morning: OverviewData, found: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
 ) -> None:
-    """The whole fleet."""
+    """All machines, what they measure with, and what they can measure."""
     parts.html(machines.cards(found, tasks, timetable.following(morning.plan, now), now))
     parts.heading("Machines", lambda: machines.frame(found), "machines.csv")
     parts.html(machines.table(found[:ROWS], now) + _rest(found, "machine"))
-    _open(url, morning, tasks, found, now)
+    _environments(url, now)
+    _abilities(url, found)
+
+
+def schedule(
+    url: str, morning: OverviewData, found: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
+) -> None:
+    """The schedules, what runs and waits, and how fresh the results of each track are."""
     _schedules(url, morning, now)
+    _open(url, morning, tasks, found, now)
     if morning.parts:
         parts.heading("Freshness", lambda: tracks.frame(morning.parts), "freshness.csv")
         parts.html(tracks.table(morning.parts[:ROWS], now) + _rest(morning.parts, "track"))
-    _environments(url, now)
-    _abilities(url, found)
 
 
 def one_machine(url: str, one: MachineStatus, morning: OverviewData, now: datetime) -> None:
@@ -143,7 +149,7 @@ def nothing_yet(url: str) -> None:
         parts.nothing_measured()
         st.stop()
     parts.html(f"<p>{escape(_foreign(foreign))}</p>")
-    parts.html(f"<p>{markup.link('/run', 'All runs →')} {markup.link('/trends', 'Trends →')}</p>")
+    parts.html(f"<p>{markup.link(links.RUNS, 'All runs →')} {markup.link(links.HISTORY, 'History →')}</p>")
     parts.caption("A machine is listed here once it has a scheduler or a run of its own:")
     parts.code("pyrometer run --suite smoke")
     st.stop()
@@ -160,4 +166,4 @@ def _foreign(runs: Mapping[str, int]) -> str:
 
 def back() -> None:
     """The way from one machine to all of them."""
-    parts.html(f"<p>{markup.link('/fleet', '← All machines')}</p>")
+    parts.html(f"<p>{markup.link(links.machines(), '← All machines')}</p>")

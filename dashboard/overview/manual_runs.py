@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from dashboard.components import frames, load, markup, parts, run_source, tables, wording
+from dashboard.components import frames, links, load, markup, parts, run_source, tables, wording
 from dashboard.overview import headlines, problems
 from dashboard.overview import load as overview_load
 from records.kinds import EnvironmentKind, RunSource
@@ -62,7 +62,7 @@ def _headlines(url: str, now: datetime) -> None:
     }
     parts.html(tables.headlines(shown, now, pictures))
     if (more := len(own or known) - len(shown)) > 0:
-        parts.html(markup.link("/trends", f"and {more:,} more series: Trends →"))
+        parts.html(markup.link(links.HISTORY, f"and {more:,} more series: History →"))
 
 
 def _newest_first(one: Headline) -> tuple[object, ...]:

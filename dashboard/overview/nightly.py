@@ -38,7 +38,7 @@ def first_night(url: str, now: datetime) -> None:
     coming = min((moment for one in measuring for moment in one.next if moment > now), default=None)
     if coming is not None:
         sentence = f"The first night is due {wording.utc(coming)}"
-        parts.html(f"<p>{escape(sentence)}: {markup.link(links.fleet(), 'Fleet →')}</p>")
+        parts.html(f"<p>{escape(sentence)}: {markup.link(links.machines(), 'Machines →')}</p>")
 
 
 def _tracks(looked: Sequence[TrackStatus], every: Sequence[TrackStatus], now: datetime) -> None:
@@ -51,7 +51,7 @@ def _tracks(looked: Sequence[TrackStatus], every: Sequence[TrackStatus], now: da
         rest.append(f"{wording.plural(len(every) - len(tracks), 'track')} that no schedule has any more")
     if rest:
         more = f"and {' and '.join(rest)}: Fleet →"
-        parts.html(f"<p>{markup.link(links.fleet(), more)}</p>")
+        parts.html(f"<p>{markup.link(links.machines(), more)}</p>")
     if len(tracks) > len(looked):
         parts.caption(
             f"Whether all usual cases were measured is looked at for {len(looked)} of {len(tracks):,} tracks."
@@ -105,7 +105,7 @@ def _headlines(url: str, looked: Sequence[TrackStatus], now: datetime) -> None:
         task = one.part.newest
         where = " · ".join(filter(None, (task.schedule, task.track, task.label)))
         paragraph = (
-            f"<p>{escape(headlines.summary(one.headlines))} · {markup.link('/trends', 'Trends →')}</p>"
+            f"<p>{escape(headlines.summary(one.headlines))} · {markup.link(links.HISTORY, 'History →')}</p>"
         )
         parts.html(f'<h3 class="py-place">{escape(where)}</h3>{paragraph}')
         if one.rows:

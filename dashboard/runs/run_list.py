@@ -67,7 +67,7 @@ def section(url: str, query: Query, now: datetime) -> None:
         parts.select("State", "state", offered("All states", tuple(RunState)), chosen)
     if total == 0:
         st.text("No run of that kind.")
-        st.html(markup.link("/run", "All runs →"))
+        st.html(markup.link(links.RUNS, "All runs →"))
         return
     runs = load.recent_runs(url, PAGE, PAGE * (page - 1), chosen.only)
     whole = partial(load.every_run, url, chosen.only)

@@ -4,17 +4,18 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.auth.middleware import MAY_LOOK, AccessGate
 from dashboard.auth.policy import AccessRules
+from dashboard.navigation import VIEW, old_addresses
 from dashboard.server import database, metrics
 from dashboard.server.settings import ServerSettings
 from db.errors import DatabaseError
@@ -162,6 +163,13 @@ def metrics_text(request: Request) -> Response:
     return Response(text, headers=headers | {"content-type": metrics.CONTENT_TYPE})
 
 
+def moved(request: Request) -> Response:
+    """The way from the address of a page that was to where it is now, with all its parameters."""
+    path, view = old_addresses()[request.url.path.strip("/")]
+    query = [*([(VIEW, view)] if view else []), *request.query_params.multi_items()]
+    return RedirectResponse(f"/{path}" + (f"?{urlencode(query)}" if query else ""))
+
+
 def _json(status: int, body: dict[str, str]) -> Response:
     headers = {"cache-control": "no-store"}
     return Response(json.dumps(body), status, headers=headers, media_type="application/json")
@@ -174,6 +182,7 @@ def application(rules: AccessRules, names: Sequence[str] = ()) -> st.App:
         routes=[
             Route("/readyz", ready, methods=["GET"]),
             Route("/metrics", metrics_text, methods=["GET"]),
+            *(Route(f"/{path}", moved, methods=["GET"]) for path in old_addresses()),
         ],
         middleware=[
             Middleware(SecurityHeaders, encrypted=rules.encrypted),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import quote_plus
 
 from analysis.detection.default_watched_metrics import HEADLINE
 from dashboard.components import charts, links, wording
@@ -103,7 +103,7 @@ class Trends(View):
     @property
     def address(self) -> str:
         """The view's own address."""
-        return "/trends?" + urlencode(self.query(), doseq=True)
+        return links.history(self.query())
 
     def address_at(self, run: str) -> str:
         """The view's address with the points of a run opened; quick, for a table has hundreds."""

@@ -262,7 +262,7 @@ def _finding(number: int, place: _Place) -> Piece:
 
 
 def _upgrade(one: UpgradeDecision, place: _Place) -> list[tuple[int, Line]]:
-    url = place.link("run", run=one.run) if one.run else ""
+    url = place.link("runs", run=one.run) if one.run else ""
     run: Piece = Link(f"run {one.run}", url) if url else Code(f"pyrometer report {one.run}")
     head: Line = (f"{one.old} to {one.new} on {one.machine}: {one.decision or 'no decision'}, ", run)
     return [(0, head), *((1, (reason,)) for reason in one.reasons)]
@@ -276,7 +276,7 @@ def _ran(one: PartResult, place: _Place) -> Line:
         return (f"{what}{f': {one.error}' if one.error else ''}",)
     bad = one.cases - one.ok
     counts = f"{what}, {one.ok} of {one.cases} cases ok" if bad else f"{what}, all {one.cases} cases ok"
-    url = place.link("run", run=one.run)
+    url = place.link("runs", run=one.run)
     return (f"{counts}, ", Link(f"run {one.run}", url)) if url else (counts,)
 
 

@@ -21,8 +21,8 @@ ALL = {"resultTypes": ["violations"]}
 OPENED = (
     "/regressions?finding=1",
     "/regressions?state=all",
-    "/run?run=latest",
-    "/run?run=no-such-run",
+    "/runs?run=latest",
+    "/runs?run=no-such-run",
     links.outcome("run-11", RESNET, "", 1),
 )
 
@@ -62,7 +62,7 @@ def test_nothing_that_is_opened_breaks_a_rule(visitor: Visitor, address: str) ->
 
 
 def test_a_phone_breaks_no_rule_either(visitor: Visitor) -> None:
-    assert violations(visitor.open("/run?run=latest", "phone"), ALL) == []
+    assert violations(visitor.open("/runs?run=latest", "phone"), ALL) == []
 
 
 def test_an_empty_database_breaks_no_rule(chromium: Browser, serve: Any, empty_url: str) -> None:
@@ -70,7 +70,11 @@ def test_an_empty_database_breaks_no_rule(chromium: Browser, serve: Any, empty_u
     page = newcomer.open("/")
     assert in_both_colours(page) == []
     # The others say the same in the same form, but for these two.
-    assert in_both_colours(newcomer.open("/upgrade")) == [] == in_both_colours(newcomer.open("/fleet"))
+    assert (
+        in_both_colours(newcomer.open("/compare"))
+        == []
+        == in_both_colours(newcomer.open("/runs?view=machines"))
+    )
     assert newcomer.leave() == []
 
 
@@ -102,5 +106,5 @@ def test_a_chart_is_saved_and_a_page_taken_along_by_keyboard_alone(visitor: Visi
     with page.expect_download() as download:
         page.keyboard.press("Enter")
     text = download.value.path().read_text()
-    assert text.startswith(f"# Runs\n\n[Runs]({visitor.home}/run?run=run-11")
+    assert text.startswith(f"# Runs\n\n[Runs]({visitor.home}/runs?run=run-11")
     settle(page)

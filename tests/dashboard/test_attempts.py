@@ -5,9 +5,7 @@ from datetime import timedelta
 from db.connection.engine import Database
 from db.queue import commands as queue
 from support.builders.schedule_nights import HOSTILE, Mornings
-from support.pages import OVERVIEW, Open, html
-
-FLEET = "app_pages/machines.py"
+from support.pages import MACHINES, TODAY, Open, html
 
 
 def test_a_night_took_as_long_as_all_attempts_at_it(
@@ -18,7 +16,7 @@ def test_a_night_took_as_long_as_all_attempts_at_it(
     lost = mornings.begin(due, "bench-1")
     assert queue.lose(database, lost, "killed", due + timedelta(minutes=20), 5) == "waiting"
     mornings.measure(due)
-    assert "took 1 h 00 min in 2 attempts" in html(open_page(url, OVERVIEW))
+    assert "took 1 h 00 min in 2 attempts" in html(open_page(url, TODAY))
 
 
 def test_a_task_that_waits_for_another_run_says_so(
@@ -27,6 +25,6 @@ def test_a_task_that_waits_for_another_run_says_so(
     mornings.trigger(mornings.due(0), ("nightly", ""))
     token = mornings.begin(mornings.due(0), "bench-1")
     assert queue.set_wait_reason(database, token, f"another run measures this machine {HOSTILE}")
-    page = open_page(url, FLEET)
+    page = open_page(url, MACHINES)
     assert "for 6 hours; another run measures this machine" in html(page)
     assert HOSTILE not in html(page)

@@ -30,7 +30,7 @@ PICTURES = {
     "samples-light": (OUTCOME, "light", "stVegaLiteChart"),
     "samples-dark": (OUTCOME, "dark", "stVegaLiteChart"),
     "finding-light": ("/regressions?finding=1", "light", ".py-cards"),
-    "measurements-phone": ("/run?run=run-11", "phone", '[aria-label="Measurements"]'),
+    "measurements-phone": ("/runs?run=run-11", "phone", '[aria-label="Measurements"]'),
 }
 
 

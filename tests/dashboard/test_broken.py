@@ -77,11 +77,11 @@ def unreadable(page: Page) -> str:
 def test_a_database_that_goes_away_is_missed_and_welcomed_back(
     its_dashboard: Any, lasting: Path, visit: Callable[[Any], Visitor]
 ) -> None:
-    page = visit(its_dashboard).open("/run")
+    page = visit(its_dashboard).open("/runs")
     expect(page.get_by_role("heading", name=RUNS)).to_be_visible()
     away = lasting.with_suffix(".away")
     lasting.rename(away)
-    page.goto(f"{its_dashboard.url}/run?run=run-3")
+    page.goto(f"{its_dashboard.url}/runs?run=run-3")
     assert str(lasting) in unreadable(page)
     away.rename(lasting)
     page.reload()
@@ -97,7 +97,7 @@ def test_a_newer_database_says_what_to_do_and_a_locked_one_is_called_locked(
         (ours,) = connection.execute(f"SELECT version_num FROM {schema.VERSION_TABLE}").fetchone()
         connection.execute(set_version, ["9999"])
     dashboard = serve(f"sqlite:///{file}")
-    page = visit(dashboard).open("/trends")
+    page = visit(dashboard).open("/explore?view=history")
     assert "newer" in unreadable(page)
     # It is not opened yet: the same server meets the next trouble as one that has just been started.
     with closing(sqlite3.connect(file, isolation_level=None)) as holder:
@@ -115,7 +115,7 @@ def test_a_newer_database_says_what_to_do_and_a_locked_one_is_called_locked(
 def test_a_run_that_was_forgotten_is_gone_and_the_list_stays(
     its_dashboard: Any, lasting: Path, visit: Callable[[Any], Visitor]
 ) -> None:
-    page = visit(its_dashboard).open("/run")
+    page = visit(its_dashboard).open("/runs")
     with open_database(f"sqlite:///{lasting}") as database:
         assert delete_run.forget_run(database, "run-4") is not None
     # The list is some seconds old, and leads to it still.
@@ -138,7 +138,7 @@ def test_a_server_that_comes_back_has_its_readers_again(
     serve: Any, file: Path, visit: Callable[[Any], Visitor]
 ) -> None:
     served = serve(f"sqlite:///{file}")
-    page = visit(served).open("/run")
+    page = visit(served).open("/runs")
     port = int(served.url.rpartition(":")[2])
     served.stop(signal.SIGKILL)
     gone = page.get_by_role("dialog", name="Connection error")

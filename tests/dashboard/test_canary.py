@@ -13,7 +13,7 @@ from db.connection.engine import open_database
 from db.runs import history, queries, series_queries
 from db.runs.store import save_measurements, save_outcomes, save_run
 from support.builders.run_records import MLP, a_run, an_environment, an_outcome, measurements_for
-from support.pages import opener, typed
+from support.pages import HISTORY, RUNS, opener, typed
 from support.sqlite_files import open_with_tables
 
 COMPUTE = "canary_compute/infer/-/eager"
@@ -48,7 +48,7 @@ def shown(at: AppTest) -> str:
 
 def opened(url: str, page: str, monkeypatch: pytest.MonkeyPatch, **query: str) -> AppTest:
     """A page of the dashboard on that database."""
-    return opener(monkeypatch)(url, f"app_pages/{page}.py", **query)
+    return opener(monkeypatch)(url, page, **query)
 
 
 def test_it_counts_for_no_run_and_is_no_version_of_pytorch(url: str) -> None:
@@ -59,7 +59,7 @@ def test_it_counts_for_no_run_and_is_no_version_of_pytorch(url: str) -> None:
 
 
 def test_a_run_shows_the_canary_next_to_its_cases(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = shown(opened(url, "run_detail", monkeypatch, run="run-1"))
+    page = shown(opened(url, RUNS, monkeypatch, run="run-1"))
     assert "canary_compute" in page and page.count("Open →") == 5
     # A case is named with its PyTorch where a run measured several; the canary makes one no two.
     assert f"<small>torch {TORCH.torch_version}" not in page
@@ -67,16 +67,16 @@ def test_a_run_shows_the_canary_next_to_its_cases(url: str, monkeypatch: pytest.
 
 
 def test_an_outcome_of_it_tells_of_no_command(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    canary = opened(url, "run_detail", monkeypatch, run="run-1", case=COMPUTE, replicate="2")
+    canary = opened(url, RUNS, monkeypatch, run="run-1", case=COMPUTE, replicate="2")
     assert "by no command of its own" in shown(canary) and "Measure it again" not in shown(canary)
     assert not [code for code in typed(canary) if COMPUTE in code]
-    case = opened(url, "run_detail", monkeypatch, run="run-1", case=MLP, replicate="1")
+    case = opened(url, RUNS, monkeypatch, run="run-1", case=MLP, replicate="1")
     assert [code for code in typed(case) if MLP in code]
 
 
 @pytest.mark.parametrize("along", ["date", "version"])
 def test_it_has_a_trend(url: str, monkeypatch: pytest.MonkeyPatch, along: str) -> None:
-    page = opened(url, "trends", monkeypatch, metric="latency", case=COMPUTE, axis=along)
+    page = opened(url, HISTORY, monkeypatch, metric="latency", case=COMPUTE, axis=along)
     assert "canary_compute" in shown(page)
     assert len(page.get("arrow_vega_lite_chart")) + len(page.get("vega_lite_chart")) == 1
 
@@ -96,7 +96,7 @@ def test_the_canary_next_to_a_model_is_no_change_of_pytorch(url: str) -> None:
 
 
 def test_a_link_adds_the_canary_to_the_cases(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = opened(url, "trends", monkeypatch, metric="latency", case=MLP)
+    page = opened(url, HISTORY, monkeypatch, metric="latency", case=MLP)
     assert page.multiselect(key="choose-cases").value == [MLP]
     (address,) = re.findall(r'href="([^"]+)"[^>]*>Add the canary', shown(page))
     cases = parse_qs(urlsplit(unescape(address)).query)["case"]

@@ -49,14 +49,14 @@ def printed(
 
 def test_pages_questions_and_readers(printed: Print) -> None:
     small = ("--visits", "1", "--rounds", "1", "--readers", "2", "--think", "0.3", "--minutes", "0.02")
-    pages = ("", "upgrade", "trends", "run")
+    pages = ("", "compare", "explore", "runs")
     chosen = [part for page in pages for part in ("--page", page)]
     shown = printed("--results", "2800", "--only", "pages", "--only", "readers", *small, *chosen)
     assert "2,800 results, filled in" in shown and "the first visitor waits" in shown
-    for page in ("Overview", "Upgrade", "Trends, 6 cases", "Runs, the list", "Runs, an outcome"):
+    for page in ("Today", "Compare, upgrade", "Explore, 6 cases", "Runs, the list", "Runs, an outcome"):
         assert re.search(rf"^{page} +\d+ +\d+", shown, re.MULTILINE), page
     # Two nights of six cases.
-    assert re.search(r"^Trends, 6 cases .* 12  *$", shown, re.MULTILINE)
+    assert re.search(r"^Explore, 6 cases .* 12  *$", shown, re.MULTILINE)
     assert "series_queries.points_of_runs" in shown and "series_queries.series " in shown
     assert re.search(r"^ {7}2 +\d+ +\d+ +\d+", shown, re.MULTILINE)
     assert "SHOWS" not in shown

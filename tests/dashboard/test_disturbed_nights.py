@@ -14,7 +14,7 @@ from db.connection.engine import Database
 from scheduled_jobs.notifications.collect import collect_digest_data
 from support.builders.run_records import BERT, MLP, RESNET
 from support.builders.schedule_nights import Mornings
-from support.pages import OVERVIEW, Open, html
+from support.pages import TODAY, Open, html
 
 
 def standing(url: str) -> TrackStatus:
@@ -39,7 +39,7 @@ def test_a_card_is_as_bad_as_the_worst_of_task_outcomes_and_disturbance(
 ) -> None:
     mornings.nights([3, 2, 1, 0], not_ok=not_ok)
     assert standing(url).tone == tone
-    page = html(open_page(url, OVERVIEW))
+    page = html(open_page(url, TODAY))
     (card,) = re.findall(r'<section class="py-card py-edge.*?</section>', page, re.DOTALL)
     assert f"py-edge-{tone}" in card and f'class="py-state py-{tone}"' in card
 
@@ -70,7 +70,7 @@ def test_the_morning_is_not_quiet_where_a_machine_was_disturbed(
     mornings.nights([3, 2, 1, 0], not_ok={MLP: "throttled"})
     one = standing(url).disturbed
     assert one is not None and (one.throttled, one.outcomes) == (2, 6)
-    page = html(open_page(url, OVERVIEW))
+    page = html(open_page(url, TODAY))
     assert "! 1 machine disturbed" in page and "2 throttled of 6 outcomes (33 %)" in page
 
 

@@ -27,22 +27,28 @@ from support.builders import technique_runs, upgrade_journals
 from support.builders.detection_nights import HOSTILE, Nights, a_regression
 from support.builders.run_records import BERT, RESNET, a_run
 from support.golden import Golden
-from support.pages import OVERVIEW, Open, typed
+from support.pages import (
+    HARDWARE,
+    HISTORY,
+    MACHINES,
+    REGRESSIONS,
+    RUNS,
+    SCHEDULE,
+    TECHNIQUES,
+    TODAY,
+    UPGRADE,
+    UTILISATION,
+    Open,
+    typed,
+)
 
 HOME = "http://bench:8501/run"
 NOON = datetime(2026, 9, 20, 12, 30, tzinfo=UTC)
-TRENDS, TECHNIQUES, HARDWARE, UPGRADE, UTILISATION, REGRESSIONS, RUN, MACHINES = (
-    f"app_pages/{name}.py"
-    for name in (
-        *("trends", "techniques", "hardware", "upgrade", "utilisation", "regressions", "run_detail"),
-        "machines",
-    )
-)
 
 #: Every page, the query that opens it, and its golden file.
 PAGES: list[tuple[str, dict[str, str], str]] = [
-    (OVERVIEW, {}, "overview.md"),
-    (TRENDS, {}, "trends.md"),
+    (TODAY, {}, "today.md"),
+    (HISTORY, {}, "history.md"),
     (TECHNIQUES, {"hardware": technique_runs.CPU}, "techniques.md"),
     (HARDWARE, {"to": technique_runs.CPU}, "hardware.md"),
     (UPGRADE, {"run": upgrade_journals.RUN}, "upgrade.md"),
@@ -50,10 +56,11 @@ PAGES: list[tuple[str, dict[str, str], str]] = [
     (REGRESSIONS, {}, "regressions.md"),
     (REGRESSIONS, {"finding": "1"}, "finding.md"),
     (MACHINES, {}, "machines.md"),
-    (RUN, {}, "runs.md"),
-    (RUN, {"run": "run-11"}, "run.md"),
-    (RUN, {"run": "run-11", "case": RESNET, "replicate": "1"}, "outcome.md"),
-    (RUN, {"run": "run-11", "case": BERT, "replicate": "1"}, "crashed.md"),
+    (SCHEDULE, {}, "schedule.md"),
+    (RUNS, {}, "runs.md"),
+    (RUNS, {"run": "run-11"}, "run.md"),
+    (RUNS, {"run": "run-11", "case": RESNET, "replicate": "1"}, "outcome.md"),
+    (RUNS, {"run": "run-11", "case": BERT, "replicate": "1"}, "crashed.md"),
 ]
 
 
@@ -107,26 +114,26 @@ def test_the_newest_run_is_called_by_its_name_for_tomorrow_there_is_another(
 ) -> None:
     with open_database(past_url) as database:
         (newest,) = queries.recent_runs(database, limit=1)
-    open_page(past_url, RUN, run="latest", case=RESNET)
+    open_page(past_url, RUNS, run="latest", case=RESNET)
     assert records[-1].pinned == links.run(newest.id, {"run": ["latest"], "case": [RESNET]})
-    open_page(past_url, RUN, run="run-11")
+    open_page(past_url, RUNS, run="run-11")
     assert records[-1].pinned == ""
 
 
 def test_the_address_is_the_one_that_shows_the_same_tomorrow() -> None:
     assert page.address(HOME, {"run": ["a b"], "case": ["x", "y"]}, "") == f"{HOME}?run=a+b&case=x&case=y"
-    assert page.address("http://bench:8501/trends", {}, "/trends?metric=latency") == (
-        "http://bench:8501/trends?metric=latency"
+    assert page.address("http://bench:8501/explore", {}, "/explore?view=history&metric=latency") == (
+        "http://bench:8501/explore?view=history&metric=latency"
     )
     assert page.address("", {}, "") == ""
 
 
 def test_complaints_are_exported_too(open_page: Open, past_url: str, records: list[PageRecord]) -> None:
-    open_page(past_url, RUN, run="run-1l")
+    open_page(past_url, RUNS, run="run-1l")
     assert "> ! There is no run 'run-1l' in this database; did you mean 'run-1'?" in written(records[-1])
 
 
-@pytest.mark.parametrize("path", [OVERVIEW, RUN, REGRESSIONS])
+@pytest.mark.parametrize("path", [TODAY, RUNS, REGRESSIONS])
 def test_a_page_with_nothing_to_show_has_nothing_to_take_along(
     open_page: Open, empty_url: str, path: str
 ) -> None:
@@ -135,7 +142,7 @@ def test_a_page_with_nothing_to_show_has_nothing_to_take_along(
 
 
 def test_the_markdown_is_shown_on_request(open_page: Open, past_url: str) -> None:
-    at = open_page(past_url, RUN, run="run-11")
+    at = open_page(past_url, RUNS, run="run-11")
     assert not any(code.startswith("# Runs") for code in typed(at))
     at.toggle(key="show-markdown-runs").set_value(True).run()
     assert any(code.startswith("# Runs") for code in typed(at))
@@ -176,7 +183,7 @@ def test_the_script_holds_nothing_that_a_sanitizer_would_drop() -> None:
 
 
 def test_tables_lists_cards_and_links_become_markdown() -> None:
-    link = markup.link("/run?run=a(b)|c", "Open [it] →")
+    link = markup.link("/runs?run=a(b)|c", "Open [it] →")
     rows = [(markup.case(RESNET), "<strong>1</strong><small>n 3</small>"), (link, markup.chip("ok", 3))]
     assert markdown.converted(
         markup.table("x", [("Case", False), ("N|o", True)], rows), HOME
@@ -184,12 +191,12 @@ def test_tables_lists_cards_and_links_become_markdown() -> None:
         "| Case | N&#124;o |",
         "| --- | --- |",
         "| resnet50 · infer · batch=8 image=224 · eager | 1 · n 3 |",
-        "| [Open &#91;it&#93; →](http://bench:8501/run?run=a%28b%29%7Cc) | ✓ 3 ok |",
+        "| [Open &#91;it&#93; →](http://bench:8501/runs?run=a%28b%29%7Cc) | ✓ 3 ok |",
     ]
     cards = markup.panels(
-        markup.card("Runs", "5", markup.link("/run", "All →")), markup.card("Other", "6", "")
+        markup.card("Runs", "5", markup.link("/runs", "All →")), markup.card("Other", "6", "")
     )
-    assert markdown.converted(cards, HOME) == "- Runs · 5 · [All →](http://bench:8501/run)\n- Other · 6"
+    assert markdown.converted(cards, HOME) == "- Runs · 5 · [All →](http://bench:8501/runs)\n- Other · 6"
     assert markdown.converted(cards, "") == "- Runs · 5 · All →\n- Other · 6"
     facts = markdown.converted(markup.facts("Machine", "bench", {"cores": 2, "build": "flag " * 100}), HOME)
     assert facts.startswith("### Machine\n\nbench\n\n- cores: 2\n- build: flag flag")

@@ -21,10 +21,9 @@ from records.tasks import LastScheduledRun, NewTask
 from support.builders.run_records import a_machine, a_night, a_run
 from support.builders.schedule_nights import HOSTILE, Mornings, facts
 from support.builders.telemetry import CAPABILITIES
-from support.pages import Open, csv_of_section, html, text, typed
+from support.pages import MACHINES, SCHEDULE, Open, csv_of_section, html, text, typed
 from workflows.transfer import import_runs
 
-PAGE = "app_pages/machines.py"
 HOUR = timedelta(hours=1)
 
 
@@ -43,27 +42,24 @@ def cards(page: AppTest) -> str:
 
 
 def test_an_empty_database_says_what_to_type(open_page: Open, empty_url: str) -> None:
-    page = open_page(empty_url, PAGE)
+    page = open_page(empty_url, MACHINES)
     assert "Nothing measured yet" in text(page)
     assert typed(page) == ["pyrometer run --suite smoke"]
 
 
 def test_machines_that_people_use_by_hand(open_page: Open, filled_url: str) -> None:
-    page = open_page(filled_url, PAGE)
+    page = open_page(filled_url, MACHINES)
     (machine,) = rows(page, "Machines")
     assert "– by hand no scheduler: runs by hand" in machine and "Xeon 6430, 2 cores" in machine
     assert "run-11 ! interrupted" in machine and "torch 2.14.0+cpu" in machine
-    assert "No scheduler was ever here." in text(page) and "pyrometer scheduler" in text(page)
-    assert "No task of a schedule runs or waits." in text(page)
     environments = rows(page, "Environments")
     assert environments[0].startswith("my nightly") and "2.14.0+cpu" in environments[0]
     assert environments[0].endswith(" 5") and len(environments) == 4
-    assert [each.value for each in page.header] == [
-        "Machines",
-        "What runs and what waits",
-        "Schedules",
-        "Environments",
-    ]
+    assert [each.value for each in page.header] == ["Machines", "Environments"]
+    page = open_page(filled_url, SCHEDULE)
+    assert "No scheduler was ever here." in text(page) and "pyrometer scheduler" in text(page)
+    assert "No task of a schedule runs or waits." in text(page)
+    assert [each.value for each in page.header] == ["Schedules", "What runs and what waits"]
 
 
 def test_a_fleet_that_lives_says_what_it_serves_and_what_comes_next(
@@ -77,10 +73,11 @@ def test_a_fleet_that_lives_says_what_it_serves_and_what_comes_next(
     mornings.begin(mornings.due(0), "one", "h200")
     mornings.trigger(mornings.due(0, 1), ("nightly", "h200"), kind="by hand")
     mornings.scheduler("one", "h200", facts=facts(tmp_path, mornings.now))
-    page = open_page(url, PAGE)
+    page = open_page(url, MACHINES)
     assert "✓ 1 alive" in cards(page) and "Running now 1" in cards(page)
     (machine,) = rows(page, "Machines")
     assert "✓ alive seen just now · version 0.1.0 one, h200 nightly 2.13.0@h200" in machine
+    page = open_page(url, SCHEDULE)
     running, left = rows(page, "What runs and what waits")
     assert running.startswith("… running nightly measure · 2.13.0@h200") and "one for 6 hours" in running
     assert left.startswith("… waiting nightly") and "one does something else first" in left
@@ -100,11 +97,11 @@ def test_a_scheduler_that_died_is_silent_and_what_it_announced_was_due(
     then = timedelta(days=2)
     mornings.scheduler("one", "h200", seen=then, facts=facts(tmp_path, mornings.now - then))
     mornings.scheduler("old", seen=timedelta(days=30))
-    page = open_page(url, PAGE)
+    page = open_page(url, MACHINES)
     silent, gone = rows(page, "Machines")
     assert silent.startswith("one × silent seen 2 days ago") and gone.startswith("old – gone")
     assert "× 0 alive, 1 silent" in cards(page) and "no scheduler reported one" in cards(page)
-    (nightly,) = (each for each in rows(page, "Schedules") if each.startswith("nightly "))
+    (nightly,) = (each for each in rows(open_page(url, SCHEDULE), "Schedules") if each.startswith("nightly "))
     assert " and who serves it is silent never × silent one" in nightly and "× 20" in nightly
 
 
@@ -114,10 +111,10 @@ def test_a_machine_that_its_head_misses_is_gone_and_takes_nothing(
     mornings.scheduler("head", facts={"missing": ["node"]})
     mornings.scheduler("node", "h200", facts={"head": "head", "measures": True, "node": {}})
     mornings.trigger(mornings.due(0, 1), ("nightly", "h200"))
-    page = open_page(url, PAGE)
+    page = open_page(url, MACHINES)
     alive, gone = rows(page, "Machines")
     assert alive.startswith("head ✓ alive") and gone.startswith("node – gone")
-    (task,) = rows(page, "What runs and what waits")
+    (task,) = rows(open_page(url, SCHEDULE), "What runs and what waits")
     assert "node would do it and is silent" in task
 
 
@@ -130,7 +127,7 @@ def test_a_task_that_waits_for_a_missing_machine_comes_first(
     at, later = mornings.due(0, 2), mornings.now + HOUR
     tasks = [NewTask("", "check", {}), NewTask("later", "digest", {}, not_before=later)]
     assert queue.plan_run(database, "check", at, "timetable", tasks, at)
-    found = rows(open_page(url, PAGE), "What runs and what waits")
+    found = rows(open_page(url, SCHEDULE), "What runs and what waits")
     assert "lost" not in found[2]
     assert "h200 × no scheduler that measures is there: start one with pyrometer scheduler" in found[0]
     assert "any machine × no scheduler that measures is there" in found[1]
@@ -145,7 +142,7 @@ def test_a_label_without_a_scheduler_is_named_with_the_remedy(
 ) -> None:
     mornings.scheduler("one", "a10")
     mornings.trigger(mornings.due(0, 1), ("nightly", label))
-    (task,) = rows(open_page(url, PAGE), "What runs and what waits")
+    (task,) = rows(open_page(url, SCHEDULE), "What runs and what waits")
     sentence = f'no scheduler that is there has the label "{label}": a machine gets it by machine_labels'
     assert sentence in task.replace("&quot;", '"')
     assert task.rstrip().endswith(f"in its pyrometer.toml{joining}")
@@ -161,7 +158,7 @@ def test_a_task_that_rests_says_that_it_was_lost(
             database, owner="one/1", labels=["h200"], jobs=["measure"], token=token, now=mornings.now
         )
         assert queue.lose(database, token, "gone", mornings.now, 5) == "waiting"
-    (task,) = rows(open_page(url, PAGE), "What runs and what waits")
+    (task,) = rows(open_page(url, SCHEDULE), "What runs and what waits")
     assert "was lost 2 times and is not to begin before" in task
 
 
@@ -182,16 +179,16 @@ def test_one_machine_is_opened_by_the_address(
     run = replace(a_run("run-1", started_at=mornings.due(0), machine=a_machine("one")), facts=run_facts)
     store.save_run(database, run)
     mornings.trigger(mornings.due(0, 1), ("nightly", "h200"), ("nightly", "a10"))
-    page = open_page(url, PAGE, machine="one")
+    page = open_page(url, MACHINES, machine="one")
     shown = html(page)
     assert "580.1" in shown and "Conditions of its newest run" in shown and "no cpufreq here" in shown
     assert len(rows(page, "What runs and what waits")) == 1
-    page = open_page(url, PAGE)
+    page = open_page(url, MACHINES)
     (abilities,) = rows(page, "What machines can measure")
     assert abilities == "one cpu busy No cpu frequency (no cpufreq here)."
     page.selectbox(key="choose-machine").select("two").run()
     assert page.query_params["machine"] in ("two", ["two"]) and "not known before its first run" in html(page)
-    page = open_page(url, PAGE, machine="tow")
+    page = open_page(url, MACHINES, machine="tow")
     assert 'did you mean "two"?' in page.warning[0].value and len(rows(page, "Machines")) == 2
 
 
@@ -202,15 +199,16 @@ def test_a_manual_run_is_shown_while_it_runs_and_that_of_a_task_is_not(
     for machine in ("desk", "node"):
         run = a_run(f"{machine}-run", started_at=begun, state="running", machine=a_machine(machine))
         store.save_run(database, run)
-    page = open_page(url, PAGE, machine="desk")
+    page = open_page(url, MACHINES, machine="desk")
     sentence = "No task of a schedule runs or waits; desk-run runs by hand on desk, begun 30 minutes ago."
     assert parts.plain(sentence) in [each.value for each in page.caption]
     mornings.trigger(begun, ("nightly", "node"))
     assert queue.set_run(database, mornings.begin(begun, "node", "node"), "node-run")
     st.cache_resource.clear()
-    page = open_page(url, PAGE)
+    page = open_page(url, MACHINES)
     desk, node = rows(page, "Machines")
     assert "desk-run by hand" in desk and "nightly" in node and "node-run by hand" not in node
+    page = open_page(url, SCHEDULE)
     assert "desk-run runs by hand on desk" in text(page)
     assert "No task of a schedule" not in text(page) and "node-run runs by hand" not in text(page)
 
@@ -225,7 +223,7 @@ def test_what_a_script_submits_hides_no_run_of_the_machine_where_that_was_typed(
     (later,), _ = import_runs.submit(
         sent, SourcePlace("stdin"), begun + HOUR, database, import_runs.machine_of
     )
-    page = open_page(url, PAGE)
+    page = open_page(url, MACHINES)
     (machine,) = rows(page, "Machines")
     assert machine.startswith(own_machine.name) and "– by hand" in machine and "own-run by hand" in machine
     assert later not in html(page) and "The database is empty" not in text(page)
@@ -241,9 +239,9 @@ def test_a_machine_page_lists_tasks_for_any_machine_that_it_can_run(
     at = mornings.due(0, 2)
     assert queue.plan_run(database, "check", at, "timetable", [NewTask("", "check", {})], at)
     for machine, schedule in (("head", "check"), ("node", "nightly")):
-        (task,) = rows(open_page(url, PAGE, machine=machine), "What runs and what waits")
+        (task,) = rows(open_page(url, MACHINES, machine=machine), "What runs and what waits")
         assert task.startswith(f"… waiting {schedule} ") and f"any machine {machine} takes it next" in task
-    assert "No task of a schedule runs or waits." in text(open_page(url, PAGE, machine="gone"))
+    assert "No task of a schedule runs or waits." in text(open_page(url, MACHINES, machine="gone"))
 
 
 def test_why_something_waits_depends_on_what_others_do(open_page: Open, url: str, mornings: Mornings) -> None:
@@ -252,7 +250,7 @@ def test_why_something_waits_depends_on_what_others_do(open_page: Open, url: str
         mornings.trigger(mornings.due(0, 2 if machine == "one" else 1), ("nightly", machine))
         mornings.begin(mornings.due(0, 1), machine, machine)
     mornings.trigger(mornings.due(0, 0.5), ("nightly", ""))
-    running, left = rows(open_page(url, PAGE, machine="one"), "What runs and what waits")
+    running, left = rows(open_page(url, MACHINES, machine="one"), "What runs and what waits")
     assert running.startswith("… running") and "one, two do something else first" in left
 
 
@@ -263,12 +261,12 @@ def test_a_thousand_machines_do_not_make_the_page_long(
     mornings.trigger(mornings.due(0, 1), *(("nightly", label) for label in labels))
     for label in labels[:50]:
         mornings.scheduler(label)
-    page = open_page(url, PAGE)
-    for label, word, many in (
-        ("Machines", "machine", 10),
-        ("What runs and what waits", "task", 960),
-        ("Freshness", "track", 960),
+    for view, label, word, many in (
+        (MACHINES, "Machines", "machine", 10),
+        (SCHEDULE, "What runs and what waits", "task", 960),
+        (SCHEDULE, "Freshness", "track", 960),
     ):
+        page = open_page(url, view)
         assert len(rows(page, label)) == 40
         assert f"and {many} {word}s more; the CSV has all" in html(page)
 
@@ -280,7 +278,7 @@ def test_what_few_machines_can_measure_is_shown_and_the_file_has_all(
     for number, run_facts in enumerate([{}, *[{"telemetry": CAPABILITIES}] * 12]):
         run = a_run(f"run-{number}", started_at=a_night(number), machine=a_machine(f"m{number:02}"))
         store.save_run(database, replace(run, facts=run_facts))
-    page = open_page(url, PAGE)
+    page = open_page(url, MACHINES)
     shown = rows(page, "What machines can measure")
     assert [each[:3] for each in shown] == [f"m{number:02}" for number in range(1, 9)]
     below = html(page).partition('aria-label="What machines can measure"')[2].partition("</table>")[2]
@@ -298,14 +296,15 @@ def test_of_more_than_is_read_the_oldest_are_listed_and_all_are_counted(
     mornings.begin(mornings.due(4), "one", "h200")
     mornings.trigger(mornings.due(0, 1), ("nightly", "a10"))
     mornings.scheduler("one", "h200")
-    page = open_page(url, PAGE)
+    page = open_page(url, MACHINES)
     assert "Running now 1" in cards(page) and "Waiting 5" in cards(page)
+    page = open_page(url, SCHEDULE)
     shown = rows(page, "What runs and what waits")
     assert "4 days ago" in shown[0] and "3 days ago" in shown[1]
     sentence = "Of what waits these are the 3 oldest; 2 newer tasks not listed."
     assert len(shown) == 4 and sentence in text(page)
     # A machine's own page asks for what is its own: older tasks of others take no room there.
-    page = open_page(url, PAGE, machine="one")
+    page = open_page(url, MACHINES, machine="one")
     sentence = "Of what waits these are the 3 oldest; 1 newer task not listed."
     assert sentence in text(page)
 
@@ -315,7 +314,7 @@ def test_a_file_that_lacks_the_newest_is_not_said_to_have_all(
 ) -> None:
     monkeypatch.setattr("dashboard.machines.load.TASKS", 45)
     mornings.trigger(mornings.due(0, 1), *(("nightly", f"m{number}") for number in range(50)))
-    page = open_page(url, PAGE)
+    page = open_page(url, SCHEDULE)
     assert "and 5 tasks more; the CSV has those" in html(page) and "5 newer tasks not listed" in text(page)
 
 
@@ -333,8 +332,9 @@ def test_hostile_names_stay_text(open_page: Open, url: str, mornings: Mornings) 
         mornings.due(0), HOSTILE, hardware=HOSTILE, version=HOSTILE, state="failed", error=HOSTILE
     )
     mornings.trigger(mornings.due(0, 1), (HOSTILE, HOSTILE))
-    for query in ({}, {"machine": HOSTILE}, {"machine": f"{HOSTILE}!"}):
-        page = open_page(url, PAGE, **query)
+    queries: list[dict[str, str]] = [{}, {"machine": HOSTILE}, {"machine": f"{HOSTILE}!"}]
+    for view, query in [*((MACHINES, query) for query in queries), (SCHEDULE, {})]:
+        page = open_page(url, view, **query)
         shown = html(page)
         assert "&lt;img src=x onerror=alert(1)&gt;" in shown and "<img" not in shown
         for each in (*page.header, *page.caption, *page.markdown, *page.warning):

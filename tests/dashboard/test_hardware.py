@@ -24,9 +24,8 @@ from support.builders.technique_runs import (
     run,
     save,
 )
-from support.pages import Open, csv_of_section, html, text
+from support.pages import HARDWARE, Open, csv_of_section, html, text
 
-PAGE = "app_pages/hardware.py"
 NASTY = '<img src=x onerror="alert(1)">'
 NEWER = "2.14.0+cpu"
 
@@ -59,7 +58,7 @@ def two_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_two_machines_are_normalised_to_one(open_page: Open, two_url: str) -> None:
-    at = open_page(two_url, PAGE, to=CPU)
+    at = open_page(two_url, HARDWARE, to=CPU)
     shown = plain(at)
     # 105 / 5 and 2 / 0.2: the median of two runs, and the only number.
     for part in (
@@ -88,14 +87,14 @@ def test_only_what_has_a_ratio_can_have_another_number_of_cpus(open_page: Open, 
     own = run("own-1", hardware=alone, started_at=FIRST_NIGHT + timedelta(days=4))
     save(url, own, outcomes([Measured("gpt2_small/infer/-/eager", (3.0, 3.0))]))
     said = "the same number of CPUs on all of these machines"
-    assert said in plain(open_page(url, PAGE, to=CPU))
+    assert said in plain(open_page(url, HARDWARE, to=CPU))
     # It shares no case with others: nothing is held against the 30 CPUs of another.
-    assert said not in plain(open_page(url, PAGE, to=alone))
+    assert said not in plain(open_page(url, HARDWARE, to=alone))
 
 
 def test_the_other_way_round_is_the_inverse_and_higher_is_better_too(open_page: Open, two_url: str) -> None:
-    assert "<strong>▼ 0.0690×</strong>" in html(open_page(two_url, PAGE, to=GPU))
-    throughput = html(open_page(two_url, PAGE, to=GPU, metric="throughput"))
+    assert "<strong>▼ 0.0690×</strong>" in html(open_page(two_url, HARDWARE, to=GPU))
+    throughput = html(open_page(two_url, HARDWARE, to=GPU, metric="throughput"))
     # 8 items in 100 and in 110 ms: 76.4 items/s are the median, of 1,600.
     assert "▼ 0.0477×" in throughput
 
@@ -105,11 +104,11 @@ def test_a_median_of_runs_names_every_harness_that_measured_them(
 ) -> None:
     url = two_machines(f"sqlite:///{tmp_path}/p.db")
     said = "Not all of these points were measured by one harness"
-    assert said not in plain(open_page(two_url, PAGE, to=CPU))
+    assert said not in plain(open_page(two_url, HARDWARE, to=CPU))
     # A day after the last of the slower machine, by another harness; the median holds runs of both.
     newer = replace(run("slow-3", started_at=FIRST_NIGHT + timedelta(days=4)), harness="harness-new")
     save(url, newer, outcomes(SLOW))
-    shown = plain(open_page(url, PAGE, to=CPU))
+    shown = plain(open_page(url, HARDWARE, to=CPU))
     assert said in shown and "Medians over runs may hold runs of several." in shown
     cells = csv_of_section(records[-1], "Case by case")
     found = cells[cells["hardware"] == CPU]["harness"]
@@ -121,7 +120,7 @@ def test_the_newest_of_each_says_where_pytorches_differ(open_page: Open, tmp_pat
     url = two_machines(f"sqlite:///{tmp_path}/p.db")
     newer = run("fast-2", hardware=GPU, version=NEWER, under=preset(pinned=30))
     save(url, newer, outcomes(FAST, version=NEWER, device="cuda"))
-    assert "Not all of these points are of one PyTorch" not in text(open_page(url, PAGE, to=CPU))
+    assert "Not all of these points are of one PyTorch" not in text(open_page(url, HARDWARE, to=CPU))
     later = run(
         "fast-3",
         hardware=GPU,
@@ -130,7 +129,7 @@ def test_the_newest_of_each_says_where_pytorches_differ(open_page: Open, tmp_pat
         started_at=FIRST_NIGHT + timedelta(days=5),
     )
     save(url, later, outcomes(FAST, version=NEWER, device="cuda"))
-    shown = text(open_page(url, PAGE, to=CPU, version="newest"))
+    shown = text(open_page(url, HARDWARE, to=CPU, version="newest"))
     assert "Not all of these points are of one PyTorch" in shown
     assert f"torch {NEWER}</small>" in shown
 
@@ -147,7 +146,7 @@ def test_the_release_that_machines_share_is_compared_below_months_of_nightlies(
         version = f"2.16.0.dev{started:%Y%m%d}+cu130"
         each = run(f"night-{night}", version=version, hardware=GPU, started_at=started)
         save(url, each, outcomes(FAST[:1], version=version, device="cuda"))
-    at = open_page(url, PAGE, to=CPU)
+    at = open_page(url, HARDWARE, to=CPU)
     assert at.selectbox(key="choose-version").value == "2.15.0"
     shown = plain(at)
     assert "Each machine has a build of its own of that release (2.15.0+cpu, 2.15.0+cu130)" in shown
@@ -155,7 +154,7 @@ def test_the_release_that_machines_share_is_compared_below_months_of_nightlies(
 
 
 def test_one_hardware_says_that_there_is_nothing_to_hold_it_against(open_page: Open, tmp_path: Path) -> None:
-    at = open_page(save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(SLOW)), PAGE)
+    at = open_page(save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(SLOW)), HARDWARE)
     shown = text(at)
     assert "Only one hardware was measured" in shown
     assert "reference" in shown and "100" in shown
@@ -164,7 +163,7 @@ def test_one_hardware_says_that_there_is_nothing_to_hold_it_against(open_page: O
 def test_other_settings_of_the_preset_are_left_out_and_named(open_page: Open, tmp_path: Path) -> None:
     url = two_machines(f"sqlite:///{tmp_path}/p.db")
     capped = run("capped", hardware="Cray", under=preset(ONEDNN_MAX_CPU_ISA="AVX2"))
-    shown = plain(open_page(save(url, capped, outcomes(SLOW)), PAGE, to=CPU))
+    shown = plain(open_page(save(url, capped, outcomes(SLOW)), HARDWARE, to=CPU))
     assert "Left out: Cray, whose preset of that name has other settings (ONEDNN_MAX_CPU_ISA)" in shown
     assert "<strong>Cray</strong>" not in shown
 
@@ -172,19 +171,19 @@ def test_other_settings_of_the_preset_are_left_out_and_named(open_page: Open, tm
 def test_prices_of_the_settings_and_of_the_address_make_costs(
     open_page: Open, two_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = text(open_page(two_url, PAGE, to=CPU))
+    shown = text(open_page(two_url, HARDWARE, to=CPU))
     assert "[prices]" in shown and CPU in shown
     monkeypatch.setenv(PRICES, Prices("EUR", {CPU: 0.36, GPU: 36.0}).text)
-    at = open_page(two_url, PAGE, to=CPU)
+    at = open_page(two_url, HARDWARE, to=CPU)
     shown = text(at)
     # 4,000 items/s for 0.36 an hour: 0.0001 / 4000 x 1e6.
     assert f"{CPU}, at 0.36 EUR/h" in shown
     assert "0.0250<small>4,000 items/s" in shown
     # A hundred times the price for 14.5 times the speed.
     assert "▲ dearer" in shown and "2 cases" in shown
-    at = open_page(two_url, PAGE, to=CPU, price=f"{GPU}:0.36")
+    at = open_page(two_url, HARDWARE, to=CPU, price=f"{GPU}:0.36")
     assert "▼ cheaper" in text(at)
-    pinned = [part for part in html(at).split('"') if part.startswith("/hardware?")]
+    pinned = [part for part in html(at).split('"') if part.startswith("/compare?view=hardware")]
     assert parse_qs(urlsplit(pinned[-1].replace("&amp;", "&")).query)["price"] == [
         f"{fingerprint(GPU)[:12]}:0.36"
     ]
@@ -198,7 +197,7 @@ def test_a_case_on_one_gpu_of_eight_costs_an_eighth_of_the_machine(
     made = replace(made, machine=replace(made.machine, hardware=replace(made.machine.hardware, facts=facts)))
     save(url, made, outcomes([Measured(f"{MLP}/eager", (0.2, 0.2), items=8)], device="cuda"))
     monkeypatch.setenv(PRICES, Prices("USD", {GPU: 24.0}).text)
-    shown = text(open_page(url, PAGE))
+    shown = text(open_page(url, HARDWARE))
     # 8 items in 0.2 ms: 40,000 items/s; 24 / 8 = 3 an hour for the one GPU; 3 / 3600 / 40,000 x 1e6.
     assert "0.0208<small>40,000 items/s, 2 replicates, 1 of 8 GPUs" in shown
     assert f"{GPU}, at 24 USD/h = 3.00 USD per GPU-hour" in shown.replace("\\", "")
@@ -206,25 +205,25 @@ def test_a_case_on_one_gpu_of_eight_costs_an_eighth_of_the_machine(
 
 def test_unknown_values_in_the_address_are_said(open_page: Open, two_url: str) -> None:
     query = {"metric": "speed", "to": "abacus", "preset": "loud", "version": "9.9", "price": "abacus:2"}
-    at = open_page(two_url, PAGE, **query)
+    at = open_page(two_url, HARDWARE, **query)
     assert len(at.warning) == 5
     assert "Latency floor, normalised" in text(at)
 
 
 def test_a_metric_without_results_is_a_sentence(open_page: Open, two_url: str) -> None:
-    at = open_page(two_url, PAGE, metric="energy_per_item", to=CPU, version=VERSION)
+    at = open_page(two_url, HARDWARE, metric="energy_per_item", to=CPU, version=VERSION)
     assert "There is no energy per item of torch" in text(at)
     assert not at.exception
 
 
 def test_an_empty_database_says_what_to_type(open_page: Open, empty_url: str) -> None:
-    assert "pyrometer run --suite smoke" in text(open_page(empty_url, PAGE))
+    assert "pyrometer run --suite smoke" in text(open_page(empty_url, HARDWARE))
 
 
 def test_what_others_measured_is_not_compared(open_page: Open, tmp_path: Path) -> None:
     foreign = a_run("20260910-000000-timm-csv-0123456789abcdef")
     imported = [an_outcome(f"{RESNET}/eager", metrics={"latency_floor": 1.0})]
-    shown = text(open_page(save(f"sqlite:///{tmp_path}/p.db", foreign, imported), PAGE))
+    shown = text(open_page(save(f"sqlite:///{tmp_path}/p.db", foreign, imported), HARDWARE))
     assert "none that Pyrometer measured itself" in shown
 
 
@@ -233,7 +232,7 @@ def test_nothing_from_the_database_becomes_markup(open_page: Open, tmp_path: Pat
     save(url, run("one", hardware=f"{NASTY} a"), outcomes(SLOW))
     named = Measured(f"m{NASTY.translate(str.maketrans('', '', ' =/'))}/infer/batch=8/eager", (4.0, 4.0))
     save(url, run("two", hardware=f"{NASTY} b"), outcomes([*SLOW, named]))
-    at = open_page(url, PAGE, price=f"{NASTY}:x")
+    at = open_page(url, HARDWARE, price=f"{NASTY}:x")
     assert "<img" not in html(at) and "&lt;img" in html(at)
     # In Streamlit's Markdown a backslash keeps what follows a text.
     said = [each.value.replace("\\<", "") for each in (*at.caption, *at.warning, *at.header)]

@@ -14,7 +14,7 @@ from records.evidence import Confirmation
 from records.findings import Finding
 from support.builders.run_records import BERT, MLP, RESNET
 from support.builders.schedule_nights import Mornings, a_finding, confirm
-from support.pages import OVERVIEW, Open, html
+from support.pages import TODAY, Open, html
 
 HOUR = timedelta(hours=1)
 
@@ -72,7 +72,7 @@ def test_a_regression_confirmed_yesterday_is_no_improvement_today(
     assert {(cases[each].verdict, cases[each].tone) for each in (RESNET, BERT)} == {
         ("outside noise", "quiet")
     }
-    first, *others = rows(html(open_page(url, OVERVIEW)))
+    first, *others = rows(html(open_page(url, TODAY)))
     assert "mlp_overhead" in first and "+8.0 %" in first and "py-bad" in first
     assert len(others) == 2
     assert not any("py-good" in each or "py-bad" in each for each in others) and "py-good" not in first
@@ -81,7 +81,7 @@ def test_a_regression_confirmed_yesterday_is_no_improvement_today(
 def test_noise_is_one_line(open_page: Open, url: str, mornings: Mornings) -> None:
     nights(mornings, {0: 0.998})
     assert {one.verdict for one in tonight(url).values()} == {"within noise"}
-    page = html(open_page(url, OVERVIEW))
+    page = html(open_page(url, TODAY))
     assert rows(page) == [] and "3 of 3 cases within noise (±1.0 % in the median)" in page
 
 
@@ -90,7 +90,7 @@ def test_a_regression_that_is_open_for_long_is_still_against_the_nights_before_i
 ) -> None:
     runs = nights(mornings, {age: 1.08 for age in range(18)}, oldest=25)
     regressed(database, mornings, runs[:-17])
-    first = rows(html(open_page(url, OVERVIEW)))[0]
+    first = rows(html(open_page(url, TODAY)))[0]
     assert "median of 8 nights before the change" in first and "py-bad" in first
     assert first.count("+8.") == 2, "the confirmed size, and last night's"
 
@@ -139,6 +139,6 @@ def test_the_pinned_track_has_no_headlines_and_a_track_with_more_nights_comes_fi
         mornings.trigger(mornings.due(age), *parts)
         for track, _ in parts:
             mornings.measure(mornings.due(age), version=f"{track}+cpu")
-    page = html(open_page(url, OVERVIEW))
+    page = html(open_page(url, TODAY))
     places = [each.partition("</h3>")[0] for each in page.split('<h3 class="py-place">')[1:]]
     assert places == ["nightly · nightly", "nightly · new"]

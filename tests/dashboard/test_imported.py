@@ -14,14 +14,11 @@ from interchange.errors import SourcePlace
 from interchange.formats import FORMATS
 from records.outcomes import MetricDefinition
 from support.builders.foreign_files import SAMPLES, SUBMITTED, of_json, written
-from support.pages import Open, text
+from support.pages import HISTORY, MACHINES, RUNS, TODAY, UTILISATION, Open, text
 from support.servers.browser import Visitor, beyond, fits
 from support.sqlite_files import open_with_tables
 from workflows.transfer.import_runs import import_path, machine_of, submit
 
-OVERVIEW, TRENDS, UTILISATION, RUN = (
-    f"app_pages/{name}.py" for name in ("overview", "trends", "utilisation", "run_detail")
-)
 SPEED = MetricDefinition("tool.speed", "Speed of <b>it</b>", "x", "higher")
 
 
@@ -45,7 +42,7 @@ def runs(url: str) -> dict[str, str]:
         return {run.preset: run.id for run in queries.recent_runs(database)}
 
 
-@pytest.mark.parametrize("page", [OVERVIEW, RUN])
+@pytest.mark.parametrize("page", [TODAY, RUNS])
 def test_every_run_in_the_list_says_where_it_comes_from(
     open_page: Open, imported_url: str, page: str
 ) -> None:
@@ -56,16 +53,14 @@ def test_every_run_in_the_list_says_where_it_comes_from(
 
 
 def test_the_fleet_page_says_what_there_is_instead_of_machines(open_page: Open, imported_url: str) -> None:
-    shown = text(open_page(imported_url, "app_pages/machines.py"))
+    shown = text(open_page(imported_url, MACHINES))
     total = len(runs(imported_url))
     assert f"There are {total} runs:" in shown and "1 submitted by a script" in shown
     assert "imported from" in shown and "database is empty" not in shown
 
 
 def test_an_empty_database_has_an_empty_fleet(open_page: Open, empty_url: str) -> None:
-    assert "database is empty" in "".join(
-        each.value for each in open_page(empty_url, "app_pages/machines.py").markdown
-    )
+    assert "database is empty" in "".join(each.value for each in open_page(empty_url, MACHINES).markdown)
 
 
 @pytest.mark.parametrize("name", [*(name for name in SAMPLES if name != "pyrometer"), "submitted"])
@@ -77,11 +72,11 @@ def test_the_page_of_an_imported_run_lacks_nothing_and_breaks_nowhere(
         outcomes = queries.outcomes_of_run(database, run)
         metrics = {m.metric for m in queries.measurements_of_run(database, run)}
         defined = metric_definitions(database)
-    shown = text(open_page(imported_url, RUN, run=run))
+    shown = text(open_page(imported_url, RUNS, run=run))
     words = [wording.metric(metric, defined) for metric in metrics]
     assert words and all(escape(known.title) in shown for known in words)
     assert "Technique" not in shown and "canary" not in shown
-    opened = open_page(imported_url, RUN, run=run, case=outcomes[0].case)
+    opened = open_page(imported_url, RUNS, run=run, case=outcomes[0].case)
     assert "no command of Pyrometer measures it again" in text(opened)
     assert "The log's end" not in [each.value for each in opened.header]
 
@@ -89,10 +84,10 @@ def test_the_page_of_an_imported_run_lacks_nothing_and_breaks_nowhere(
 def test_a_metric_of_another_tool_has_its_own_title_unit_and_direction(
     open_page: Open, imported_url: str
 ) -> None:
-    at = open_page(imported_url, TRENDS, metric="tokens_per_second")
+    at = open_page(imported_url, HISTORY, metric="tokens_per_second")
     assert parts.plain("tokens_per_second (tokens/s) · higher is better") in headers(at)
     assert "tokens_per_second (tokens/s)</th>" in text(at)
-    at = open_page(imported_url, TRENDS, metric="dynamo.speedup")
+    at = open_page(imported_url, HISTORY, metric="dynamo.speedup")
     title = wording.metric("dynamo.speedup", definitions(imported_url)).title
     assert parts.plain(f"{title} (x) · higher is better") in headers(at)
     assert any(each.startswith(title) for each in at.selectbox(key="choose-metric").options)
@@ -102,7 +97,7 @@ def test_a_metric_of_another_tool_has_its_own_title_unit_and_direction(
 def test_series_without_a_pytorch_can_be_drawn(open_page: Open, imported_url: str, axis: str) -> None:
     with open_with_tables(imported_url) as database:
         (key, *_) = [k for k in series_queries.series_keys(database) if k.preset_name == "action-benchmark"]
-    at = open_page(imported_url, TRENDS, metric=key.metric, case=[key.case], axis=axis)
+    at = open_page(imported_url, HISTORY, metric=key.metric, case=[key.case], axis=axis)
     assert text(at).count(">Samples</a>") == 1 and not at.warning
 
 
@@ -111,7 +106,7 @@ def test_the_utilisation_page_says_that_nothing_was_recorded(open_page: Open, im
 
 
 def test_a_run_without_a_pytorch_shows_a_dash(open_page: Open, imported_url: str) -> None:
-    shown = text(open_page(imported_url, RUN, run=runs(imported_url)["action-benchmark"]))
+    shown = text(open_page(imported_url, RUNS, run=runs(imported_url)["action-benchmark"]))
     assert "torch –" in shown
 
 
@@ -149,7 +144,7 @@ def test_a_phone_shows_the_number_after_the_longest_title(
     defined = definitions(imported_url)
     longest = max(defined, key=lambda name: len(wording.metric(name, defined).title))
     reader = Visitor(chromium, serve(imported_url).url)
-    page = reader.open(f"/trends?metric={longest}", "phone")
+    page = reader.open(f"/explore?view=history&metric={longest}", "phone")
     numbers = "[data-testid=stMain] .py-folded td strong"
     assert fits(page) and page.locator(numbers).count() and beyond(page, numbers) == []
     assert reader.leave() == []

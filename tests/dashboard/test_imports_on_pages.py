@@ -17,10 +17,9 @@ from interchange.errors import SourcePlace
 from interchange.foreign_runs import Failure, ForeignOrigin, Point, assembled, case_key
 from records.kinds import RunSource
 from records.runs import RunSummary
-from support.pages import Open, html
+from support.pages import HISTORY, RUNS, TODAY, Open, html
 from support.sqlite_files import open_with_tables
 
-OVERVIEW, TRENDS, RUN = (f"app_pages/{name}.py" for name in ("overview", "trends", "run_detail"))
 LATER = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MANY = 25
 HOSTILE = "<img src=x onerror=alert(1)> **b** [x](javascript:alert(1)) :red[r] $x$ www.evil.org \"'&amp;"
@@ -82,7 +81,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def test_the_overview_speaks_of_own_runs_where_there_are_any(open_page: Open, mixed: tuple[str, str]) -> None:
-    at = open_page(mixed[0], OVERVIEW)
+    at = open_page(mixed[0], TODAY)
     shown = html(at)
     assert "Last own run" in shown and "10 of 15" in shown
     assert "Not ok in the last 5 own runs" in [each.value for each in at.header]
@@ -92,20 +91,20 @@ def test_the_overview_speaks_of_own_runs_where_there_are_any(open_page: Open, mi
 
 
 def test_trends_open_on_the_newest_own_series(open_page: Open, mixed: tuple[str, str]) -> None:
-    at = open_page(mixed[0], TRENDS)
+    at = open_page(mixed[0], HISTORY)
     assert "run=run-11&amp;" in html(at) and mixed[1] not in html(at)
     assert any("median of all timed iterations" in each.value for each in at.caption)
     # What an address asks for comes first.
     with open_with_tables(mixed[0]) as database:
         foreign = next(k for k in series_queries.series_keys(database) if k.preset_name == "torchbench")
-    at = open_page(mixed[0], TRENDS, hardware=foreign.hardware)
+    at = open_page(mixed[0], HISTORY, hardware=foreign.hardware)
     captions = [each.value for each in at.caption]
     assert any("as TorchBench user benchmark reports it" in each for each in captions)
     assert not any("median of all timed iterations" in each for each in captions)
 
 
 def test_an_imported_run_took_a_dash_and_says_what_it_was(open_page: Open, mixed: tuple[str, str]) -> None:
-    at = open_page(mixed[0], RUN, run=mixed[1], case="model/infer/batch=model/eager")
+    at = open_page(mixed[0], RUNS, run=mixed[1], case="model/infer/batch=model/eager")
     shown = html(at)
     assert re.search(r"<dt>took</dt><dd>–</dd>", shown) and "0 s" not in shown
     assert "model.csv" in shown and "imported from TorchBench user benchmark" in shown
@@ -136,7 +135,7 @@ def test_nothing_of_an_import_stands_among_what_failed() -> None:
     assert [run_source.teller(each) for each in (own, script)] == ["", "the script"]
 
 
-@pytest.mark.parametrize("page", [OVERVIEW, TRENDS, RUN, "a run", "a case", "a metric"])
+@pytest.mark.parametrize("page", [TODAY, HISTORY, RUNS, "a run", "a case", "a metric"])
 def test_no_text_of_a_file_becomes_html_or_markdown(
     open_page: Open, hostile: tuple[str, str], page: str
 ) -> None:
@@ -147,7 +146,7 @@ def test_no_text_of_a_file_becomes_html_or_markdown(
         "a metric": {"metric": "tool.odd", "hardware": HOSTILE, "case": HOSTILE},
     }
     at = open_page(
-        url, {"a metric": TRENDS}.get(page, page if page.endswith(".py") else RUN), **queries.get(page, {})
+        url, {"a metric": HISTORY}.get(page, page if page.endswith(".py") else RUNS), **queries.get(page, {})
     )
     assert not at.exception
     shown = html(at)

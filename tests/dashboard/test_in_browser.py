@@ -35,11 +35,14 @@ def look(visitor: Visitor) -> Look:
     ("address", "texts"),
     [
         ("/", ["10 of 15", "× 2 crashed", "killed by signal 4 (SIGILL): <illegal> instruction", "47.9"]),
-        ("/trends", ["Latency (ms) · lower is better", "Every point"]),
-        ("/run", ["12 runs", "run-0"]),
-        ("/run?run=latest", ["No GPU: CUDA memory was not measured.", "95 % interval", "performance"]),
+        ("/explore?view=history", ["Latency (ms) · lower is better", "Every point"]),
+        ("/runs", ["12 runs", "run-0"]),
+        ("/runs?run=latest", ["No GPU: CUDA memory was not measured.", "95 % interval", "performance"]),
         (links.outcome("run-11", RESNET, "", 1), ["Measure it again", "100 samples in 4 blocks"]),
-        ("/utilisation", ["NVIDIA H200", "SM utilisation (hardware counters, GPM) · %", "All windows"]),
+        (
+            "/explore?view=utilisation",
+            ["NVIDIA H200", "SM utilisation (hardware counters, GPM) · %", "All windows"],
+        ),
     ],
 )
 def test_every_page_shows_its_numbers_and_fits_the_window(
@@ -74,7 +77,7 @@ def test_light_and_dark_are_two_themes(look: Look) -> None:
 
 @pytest.mark.parametrize("how", ["light", "dark"])
 def test_the_legend_has_the_colours_of_the_lines(look: Look, how: str) -> None:
-    page = look("/trends", how)
+    page = look("/explore?view=history", how)
     drawn(page, 36)
     lines = page.locator("svg .mark-line path").evaluate_all("all => all.map(e => e.getAttribute('stroke'))")
     keys = page.locator(".py-legend .py-key").evaluate_all(
@@ -86,7 +89,9 @@ def test_the_legend_has_the_colours_of_the_lines(look: Look, how: str) -> None:
 
 
 def test_a_deep_link_shows_the_same_selection_after_a_reload_and_back_goes_back(look: Look) -> None:
-    page = look("/trends?" + "metric=throughput&case=" + MLP.replace("/", "%2F").replace("=", "%3D"))
+    page = look(
+        "/explore?view=history&" + "metric=throughput&case=" + MLP.replace("/", "%2F").replace("=", "%3D")
+    )
     drawn(page, 12)
     expect(page.get_by_text("Throughput (items/s) · higher is better")).to_be_visible()
     page.get_by_role("radio", name="PyTorch versions").click()
@@ -103,10 +108,10 @@ def test_a_deep_link_shows_the_same_selection_after_a_reload_and_back_goes_back(
 
 
 def test_a_point_leads_to_its_run_and_a_failure_to_its_log(look: Look) -> None:
-    page = look("/trends")
+    page = look("/explore?view=history")
     drawn(page, 36)
     page.locator("svg .mark-symbol path").first.click()
-    page.wait_for_url("**/run?run=run-0&case=*")
+    page.wait_for_url("**/runs?run=run-0&case=*")
     settle(page)
     expect(page.get_by_role("heading", name="smoke")).to_be_visible()
     expect(page.get_by_text("100 samples in 4 blocks").first).to_be_visible()
@@ -117,7 +122,7 @@ def test_a_point_leads_to_its_run_and_a_failure_to_its_log(look: Look) -> None:
 
 
 def test_a_gap_stays_a_gap_and_the_pointer_lights_one_row_in_every_panel(look: Look) -> None:
-    page = look("/utilisation?device=" + H200)
+    page = look("/explore?view=utilisation&device=" + H200)
     titles = page.locator("svg .role-title-text")
     expect(titles.first).to_have_text("SM utilisation (hardware counters, GPM) · %")
     lines = page.locator("svg .concat_0_group .mark-line path")
@@ -132,7 +137,7 @@ def test_a_gap_stays_a_gap_and_the_pointer_lights_one_row_in_every_panel(look: L
 
 
 def test_a_command_is_copied_as_it_stands(look: Look) -> None:
-    page = look("/run?run=run-11")
+    page = look("/runs?run=run-11")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     command = page.locator(".py-code pre").last
     page.get_by_role("button", name="Copy: ").last.click()
@@ -145,7 +150,7 @@ def test_a_command_is_copied_as_it_stands(look: Look) -> None:
 
 
 def test_a_table_is_downloaded_as_csv(look: Look) -> None:
-    page = look("/run?run=run-11")
+    page = look("/runs?run=run-11")
     with page.expect_download() as download:
         page.get_by_test_id("stDownloadButton").first.get_by_role("button").click()
     file = download.value
@@ -159,7 +164,7 @@ def test_a_table_is_downloaded_as_csv(look: Look) -> None:
 
 
 def test_panels_stay_within_the_narrowest_phone(look: Look) -> None:
-    page = look("/utilisation", "phone")
+    page = look("/explore?view=utilisation", "phone")
     page.set_viewport_size({"width": 320, "height": 640})
     page.reload()
     settle(page)

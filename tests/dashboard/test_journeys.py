@@ -115,7 +115,7 @@ def test_an_upgrade_is_decided_and_the_decision_handed_on(
 
 
 def test_from_a_run_to_an_outcome_to_its_samples_and_the_files(visitor: Visitor, tmp_path: Path) -> None:
-    page = visitor.open("/run")
+    page = visitor.open("/runs")
     choose(page, "State", "interrupted")
     expect(page.get_by_role("heading", name="1 run", exact=True)).to_be_visible()
     follow(page, page.get_by_role("link", name="run-11", exact=True))
@@ -142,7 +142,7 @@ def test_from_a_run_to_an_outcome_to_its_samples_and_the_files(visitor: Visitor,
 
 
 def test_a_shared_link_shows_another_reader_the_same(visitor: Visitor, chromium: Browser, home: str) -> None:
-    page = visitor.open("/trends")
+    page = visitor.open("/explore?view=history")
     choose(page, "Metric", "Throughput")
     expect(page.locator("svg .mark-symbol path").first).to_be_attached()
     chart = page.get_by_test_id("stVegaLiteChart").first
@@ -153,7 +153,7 @@ def test_a_shared_link_shows_another_reader_the_same(visitor: Visitor, chromium:
     other = colleague.open(page.url.removeprefix(home))
     expect(other.locator("svg .mark-symbol path").first).to_be_attached()
     assert other.get_by_test_id("stVegaLiteChart").first.get_attribute("aria-label") == shown
-    listed = colleague.open("/run?suite=all&machine=all&state=interrupted")
+    listed = colleague.open("/runs?suite=all&machine=all&state=interrupted")
     expect(listed.get_by_role("heading", name="1 run", exact=True)).to_be_visible()
     assert colleague.leave() == []
 

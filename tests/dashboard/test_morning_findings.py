@@ -11,7 +11,7 @@ from db.connection.engine import Database
 from db.findings import store as findings
 from support.builders.run_records import BERT, MLP, RESNET
 from support.builders.schedule_nights import Mornings, a_finding, confirm
-from support.pages import OVERVIEW, Open, html, text
+from support.pages import REGRESSIONS, TODAY, Open, html, text
 
 HOUR = timedelta(hours=1)
 
@@ -33,11 +33,11 @@ def test_the_older_ones_and_the_list_they_lead_to_are_as_many(
             confirm(database, mornings, a_finding(database, mornings, runs, new))
             st.cache_resource.clear()
         found = re.search(
-            rf'href="/regressions\?([^"]*)" target="_self">{sentence}<', html(open_page(url, OVERVIEW))
+            rf'href="/regressions\?([^"]*)" target="_self">{sentence}<', html(open_page(url, TODAY))
         )
         assert found is not None
         query = dict(parse_qsl(unescape(found[1])))
-        page = open_page(url, "app_pages/regressions.py", **query)
+        page = open_page(url, REGRESSIONS, **query)
         assert page.header[0].value.startswith("2 " if new else "1 ") and not page.warning
 
 
@@ -48,11 +48,11 @@ def test_what_people_know_is_not_said_to_be_nothing(
     confirm(database, mornings, a_finding(database, mornings, runs))
     a_finding(database, mornings, runs, RESNET)
     findings.triage(database, 1, "acknowledge", "ann", "", None, mornings.now)
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert "1 finding more that people know or muted" in html(page)
     findings.triage(database, 2, "mute", "ann", "", mornings.now + 50 * HOUR, mornings.now)
     st.cache_resource.clear()
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert "2 findings more that people know or muted" in html(page)
     sentence = "Nothing new without a triage: 2 findings that are triaged or muted."
     assert sentence in text(page) and "Nothing was confirmed" not in text(page)

@@ -9,7 +9,7 @@ from db.queue import commands as queue
 from db.runs import store
 from support.builders.run_records import BERT, MLP, a_run, an_environment, an_outcome, measurements_for
 from support.builders.schedule_nights import Mornings
-from support.pages import OVERVIEW, Open, html
+from support.pages import TODAY, Open, html
 
 
 def a_night(
@@ -63,7 +63,7 @@ def test_a_replicate_that_crashed_is_named_though_its_case_has_a_number(
     for age in (3, 2, 1):
         a_night(mornings, age, BERT)
     a_night(mornings, 0, BERT, MLP)
-    page = html(open_page(url, OVERVIEW))
+    page = html(open_page(url, TODAY))
     assert "✓ 2 of 2 usual cases measured" in page
     assert morning_line(page) == "! 1 case newly with failures"
 
@@ -71,20 +71,20 @@ def test_a_replicate_that_crashed_is_named_though_its_case_has_a_number(
 def test_what_failed_the_night_before_too_is_no_news(open_page: Open, url: str, mornings: Mornings) -> None:
     for age in (3, 2, 1, 0):
         a_night(mornings, age, BERT)
-    page = html(open_page(url, OVERVIEW))
+    page = html(open_page(url, TODAY))
     assert morning_line(page) == "✓ All quiet" and "As in the earlier night: 1 crashed in" in page
 
 
 def test_in_a_first_night_every_failure_is_news(open_page: Open, url: str, mornings: Mornings) -> None:
     a_night(mornings, 0, BERT)
-    assert morning_line(html(open_page(url, OVERVIEW))) == "! 1 case newly with failures"
+    assert morning_line(html(open_page(url, TODAY))) == "! 1 case newly with failures"
 
 
 def test_a_case_that_fails_in_two_ways_is_one_case(open_page: Open, url: str, mornings: Mornings) -> None:
     for age in (3, 2, 1):
         a_night(mornings, age, replicates=3)
     a_night(mornings, 0, BERT, replicates=3, last="timeout")
-    page = html(open_page(url, OVERVIEW))
+    page = html(open_page(url, TODAY))
     assert morning_line(page) == "! 1 case newly with failures"
     assert page.count("not so in the earlier night") == 2
 
@@ -95,7 +95,7 @@ def test_a_case_that_failed_in_another_way_the_night_before_is_no_new_one(
     for age in (3, 2, 1):
         a_night(mornings, age, BERT)
     a_night(mornings, 0, BERT, status="timeout")
-    page = html(open_page(url, OVERVIEW))
+    page = html(open_page(url, TODAY))
     assert morning_line(page) == "✓ All quiet"
     # What is new about it still stands in its row.
     assert "timeout" in page and "not so in the earlier night" in page
@@ -107,7 +107,7 @@ def test_a_case_that_was_only_disturbed_the_night_before_is_new_when_it_fails(
     for age in (3, 2, 1):
         a_night(mornings, age, BERT, status="contended")
     a_night(mornings, 0, BERT)
-    assert morning_line(html(open_page(url, OVERVIEW))) == "! 1 case newly with failures"
+    assert morning_line(html(open_page(url, TODAY))) == "! 1 case newly with failures"
 
 
 @pytest.mark.parametrize("nights", [1, 2])
@@ -116,7 +116,7 @@ def test_a_night_without_a_number_is_never_quiet(
 ) -> None:
     for age in reversed(range(nights)):
         a_night(mornings, age, BERT, MLP, status="contended", from_replicate=0)
-    assert morning_line(html(open_page(url, OVERVIEW))).startswith("× 1 night without a number")
+    assert morning_line(html(open_page(url, TODAY))).startswith("× 1 night without a number")
 
 
 def test_cases_that_fell_say_more_than_that_none_is_left(
@@ -125,4 +125,4 @@ def test_cases_that_fell_say_more_than_that_none_is_left(
     for age in (3, 2, 1):
         a_night(mornings, age)
     a_night(mornings, 0, BERT, MLP, status="contended", from_replicate=0)
-    assert morning_line(html(open_page(url, OVERVIEW))) == "× 2 cases no longer measured, 1 machine disturbed"
+    assert morning_line(html(open_page(url, TODAY))) == "× 2 cases no longer measured, 1 machine disturbed"

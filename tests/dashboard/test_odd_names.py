@@ -51,7 +51,7 @@ def cut(page: Page, table: str) -> int:
 def test_a_name_without_an_end_pushes_nothing_out_of_sight(visitor: Visitor, how: str) -> None:
     page = visitor.open(links.run(RUN), how)
     assert fits(page)
-    page = visitor.open("/run", how)
+    page = visitor.open("/runs", how)
     assert fits(page)
     # Each of two such columns is as wide as columns become; all others are in sight beside one of them.
     assert cut(page, "Runs") < 700

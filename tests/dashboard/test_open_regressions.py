@@ -19,9 +19,8 @@ from records.findings import Finding, FindingGroup
 from scheduled_jobs.notifications.collect import collect_digest_data
 from support.builders.run_records import BERT, MLP, RESNET
 from support.builders.schedule_nights import Mornings, a_finding, confirm
-from support.pages import OVERVIEW, Open, html
+from support.pages import REGRESSIONS, TODAY, Open, html
 
-REGRESSIONS = "app_pages/regressions.py"
 HOUR = timedelta(hours=1)
 STATES = ("candidate", "confirming", "confirmed", "refuted", "unclear", "no longer", "machine")
 
@@ -55,7 +54,7 @@ def test_every_place_counts_the_same_open_regressions(
     assert findings.open_regressions(database, now) == 3
     new = verdict.new_findings(*load.recent_findings(url, 1), now - 24 * HOUR, now)
     assert (len(new.regressions), new.older) == (2, 1)
-    assert "2 confirmed regressions" in html(open_page(url, OVERVIEW))
+    assert "2 confirmed regressions" in html(open_page(url, TODAY))
     page = open_page(url, REGRESSIONS)
     assert page.header[0].value.split()[0] == "3" and html(page).count("Open\u00a0→") == 3
     assert "pyrometer_open_regressions{} 3\n" in exposition(database, now)

@@ -12,10 +12,9 @@ from analysis.decision.comparison import AGAIN
 from dashboard.components import frames, tables
 from db.runs import queries, store
 from support.builders.run_records import MLP, RESNET, a_run, an_environment, an_outcome
-from support.pages import Open, html, typed
+from support.pages import RUNS, Open, html, typed
 from support.sqlite_files import open_with_tables
 
-PAGE = "app_pages/run_detail.py"
 MANY = 2 * tables.OUTCOMES + 30
 
 
@@ -50,13 +49,13 @@ def ways(shown: str) -> dict[str, str]:
 def test_every_outcome_is_on_one_of_the_pages_and_failures_are_on_the_first(
     open_page: Open, url: str
 ) -> None:
-    shown = html(open_page(url, PAGE, run="run-1"))
+    shown = html(open_page(url, RUNS, run="run-1"))
     pages = [opened(shown)]
     assert pages[0][0] == str(MANY) and "page 1 of 3" in shown and list(ways(shown)) == ["After →"]
     while "After →" in ways(shown):
         query = parse_qs(urlsplit(ways(shown)["After →"]).query)
         assert query["run"] == ["run-1"]
-        shown = html(open_page(url, PAGE, **query))
+        shown = html(open_page(url, RUNS, **query))
         pages.append(opened(shown))
     assert [len(page) for page in pages] == [tables.OUTCOMES, tables.OUTCOMES, 30]
     assert len({each for page in pages for each in page}) == MANY
@@ -64,7 +63,7 @@ def test_every_outcome_is_on_one_of_the_pages_and_failures_are_on_the_first(
 
 
 def test_an_opened_outcome_stays_open_on_another_page_of_the_list(open_page: Open, url: str) -> None:
-    shown = html(open_page(url, PAGE, run="run-1", case=MLP, replicate="2", outcomes="3"))
+    shown = html(open_page(url, RUNS, run="run-1", case=MLP, replicate="2", outcomes="3"))
     query = parse_qs(urlsplit(ways(shown)["← Before"]).query)
     assert query == {"run": ["run-1"], "case": [MLP], "replicate": ["2"], "outcomes": ["2"]}
     assert "Outcome</h3>" in shown and len(opened(shown)) == 30
@@ -72,7 +71,7 @@ def test_an_opened_outcome_stays_open_on_another_page_of_the_list(open_page: Ope
 
 @pytest.mark.parametrize(("wanted", "many"), [("0", tables.OUTCOMES), ("99", 30), ("x", tables.OUTCOMES)])
 def test_a_page_that_there_is_not_is_the_nearest(open_page: Open, url: str, wanted: str, many: int) -> None:
-    assert len(opened(html(open_page(url, PAGE, run="run-1", outcomes=wanted)))) == many
+    assert len(opened(html(open_page(url, RUNS, run="run-1", outcomes=wanted)))) == many
 
 
 def test_the_file_has_all_of_them_whatever_page_is_shown(url: str) -> None:
@@ -91,12 +90,12 @@ def test_both_sides_of_an_environment_against_itself_open_and_name_what_was_decl
         store.save_run(database, run)
         outcomes = [an_outcome(MLP, environment=each, latency=ms) for each, ms in ((once, 2.0), (again, 3.0))]
         store.save_outcomes(database, run.id, outcomes)
-    listed = html(open_page(made, PAGE, run="run-1"))
+    listed = html(open_page(made, RUNS, run="run-1"))
     found = [unescape(each) for each in re.findall(r'href="([^"]*replicate=0)"[^>]*>Open', listed)]
     latencies: list[str] = []
     for address in found:
         query = {name: value for name, (value,) in parse_qs(urlsplit(address).query).items()}
-        at = open_page(made, PAGE, **query)
+        at = open_page(made, RUNS, **query)
         latencies += re.findall(r"<dt>Latency</dt><dd>(.*?)</dd>", html(at))
         assert "--environment default " in typed(at)[0]
     assert latencies == ["2.00 ms", "3.00 ms"]

@@ -29,7 +29,7 @@ from support.builders.run_records import (
     measurements_for,
 )
 from support.builders.schedule_nights import HOSTILE, TOML, Mornings, a_finding, confirm, facts
-from support.pages import OVERVIEW, Open, html, text
+from support.pages import TODAY, Open, html, text
 from workflows.fleet_status import Patience, announced_patience
 
 HOUR = timedelta(hours=1)
@@ -55,7 +55,7 @@ def test_a_quiet_morning_is_one_line_and_a_card_for_each_track(
         mornings.trigger(mornings.due(age), ("nightly", ""), ("2.13.0", ""))
         mornings.measure(mornings.due(age), version=f"2.14.0.dev{age}+cpu")
         mornings.measure(mornings.due(age), version="2.13.0+cpu")
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert morning_line(page) == "✓ All quiet"
     assert "2 of 2 tracks done in the newest night" in html(page) and not page.warning
     pinned, nightly = sorted(cards(page))
@@ -76,7 +76,7 @@ def test_one_track_is_late_and_stands_first(open_page: Open, url: str, mornings:
     mornings.measure(mornings.due(0, 13), "one", "h200")
     mornings.scheduler("one", "h200")
     mornings.scheduler("two", "a10", seen=2 * HOUR)
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert morning_line(page) == "× 1 machine silent, 1 track late"
     shown = html(page)
     assert "Machine two is silent: no scheduler was seen there for 2 hours." in shown
@@ -93,7 +93,7 @@ def test_a_night_that_no_scheduler_can_run_is_no_quiet_morning(
     mornings.nights([2, 1])
     mornings.trigger(mornings.due(0, 3), ("nightly", ""))
     mornings.scheduler("one", facts=facts(tmp_path, mornings.now, measures=False))
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert morning_line(page) == "× 1 track that no scheduler can run"
     (card,) = cards(page)
     assert "Nightly waits, and no scheduler that measures is there." in html(page)
@@ -101,10 +101,10 @@ def test_a_night_that_no_scheduler_can_run_is_no_quiet_morning(
     assert "✓ an earlier night: 3 of 3 usual cases measured" in card
     mornings.scheduler("two", facts={"head": "head"})
     st.cache_resource.clear()
-    assert morning_line(open_page(url, OVERVIEW)) == "✓ All quiet so far"
+    assert morning_line(open_page(url, TODAY)) == "✓ All quiet so far"
     mornings.scheduler("head", facts={"measures": False, "missing": ["two"]})
     st.cache_resource.clear()
-    assert morning_line(open_page(url, OVERVIEW)) == "× 1 track that no scheduler can run"
+    assert morning_line(open_page(url, TODAY)) == "× 1 track that no scheduler can run"
 
 
 def test_before_the_first_night_the_page_says_when_it_comes(
@@ -112,14 +112,14 @@ def test_before_the_first_night_the_page_says_when_it_comes(
 ) -> None:
     body = facts(tmp_path, mornings.now)
     mornings.scheduler("one", facts=body)
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     first = next(each["next"][0] for each in body["schedules"] if each["schedule"] == "nightly")
     assert "Nothing measured yet" in text(page) and f"The first night is due {first[:10]} 02:30" in html(page)
 
 
 def test_a_night_that_was_never_enqueued_is_late(open_page: Open, url: str, mornings: Mornings) -> None:
     mornings.nights([5, 4, 3, 2])
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert morning_line(page) == "× 1 track late"
     assert "was due 30 hours ago and was not planned: no scheduler was running" in html(page)
 
@@ -132,7 +132,7 @@ def test_a_confirmed_regression_comes_first_and_triaged_ones_are_counted(
         confirm(database, mornings, a_finding(database, mornings, runs, case))
     confirm(database, mornings, a_finding(database, mornings, runs, BERT, "better"))
     findings.triage(database, 2, "expected", "ann", "", None, mornings.now)
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert morning_line(page) == "× 1 confirmed regression, 1 confirmed improvement"
     shown = html(page)
     assert "1 finding more that people know or muted" in shown
@@ -145,11 +145,11 @@ def test_an_older_regression_is_no_news_unless_the_address_asks_for_a_week(
 ) -> None:
     runs = mornings.nights([2, 1, 0])
     confirm(database, mornings, a_finding(database, mornings, runs), 50 * HOUR)
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert morning_line(page) == "✓ All quiet" and "1 older regression open" in html(page)
-    page = open_page(url, OVERVIEW, days="3")
+    page = open_page(url, TODAY, days="3")
     assert morning_line(page) == "× 1 confirmed regression" and "older regression" not in html(page)
-    page = open_page(url, OVERVIEW, days="2")
+    page = open_page(url, TODAY, days="2")
     assert 'Unknown days "2"' in page.warning[0].value and morning_line(page) == "✓ All quiet"
 
 
@@ -157,7 +157,7 @@ def test_candidates_wait_however_old_they_are(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
     a_finding(database, mornings, mornings.nights([2, 1, 0]))
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert morning_line(page) == "! 1 candidate not confirmed yet" and "? candidate" in html(page)
 
 
@@ -166,7 +166,7 @@ def test_a_case_that_fell_is_bad_news_and_one_that_never_worked_is_none(
 ) -> None:
     mornings.nights([3, 2, 1], not_ok={MLP: "unsupported"})
     mornings.nights([0], not_ok={MLP: "unsupported", BERT: "crashed"})
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert morning_line(page) == "× 1 case no longer measured"
     (card,) = cards(page)
     assert "× 1 of 2 usual cases measured" in card and "no longer: bert_base" in card
@@ -188,7 +188,7 @@ def test_a_night_that_broke_off_did_not_reach_its_cases(
     store.save_outcomes(database, "torn", [an_outcome(MLP, started_at=due)])
     queue.set_run(database, token, "torn")
     queue.finish(database, token, "failed", {}, f"no space left {HOSTILE}", due + HOUR)
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert morning_line(page) == "× 1 night failed, 2 cases no longer measured"
     (card,) = cards(page)
     assert "× failed" in card and "× 1 of 3 usual cases measured" in card and "no space left" in card
@@ -201,7 +201,7 @@ def test_a_thousand_machines_do_not_make_the_page_long(
 ) -> None:
     labels = [f"m{number:04}" for number in range(1000)]
     mornings.trigger(mornings.due(0, 13), *(("nightly", label) for label in labels))
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert morning_line(page) == "× 1,000 tracks late"
     shown = html(page)
     assert len(cards(page)) == 12 and "and 988 tracks more: Fleet →" in shown
@@ -215,7 +215,7 @@ def test_late_is_since_the_first_night_that_did_not_begin_however_many_machines_
     labels = [f"m{number:04}" for number in range(1600)]
     for age in (2, 1, 0):
         mornings.trigger(mornings.due(age, 13), *(("nightly", label) for label in labels))
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert morning_line(page) == "× 1,600 tracks late"
     assert html(page).count("was due 2 days ago and has not begun: no scheduler is there for m") == 6
 
@@ -228,7 +228,7 @@ def test_a_track_that_no_schedule_has_any_more_is_not_late(
     mornings.schedule = "nightly"
     mornings.nights([2, 1, 0])
     mornings.scheduler("bench-1", facts=facts(tmp_path, mornings.now))
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert morning_line(page) == "✓ All quiet" and len(cards(page)) == 1
     assert "and 1 track that no schedule has any more: Fleet →" in html(page)
 
@@ -239,12 +239,12 @@ def test_a_schedule_that_is_switched_off_is_shown_when_it_was_triggered_and_neve
     off = TOML.replace('cron = "30 2', 'enabled = false\ncron = "30 2')
     mornings.scheduler("bench-1", facts=facts(tmp_path, mornings.now, off))
     mornings.nights([5, 4, 3])
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert morning_line(page) == "✓ All quiet" and "✓ done" in cards(page)[0]
     st.cache_resource.clear()
     mornings.schedule = "long ago"
     mornings.nights([30, 29, 28, 20])
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert "and 1 track that no schedule has any more" in html(page) and len(cards(page)) == 1
 
 
@@ -252,7 +252,7 @@ def test_hostile_names_stay_text(open_page: Open, url: str, mornings: Mornings) 
     for age in (1, 0):
         mornings.trigger(mornings.due(age), (HOSTILE, ""))
         mornings.measure(mornings.due(age), HOSTILE, hardware=HOSTILE, version=HOSTILE)
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     shown = html(page)
     assert "&lt;img src=x onerror=alert(1)&gt;" in shown
     assert "<img" not in re.sub(r'<img class="py-sparkline"[^>]*>', "", shown)
@@ -275,13 +275,13 @@ def test_by_hand_a_comparison_and_what_it_did_not_need_are_no_failures(
 
     run("upgrade", 0, old, new, status="crashed", reason="in the comparison")
     run("spare", 1, new, **spare)
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert [each.value for each in page.header] == ["Latest latency", "Last runs"]
     assert "1 of 2" in html(page) and "in suite smoke · 1 more were not needed" in html(page)
     run("alone", 2, new, status="crashed", reason="by itself")
     st.cache_data.clear()
     st.cache_resource.clear()
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     assert "by itself" in html(page) and "in the comparison" not in html(page)
     assert 'alt="3 runs, 2.00 to 4.00 ms, the last 4.00 ms"' in html(page)
 
@@ -346,7 +346,7 @@ def test_a_part_that_was_taken_out_of_its_schedule_is_not_waited_for(
         mornings.measure(mornings.due(age))
         mornings.measure(mornings.due(age), version="2.12.0+cpu")
     mornings.nights([1, 0])
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     (card,) = cards(page)
     assert morning_line(page) == "✓ All quiet" and " nightly ✓ done" in card
 
@@ -359,7 +359,7 @@ def test_nights_that_a_machine_missed_are_seen_in_its_row(
         mornings.trigger(mornings.due(age), kind="missed")
     mornings.nights([0])
     queue.plan_run(database, "check", mornings.now, "timetable", [NewTask("", "check", {})], mornings.now)
-    page = open_page(url, OVERVIEW)
+    page = open_page(url, TODAY)
     (card,) = cards(page)
     assert "✓ ✓ × × ✓ 2 of the last 5 nights are missing" in card
     assert "oldest first: 3 done, 2 missed" in html(page) and morning_line(page) == "✓ All quiet"

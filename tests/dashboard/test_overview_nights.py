@@ -3,7 +3,7 @@
 from dashboard.overview import load
 from dashboard.overview.track_status import NIGHTS
 from support.builders.schedule_nights import Mornings
-from support.pages import OVERVIEW, Open, html
+from support.pages import TODAY, Open, html
 
 
 def test_a_part_misses_no_night_before_it_joined_its_schedule_or_after_it_left(
@@ -29,7 +29,7 @@ def test_a_part_misses_no_night_before_it_joined_its_schedule_or_after_it_left(
         "new": (["done"], 0),
         "old": (["done", "done"], 0),
     }
-    assert "✓ All quiet" in html(open_page(url, OVERVIEW))
+    assert "✓ All quiet" in html(open_page(url, TODAY))
 
 
 def test_nights_that_a_part_misses_after_its_newest_one_are_missed(url: str, mornings: Mornings) -> None:

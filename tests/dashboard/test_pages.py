@@ -6,13 +6,13 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.components import load
 from support.builders.run_records import BERT, MLP, RESNET
-from support.pages import Open, text, typed
+from support.pages import HISTORY, RUNS, TODAY, UTILISATION, Open, text, typed
 
 PAGES = (
-    "app_pages/overview.py",
-    "app_pages/trends.py",
-    "app_pages/run_detail.py",
-    "app_pages/utilisation.py",
+    TODAY,
+    HISTORY,
+    RUNS,
+    UTILISATION,
 )
 
 
@@ -67,7 +67,7 @@ def test_trends_open_on_a_view_that_needs_no_choice(open_page: Open, filled_url:
     assert len(at.multiselect(key="choose-cases").value) == 3
     assert points(at) == 36
     assert charts(at) == 1
-    assert not at.query_params
+    assert set(at.query_params) == {"view"}
 
 
 def test_a_trend_of_many_points_is_cut_and_says_so(
@@ -93,7 +93,7 @@ def test_a_choice_is_written_whole_into_the_url_and_the_url_opens_the_same_view(
     at = open_page(filled_url, PAGES[1])
     at.selectbox(key="choose-metric").select("throughput").run()
     at.multiselect(key="choose-cases").set_value([RESNET]).run()
-    assert set(at.query_params) == {"metric", "hardware", "preset", "axis", "scale", "case"}
+    assert set(at.query_params) == {"view", "metric", "hardware", "preset", "axis", "scale", "case"}
     assert at.query_params["metric"] in ("throughput", ["throughput"])
     again = open_page(filled_url, PAGES[1], **dict(at.query_params))
     assert again.selectbox(key="choose-metric").value == "throughput"
@@ -127,7 +127,7 @@ def test_along_versions_every_version_is_one_point(open_page: Open, filled_url: 
 def test_the_list_of_runs_links_to_each(open_page: Open, filled_url: str) -> None:
     shown = text(open_page(filled_url, PAGES[2]))
     assert "12 runs" in shown
-    assert all(f'href="/run?run=run-{night}"' in shown for night in range(12))
+    assert all(f'href="/runs?run=run-{night}"' in shown for night in range(12))
 
 
 @pytest.mark.parametrize("run", ["latest", "run-11"])

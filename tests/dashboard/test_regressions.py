@@ -25,10 +25,8 @@ from records.findings import FindingGroup
 from scheduled_jobs.detection.evidence import pair_verdict
 from support.builders.detection_nights import Nights, a_finding, a_regression
 from support.builders.run_records import RESNET, a_night
-from support.pages import Open, html, text
+from support.pages import REGRESSIONS, Open, html, text
 from support.sqlite_files import open_with_tables
-
-PAGE = "app_pages/regressions.py"
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +55,7 @@ def chips(page: AppTest) -> list[str]:
 
 
 def test_a_list_has_the_open_regressions_and_counts_the_others(open_page: Open, url: str) -> None:
-    page = open_page(url, PAGE)
+    page = open_page(url, REGRESSIONS)
     assert chips(page) == ["regression"] and page.header[0].value.startswith("1 ")
     (line,) = [each for each in html(page).split("<p") if "state=waiting" in each]
     assert "1 candidate" in line
@@ -71,7 +69,7 @@ def test_one_that_goes_on_says_so_and_leads_to_the_others(
 ) -> None:
     night = Continuation(0.2, "2026-09-20T02:00:00+00:00", "2026", "r", finding=2)
     findings.revise_evidence(database, {1: lambda known: replace(known, goes_on=night, began_as=3)})
-    shown = html(open_page(url, PAGE, finding="1"))
+    shown = html(open_page(url, REGRESSIONS, finding="1"))
     assert "Goes on" in shown and "+22.1 % since the night of 2026-09-20, measured again: finding 2" in shown
     assert "Went on: finding 2" in shown and "Goes on from finding 3" in shown
 
@@ -89,7 +87,7 @@ def test_one_that_goes_on_says_so_and_leads_to_the_others(
 def test_filters_live_in_the_address(
     open_page: Open, url: str, query: dict[str, Any], expected: list[str]
 ) -> None:
-    page = open_page(url, PAGE, **query)
+    page = open_page(url, REGRESSIONS, **query)
     assert chips(page) == expected and not page.warning
     page.selectbox(key="choose-state").select("machine").run()
     assert page.query_params["state"] == "machine" and chips(page) == []
@@ -99,7 +97,7 @@ def test_what_was_found_since_and_is_of_another_kind_takes_no_room(
     open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dashboard.components.load.MOST_FINDINGS", 2)
-    page = open_page(url, PAGE)
+    page = open_page(url, REGRESSIONS)
     assert chips(page) == ["regression"] and page.header[0].value.startswith("1 ")
     assert "Older ones" not in text(page)
 
@@ -108,43 +106,43 @@ def test_where_there_is_more_than_is_listed_it_is_said(
     open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dashboard.components.load.MOST_FINDINGS", 1)
-    page = open_page(url, PAGE, state="all")
+    page = open_page(url, REGRESSIONS, state="all")
     assert len(chips(page)) == 1 and page.header[0].value == "The newest 1 finding"
     assert "Older ones of this kind are not listed here: `pyrometer regressions list --all`" in text(page)
-    page = open_page(url, PAGE, direction="worse", schedule="alone", triage="open")
+    page = open_page(url, REGRESSIONS, direction="worse", schedule="alone", triage="open")
     assert chips(page) == ["regression"] and page.header[0].value.startswith("1 ")
 
 
 def test_those_that_people_know_are_not_open(open_page: Open, url: str, database: Database) -> None:
     findings.triage(database, 1, "acknowledge", "ada", "", None, a_night(5))
     findings.triage(database, 2, "mute", "ada", "", datetime(2100, 1, 1, tzinfo=UTC), a_night(5))
-    assert chips(open_page(url, PAGE)) == []
-    assert chips(open_page(url, PAGE, state="known")) == ["candidate", "regression"]
-    assert chips(open_page(url, PAGE, state="waiting")) == []
-    assert chips(open_page(url, PAGE, triage="open", state="all")) == ["refuted"]
+    assert chips(open_page(url, REGRESSIONS)) == []
+    assert chips(open_page(url, REGRESSIONS, state="known")) == ["candidate", "regression"]
+    assert chips(open_page(url, REGRESSIONS, state="waiting")) == []
+    assert chips(open_page(url, REGRESSIONS, triage="open", state="all")) == ["refuted"]
     findings.triage(database, 2, "mute", "ada", "", datetime(2026, 1, 1, tzinfo=UTC), a_night(5))
     st.cache_resource.clear()
-    assert chips(open_page(url, PAGE, state="waiting")) == ["candidate"]
+    assert chips(open_page(url, REGRESSIONS, state="waiting")) == ["candidate"]
 
 
 def test_unknown_values_in_the_address_are_said(open_page: Open, url: str) -> None:
-    page = open_page(url, PAGE, state="confirmd")
+    page = open_page(url, REGRESSIONS, state="confirmd")
     assert 'did you mean "confirmed"' in page.warning[0].value and chips(page)
     for number in ("77", "x", "9" * 30):
-        page = open_page(url, PAGE, finding=number)
+        page = open_page(url, REGRESSIONS, finding=number)
         assert "There is no finding" in page.warning[0].value and "regression" in chips(page)
 
 
 def test_one_finding_is_shown_whole_and_as_text(open_page: Open, url: str) -> None:
-    page = open_page(url, PAGE, finding="1")
+    page = open_page(url, REGRESSIONS, finding="1")
     shown = text(page)
     for part in (
         "Finding 1",
         "Latency floor rose by 10.0 %",
         "Lower is better.",
         "measured again, old and new in turns on the same machine: the change is there",
-        "/run?run=alone-nightly-bench-1-001",
-        "/trends?metric=latency_floor",
+        "/runs?run=alone-nightly-bench-1-001",
+        "/explore?view=history&amp;metric=latency_floor",
         "axis=date",
         "&lt;script&gt;alert(1)&lt;/script&gt;",
         "matmul",
@@ -207,7 +205,7 @@ def test_a_link_is_one_only_where_a_browser_may_follow_it(
     open_page: Open, url: str, database: Database, address: str, link: bool
 ) -> None:
     findings.triage(database, 1, "link", "ada", address, None, a_night(5))
-    shown = html(open_page(url, PAGE, finding="1"))
+    shown = html(open_page(url, REGRESSIONS, finding="1"))
     assert (f'href="{address}"' in shown) == link and address in shown
 
 
@@ -229,7 +227,7 @@ def test_a_csv_file_holds_new_through_old_and_says_so(database: Database) -> Non
 
 
 def test_triage_is_written_with_who_and_why(open_page: Open, url: str, database: Database) -> None:
-    page = open_page(url, PAGE, finding="1")
+    page = open_page(url, REGRESSIONS, finding="1")
     page.button[0].click().run()
     assert "Who says so?" in page.warning[0].value and findings.triage_log(database, 1) == []
     assert not page.date_input
@@ -254,7 +252,7 @@ def test_the_first_page_knows_at_once_what_was_said(open_page: Open, url: str) -
     def triage_by_id() -> dict[int, str]:
         return {one.id: one.triage for each in overview.recent_findings(url, 9999)[:2] for one in each}
 
-    page = open_page(url, PAGE, finding="1")
+    page = open_page(url, REGRESSIONS, finding="1")
     assert triage_by_id()[1] == "open"
     page.text_input(key="triage-who").input("ada")
     page.button[0].click().run()
@@ -275,12 +273,12 @@ def test_a_read_only_page_says_so(open_page: Open, url: str, monkeypatch: pytest
         return "It may only be read."
 
     monkeypatch.setattr("db.findings.store.triage_refusal", refused)
-    page = open_page(url, PAGE, finding="1")
+    page = open_page(url, REGRESSIONS, finding="1")
     assert "Triage is not possible from this page. It may only be read." in text(page) and not page.button
 
 
 def test_an_empty_database_says_what_finds_something(open_page: Open, empty_url: str) -> None:
-    assert "Nothing found" in text(open_page(empty_url, PAGE))
+    assert "Nothing found" in text(open_page(empty_url, REGRESSIONS))
 
 
 def test_a_view_holds_what_it_says(database: Database) -> None:

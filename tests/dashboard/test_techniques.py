@@ -33,9 +33,8 @@ from support.builders.technique_runs import (
     run,
     save,
 )
-from support.pages import Open, html, text, typed
+from support.pages import RUNS, TECHNIQUES, Open, html, text, typed
 
-PAGE = "app_pages/techniques.py"
 NASTY = '<img src=x onerror="alert(1)">'
 
 
@@ -67,7 +66,7 @@ def measured_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_it_opens_where_we_ourselves_measured_techniques_last(open_page: Open, measured_url: str) -> None:
-    at = open_page(measured_url, PAGE)
+    at = open_page(measured_url, TECHNIQUES)
     chosen = [fingerprint(GPU), preset().fingerprint, VERSION, "newest", MLP, "eager"]
     assert [box.value for box in at.selectbox] == chosen
     assert "1 of 1 faster than eager fp32" in text(at)
@@ -103,7 +102,7 @@ def test_it_opens_where_we_ourselves_measured_techniques_last(open_page: Open, m
 def test_a_workload_is_ranked_with_what_to_use_and_what_is_claimed(
     open_page: Open, measured_url: str, workload: str, titles: list[str], texts: list[str]
 ) -> None:
-    at = open_page(measured_url, PAGE, hardware=CPU, workload=workload)
+    at = open_page(measured_url, TECHNIQUES, hardware=CPU, workload=workload)
     first, *middle, last = [head.value for head in at.header]
     assert (first, middle, last) == ("Speed-up over eager fp32", titles, "Not measured, and why")
     shown = text(at)
@@ -112,23 +111,23 @@ def test_a_workload_is_ranked_with_what_to_use_and_what_is_claimed(
 
 
 def test_a_column_of_the_matrix_leads_to_its_workload(open_page: Open, measured_url: str) -> None:
-    at = open_page(measured_url, PAGE, hardware=CPU)
+    at = open_page(measured_url, TECHNIQUES, hardware=CPU)
     assert at.selectbox(key="choose-workload").value == RESNET, "the one with the most speed-ups"
     queries = [parse_qs(urlsplit(each).query) for each in Links(html(at)).addresses]
     (found,) = [each for each in queries if each.get("workload") == [TRAIN] and each["run"] == ["newest"]]
-    there = open_page(measured_url, PAGE, **found)
+    there = open_page(measured_url, TECHNIQUES, **found)
     assert not there.warning and there.selectbox(key="choose-workload").value == TRAIN
 
 
 def test_techniques_are_set_against_the_baseline_that_is_chosen(open_page: Open, measured_url: str) -> None:
     compiled = "compile=default"
-    at = open_page(measured_url, PAGE, hardware=CPU, workload=RESNET, baseline=compiled)
+    at = open_page(measured_url, TECHNIQUES, hardware=CPU, workload=RESNET, baseline=compiled)
     assert not at.warning and at.header[0].value == "Speed-up over compile=default"
     shown = html(at)
     # 50 ms against the 40 ms of max-autotune, which compiles 50 s longer, and against 100 ms of eager.
     assert "▲ 1.25×" in shown and "▼ 0.500×" in shown and "eager fp32" in shown
     assert "5,000<small>" in shown
-    unknown = open_page(measured_url, PAGE, hardware=CPU, workload="bert", baseline="precision=fp4")
+    unknown = open_page(measured_url, TECHNIQUES, hardware=CPU, workload="bert", baseline="precision=fp4")
     assert [each.value.partition(":")[0] for each in unknown.warning] == [
         "Unknown workload 'bert'",
         "Unknown baseline 'precision=fp4'",
@@ -137,7 +136,7 @@ def test_techniques_are_set_against_the_baseline_that_is_chosen(open_page: Open,
 
 def test_throughput_is_in_the_items_of_the_workload(open_page: Open, tmp_path: Path) -> None:
     made = [replace(each, facts={**each.facts, "unit": "images"}) for each in outcomes(ON_CPU[:2])]
-    shown = html(open_page(save(f"sqlite:///{tmp_path}/p.db", run(), made), PAGE))
+    shown = html(open_page(save(f"sqlite:///{tmp_path}/p.db", run(), made), TECHNIQUES))
     assert "Throughput (images/s)" in shown
 
 
@@ -148,14 +147,14 @@ def test_a_run_that_is_not_complete_says_so_and_how_much_is_missing(
     measured = outcomes(ON_CPU[:2])
     planned = len(measured) + 43
     url = save(f"sqlite:///{tmp_path}/p.db", replace(run(), state=state, planned=planned), measured)
-    shown = html(open_page(url, PAGE))
+    shown = html(open_page(url, TECHNIQUES))
     assert f", {state}, 43 replicates not reached: 1 case" in shown
-    said = text(open_page(url, PAGE))
+    said = text(open_page(url, TECHNIQUES))
     assert "all that were reached ended well, 43 were not" in said and "all ended well" not in said
 
 
 def test_every_table_and_chart_has_its_csv(open_page: Open, measured_url: str) -> None:
-    at = open_page(measured_url, PAGE, hardware=CPU)
+    at = open_page(measured_url, TECHNIQUES, hardware=CPU)
     assert not at.exception
     offered = {button.proto.label for button in at.main.get("download_button")}
     assert "CSV" in offered
@@ -163,7 +162,7 @@ def test_every_table_and_chart_has_its_csv(open_page: Open, measured_url: str) -
 
 
 def test_the_page_as_markdown_has_the_speed_ups_as_they_are_shown(open_page: Open, measured_url: str) -> None:
-    at = open_page(measured_url, PAGE)
+    at = open_page(measured_url, TECHNIQUES)
     at.toggle(key="show-markdown-techniques").set_value(True).run()
     (text,) = [each for each in typed(at) if each.startswith("# Techniques")]
     section = text.partition("## mlp_overhead infer batch=64")[2].partition("\n## ")[0]
@@ -193,7 +192,7 @@ def test_batch_curves_that_are_not_drawn_are_said_and_in_the_file(
             files[file] = frame
 
     monkeypatch.setattr(parts, "heading", heading)
-    assert "Drawn are 6 techniques of 8; the CSV file has all." in text(open_page(url, PAGE))
+    assert "Drawn are 6 techniques of 8; the CSV file has all." in text(open_page(url, TECHNIQUES))
     written = files["techniques-batches.csv"]()["case"].tolist()
     assert (len(set(written)), len(written)) == (8, 16)
 
@@ -206,7 +205,7 @@ def test_scaling_that_is_not_drawn_is_said(open_page: Open, tmp_path: Path) -> N
             for ranks, items in (("", 128), (",ranks=2", 256))
         ]
         url = save(f"sqlite:///{tmp_path}/{many}.db", run(), outcomes(cases))
-        return text(open_page(url, PAGE))
+        return text(open_page(url, TECHNIQUES))
 
     assert "Drawn are 6 ways of 8; the table has all." in ways(8)
     shown = ways(6)
@@ -216,7 +215,7 @@ def test_scaling_that_is_not_drawn_is_said(open_page: Open, tmp_path: Path) -> N
 def test_a_star_says_what_it_means_where_others_disturbed(open_page: Open, tmp_path: Path) -> None:
     def shown(share: float) -> str:
         made = [replace(each, facts={**each.facts, "cpu_share": share}) for each in outcomes(ON_CPU[:2])]
-        return text(open_page(save(f"sqlite:///{tmp_path}/{share}.db", run(), made), PAGE))
+        return text(open_page(save(f"sqlite:///{tmp_path}/{share}.db", run(), made), TECHNIQUES))
 
     assert "1 disturbed (*)" in shown(0.5) and "▲ 2.00×*" in shown(0.5)
     assert "disturbed" not in shown(1.0) and "2.00×*" not in shown(1.0)
@@ -226,7 +225,7 @@ def test_of_two_runs_of_one_moment_the_one_stored_last_speaks(open_page: Open, t
     for name, floor in (("run-b", 50.0), ("run-a", 25.0)):
         faster = Measured(f"{RESNET}/compile=default", (floor, floor * 1.01, floor), cold=10.0, warm=1.0)
         url = save(f"sqlite:///{tmp_path}/p.db", run(name), outcomes([ON_CPU[0], faster]))
-    shown = html(open_page(url, PAGE))
+    shown = html(open_page(url, TECHNIQUES))
     assert "4.00×" in shown and "2.00×" not in shown
 
 
@@ -234,21 +233,21 @@ def test_an_odd_fact_of_a_file_from_elsewhere_is_no_error(open_page: Open, tmp_p
     for place, odd in enumerate([{"tainted_blocks": 5}, {"shapes": [1]}, {"device": ["a"]}]):
         made = [replace(each, facts={**each.facts, **odd}) for each in outcomes(ON_CPU[:2])]
         url = save(f"sqlite:///{tmp_path}/{place}.db", run(), made)
-        for page, query in ((PAGE, {}), ("app_pages/run_detail.py", {"run": "run-1"})):
+        for page, query in ((TECHNIQUES, {}), (RUNS, {"run": "run-1"})):
             at = open_page(url, page, **query)
             assert not at.exception and "2.00×" in text(at)
 
 
 def test_launch_bound_shares_are_shown_where_they_were_measured(open_page: Open, measured_url: str) -> None:
-    shown = html(open_page(measured_url, PAGE, hardware=GPU))
+    shown = html(open_page(measured_url, TECHNIQUES, hardware=GPU))
     assert "Launch-bound, baseline" in shown
     assert "70.0\N{NO-BREAK SPACE}%" in shown and "10.0\N{NO-BREAK SPACE}%" in shown
     assert "No kernel ran in 70.0 % of a step of eager fp32: a CUDA graph saves at most that." in shown
 
 
 def test_the_link_shows_the_same_runs_tomorrow(open_page: Open, measured_url: str) -> None:
-    at = open_page(measured_url, PAGE, hardware=CPU)
-    pinned = [each for each in Links(html(at)).addresses if each.startswith("/techniques?")]
+    at = open_page(measured_url, TECHNIQUES, hardware=CPU)
+    pinned = [each for each in Links(html(at)).addresses if each.startswith("/explore?")]
     assert parse_qs(urlsplit(pinned[-1]).query) == {
         "hardware": [fingerprint(CPU)[:12]],
         "preset": [preset().fingerprint[:12]],
@@ -256,41 +255,41 @@ def test_the_link_shows_the_same_runs_tomorrow(open_page: Open, measured_url: st
         "run": ["run-1"],
         "workload": [RESNET],
     }
-    again = open_page(measured_url, PAGE, **parse_qs(urlsplit(pinned[-1]).query))
+    again = open_page(measured_url, TECHNIQUES, **parse_qs(urlsplit(pinned[-1]).query))
     assert not again.warning
     assert again.selectbox(key="choose-run").value == "run-1"
 
 
 def test_a_run_alone_says_where_it_was_made(open_page: Open, measured_url: str) -> None:
-    at = open_page(measured_url, PAGE, run="run-1")
+    at = open_page(measured_url, TECHNIQUES, run="run-1")
     assert at.selectbox(key="choose-hardware").value == fingerprint(CPU)
     assert not at.warning
-    other = open_page(measured_url, PAGE, run="run-1", hardware=GPU)
+    other = open_page(measured_url, TECHNIQUES, run="run-1", hardware=GPU)
     assert "Run run-1 measured nothing of torch" in other.warning[0].value
     assert other.selectbox(key="choose-run").value == "newest"
 
 
 def test_unknown_values_in_the_address_are_said(open_page: Open, measured_url: str) -> None:
     query = {"hardware": "abacus", "preset": "loud", "version": "9.9", "run": "run-77"}
-    at = open_page(measured_url, PAGE, **query)
+    at = open_page(measured_url, TECHNIQUES, **query)
     assert len(at.warning) == 4
     assert all("shown is what there is" in each.value for each in at.warning)
     assert "Speed-up over eager fp32" in text(at)
 
 
 def test_runs_beyond_those_that_count_are_said(open_page: Open, measured_url: str) -> None:
-    at = open_page(measured_url, PAGE, run=",".join(["run-1"] * 9))
+    at = open_page(measured_url, TECHNIQUES, run=",".join(["run-1"] * 9))
     assert [each.value for each in at.warning] == ["The address names 9 runs; the first 8 count."]
 
 
 def test_a_version_goes_by_its_release_too(open_page: Open, measured_url: str) -> None:
-    at = open_page(measured_url, PAGE, version="2.13.0")
+    at = open_page(measured_url, TECHNIQUES, version="2.13.0")
     assert not at.warning
     assert at.selectbox(key="choose-version").value == VERSION
 
 
 def test_another_hardware_gives_up_what_was_chosen_there(open_page: Open, measured_url: str) -> None:
-    at = open_page(measured_url, PAGE, hardware=GPU, run="run-2")
+    at = open_page(measured_url, TECHNIQUES, hardware=GPU, run="run-2")
     at.selectbox(key="choose-hardware").set_value(fingerprint(CPU)).run()
     assert not at.warning
     assert at.selectbox(key="choose-run").value == "newest"
@@ -298,7 +297,7 @@ def test_another_hardware_gives_up_what_was_chosen_there(open_page: Open, measur
 
 
 def test_an_empty_database_says_what_to_type(open_page: Open, empty_url: str) -> None:
-    at = open_page(empty_url, PAGE)
+    at = open_page(empty_url, TECHNIQUES)
     assert "pyrometer run --suite smoke" in text(at)
 
 
@@ -306,21 +305,21 @@ def test_runs_without_a_technique_say_what_measures_some(
     open_page: Open, filled_url: str, tmp_path: Path
 ) -> None:
     url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:1]))
-    shown = text(open_page(url, PAGE))
+    shown = text(open_page(url, TECHNIQUES))
     assert "1 run stored, but none" in shown
     assert "pyrometer run --suite cpu" in shown
 
 
 def test_techniques_without_their_baseline_have_no_ratio(open_page: Open, tmp_path: Path) -> None:
     url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2], apart=True))
-    shown = text(open_page(url, PAGE))
+    shown = text(open_page(url, TECHNIQUES))
     assert "There is no ratio" in shown
     assert "the two were not measured in one session" in shown
 
 
 def test_one_pair_of_each_has_no_interval_and_proves_nothing(open_page: Open, tmp_path: Path) -> None:
     alone = [replace(each, floors=each.floors[:1]) for each in ON_CPU]
-    shown = text(open_page(save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(alone)), PAGE))
+    shown = text(open_page(save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(alone)), TECHNIQUES))
     assert "0 of 8 faster than eager fp32" in shown
     assert "? 2.00×</strong><small>n\N{NO-BREAK SPACE}1" in shown
     assert "one pair: no interval" in shown
@@ -331,12 +330,12 @@ def test_where_nothing_tells_a_ratio_a_link_leads_to_what_does(open_page: Open, 
     url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2]))
     later = run("run-2", hardware=GPU, started_at=FIRST_NIGHT + timedelta(days=1))
     save(url, later, outcomes(ON_CPU[:2], apart=True))
-    at = open_page(url, PAGE, hardware=GPU)
+    at = open_page(url, TECHNIQUES, hardware=GPU)
     assert "There is no ratio" in text(at) and "These runs have no speed-up" in text(at)
-    address = next(each for each in Links(html(at)).addresses if each.startswith("/techniques?"))
+    address = next(each for each in Links(html(at)).addresses if each.startswith("/explore?"))
     query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
     assert query["version"] == VERSION and query["run"] == "newest"
-    there = open_page(url, PAGE, **query)
+    there = open_page(url, TECHNIQUES, **query)
     assert "There is no ratio" not in text(there) and "These runs have no speed-up" not in text(there)
 
 
@@ -349,13 +348,13 @@ def test_it_opens_on_the_newest_run_that_tells_a_ratio(open_page: Open, tmp_path
         started = FIRST_NIGHT + timedelta(days=day)
         made = run(name, hardware=where, version=version, started_at=started)
         save(url, made, outcomes(ON_CPU[:2], version=version, apart=True))
-    at = open_page(url, PAGE)
+    at = open_page(url, TECHNIQUES)
     chosen = {name: at.selectbox(key=f"choose-{name}").value for name in ("hardware", "version", "run")}
     assert chosen == {"hardware": fingerprint(CPU), "version": VERSION, "run": "newest"}
     assert "2.00×" in html(at) and "There is no ratio" not in text(at) and "run-1" in html(at)
     # Another machine that is chosen has its own newest, and an address its way.
-    assert "There is no ratio" in text(open_page(url, PAGE, hardware=GPU))
-    at = open_page(url, PAGE, version="2.14.0")
+    assert "There is no ratio" in text(open_page(url, TECHNIQUES, hardware=GPU))
+    at = open_page(url, TECHNIQUES, version="2.14.0")
     assert at.selectbox(key="choose-version").value == "2.14.0+cpu" and not at.warning
 
 
@@ -367,7 +366,7 @@ def test_a_session_of_two_environments_is_not_read_for_ratios(open_page: Open, t
         made = run(f"upgrade-{number}", hardware=GPU, started_at=started)
         made = replace(made, kind=RunKind.UPGRADE)
         save(url, made, outcomes(ON_CPU[:2], apart=True))
-    assert open_page(url, PAGE).selectbox(key="choose-hardware").value == fingerprint(CPU)
+    assert open_page(url, TECHNIQUES).selectbox(key="choose-hardware").value == fingerprint(CPU)
 
 
 def test_runs_that_are_not_read_are_counted_and_led_to(open_page: Open, tmp_path: Path) -> None:
@@ -378,10 +377,10 @@ def test_runs_that_are_not_read_are_counted_and_led_to(open_page: Open, tmp_path
         pair = [Measured(f"{case}/eager", (100.0,) * 3), Measured(f"{case}/compile=default", (50.0,) * 3)]
         made = run(f"run-{number}", started_at=FIRST_NIGHT + timedelta(days=number))
         save(url, made, outcomes(pair))
-    at = open_page(url, PAGE)
+    at = open_page(url, TECHNIQUES)
     assert "of 16" in text(at) and "4 older runs measured 4 cases without a ratio in these runs" in text(at)
     (address,) = [each for each in Links(html(at)).addresses if each.endswith("%2Crun-0")]
-    there = open_page(url, PAGE, **parse_qs(urlsplit(address).query))
+    there = open_page(url, TECHNIQUES, **parse_qs(urlsplit(address).query))
     assert "of 4" in text(there) and not there.warning and "older run" not in text(there)
 
 
@@ -390,7 +389,7 @@ def test_a_case_whose_newest_runs_have_no_ratio_is_said(open_page: Open, tmp_pat
     for number in range(8):
         made = run(f"run-{number}", started_at=FIRST_NIGHT + timedelta(days=1 + number))
         save(url, made, outcomes(ON_CPU[:2], apart=True))
-    page_text = text(open_page(url, PAGE))
+    page_text = text(open_page(url, TECHNIQUES))
     assert "1 case without a ratio in the newest 8 runs of each" in page_text
 
 
@@ -402,16 +401,16 @@ def test_what_is_advised_is_the_suite_of_the_device(
     facts = {"gpus": ["NVIDIA H200"] * 8 if device == "cuda" else []}
     made = replace(made, machine=replace(made.machine, hardware=replace(made.machine.hardware, facts=facts)))
     alone = save(f"sqlite:///{tmp_path}/alone.db", made, outcomes(ON_CPU[:2], device=device, apart=True))
-    assert typed(open_page(alone, PAGE)) == [f"pyrometer run --suite {suite}"]
+    assert typed(open_page(alone, TECHNIQUES)) == [f"pyrometer run --suite {suite}"]
     eager = save(f"sqlite:///{tmp_path}/eager.db", made, outcomes(ON_CPU[:1], device=device))
-    assert typed(open_page(eager, PAGE)) == [f"pyrometer run --suite {suite}"]
+    assert typed(open_page(eager, TECHNIQUES)) == [f"pyrometer run --suite {suite}"]
 
 
 def test_that_link_leads_as_near_as_it_can_and_names_what_differs(open_page: Open, tmp_path: Path) -> None:
     def link_text(found: str, made: Run, version: str = VERSION) -> str:
         url = save(f"sqlite:///{tmp_path}/p.db", made, outcomes(ON_CPU[:2], version=version))
         st.cache_data.clear()
-        shown = html(open_page(url, PAGE, hardware=CPU, preset="quiet", version=VERSION))
+        shown = html(open_page(url, TECHNIQUES, hardware=CPU, preset="quiet", version=VERSION))
         (link,) = [one for one in re.findall(r"<a [^>]*>(.*?)</a>", shown) if "have no speed-up" in one]
         assert found in link
         return link
@@ -434,11 +433,11 @@ def test_where_all_failed_nothing_is_made_up(open_page: Open, tmp_path: Path) ->
     url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2]))
     wrong = [replace(each, status="wrong", reason="it is off") for each in outcomes(ON_CPU[:2])]
     save(url, run("run-2", started_at=FIRST_NIGHT + timedelta(days=1)), wrong)
-    at = open_page(url, PAGE, run="run-2")
+    at = open_page(url, TECHNIQUES, run="run-2")
     shown = text(at)
     assert "it is off" in shown and "There is no ratio" in shown
     # The newest run without a number is passed over for one that has some.
-    assert "2.00×" in text(open_page(url, PAGE))
+    assert "2.00×" in text(open_page(url, TECHNIQUES))
 
 
 def test_a_failure_on_a_gpu_is_shown_as_one(open_page: Open, tmp_path: Path) -> None:
@@ -446,7 +445,7 @@ def test_a_failure_on_a_gpu_is_shown_as_one(open_page: Open, tmp_path: Path) -> 
     crashed = [replace(each, floors=(), status="crashed", reason="driver") for each in ON_GPU]
     later = run("run-2", hardware=GPU, started_at=FIRST_NIGHT + timedelta(days=1))
     save(url, later, outcomes(crashed, device="cuda"))
-    shown = text(open_page(url, PAGE, run="run-2"))
+    shown = text(open_page(url, TECHNIQUES, run="run-2"))
     assert "No technique of this workload ended well" in shown
     assert "There is no ratio: the reasons stand below." in shown and "without their baseline" not in shown
 
@@ -458,7 +457,7 @@ def test_nothing_from_the_database_becomes_markup(open_page: Open, tmp_path: Pat
     graphs = Measured(f"{named}/eager", (9.0, 9.0)), Measured(f"{named}/graph=capture", (4.0, 4.0))
     cases = (*ON_CPU[:3], hostile, *graphs)
     made = run(hardware=f"{NASTY} cores", version="2.13.0+cpu", suite=NASTY)
-    at = open_page(save(f"sqlite:///{tmp_path}/p.db", made, outcomes(cases)), PAGE)
+    at = open_page(save(f"sqlite:///{tmp_path}/p.db", made, outcomes(cases)), TECHNIQUES)
     assert "img" not in Links(html(at)).tags
     assert "&lt;img" in html(at)
     assert not any("<img" in each.value for each in (*at.caption, *at.warning))

@@ -13,10 +13,8 @@ from support.builders.run_records import MLP, a_night, a_run, an_environment, an
 from support.builders.technique_runs import environment
 from support.builders.telemetry import a_host, with_telemetry
 from support.builders.trends import a_line, a_point, tracks_of_place
-from support.pages import Open, html, text
+from support.pages import HISTORY, UTILISATION, Open, html, text
 from support.sqlite_files import open_with_tables
-
-PAGE = "app_pages/trends.py"
 
 
 @pytest.fixture
@@ -39,23 +37,23 @@ def builds(tmp_path: Path) -> str:
 
 def in_turns(shown: str) -> dict[str, list[str]]:
     """What the link to the upgrade asks for."""
-    address = shown.partition('href="/upgrade?')[2].partition('"')[0]
-    return parse_qs(urlsplit(f"/upgrade?{address}").query.replace("&amp;", "&"))
+    address = shown.partition('href="/compare?')[2].partition('"')[0]
+    return parse_qs(urlsplit(f"/compare?{address}").query.replace("&amp;", "&"))
 
 
 def test_two_builds_of_a_release_are_two_baselines_and_never_one(open_page: Open, builds: str) -> None:
     query = {"metric": "latency", "scale": "relative", "case": MLP}
-    at = open_page(builds, PAGE, **query, baseline="2.13.0+cu130")
+    at = open_page(builds, HISTORY, **query, baseline="2.13.0+cu130")
     choice = at.selectbox(key="choose-baseline")
     assert (choice.value, choice.options) == ("2.13.0+cu130", ["2.14.0", "2.13.0+cu130", "2.13.0+cu126"])
     assert "+33 %" in html(at) and "A 6.00 ms." in text(at)
     ends = in_turns(html(at))
     assert (ends["from"], ends["to"]) == (["2.13.0+cu130"], ["2.14.0"])
-    assert open_page(builds, PAGE, **query).selectbox(key="choose-baseline").value == "2.13.0+cu126"
+    assert open_page(builds, HISTORY, **query).selectbox(key="choose-baseline").value == "2.13.0+cu126"
 
 
 def test_a_link_to_a_release_of_two_builds_says_which_of_them_it_is(open_page: Open, builds: str) -> None:
-    at = open_page(builds, PAGE, metric="latency", scale="relative", case=MLP, baseline="2.13.0")
+    at = open_page(builds, HISTORY, metric="latency", scale="relative", case=MLP, baseline="2.13.0")
     assert "A 6.00 ms of 2.13.0+cu130." in text(at) and not at.warning
     assert "8.00 ms." not in text(at), "the median of both builds, which was not measured"
     assert in_turns(html(at))["from"] == ["2.13.0+cu130"]
@@ -71,10 +69,12 @@ def test_a_point_leads_to_the_window_of_its_own_pytorch(open_page: Open, tmp_pat
         store.save_run(database, run)
         store.save_outcomes(database, run.id, [*observed, outcomes[2]])
         store.save_measurements(database, run.id, measurements_for(outcomes))
-    shown = html(open_page(found, PAGE, metric="latency", case=MLP, at="run-1"))
+    shown = html(open_page(found, HISTORY, metric="latency", case=MLP, at="run-1"))
     led = {}
     for panel in shown.split("<dt>PyTorch</dt><dd>")[1:]:
-        address = panel.partition('href="/utilisation?')[2].partition('"')[0].replace("&amp;", "&")
+        address = (
+            panel.partition('href="/explore?view=utilisation&amp;')[2].partition('"')[0].replace("&amp;", "&")
+        )
         query = {name: values[-1] for name, values in parse_qs(address).items()}
         led[panel.partition("<")[0]] = query.get("environment", "nowhere")
     assert led == {
@@ -82,7 +82,7 @@ def test_a_point_leads_to_the_window_of_its_own_pytorch(open_page: Open, tmp_pat
         "2.14.0+cpu": new.fingerprint[:12],
         "2.15.0+cpu": "nowhere",
     }
-    there = open_page(found, "app_pages/utilisation.py", run="run-1", case=MLP, environment=led["2.13.0+cpu"])
+    there = open_page(found, UTILISATION, run="run-1", case=MLP, environment=led["2.13.0+cpu"])
     assert there.selectbox(key="choose-environment").value == old.fingerprint and not there.warning
 
 

@@ -150,7 +150,7 @@ def test_the_last_point_of_each_line_carries_its_letter() -> None:
     assert frame["case"].tolist()[0].startswith("resnet50")
     assert frame["last"].tolist() == [False, False, True] * 2
     assert frame["end"].tolist() == ["A"] * 3 + ["B"] * 3
-    assert frame["link"].tolist()[0].startswith("/run?run=run-0&case=resnet50")
+    assert frame["link"].tolist()[0].startswith("/runs?run=run-0&case=resnet50")
     assert frame["interval"].tolist()[0] == "1.96 to 2.04"
 
 

@@ -42,20 +42,23 @@ def parsed(address: str) -> dict[str, list[str]]:
     [
         # As they were written before lines could be of several kinds of hardware.
         (
-            "/trends?metric=latency&hardware=a1a1a1a1a1a1&preset=c3c3c3c3c3c3&axis=date"
+            "/explore?view=history&metric=latency&hardware=a1a1a1a1a1a1&preset=c3c3c3c3c3c3&axis=date"
             "&case=mlp_overhead%2Finfer%2Fbatch%3D8%2Feager",
             Trends("latency", (XEON,), QUIET, "date", (MLP,)),
         ),
         (
-            "/trends?metric=throughput&hardware=a1a1a1a1a1a1&preset=c3c3c3c3c3c3&axis=version"
+            "/explore?view=history&metric=throughput&hardware=a1a1a1a1a1a1&preset=c3c3c3c3c3c3&axis=version"
             "&case=resnet50%2Finfer%2Fbatch%3D8%2Cimage%3D224%2Feager"
             "&case=mlp_overhead%2Finfer%2Fbatch%3D8%2Feager",
             Trends("throughput", (XEON,), QUIET, "version", (RESNET, MLP)),
         ),
-        ("/trends?hardware=EPYC%2C+64+cores", Trends("latency", (EPYC,), QUIET, "date", (MLP,))),
+        (
+            "/explore?view=history&hardware=EPYC%2C+64+cores",
+            Trends("latency", (EPYC,), QUIET, "date", (MLP,)),
+        ),
         # As they are now.
         (
-            "/trends?metric=latency&hardware=a1a1a1a1a1a1&hardware=b2b2b2b2b2b2&preset=c3c3c3c3c3c3"
+            "/explore?view=history&metric=latency&hardware=a1a1a1a1a1a1&hardware=b2b2b2b2b2b2&preset=c3c3c3c3c3c3"
             "&axis=date&scale=relative&baseline=2.13.0&case=mlp_overhead%2Finfer%2Fbatch%3D8%2Feager"
             "&track=2.13.0&track=nightly&at=run-1",
             Trends(
@@ -71,7 +74,7 @@ def parsed(address: str) -> dict[str, list[str]]:
             ),
         ),
         (
-            "/trends?metric=latency&axis=date&scale=absolute&points=all",
+            "/explore?view=history&metric=latency&axis=date&scale=absolute&points=all",
             Trends("latency", (XEON,), QUIET, "date", (MLP, RESNET), points="all"),
         ),
     ],

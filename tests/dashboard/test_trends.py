@@ -33,10 +33,9 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
-from support.pages import Open, html, text, typed
+from support.pages import HISTORY, Open, html, text, typed
 from support.sqlite_files import open_with_tables
 
-PAGE = "app_pages/trends.py"
 NIGHTS = 24
 
 
@@ -62,7 +61,7 @@ def fill(database: Database) -> None:
 @pytest.fixture
 def shown(open_page: Open, url: str) -> Any:
     """Opens the page on them."""
-    return lambda **query: open_page(url, PAGE, **{"metric": METRIC, "case": MLP, **query})
+    return lambda **query: open_page(url, HISTORY, **{"metric": METRIC, "case": MLP, **query})
 
 
 def spec(at: AppTest) -> dict[str, Any]:
@@ -124,7 +123,7 @@ def runs_drawn(at: AppTest) -> set[str]:
 def test_sessions_and_single_runs_are_no_lines_unless_they_are_chosen(
     open_page: Open, with_sessions: str
 ) -> None:
-    at = open_page(with_sessions, PAGE, case=MLP)
+    at = open_page(with_sessions, HISTORY, case=MLP)
     tracks = at.multiselect(key="choose-tracks").options
     assert len(tracks) == 2 + 3, "the old side of each session, and all else by hand"
     assert {run.rpartition("-")[0] for run in runs_drawn(at)} == {
@@ -134,10 +133,10 @@ def test_sessions_and_single_runs_are_no_lines_unless_they_are_chosen(
     legend = html(at).partition('aria-label="Tracks"')[2].partition("</ul>")[0]
     assert legend.count("<li>") == 2
     assert "Not drawn: 3 tracks" in text(at)
-    at = open_page(with_sessions, PAGE, case=MLP, track=nightly(7).name)
+    at = open_page(with_sessions, HISTORY, case=MLP, track=nightly(7).name)
     assert runs_drawn(at) == {"confirm-8"}
     # A version measured in a session alone is one all the same.
-    assert "2.12.0" in html(open_page(with_sessions, PAGE, case=MLP, axis="version"))
+    assert "2.12.0" in html(open_page(with_sessions, HISTORY, case=MLP, axis="version"))
 
 
 def test_a_track_can_be_chosen_and_the_address_holds_it(shown: Any) -> None:
@@ -185,7 +184,7 @@ def test_a_confirmed_finding_is_seen_by_default_and_on_a_metric_that_follows(
             latency = replace(floor, metric="latency", point=value, smallest=value, largest=value)
             store.save_measurements(database, run, [latency])
         a_regression(database)
-    at = open_page(found, PAGE, case=MLP, **chosen)
+    at = open_page(found, HISTORY, case=MLP, **chosen)
     assert at.selectbox(key="choose-metric").value == chosen.get("metric", HEADLINE)
     listed = html(at).partition('aria-label="Where lines moved"')[2].partition("</table>")[0]
     assert addresses(at, "Finding") == ["/regressions?finding=1"] and "× regression" in listed
@@ -204,7 +203,7 @@ def test_a_view_opens_where_most_nights_are_on_cases_with_findings_and_most_poin
         other = Nights(database, schedule="young", machine=a_machine("new", "8 x H200"))
         a_regression(database, RESNET)
         other.add(range(NIGHTS, NIGHTS + 2))
-    at = open_page(found, PAGE)
+    at = open_page(found, HISTORY)
     assert at.multiselect(key="choose-hardware").value == [a_machine().hardware.fingerprint]
     assert at.multiselect(key="choose-cases").value == [RESNET, MLP, RESNET_COMPILED]
     assert not at.warning
@@ -271,8 +270,8 @@ def test_a_point_is_opened_by_its_run(shown: Any) -> None:
     assert parts.plain(f"Point of run {run}") in [each.value for each in at.header]
     page = html(at)
     assert "Against the point before" in page and "<dt>replicates (n)</dt><dd>3</dd>" in page
-    assert addresses(at, "The whole run")[0] == f"/run?run={run}"
-    assert addresses(at, "Samples and log")[0].startswith(f"/run?run={run}&case=mlp_overhead")
+    assert addresses(at, "The whole run")[0] == f"/runs?run={run}"
+    assert addresses(at, "Samples and log")[0].startswith(f"/runs?run={run}&case=mlp_overhead")
     assert "at=alone-nightly-bench-1-004" in addresses(at, "← The point before")[0]
     assert f"baseline={run}" in addresses(at, "Set all against it")[0]
     (command,) = typed(at)
@@ -299,7 +298,7 @@ def test_a_case_that_missed_the_night_of_a_change_lists_it_next_to_others_too(
             store.save_outcomes(database, run.id, outcomes)
             store.save_measurements(database, run.id, measurements_for(outcomes))
     for cases in ([MLP], [MLP, RESNET]):
-        at = open_page(found, PAGE, metric="latency", case=cases, at="run-2")
+        at = open_page(found, HISTORY, metric="latency", case=cases, at="run-2")
         differs = html(at).partition('aria-label="What changed"')[2].partition("</table>")[0]
         assert "driver" in differs and "580" in differs and "590" in differs
 
@@ -342,7 +341,7 @@ def test_cases_on_several_kinds_of_hardware_are_lines_of_their_own(
     open_page: Open, two: tuple[str, list[str]]
 ) -> None:
     url, hardware = two
-    at = open_page(url, PAGE, hardware=hardware, case=MLP)
+    at = open_page(url, HISTORY, hardware=hardware, case=MLP)
     legend = html(at).partition('class="py-legend"')[2].partition("</ul>")[0]
     assert legend.count("<li>") == 2 and "Xeon 6430, 2 cores" in legend
     assert "EPYC, &lt;b&gt;64&lt;/b&gt; cores" in legend
@@ -359,7 +358,7 @@ def test_a_link_from_before_shows_one_line(open_page: Open, two: tuple[str, list
     with open_with_tables(url) as database:
         preset = series_queries.series_keys(database)[0].preset
     at = open_page(
-        url, PAGE, metric="latency", hardware=hardware[0][:12], preset=preset[:12], axis="date", case=MLP
+        url, HISTORY, metric="latency", hardware=hardware[0][:12], preset=preset[:12], axis="date", case=MLP
     )
     legend = html(at).partition('class="py-legend"')[2].partition("</ul>")[0]
     assert legend.count("<li>") == 1 and not at.warning
@@ -373,7 +372,7 @@ def test_both_sides_of_a_session_by_hand_are_apart(open_page: Open, tmp_path: Pa
         outcomes = [an_outcome(MLP, environment=each, latency=2.0 + n) for n, each in enumerate(sides)]
         store.save_run(database, run)
         store.save_measurements(database, run.id, measurements_for(outcomes))
-    at = open_page(found, PAGE, at="session")
+    at = open_page(found, HISTORY, at="session")
     assert at.multiselect(key="choose-tracks").options == ["stable", "candidate"]
     assert html(at).count("replicates (n)") == 2
     assert not typed(at) and not at.warning
@@ -389,10 +388,10 @@ def test_a_finding_of_a_hostile_schedule_stays_text(open_page: Open, tmp_path: P
         one = findings.save_findings(database, [hostile_finding(database, hostile)], a_night(4))
     assert one
     opened = {"metric": METRIC, "case": MLP, "at": "alone-2.13.0-bench-22-002"}
-    at = open_page(found, PAGE, **opened)
+    at = open_page(found, HISTORY, **opened)
     assert "<img" not in html(at) and "2 &lt;img" in html(at)
-    assert open_page(found, PAGE, **opened, track=hostile).warning.values == []
-    for each in [at, open_page(found, PAGE, **opened, track=f"{hostile} {hostile}")]:
+    assert open_page(found, HISTORY, **opened, track=hostile).warning.values == []
+    for each in [at, open_page(found, HISTORY, **opened, track=f"{hostile} {hostile}")]:
         shown = [*each.caption, *each.header, *each.warning]
         assert not [one for one in shown if re.search(r"(?<!\\)(<img|\*\*b|\[x\])", str(one.value))]
 

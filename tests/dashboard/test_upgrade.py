@@ -34,11 +34,10 @@ from support.builders.upgrade_journals import (
     store_upgrades,
 )
 from support.builders.upgrade_reports import NASTY
-from support.pages import Open, html, text, typed
+from support.pages import UPGRADE, Open, html, text, typed
 from support.servers.browser import Visitor, drawn, fits
 from workflows.load_run import judge_loaded, load_run
 
-PAGE = "app_pages/upgrade.py"
 Filled = Callable[..., str]
 
 
@@ -101,13 +100,13 @@ def cells(shown: str) -> Cells:
 def test_without_an_upgrade_the_page_says_what_to_type(
     database: str, request: pytest.FixtureRequest, open_page: Open
 ) -> None:
-    page = open_page(request.getfixturevalue(database), PAGE)
+    page = open_page(request.getfixturevalue(database), UPGRADE)
     assert "No upgrade measured yet" in html(page) and "py-verdict" not in html(page)
     assert typed(page)[0] == "pyrometer upgrade OLD NEW --suite cpu"
 
 
 def test_the_verdict_comes_first_and_correctness_before_speed(open_page: Open, filled: Filled) -> None:
-    page = open_page(filled(Story(broken=(GPT_COMPILED,))), PAGE)
+    page = open_page(filled(Story(broken=(GPT_COMPILED,))), UPGRADE)
     shown = html(page)
     assert (
         f'No-go</p><div class="py-words"><p>{GPT_COMPILED} broke: crashed (6 of 6 replicates: RuntimeError'
@@ -145,7 +144,7 @@ def test_the_page_says_what_the_command_says(tmp_path: Path, open_page: Open, fi
     of_the_command, of_the_page = (json.loads(FORMATS[".json"](each)) for each in (loaded, judged(url)))
     del of_the_command["run"]["ended_at"], of_the_page["run"]["ended_at"]
     assert of_the_page == of_the_command
-    page = open_page(url, PAGE)
+    page = open_page(url, UPGRADE)
     for reason in of_the_command["reasons"]:
         assert reason["text"] in html(page)
     assert f"<p>{of_the_command['headline'].partition(': ')[2]}</p>" in html(page)
@@ -160,7 +159,7 @@ def test_a_threshold_in_the_address_judges_anew(open_page: Open, filled: Filled)
     url = filled()
     before = judged(url).upgrade
     assert before.verdicts[RESNET].word == "slower" and before.decision == "no-go"
-    page = open_page(url, PAGE, threshold="8")
+    page = open_page(url, UPGRADE, threshold="8")
     after = judged(url, RuleChanges(threshold=8.0)).upgrade
     # The word of a case changes; from what on a case is materially slower is another rule.
     assert after.verdicts[RESNET].word == "same" and after.decision == "no-go"
@@ -173,17 +172,17 @@ def test_a_threshold_in_the_address_judges_anew(open_page: Open, filled: Filled)
         judged(url, RuleChanges(threshold=8.0))
     )
     # The page's own link shows the same thing.
-    assert f'href="/upgrade?run={RUN}&amp;threshold=8&amp;shown=latency_floor"' in html(page)
+    assert f'href="/compare?run={RUN}&amp;threshold=8&amp;shown=latency_floor"' in html(page)
     kept = next(each for each in typed(page) if each.startswith("[policies"))
     assert tomllib.loads(kept)["policies"]["ours"]["thresholds"] == {"latency_floor": 0.08}
 
 
 def test_metric_weights_and_guards_in_the_address_count(open_page: Open, filled: Filled) -> None:
     url = filled()
-    page = open_page(url, PAGE, metric="throughput")
+    page = open_page(url, UPGRADE, metric="throughput")
     assert "What moved: Throughput" in [each.value for each in page.header]
     assert "higher is better" in html(page)
-    page = open_page(url, PAGE, must=BERT_COMPILED, weight=[f"{BERT}:0.5", "resnet50/*:2"])
+    page = open_page(url, UPGRADE, must=BERT_COMPILED, weight=[f"{BERT}:0.5", "resnet50/*:2"])
     assert f"{BERT_COMPILED}: Latency floor unclear" in html(page) and "it must not regress" in html(page)
     assert "counts 2 times" in html(page) and "counts 0.5 times" in html(page)
     assert page.text_area(key="rules-weight").value == f"{BERT}:0.5\nresnet50/*:2"
@@ -193,23 +192,23 @@ def test_the_matrix_shows_the_metric_that_is_chosen_and_only_what_is_proved_is_s
     open_page: Open, filled: Filled
 ) -> None:
     url = filled(Story(broken=(GPT_COMPILED,)))
-    page = open_page(url, PAGE)
+    page = open_page(url, UPGRADE)
     assert page.button_group(key="choose-shown").value == "latency_floor"
     latency = cells(html(page))
     assert latency[BERT] == "·same"
     assert latency[RESNET].startswith("▲slower +7.0 %") and "py-shaded" in latency.shaded[RESNET]
     assert latency[GPT_COMPILED] == "✗ broken" and latency[BERT_COMPILED].startswith("?unclear ±")
     assert "py-shaded" not in latency.shaded[BERT] + latency.shaded[BERT_COMPILED]
-    memory = cells(html(open_page(url, PAGE, shown="rss_peak_steady")))
+    memory = cells(html(open_page(url, UPGRADE, shown="rss_peak_steady")))
     assert memory[BERT] == "▲worse +9.0 %" and memory[GPT_COMPILED] == "✗ broken"
-    unknown = open_page(url, PAGE, shown="beauty")
+    unknown = open_page(url, UPGRADE, shown="beauty")
     assert "nknown shown" in unknown.warning[0].value and cells(html(unknown))[BERT] == "·same"
 
 
 def test_what_blocks_is_waived_by_a_command_and_what_did_not_move_is_folded(
     open_page: Open, filled: Filled
 ) -> None:
-    page = open_page(filled(Story(broken=(GPT_COMPILED,))), PAGE)
+    page = open_page(filled(Story(broken=(GPT_COMPILED,))), UPGRADE)
     titles = [each.label for each in page.expander]
     assert titles[0] == "Waive 1 blocker" and "2 same" in titles
     assert typed(page)[0] == f"pyrometer report {RUN} --waive {GPT_COMPILED} --because REASON"
@@ -223,7 +222,7 @@ def test_limits_of_a_case_in_the_address_decide(open_page: Open, filled: Filled)
     assert judged(url).upgrade.decision == "no-go"
     # 7 % is not material then, and no single case may be as slow.
     assert judged(url, RuleChanges(case=12.0)).upgrade.decision == "go"
-    page = open_page(url, PAGE, case="12", worst="latency_floor:5")
+    page = open_page(url, UPGRADE, case="12", worst="latency_floor:5")
     after = judged(url, RuleChanges(case=12.0, worst=(("latency_floor", 5.0),))).upgrade
     assert [reason.cases for reason in after.grounds] == [(RESNET,)] and after.decision == "no-go"
     assert "No-go</p>" in html(page)
@@ -251,20 +250,20 @@ def test_limits_of_a_case_in_the_address_decide(open_page: Open, filled: Filled)
 def test_rules_that_cannot_be_meant_are_said_and_left_out(
     open_page: Open, filled: Filled, query: dict[str, Any], said: str
 ) -> None:
-    page = open_page(filled(), PAGE, **query)
+    page = open_page(filled(), UPGRADE, **query)
     (warning,) = [each.value.replace("\\", "") for each in page.warning]
     assert said in warning and warning.endswith("judged is without it.")
     assert "No-go</p>" in html(page)
 
 
 def test_rules_that_match_no_case_are_said(open_page: Open, filled: Filled) -> None:
-    page = open_page(filled(), PAGE, must="no_such_model/*")
+    page = open_page(filled(), UPGRADE, must="no_such_model/*")
     warnings = [each.value.replace("\\", "") for each in page.warning]
     assert 'must_not_regress: "no_such_model/*" matches none of the 6 cases.' in warnings
 
 
 def test_the_form_writes_the_rules_into_the_address(open_page: Open, filled: Filled) -> None:
-    page = open_page(filled(Story(policy=Policy(must_not_regress=("gpt2_small/*",)))), PAGE)
+    page = open_page(filled(Story(policy=Policy(must_not_regress=("gpt2_small/*",)))), UPGRADE)
     page.number_input(key="rules-threshold").set_value(8.0)
     page.text_area(key="rules-weight").set_value(f"{RESNET}:2\n\n")
     page.text_area(key="rules-must").set_value("")
@@ -285,7 +284,7 @@ def test_the_form_writes_the_rules_into_the_address(open_page: Open, filled: Fil
 
 
 def test_another_metric_has_a_threshold_of_its_own(open_page: Open, filled: Filled) -> None:
-    page = open_page(filled(), PAGE)
+    page = open_page(filled(), UPGRADE)
     page.selectbox(key="rules-metric").select("first_call")
     next(each for each in page.button if each.label == "Judge").click().run()
     assert dict(page.query_params) == {"run": RUN, "metric": "first_call"}
@@ -316,24 +315,24 @@ def two() -> tuple[Story, Story]:
 def test_an_address_names_a_run_or_its_versions(
     open_page: Open, filled: Filled, query: dict[str, str], run: str
 ) -> None:
-    page = open_page(filled(*two()), PAGE, **query)
+    page = open_page(filled(*two()), UPGRADE, **query)
     assert page.selectbox(key="choose-run").value == run and not page.warning
-    assert "shown above" in html(page) and f"/run?run={run}" in html(page)
+    assert "shown above" in html(page) and f"/runs?run={run}" in html(page)
 
 
 def test_environments_without_a_common_session_are_not_compared(open_page: Open, filled: Filled) -> None:
     url = filled(*two())
-    page = open_page(url, PAGE, **{"from": "2.13.0", "to": "2.14.0", "hardware": "Xeon 6430, 2 cores"})
+    page = open_page(url, UPGRADE, **{"from": "2.13.0", "to": "2.14.0", "hardware": "Xeon 6430, 2 cores"})
     (said,) = [each.value for each in page.warning]
     assert said.startswith("2.13.0 and 2.14.0 were never measured together on Xeon 6430, 2 cores")
     assert typed(page)[0] == "pyrometer upgrade 2.13.0 2.14.0"
-    assert "py-verdict" not in html(page) and f"/upgrade?run={RUN}" in html(page)
-    page = open_page(url, PAGE, hardware="8 x H200")
+    assert "py-verdict" not in html(page) and f"/compare?run={RUN}" in html(page)
+    page = open_page(url, UPGRADE, hardware="8 x H200")
     assert "nknown hardware" in page.warning[0].value and "py-verdict" not in html(page)
 
 
 def test_an_unknown_run_is_said_and_the_newest_shown(open_page: Open, filled: Filled) -> None:
-    page = open_page(filled(), PAGE, run=RUN[:-1])
+    page = open_page(filled(), UPGRADE, run=RUN[:-1])
     assert "There is no run" in page.warning[0].value
     assert page.warning[0].value.endswith(f"Shown is another upgrade, the newest\\: {RUN}.")
     assert "No-go</p>" in html(page)
@@ -342,7 +341,7 @@ def test_an_unknown_run_is_said_and_the_newest_shown(open_page: Open, filled: Fi
 def test_a_choice_leads_to_another_upgrade_without_the_rules_of_this_one(
     open_page: Open, filled: Filled
 ) -> None:
-    page = open_page(filled(*two()), PAGE, run=LATER, threshold="8")
+    page = open_page(filled(*two()), UPGRADE, run=LATER, threshold="8")
     page.selectbox(key="choose-run").select(RUN).run()
     assert dict(page.query_params) == {"run": RUN} and "2.13.0 → 2.15.0" in html(page)
 
@@ -350,14 +349,14 @@ def test_a_choice_leads_to_another_upgrade_without_the_rules_of_this_one(
 def test_sessions_about_findings_are_no_upgrades(open_page: Open, filled: Filled) -> None:
     session = Story(OTHER, begun=BEGUN + timedelta(days=2), confirms=True)
     url = filled(Story(), session)
-    page = open_page(url, PAGE)
+    page = open_page(url, UPGRADE)
     assert page.selectbox(key="choose-run").value == RUN
     assert page.selectbox(key="choose-run").options == [
         "2.13.0+cpu → 2.15.0+cpu · Xeon 6430, 2 cores · 2026-11-21 14:46 UTC"
     ]
     assert [each.value for each in page.header][-2:] == ["Upgrades", "Sessions about findings"]
     # Its own address shows it all the same.
-    assert open_page(url, PAGE, run=OTHER).selectbox(key="choose-run").value == OTHER
+    assert open_page(url, UPGRADE, run=OTHER).selectbox(key="choose-run").value == OTHER
 
 
 def test_one_from_before_comparisons_were_stored_says_where_its_verdict_is(
@@ -366,7 +365,7 @@ def test_one_from_before_comparisons_were_stored_says_where_its_verdict_is(
     url = filled()
     with open_database(url) as database, database.writing() as connection:
         connection.execute(update(tables.RunRow).values(facts={"device": "cpu"}))
-    page = open_page(url, PAGE)
+    page = open_page(url, UPGRADE)
     assert page.warning[0].value.startswith("Measured before Pyrometer stored what was compared")
     assert typed(page)[0] == f"pyrometer report {RUN}"
     assert "py-verdict" not in html(page) and "not stored" in html(page)
@@ -379,7 +378,7 @@ def test_a_comparison_from_another_time_is_one_sentence(
     url = filled()
     with open_database(url) as database, database.writing() as connection:
         connection.execute(update(tables.RunRow).values(facts=facts))
-    page = open_page(url, PAGE, run=RUN)
+    page = open_page(url, UPGRADE, run=RUN)
     assert "does not understand" in page.warning[0].value and "py-verdict" not in html(page)
 
 
@@ -388,12 +387,12 @@ def test_one_that_lacks_an_environment_is_one_sentence(open_page: Open, filled: 
     body = Comparison("elsewhere", Story().comparison.new, Story().comparison.plan, Policy()).to_body()
     with open_database(url) as database, database.writing() as connection:
         connection.execute(update(tables.RunRow).values(facts={COMPARED: body}))
-    page = open_page(url, PAGE, run=RUN)
+    page = open_page(url, UPGRADE, run=RUN)
     assert "which the run does not have" in page.warning[0].value
 
 
 def test_half_an_upgrade_is_shown_as_far_as_it_has_come(open_page: Open, filled: Filled) -> None:
-    page = open_page(filled(Story(unfinished=True)), PAGE)
+    page = open_page(filled(Story(unfinished=True)), UPGRADE)
     assert "Unclear</p>" in html(page) and "3 of at least 4 pairs" in html(page)
     assert typed(page)[0] == f"pyrometer upgrade --resume {RUN}"
     assert "What would decide it" in [each.value for each in page.header]
@@ -403,7 +402,7 @@ def test_half_an_upgrade_is_shown_as_far_as_it_has_come(open_page: Open, filled:
 
 
 def test_when_everything_broke_the_page_says_so(open_page: Open, filled: Filled) -> None:
-    page = open_page(filled(Story(broken=tuple(KINDS))), PAGE)
+    page = open_page(filled(Story(broken=tuple(KINDS))), UPGRADE)
     assert "No-go</p>" in html(page) and html(page).count("✗ broken") >= len(KINDS)
     assert not [each for each in page.main if each.type == "arrow_vega_lite_chart"]
 
@@ -413,7 +412,7 @@ def test_no_text_of_a_case_becomes_markup(open_page: Open, filled: Filled) -> No
         broken=(GPT, GPT_COMPILED), reason=NASTY, notes=(NASTY,), command=f"pyrometer upgrade {NASTY}"
     )
     url = filled(story)
-    page = open_page(url, PAGE, must=NASTY, weight=f"{NASTY}:2", run=RUN)
+    page = open_page(url, UPGRADE, must=NASTY, weight=f"{NASTY}:2", run=RUN)
     shown = html(page)
     assert "<img" not in shown and "<script" not in shown and "\x1b" not in text(page)
     assert shown.count("&lt;img src=x onerror=alert(1)&gt;") >= 4
@@ -428,7 +427,7 @@ def test_a_phone_shows_all_of_it_and_requests_no_other_site(
     chromium: Browser, serve: Any, filled: Filled
 ) -> None:
     visitor = Visitor(chromium, serve(filled(Story(broken=(GPT_COMPILED,)))).url)
-    page = visitor.open("/upgrade", "phone")
+    page = visitor.open("/compare", "phone")
     # Cases that have a ratio and their geomean; the geomeans by technique and over all.
     drawn(page, len(KINDS) - 1 + 1 + 3)
     assert fits(page)
@@ -447,7 +446,7 @@ def test_a_phone_shows_all_of_it_and_requests_no_other_site(
 
 @pytest.mark.browser
 def test_each_report_that_is_taken_along_is_the_report(visitor: Visitor) -> None:
-    page = visitor.open(f"/upgrade?run={RUN}")
+    page = visitor.open(f"/compare?run={RUN}")
     files: dict[str, str] = {}
     for name in ("HTML", "Markdown", "JSON"):
         with page.expect_download() as saved:

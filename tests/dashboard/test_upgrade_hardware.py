@@ -15,10 +15,9 @@ from dashboard.upgrades.hardware import on_all_hardware, worst_first
 from dashboard.upgrades.view import LATEST, wanted
 from support.builders.run_records import an_environment
 from support.builders.upgrade_journals import BEGUN, GPT_COMPILED, KINDS, PAIRS, RUN, Story, store_upgrades
-from support.pages import Open, html, text
+from support.pages import UPGRADE, Open, html, text
 from support.servers.browser import Visitor, fits, settle
 
-PAGE = "app_pages/upgrade.py"
 H100, A100, H200 = "1 x H100", "1 x A100", "8 x H200"
 ON_A100, ON_H200, LATER = "20261123-080000-aaaa", "20261124-080000-bbbb", "20261125-080000-cccc"
 
@@ -45,7 +44,7 @@ def rows(shown: str) -> list[list[str]]:
 
 
 def test_the_no_go_of_older_hardware_is_on_top_and_shown(open_page: Open, stored: str) -> None:
-    page = open_page(stored, PAGE)
+    page = open_page(stored, UPGRADE)
     listed = rows(html(page))
     assert [(row[0].split("cpu ·")[0].strip(), row[1].split()[-1]) for row in listed] == [
         (H100, "No-go"),
@@ -66,7 +65,7 @@ def test_a_newer_go_of_another_machine_of_the_same_hardware_does_not_hide_a_no_g
             LATER, hardware=H100, machine="second", begun=BEGUN + timedelta(days=2), still=True, memory=1.0
         ),
     )
-    page = open_page(store_upgrades(tmp_path, *twins), PAGE)
+    page = open_page(store_upgrades(tmp_path, *twins), UPGRADE)
     listed = rows(html(page))
     assert [(row[0].split()[-1], row[1].split()[-1]) for row in listed] == [
         ("first", "No-go"),
@@ -76,7 +75,7 @@ def test_a_newer_go_of_another_machine_of_the_same_hardware_does_not_hide_a_no_g
 
 
 def test_a_row_has_the_four_metrics_with_what_stands_out(open_page: Open, stored: str) -> None:
-    h100, _, h200 = rows(html(open_page(stored, PAGE)))
+    h100, _, h200 = rows(html(open_page(stored, UPGRADE)))
     assert "5 of 6" in h100[2] and "1 broke" in h100[2]
     assert "6 of 6" in h200[2] and "✓" in h200[3]
     assert re.search(r"\+2[12]\.\d %", h200[4]) and "compile=default" in h200[4]
@@ -87,13 +86,13 @@ def test_an_address_that_names_a_run_or_hardware_shows_it_and_all_others_above(
     open_page: Open, stored: str
 ) -> None:
     for query in ({"run": ON_H200}, {"hardware": H200, "from": "2.13.0", "to": "2.15.0"}):
-        page = open_page(stored, PAGE, **query)
+        page = open_page(stored, UPGRADE, **query)
         assert page.selectbox(key="choose-run").value == ON_H200
         assert [row[0].split("cpu ·")[0].strip() for row in rows(html(page))] == [H100, A100, H200]
 
 
 def test_the_strip_of_one_hardware_names_memory_and_compile_time(open_page: Open, stored: str) -> None:
-    shown = unescape(re.sub(r"<[^>]+>", " ", html(open_page(stored, PAGE, run=ON_H200))))
+    shown = unescape(re.sub(r"<[^>]+>", " ", html(open_page(stored, UPGRADE, run=ON_H200))))
     assert re.search(r"Peak RSS, steady: \+8\.0 %.*6 worse, largest: \S+ \+8\.0 % \(n = 6\)", shown)
     assert re.search(r"Compile, warm cache: \+2[12]\.\d % .*3 slower, largest: \S+ \+2[12]\.\d %", shown)
     assert "warnings: Peak RSS, steady over 6 cases: +8.0 %" in shown
@@ -103,12 +102,12 @@ def test_the_strip_of_one_hardware_names_memory_and_compile_time(open_page: Open
 def test_hardware_that_measured_other_things_is_named_as_missing(
     open_page: Open, stored: str, tmp_path: Path
 ) -> None:
-    assert "was not measured on" not in text(open_page(stored, PAGE))
+    assert "was not measured on" not in text(open_page(stored, UPGRADE))
     old = an_environment("2.12.1+cpu", name="2.12.1")
     other = Story(
         LATER, begun=BEGUN - timedelta(days=9), hardware="A10", sides=(old, Story().sides[0]), memory=1.0
     )
-    page = open_page(store_upgrades(tmp_path, *STORIES[:2], other), PAGE)
+    page = open_page(store_upgrades(tmp_path, *STORIES[:2], other), UPGRADE)
     assert "This pair of versions was not measured on: A10." in text(page).replace("\\", "")
     assert [row[0].split("cpu ·")[0].strip() for row in rows(html(page))] == [H100, A100]
 
@@ -135,7 +134,7 @@ def test_the_no_go_of_one_suite_is_not_hidden_by_a_newer_go_of_another(
     quick = Story(
         LATER, hardware=H100, begun=BEGUN + timedelta(days=4), still=True, memory=1.0, suite="quick"
     )
-    page = open_page(store_upgrades(tmp_path, *STORIES, quick), PAGE)
+    page = open_page(store_upgrades(tmp_path, *STORIES, quick), UPGRADE)
     listed = rows(html(page))
     assert [row[1].split()[-1] for row in listed] == ["No-go", "Unclear", "Go", "Go"]
     assert "quick" in listed[2][0] and H100 in listed[2][0]
@@ -160,7 +159,7 @@ def test_a_build_for_another_device_is_the_same_version_and_another_commit_is_no
 
 
 def test_rules_in_the_address_judge_all_hardware(open_page: Open, stored: str) -> None:
-    listed = rows(html(open_page(stored, PAGE, metric="rss_peak_steady", threshold="5")))
+    listed = rows(html(open_page(stored, UPGRADE, metric="rss_peak_steady", threshold="5")))
     assert {row[0].split("cpu ·")[0].strip(): row[1].split()[-1] for row in listed}[H200] == "No-go"
 
 
@@ -173,7 +172,7 @@ def test_a_phone_shows_the_hardware_and_a_wide_heat_map_without_scrolling_sidewa
         monkeypatch.setitem(KINDS, case, (40.0, 1.0, 0.001))
         monkeypatch.setitem(PAIRS, case, 6)
     visitor = Visitor(chromium, serve(store_upgrades(tmp_path, *STORIES)).url)
-    page = visitor.open("/upgrade", "phone")
+    page = visitor.open("/compare", "phone")
     settle(page)
     heat = page.locator(".py-matrix")
     heat.wait_for()

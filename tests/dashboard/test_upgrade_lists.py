@@ -7,9 +7,7 @@ import pytest
 
 from dashboard.exports.page_recorder import CsvSource, frame_of
 from support.builders.upgrade_journals import BEGUN, RUN, Story, store_upgrades
-from support.pages import Open, html, text
-
-PAGE = "app_pages/upgrade.py"
+from support.pages import UPGRADE, Open, html, text
 
 
 @pytest.fixture
@@ -25,12 +23,12 @@ def many_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_however_many_sessions_there_are_the_upgrades_stay(open_page: Open, many_sessions: str) -> None:
-    page = open_page(many_sessions, PAGE, **{"from": "2.13.0", "to": "2.15.0"})
+    page = open_page(many_sessions, UPGRADE, **{"from": "2.13.0", "to": "2.15.0"})
     assert not page.warning and page.selectbox(key="choose-run").value == RUN
     assert [each.value for each in page.header][-2:] == ["Upgrades", "Sessions about findings"]
     assert "These are the newest 2 sessions; each older one" in text(page)
     assert "newest 2 upgrades" not in text(page)
-    page = open_page(many_sessions, PAGE, **{"from": "2.13.0", "to": "2.14.0"})
+    page = open_page(many_sessions, UPGRADE, **{"from": "2.13.0", "to": "2.14.0"})
     assert "were never measured together" in page.warning[0].value
 
 
@@ -48,7 +46,7 @@ def test_never_is_not_said_where_older_upgrades_were_not_looked_at(
         ),
         ({"from": "2.13.0"}, "No upgrade from 2.13.0 was measured, among the newest 1 upgrades"),
     ):
-        page = open_page(url, PAGE, **query)
+        page = open_page(url, UPGRADE, **query)
         assert page.warning[0].value.startswith(said)
         assert "These are the newest 1 upgrades; each older one opens from its page" in text(page)
 
@@ -57,12 +55,12 @@ def test_a_list_that_is_cut_says_so_and_its_file_has_the_rest(
     open_page: Open, many_sessions: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files: dict[str, CsvSource] = {}
-    monkeypatch.setattr("dashboard.upgrades.show._SESSIONS", 1)
+    monkeypatch.setattr("dashboard.upgrades.page._SESSIONS", 1)
 
     def heading(title: str, csv_of: CsvSource, file_name: str = "") -> None:
         files[file_name] = csv_of
 
     monkeypatch.setattr("dashboard.components.parts.heading", heading)
-    shown = html(open_page(many_sessions, PAGE))
+    shown = html(open_page(many_sessions, UPGRADE))
     assert "and 1 more sessions: the CSV file has them." in shown and "more upgrades" not in shown
     assert list(frame_of(files["sessions.csv"])["run"]) == ["20261124-080000-bbbb", "20261123-080000-bbbb"]

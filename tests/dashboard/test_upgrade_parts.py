@@ -45,7 +45,7 @@ def test_what_moved_most_by_its_weight_comes_first(tmp_path: Path) -> None:
 
 def test_old_addresses_stay_valid() -> None:
     chosen = view.UpgradeView(RUN, RuleChanges("latency", 2.5, (("bert*", 3.0), ("a:b", 0.5)), ()))
-    literal = f"/upgrade?run={RUN}&metric=latency&threshold=2.5&weight=bert%2A%3A3&weight=a%3Ab%3A0.5&must="
+    literal = f"/compare?run={RUN}&metric=latency&threshold=2.5&weight=bert%2A%3A3&weight=a%3Ab%3A0.5&must="
     assert chosen.address == literal
     policy = Policy(must_not_regress=("x",))
     assert rules.rule_changes(chosen.query(), policy) == (chosen.rules, [])
@@ -68,7 +68,7 @@ def test_limits_of_single_cases_are_changed_by_the_address_and_stand_over_the_po
         {"latency_floor": 0.15, "rss_peak": 0.5, "first_call": 0.5},
     )
     address = view.UpgradeView(RUN, changes).address
-    assert address == f"/upgrade?run={RUN}&case=8&worst=latency_floor%3A15&worst=first_call%3A50"
+    assert address == f"/compare?run={RUN}&case=8&worst=latency_floor%3A15&worst=first_call%3A50"
     kept = tomllib.loads(rules.toml(applied, "ours"))["policies"]["ours"]
     assert kept["case"] == 0.08 and kept["worst"] == dict(applied.worst)
 

@@ -12,9 +12,7 @@ from db.connection.engine import open_database
 from db.errors import SchemaTooNew
 from db.schema import version as schema
 from support.builders.detection_nights import Nights, a_regression
-from support.pages import Open, text
-
-PAGE = "app_pages/regressions.py"
+from support.pages import REGRESSIONS, Open, text
 
 
 def upgrade_elsewhere(url: str) -> None:
@@ -32,7 +30,7 @@ def finding(url: str) -> int:
 
 
 def test_an_open_page_says_so_and_writes_no_more(open_page: Open, url: str, finding: int) -> None:
-    page = open_page(url, PAGE, finding=str(finding))
+    page = open_page(url, REGRESSIONS, finding=str(finding))
     page.text_input(key="triage-text").input("too late")
     page.text_input(key="triage-who").input("ada")
     upgrade_elsewhere(url)

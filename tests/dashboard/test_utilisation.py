@@ -31,7 +31,7 @@ from support.builders.run_records import (
     an_outcome,
 )
 from support.builders.telemetry import H200, H200_TWO
-from support.pages import opener, typed
+from support.pages import RUNS, UTILISATION, opener, typed
 from support.sqlite_files import open_with_tables
 
 
@@ -47,8 +47,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 def show(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Open a page with the query of its URL."""
 
-    def show_it(database: str = url, page: str = "utilisation", **query: Any) -> AppTest:
-        at = opener(monkeypatch)(database, f"app_pages/{page}.py", **query)
+    def show_it(database: str = url, page: str = UTILISATION, **query: Any) -> AppTest:
+        at = opener(monkeypatch)(database, page, **query)
         assert not at.exception
         return at
 
@@ -108,7 +108,7 @@ def test_the_page_opens_on_the_newest_run_with_telemetry_and_names_every_source(
     shown = html(at)
     for part in ("no answer for 0.5 s", "No number in any row: NVLink.", "hardware counters, GPM", "6.56 %"):
         assert part in shown
-    assert not at.query_params
+    assert set(at.query_params) == {"view"}
 
 
 def test_an_older_gpu_says_busy_and_why_not_more(show: Any) -> None:
@@ -122,7 +122,7 @@ def test_a_choice_is_written_whole_into_the_url_and_the_url_opens_the_same_view(
     at = show(run="on-h200", case=RESNET)
     assert at.multiselect(key="choose-devices").value == [H200, H200_TWO, "host"]
     at.multiselect(key="choose-devices").set_value([H200_TWO]).run()
-    assert set(at.query_params) == {"run", "case", "environment", "replicate", "device"}
+    assert set(at.query_params) == {"view", "run", "case", "environment", "replicate", "device"}
     again = show(**dict(at.query_params))
     assert headers(again)[0] == "NVIDIA H200 · 9e77b1d2"
     assert len(specs(again)) == 1
@@ -272,7 +272,7 @@ def test_the_table_of_windows_names_what_each_number_is(show: Any) -> None:
 
 
 def test_the_run_page_links_to_the_window_and_says_what_does_not_count(show: Any) -> None:
-    at = show(page="run_detail", run="on-h200", case=MLP)
+    at = show(page=RUNS, run="on-h200", case=MLP)
     shown = html(at)
     assert shown.count("Utilisation →") == 1 + 3
     assert (
@@ -284,11 +284,11 @@ def test_the_run_page_links_to_the_window_and_says_what_does_not_count(show: Any
     captions = "\n".join(caption.value for caption in at.caption)
     assert "60 samples in 3 blocks, median 2.01 ms" in captions
     assert "1 block that others disturbed, in no median" in captions
-    assert "Utilisation →" not in html(show(page="run_detail", run="before", case=MLP))
+    assert "Utilisation →" not in html(show(page=RUNS, run="before", case=MLP))
 
 
 def test_capabilities_stand_on_the_run_page_with_their_reasons(show: Any) -> None:
-    at = show(page="run_detail", run="on-h200")
+    at = show(page=RUNS, run="on-h200")
     (expander,) = at.expander
     inside = "\n".join(each.proto.body for each in expander if each.type == "html")
     for part in (
@@ -301,7 +301,7 @@ def test_capabilities_stand_on_the_run_page_with_their_reasons(show: Any) -> Non
     ):
         assert part in inside
     assert inside.count("<table") == 2
-    assert len(show(page="run_detail", run="on-a100").expander) == 0
+    assert len(show(page=RUNS, run="on-a100").expander) == 0
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_an_outcome_of_which_no_block_counts_shows_its_samples_and_no_median(
         BERT, status="throttled", reason="hot", blocks=((1_000, 2_000),), facts={"tainted_blocks": taints}
     )
     made_up.save(spoilt, "one", 0, a_machine(), outcome)
-    at = show(spoilt, page="run_detail", run="one", case=BERT)
+    at = show(spoilt, page=RUNS, run="one", case=BERT)
     assert len(specs(at)) == 1
     captions = "\n".join(caption.value for caption in at.caption)
     assert "2 samples in 1 block. " in captions

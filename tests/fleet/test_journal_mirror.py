@@ -19,6 +19,11 @@ RUN = "20261122-000000-0000abcd"
 WHOLE = b'{"a": 1}\n{"b": "\xc3\xa8"}\n{"c": 3}\n'
 
 
+@pytest.fixture(autouse=True)
+def no_long_wait_for_a_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirrors, "_LOCK_SECONDS", 0.1)
+
+
 def written(data_dir: Path) -> bytes:
     path = data_dir / "runs" / RUN / journal.FILE
     return path.read_bytes() if path.exists() else b""
@@ -85,6 +90,33 @@ def test_nothing_is_made_of_nothing_and_one_at_a_time_writes(tmp_path: Path) -> 
         with pytest.raises(MirrorBusy):
             Mirror(tmp_path, RUN)
     assert not journal.in_use(mirror.path)
+
+
+@pytest.mark.parametrize("torn", [0, 4])
+def test_what_another_process_fetched_meanwhile_is_taken_over(tmp_path: Path, torn: int) -> None:
+    with Mirror(tmp_path, RUN) as child:
+        child.append(0, WHOLE[:torn])
+        with Mirror(tmp_path, RUN) as other:
+            other.append(0, WHOLE[:20])
+            with pytest.raises(MirrorBusy):
+                child.append(torn, WHOLE[torn:])
+        child.append(torn, WHOLE[torn:])
+        assert child.at == len(WHOLE)
+    assert written(tmp_path) == WHOLE
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"z"'])
+def test_other_bytes_that_were_fetched_meanwhile_are_refused(tmp_path: Path, torn: bytes) -> None:
+    with Mirror(tmp_path, RUN) as child:
+        child.append(0, torn)
+        with Mirror(tmp_path, RUN) as other:
+            other.append(0, WHOLE[:9])
+        with pytest.raises(MirrorDiffers, match="differs from the one in"):
+            child.append(0, b'{"z": 1}\n')
+        if torn:
+            with pytest.raises(MirrorDiffers, match="differs from the one in"):
+                child.finish()
+    assert written(tmp_path) == WHOLE[:9]
 
 
 @contextmanager

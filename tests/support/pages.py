@@ -5,6 +5,7 @@ from collections.abc import Callable
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pandas as pd
 import pytest
@@ -12,40 +13,43 @@ from streamlit.testing.v1 import AppTest
 
 import dashboard
 from dashboard.exports.page_recorder import PageRecord, frame_of
-from dashboard.navigation import PAGES
+from dashboard.navigation import page_at
 
 APP = Path(dashboard.__path__[0]) / "app.py"
-OVERVIEW = "app_pages/overview.py"
-#: No database can be there.
-NO_DATABASE = "sqlite:////dev/null/pyrometer.db"
-
+#: The pages and their views, as addresses have them.
+TODAY, UPGRADE, HARDWARE, RUN_PAIR, TECHNIQUES, HISTORY = (
+    "/",
+    "/compare",
+    "/compare?view=hardware",
+    "/compare?view=runs",
+    "/explore",
+    "/explore?view=history",
+)
+UTILISATION, REGRESSIONS, RUNS, MACHINES, SCHEDULE = (
+    "/explore?view=utilisation",
+    "/regressions",
+    "/runs",
+    "/runs?view=machines",
+    "/runs?view=schedule",
+)
 #: Opens a page on a database, with the query of its URL.
 Open = Callable[..., AppTest]
 
 
 def opener(monkeypatch: pytest.MonkeyPatch) -> Open:
-    """A function that opens pages, by default the overview."""
+    """A function that opens addresses, by default the first page."""
 
-    def open_it(url: str, page: str = OVERVIEW, **query: str | list[str]) -> AppTest:
-        at = AppTest.from_file(APP, default_timeout=60)
-        if not _known_by_its_file(page):
-            # The first page is not what the test is about: without a database it takes no time.
-            monkeypatch.setenv("PYROMETER_DATABASE_URL", NO_DATABASE)
-            at.run()
+    def open_it(url: str, address: str = TODAY, **query: str | list[str]) -> AppTest:
         monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
-        for name, value in query.items():
+        at = AppTest.from_file(APP, default_timeout=60)
+        parts = urlsplit(address)
+        for name, value in {**parse_qs(parts.query), **query}.items():
             at.query_params[name] = value
-        return (at if page == OVERVIEW else at.switch_page(page)).run()
+        # Streamlit finds a page before its first run by its file's name, which is its path.
+        page = page_at(parts.path.strip("/"))
+        return (at.switch_page(page.script) if page.path else at).run()
 
     return open_it
-
-
-def _known_by_its_file(page: str) -> bool:
-    """Whether Streamlit finds a page before its first run, as a reader who follows a link to it comes there.
-
-    It takes a file's name for the page's path then; of any other page only a run of the first one shows it.
-    """
-    return any(one.script == page and one.path in ("", Path(page).stem) for one in PAGES)
 
 
 def html(at: AppTest) -> str:

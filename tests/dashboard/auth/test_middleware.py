@@ -46,6 +46,7 @@ PROVIDER = AccessRules(
 #: Pages, what they download, what Streamlit says of itself, its other way in, and unknown paths.
 GUARDED = (
     "/",
+    "/explore",
     "/trends",
     "/media/0123.csv",
     "/_stcore/metrics",
@@ -242,7 +243,7 @@ def test_a_cookie_holds_the_claims_that_decide_and_no_group_that_does_not() -> N
 def test_who_logged_in_and_may_not_look_hears_whom_to_ask_and_may_try_another_account() -> None:
     hostile = "<script>alert(1)</script>@evil.example"
     rules = replace(PROVIDER, ask="<b>perf</b>@example.com")
-    seen = ask(rules, "/trends", logged_in(hostile) | {"Accept": "text/html"})
+    seen = ask(rules, "/explore", logged_in(hostile) | {"Accept": "text/html"})
     assert (seen.passed, seen.status) == (None, 403)
     assert "&lt;script&gt;alert(1)&lt;/script&gt;@evil.example may not look" in seen.body
     assert "Ask &lt;b&gt;perf&lt;/b&gt;@example.com." in seen.body and 'href="/auth/logout"' in seen.body
@@ -311,7 +312,7 @@ def test_metrics_are_read_with_their_token_and_without_a_login(rules: AccessRule
 @pytest.mark.parametrize(
     ("wanted", "led_to"),
     [
-        ("/trends?case=a%2Fb&axis=date", "/trends?case=a%2Fb&axis=date"),
+        ("/explore?view=history&case=a%2Fb&axis=date", "/explore?view=history&case=a%2Fb&axis=date"),
         ("/", "/"),
         ("", "/"),
         # Another site, in as many spellings as there are.

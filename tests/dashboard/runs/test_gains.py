@@ -184,7 +184,7 @@ def opened(folder: Path, outcomes: Sequence[Outcome], patch: pytest.MonkeyPatch)
     at = AppTest.from_file(Path(dashboard.__path__[0]) / "app.py", default_timeout=60)
     at.run()
     at.query_params["run"] = "run-1"
-    at.switch_page("app_pages/run_detail.py").run()
+    at.switch_page("app_pages/runs.py").run()
     assert not at.exception
     html = [each.proto.body for each in at.main if each.type == "html"]
     return "\n".join([*html, *(str(each.value) for each in (*at.header, *at.caption))])

@@ -72,7 +72,7 @@ def opened(**query: str) -> AppTest:
     at.run()
     for name, value in query.items():
         at.query_params[name] = value
-    at = at.switch_page("app_pages/run_detail.py").run()
+    at = at.switch_page("app_pages/runs.py").run()
     assert not at.exception
     return at
 

@@ -14,10 +14,9 @@ from db.runs.store import save_run
 from records.kinds import RunState
 from records.runs import RunsOnly
 from support.builders.run_records import a_machine, a_night, a_run
-from support.pages import Open, csv_of_section, html, text
+from support.pages import RUNS, Open, csv_of_section, html, text
 from support.sqlite_files import open_with_tables
 
-PAGE = "app_pages/run_detail.py"
 HOSTILE = "<img src=x onerror=alert(1)> & all"
 
 
@@ -63,7 +62,7 @@ def test_the_database_leaves_out_what_is_not_requested(url: str) -> None:
 
 
 def test_filters_are_read_from_the_address_and_written_to_it(open_page: Open, url: str) -> None:
-    at = open_page(url, PAGE, suite="gpu", machine=HOSTILE)
+    at = open_page(url, RUNS, suite="gpu", machine=HOSTILE)
     assert [each.value for each in at.header] == ["10 runs"]
     assert "run-57" in html(at) and "run-54" not in html(at) and "<img" not in html(at)
     at.selectbox(key="choose-machine").select("bench-1").run()
@@ -75,12 +74,12 @@ def test_filters_are_read_from_the_address_and_written_to_it(open_page: Open, ur
 
 
 def test_a_filtered_list_has_pages_of_its_own(open_page: Open, url: str) -> None:
-    at = open_page(url, PAGE)
+    at = open_page(url, RUNS)
     assert [each.value for each in at.header] == ["60 runs"]
-    assert 'href="/run?suite=all&amp;machine=all&amp;state=all&amp;page=2"' in html(at)
+    assert 'href="/runs?suite=all&amp;machine=all&amp;state=all&amp;page=2"' in html(at)
     at.query_params["page"] = "2"
     at.run()
-    assert html(at).count('href="/run?run=run-0') == 10 and "page 2 of 2" in html(at)
+    assert html(at).count('href="/runs?run=run-0') == 10 and "page 2 of 2" in html(at)
     at.query_params["suite"] = "gpu"
     at.run()
     assert "20 runs" in text(at) and "Newer" not in html(at)
@@ -96,23 +95,23 @@ def test_the_file_has_all_that_the_heading_counts(
     many: int,
 ) -> None:
     monkeypatch.setattr("dashboard.components.load._RUNS_AT_ONCE", 7)
-    at = open_page(url, PAGE, **query)
+    at = open_page(url, RUNS, **query)
     # The page itself shows no more than before.
-    assert html(at).count('href="/run?run=run-') == min(many, run_list.PAGE)
+    assert html(at).count('href="/runs?run=run-') == min(many, run_list.PAGE)
     frame = csv_of_section(records[-1], f"{many} runs")
     ids = [f"run-{night:02d}" for night in reversed(range(60)) if many == 60 or night % 3 == 0]
     assert list(frame["run"]) == ids
 
 
 def test_unknown_values_and_filters_without_a_match_are_said(open_page: Open, url: str) -> None:
-    at = open_page(url, PAGE, suite="gpuu")
+    at = open_page(url, RUNS, suite="gpuu")
     assert 'did you mean "gpu"' in at.warning[0].value and "60 runs" in text(at)
-    at = open_page(url, PAGE, state="interrupted")
-    assert "No run of that kind." in text(at) and 'href="/run"' in html(at)
+    at = open_page(url, RUNS, state="interrupted")
+    assert "No run of that kind." in text(at) and 'href="/runs"' in html(at)
 
 
 def test_a_run_that_is_not_there_leaves_the_whole_list(open_page: Open, url: str) -> None:
-    at = open_page(url, PAGE, run="run-99", suite="gpu")
+    at = open_page(url, RUNS, run="run-99", suite="gpu")
     assert "There is no run 'run-99'" in at.warning[0].value and "60 runs" in text(at)
 
 

@@ -25,6 +25,34 @@ def test_it_prints_one_line_when_ready_and_answers_there(served: Any) -> None:
     assert served.log == f"Dashboard: {served.url}\n"
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("/overview?days=7", "/?days=7"),
+        (
+            "/upgrade?run=a+b&worst=latency%3A8&worst=rss%3A5",
+            "/compare?run=a+b&worst=latency%3A8&worst=rss%3A5",
+        ),
+        ("/hardware", "/compare?view=hardware"),
+        ("/techniques?version=2.13.0%2Bcpu", "/explore?version=2.13.0%2Bcpu"),
+        ("/trends?case=mlp%2Finfer&axis=date", "/explore?view=history&case=mlp%2Finfer&axis=date"),
+        ("/utilisation?run=x", "/explore?view=utilisation&run=x"),
+        ("/run?run=latest", "/runs?run=latest"),
+        ("/run", "/runs"),
+        ("/fleet?machine=one", "/runs?view=machines&machine=one"),
+        ("/run?run=//evil.example%0d%0aX:y", "/runs?run=%2F%2Fevil.example%0D%0AX%3Ay"),
+    ],
+)
+def test_an_old_address_leads_to_its_new_place_with_its_parameters(served: Any, old: str, new: str) -> None:
+    asked = HTTPConnection(served.url.removeprefix("http://"), timeout=30)
+    asked.request("GET", old)
+    answer = asked.getresponse()
+    assert (answer.status, answer.getheader("location")) == (307, new)
+    asked.close()
+    status, _, body = served.get(old)
+    assert (status, b"<html" in body) == (200, True)
+
+
 def test_ready_when_the_database_answers(served: Any) -> None:
     status, headers, body = served.get("/readyz")
     assert (status, json.loads(body)) == (200, {"status": "ready"})
@@ -45,7 +73,7 @@ def test_not_ready_with_a_reason_when_the_database_goes_away(serve: Serve, empty
 
 
 def test_no_other_site_may_frame_the_page_or_feed_it(served: Any) -> None:
-    for path in ("/", "/trends", "/readyz"):
+    for path in ("/", "/explore", "/readyz"):
         headers = served.get(path)[1]
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert "http" not in headers["content-security-policy"]

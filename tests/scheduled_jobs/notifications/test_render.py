@@ -183,7 +183,7 @@ def test_links_lead_to_the_dashboard_where_there_is_one() -> None:
     one = digest(a_full_night())
     url = "https://pyrometer.example.org/"
     assert "[finding 7](https://pyrometer.example.org/regressions?finding=7)" in digest_markdown(one, url)
-    assert "run run-5 (https://pyrometer.example.org/run?run=run-5)" in digest_text(one, url)
+    assert "run run-5 (https://pyrometer.example.org/runs?run=run-5)" in digest_text(one, url)
     assert "://" not in digest_text(one) + digest_markdown(one)
 
 

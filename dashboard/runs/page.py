@@ -6,6 +6,7 @@ from functools import partial
 
 from analysis.decision.comparison import COMPARED
 from dashboard.components import filters, frames, links, load, markup, parts, run_source, tables, wording
+from dashboard.components.query_params import Query
 from dashboard.exports import page_recorder as kept
 from dashboard.runs import gains, operators, run_facts, run_list
 from dashboard.server.settings import ServerSettings
@@ -13,14 +14,20 @@ from records.kinds import RunSource
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
 
-settings = ServerSettings.from_environment()
-url = settings.database_url
-now = datetime.now(UTC)
-query = parts.query()
+
+def show() -> None:
+    """The run that the address names, by its id or `latest`, else the list of runs."""
+    query = parts.query()
+    wanted = filters.last(query, "run")
+    settings, now = ServerSettings.from_environment(), datetime.now(UTC)
+    if wanted is None:
+        run_list.section(settings.database_url, query, now)
+    else:
+        _show_run(settings, wanted, query, now)
 
 
-def show_run(run_id: str) -> None:
-    """One run by its id or `latest`."""
+def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime) -> None:
+    url = settings.database_url
     known_id = load.latest_run_id(url) if run_id == "latest" else run_id
     found = load.run(url, known_id) if known_id else None
     if found is None:
@@ -56,16 +63,16 @@ def show_run(run_id: str) -> None:
         parts.heading("What could not be measured, and why")
         parts.html(markup.notes(run.notes))
     if measurements:
-        show_measurements(run, measurements, defined)
+        _show_measurements(run, measurements, defined)
     # Which processes of an imported run were alive at once is unknown.
     if run.source == RunSource.MEASURED:
         gains.section(run, outcomes, measurements)
     if outcomes:
-        show_outcomes(run, outcomes, observed)
+        _show_outcomes(run, query, outcomes, observed)
     run_facts.section(run)
 
 
-def show_measurements(run: Run, measurements: Sequence[Measurement], defined: wording.Definitions) -> None:
+def _show_measurements(run: Run, measurements: Sequence[Measurement], defined: wording.Definitions) -> None:
     """Every metric of every case, over its replicates."""
     parts.heading(
         "Measurements",
@@ -78,7 +85,9 @@ def show_measurements(run: Run, measurements: Sequence[Measurement], defined: wo
     parts.html(tables.measurements(run, measurements, defined))
 
 
-def show_outcomes(run: Run, outcomes: Sequence[Outcome], observed: Collection[tuple[str, str, int]]) -> None:
+def _show_outcomes(
+    run: Run, query: Query, outcomes: Sequence[Outcome], observed: Collection[tuple[str, str, int]]
+) -> None:
     """How every replicate ended, what is not ok first, a page at a time; the CSV file has all."""
     parts.heading("Outcomes", lambda: frames.outcomes(outcomes), f"outcomes-{run.id}.csv")
     complaints: list[str] = []
@@ -90,10 +99,3 @@ def show_outcomes(run: Run, outcomes: Sequence[Outcome], observed: Collection[tu
     pages = -(-len(outcomes) // tables.OUTCOMES)
     if pager := markup.pager(partial(links.outcomes, query), page, pages, ("Before", "After")):
         parts.html(pager)
-
-
-wanted = filters.last(query, "run")
-if wanted is None:
-    run_list.section(url, query, now)
-else:
-    show_run(wanted)

@@ -1,4 +1,4 @@
-"""The parts of the upgrade page: one upgrade with its verdict and evidence, and the list of all."""
+"""Should we move from A to B on this hardware? One upgrade with its verdict and evidence; the list of all."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,7 @@ from analysis.decision.comparison import COMPARED
 from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as records
 from dashboard.components.query_params import Query, pick
+from dashboard.server.settings import ServerSettings
 from dashboard.upgrades import charts, form, heat, load, tables
 from dashboard.upgrades.hardware import HardwareVerdict, missing, on_all_hardware, worst_first
 from dashboard.upgrades.rules import RuleChanges, rule_changes
@@ -34,6 +35,24 @@ _FILES = {
 }
 #: Upgrades in the table at most, and sessions about findings.
 _UPGRADES, _SESSIONS = 50, 20
+
+
+def show() -> None:
+    """The upgrade that the address names, else the newest, and the list of all."""
+    url = ServerSettings.from_environment().database_url
+    query = parts.query()
+    parts.title("Upgrade")
+    known = load.newest(url)
+    found = wanted(query, known.items, older=known.older)
+    parts.complain(found.complaints)
+    if found.command:
+        parts.caption("This measures them, on the machine where it is typed:")
+        parts.code(found.command)
+    shown = one(url, query, found, known.items)
+    if known.items:
+        lists(known, shown)
+    elif shown is None:
+        nothing_measured()
 
 
 def nothing_measured() -> None:

@@ -1,0 +1,98 @@
+"""What each technique brings: all workloads as a matrix, and one workload in full."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+import streamlit as st
+
+from dashboard.components import load as pages
+from dashboard.components import markup, parts
+from dashboard.server.settings import ServerSettings
+from dashboard.techniques import load, ranking, sections, view
+from dashboard.techniques.results import EAGER, TechniqueRun, best_of
+from records.runs import Run
+from records.series import MeasurementConditions
+
+
+def show() -> None:
+    """The speed-ups of the runs that the address names, else of the newest ones that have any."""
+    url = ServerSettings.from_environment().database_url
+    parts.title("Techniques")
+    places = load.places(url)
+    if not places:
+        parts.no_match(
+            pages.count_runs(url),
+            "No technique measured yet",
+            "of Pyrometer's own with a case under a technique: compiled, in another number format, pinned, "
+            "over several ranks. This measures some against eager fp32:",
+            pages.suite_of_device(url),
+        )
+        st.stop()
+
+    ask = view.Sources(
+        partial(load.versions, url),
+        partial(load.points, url),
+        partial(_run, url),
+        partial(load.newest_with_ratios, url),
+    )
+    chosen, offer, complaints = view.techniques(parts.query(), places, ask)
+    parts.complain(complaints)
+    if not offer.versions:
+        parts.caption("No PyTorch version has a result under a technique.")
+        st.stop()
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    with row:
+        parts.select("Hardware", "hardware", offer.hardware, chosen)
+        parts.select("Preset", "preset", offer.presets, chosen)
+        parts.select("PyTorch", "version", {version: version for version in offer.versions}, chosen)
+        parts.select("Runs", "run", offer.runs, chosen)
+    readings = _readings(url, chosen, offer, places)
+    cases = best_of(readings)
+    if not cases:
+        parts.caption(f"Of torch {parts.plain(chosen.version)} no technique was measured in what is chosen.")
+        st.stop()
+
+    workloads = ranking.workloads(cases)
+    chosen, complaints = view.resolved(chosen, workloads, partial(ranking.baselines, cases))
+    parts.complain(complaints)
+    with row:
+        titles = {each: ranking.workload_title(each) for each in workloads}
+        parts.select("Workload", "workload", titles, chosen)
+        offered = (EAGER, *ranking.baselines(cases, chosen.workload))
+        baselines = {each: ranking.technique_words(each) for each in offered}
+        parts.select("Baseline", "baseline", baselines, chosen)
+    if chosen.baseline != EAGER:
+        readings = load.pinned(url, [reading.run for reading in readings], chosen.version, chosen.baseline)
+    sections.all_of_them(chosen, readings, datetime.now(UTC))
+    parts.pinned(chosen.pinned([reading.run for reading in readings]))
+
+
+def _readings(
+    url: str,
+    chosen: view.Techniques,
+    offer: view.TechniqueChoices,
+    places: Sequence[MeasurementConditions],
+) -> list[TechniqueRun]:
+    """What the chosen runs say, else the newest; where none of them has a ratio, a link to those that do."""
+    if chosen.runs:
+        readings = load.pinned(url, chosen.runs, chosen.version)
+    else:
+        newest = load.newest(url, offer.points, chosen.version)
+        readings = newest.readings
+        sections.not_read(chosen, newest)
+    if not any(reading.has_ratio for reading in readings):
+        chosen_place = view.Where(chosen.hardware, chosen.preset, chosen.version)
+        # With picked runs, the newest ones of the same place are other runs.
+        if other_place := load.with_ratios(url, chosen_place, elsewhere=not chosen.runs):
+            where = view.elsewhere(chosen_place, other_place, places)
+            words = f"These runs have no speed-up; other runs do, {where} →"
+            address = view.Techniques(*other_place, view.NEWEST).address
+            parts.html(f"<p>{markup.link(address, words)}</p>")
+    return readings
+
+
+def _run(url: str, run_id: str) -> Run | None:
+    """A run by its id."""
+    found = pages.run(url, run_id)
+    return None if found is None else found[0]

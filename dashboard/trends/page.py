@@ -1,0 +1,36 @@
+"""Series over dates or PyTorch versions: how they moved, and what else changed meanwhile."""
+
+import streamlit as st
+
+from dashboard.components import load, parts, wording
+from dashboard.server.settings import ServerSettings
+from dashboard.trends import sections
+from dashboard.trends.load import load_trends
+
+
+def show() -> None:
+    """The series that the address names, else those of the watched metric."""
+    url = ServerSettings.from_environment().database_url
+    parts.title("Trends")
+    found = load_trends(url, parts.query())
+    if found is None:
+        parts.nothing_to_draw(load.count_runs(url))
+        st.stop()
+
+    chosen, known, drawn, metric = found.chosen, found.known, found.drawn, found.metric
+    parts.complain(found.complaints)
+    sections.choices(chosen, found.offer, known, drawn, wording.titles(found.offer.metrics, found.defined))
+
+    opened = sections.at(known, chosen.at)
+    sections.chart(
+        chosen, metric, drawn, [(line, point) for point, line, track in opened if track in drawn.drawn]
+    )
+    sections.captions(chosen, metric, known, drawn)
+    sections.cut(chosen, known, found.lines)
+    sections.canary(chosen, found.offer)
+    if opened:
+        sections.point(url, chosen, metric, known, drawn, opened)
+    sections.moved(chosen, drawn)
+    sections.stepped(chosen, drawn)
+    sections.every_point(chosen, metric, drawn)
+    parts.pinned(chosen.address)

@@ -1,0 +1,41 @@
+"""One telemetry window: how busy GPU and CPUs were while a case ran, on one axis of seconds."""
+
+import streamlit as st
+
+from dashboard.components import filters, load, parts, wording
+from dashboard.server.settings import ServerSettings
+from dashboard.utilisation import telemetry
+
+
+def show() -> None:
+    """The telemetry window that the address names, else the newest run's first."""
+    url = ServerSettings.from_environment().database_url
+    query = parts.query()
+    parts.title("Utilisation")
+    newest = load.newest_windows(url)
+    if not newest:
+        telemetry.nothing_recorded(url)
+        st.stop()
+
+    run_id, complaints = telemetry.choose_run(url, filters.last(query, "run"), newest)
+    windows = load.windows(url, run_id)
+    chosen, own, more = filters.utilisation(query, run_id, windows)
+    parts.complain([*complaints, *more])
+    telemetry.without_window(url, filters.last(query, "run"), newest)
+    with st.container(horizontal=True, vertical_alignment="bottom", key="window-choice"):
+        parts.select("Run", "run", telemetry.runs_on_offer(newest, windows[0]), chosen)
+        cases = sorted({w.case for w in windows})
+        parts.select("Case", "case", {case: wording.case(case).text for case in cases}, chosen)
+        environments = {w.environment: w.environment_name for w in windows if w.case == chosen.case}
+        if len(environments) > 1:
+            parts.select("Environment", "environment", environments, chosen)
+    names = {w.device: " · ".join(wording.device(w.name, w.device)) for w in own}
+    if len(names) > 1:
+        most = filters.MAX_DEVICES
+        label = "Devices" + (f", up to {most}" if len(names) > most else "")
+        parts.several(label, "devices", names, chosen, most)
+
+    telemetry.side_by_side(url, chosen, [w for device in chosen.devices for w in own if w.device == device])
+
+    telemetry.all_windows(run_id, windows, chosen.case)
+    parts.pinned(chosen.address)
