@@ -53,7 +53,7 @@ PAGES = (
                 "Upgrade",
                 (
                     *("run", "from", "to", "hardware", "metric", "threshold", "case", "worst", "weight"),
-                    *("must", "shown"),
+                    *("must", "shown", "detail"),
                 ),
                 "upgrade",
             ),
@@ -70,7 +70,7 @@ PAGES = (
             PageView(
                 "techniques",
                 "Techniques",
-                ("hardware", "preset", "version", "run", "workload", "baseline"),
+                ("hardware", "preset", "version", "run", "workload", "baseline", "detail"),
                 "techniques",
             ),
             PageView(
@@ -88,6 +88,7 @@ PAGES = (
                 ("run", "case", "environment", "replicate", "device"),
                 "utilisation",
             ),
+            PageView("profile", "Profile", ("run", "case", "against")),
         ),
     ),
     Page(

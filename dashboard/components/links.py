@@ -8,6 +8,8 @@ from analysis.decision.comparison import AGAIN
 
 #: How much of a fingerprint an address carries.
 FINGERPRINT = 12
+#: The parameter of an address that names the case whose panel is opened.
+DETAIL = "detail"
 #: The list of runs, and the series that its page opens on.
 RUNS, HISTORY = "/runs", "/explore?view=history"
 
@@ -100,6 +102,11 @@ def upgrade(query: Mapping[str, Sequence[str]]) -> str:
 def techniques(query: Mapping[str, Sequence[str]]) -> str:
     """The techniques of one workload: where and of what (see `dashboard.techniques.view`)."""
     return "/explore?" + urlencode(query, doseq=True)
+
+
+def profile(query: Mapping[str, Sequence[str]]) -> str:
+    """The operators of a traced case (see `dashboard.profile.page`)."""
+    return "/explore?" + urlencode({"view": "profile", **query}, doseq=True)
 
 
 def hardware(query: Mapping[str, Sequence[str]]) -> str:

@@ -132,6 +132,11 @@ def verdict(tone: str, sign: str, word: str, text: str, *small: str) -> str:
     )
 
 
+def opened_case(key: str, address: str) -> str:
+    """A case key that leads to its panel."""
+    return f'<a class="py-open" href="{escape(address)}" target="_self">{case(key)}</a>'
+
+
 def technique(name: str) -> str:
     """A technique, set as code."""
     return f'<code class="py-tech">{escape(name)}</code>'

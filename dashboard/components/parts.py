@@ -272,12 +272,26 @@ def outcome(
 
     `observed`: it has a telemetry window, to which a link leads. `defined`: metrics that came from outside.
     """
-    own = (each for each in run.environments if each.kind != EnvironmentKind.CANARY)
-    measured = {each.fingerprint: declared_name(each) for each in own}
     html(tables.outcome_title(opened))
     if observed:
         address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
         html(f"<p>{markup.link(address, 'How busy GPU and CPUs were: Utilisation →')}</p>")
+    measure_again(run, opened)
+    html(tables.outcome_facts(run, opened, defined))
+    if any(blocks):
+        name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
+        samples(blocks, name, rounds.tainted(opened.facts))
+    if more is not None:
+        more()
+    if not came_from(run) or opened.log_tail:
+        log(opened.log_tail)
+    st.divider()
+
+
+def measure_again(run: Run, opened: Outcome) -> None:
+    """The command that measures a case of a run again, or why there is none."""
+    own = (each for each in run.environments if each.kind != EnvironmentKind.CANARY)
+    measured = {each.fingerprint: declared_name(each) for each in own}
     if source := came_from(run):
         caption(plain(f"It was {source}: no command of Pyrometer measures it again."))
     elif opened.environment in measured:
@@ -285,15 +299,6 @@ def outcome(
         code(reproduce_command(run, opened.case, measured[opened.environment]))
     else:
         caption("The canary runs between the sessions of every run, and by no command of its own.")
-    html(tables.outcome_facts(run, opened, defined))
-    if any(blocks):
-        name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
-        samples(blocks, name, rounds.tainted(opened.facts))
-    if more is not None:
-        more()
-    if not source or opened.log_tail:
-        log(opened.log_tail)
-    st.divider()
 
 
 def log(text: str) -> None:

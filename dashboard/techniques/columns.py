@@ -36,12 +36,16 @@ def table(
     one_run: bool = False,
 ) -> DataTable[TechniqueResult]:
     """The cases as a table, without columns that nothing is known for; `one_run` needs no naming."""
-    known = [group for group in groups if group in _ALWAYS or any(_known(group, case) for case in cases)]
+    known = [group for group in groups if _stays(group) or any(_known(group, case) for case in cases)]
     columns = [column for group in known for column in group]
     if one_run:
         columns = [replace(column, label=None) if column is RUN[0] else column for column in columns]
     columns.append(Column("torch", value=lambda case: version))
     return DataTable(label, columns, cases, dense=True)
+
+
+def _stays(group: ColumnGroup) -> bool:
+    return group[0].name in _ALWAYS
 
 
 def _known(group: ColumnGroup, case: TechniqueResult) -> bool:
@@ -76,13 +80,16 @@ RUN: ColumnGroup = (
 )
 
 
-TECHNIQUE: ColumnGroup = (
-    Column("case", "Technique", lambda case: case.case, lambda case: _technique_cell(case)),
-)
-
-
 def _technique_cell(case: TechniqueResult) -> Markup:
     return Markup(markup.technique(categories.technique(case.key)))
+
+
+TECHNIQUE: ColumnGroup = (Column("case", "Technique", lambda case: case.case, _technique_cell),)
+
+
+def opened_technique(address: Callable[[str], str]) -> ColumnGroup:
+    """The technique, which leads to the panel of its case at an `address`."""
+    return (replace(TECHNIQUE[0], link=lambda case: address(case.case)),)
 
 
 def metric(name: str, title: str = "", *, base: bool = False, unit: str = "") -> ColumnGroup:
@@ -279,7 +286,7 @@ WHY: ColumnGroup = (
     ),
 )
 #: Columns that stay where nothing is known.
-_ALWAYS = (CASE, TECHNIQUE, RUN, ENDED, WHY)
+_ALWAYS = tuple(group[0].name for group in (CASE, RUN, ENDED, WHY))
 
 
 def _value(value: float, unit: str) -> str:

@@ -6,6 +6,7 @@ from functools import partial
 
 import streamlit as st
 
+from dashboard.case_detail import panel
 from dashboard.components import load as pages
 from dashboard.components import markup, parts
 from dashboard.server.settings import ServerSettings
@@ -55,6 +56,7 @@ def show() -> None:
 
     workloads = ranking.workloads(cases)
     chosen, complaints = view.resolved(chosen, workloads, partial(ranking.baselines, cases))
+    detail = panel.wanted(parts.query(), [case.case for case in cases], complaints)
     parts.complain(complaints)
     with row:
         titles = {each: ranking.workload_title(each) for each in workloads}
@@ -66,6 +68,9 @@ def show() -> None:
         readings = load.pinned(url, [reading.run for reading in readings], chosen.version, chosen.baseline)
     sections.all_of_them(chosen, readings, datetime.now(UTC))
     parts.pinned(chosen.pinned([reading.run for reading in readings]))
+    opened = next((case for case in cases if case.case == detail), None)
+    if opened is not None and (run := _run(url, opened.run)) is not None:
+        panel.of_run(url, run, opened.case, opened.environment, load.METRIC)
 
 
 def _readings(

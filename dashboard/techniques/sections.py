@@ -98,7 +98,7 @@ def all_of_them(chosen: Techniques, readings: Sequence[TechniqueRun], now: datet
     found = ranking.ranking(readings, cases, chosen.workload)
     parts.html(runs(readings, cases, now))
     _matrix(chosen, cases, readings, about)
-    _workload(found, about)
+    _workload(chosen, found, about)
     _beside(found, readings, cases)
     _scaling([case for case in cases if _scales(case, chosen.workload)], about)
     _batches(readings, chosen.workload)
@@ -180,7 +180,7 @@ def _matrix(
     found = ranking.grid(cases)
     heads = [_workload_head(chosen, each) for each in found.workloads]
     lines = [
-        (MatrixHead(ranking.technique_words(name), chip=True), [each and _cell(each) for each in own])
+        (MatrixHead(ranking.technique_words(name), chip=True), [each and _cell(chosen, each) for each in own])
         for name, own in found.lines
     ]
     parts.html(Matrix(title, "Technique", heads, lines).html())
@@ -192,22 +192,24 @@ def _workload_head(chosen: Techniques, workload: str) -> MatrixHead:
     return MatrixHead(title, parameters, chosen.of_workload(workload), chosen=workload == chosen.workload)
 
 
-def _cell(case: TechniqueResult) -> MatrixCell:
+def _cell(chosen: Techniques, case: TechniqueResult) -> MatrixCell:
     """One case of the matrix; only what its interval proves is shaded."""
-    name = wording.case(case.case).text
+    name, link = wording.case(case.case).text, chosen.opened(case.case)
     if case.failed is not None:
         status = wording.status(case.failed[0])
-        return MatrixCell(status.sign, "", status.word, status.tone, about=f"{name}: {case.failed[1]}")
+        about = f"{name}: {case.failed[1]}"
+        return MatrixCell(status.sign, "", status.word, status.tone, about=about, link=link)
     found = case.ratio("efficiency") if categories.several_ranks(case.key) else case.speed_up
     if found is None:
         every = (each.reason for each in case.gains.values() if each.reason is not None)
         reason = next(every, None)
-        return MatrixCell(wording.NONE, "no ratio", about=f"{name}: {refusal(reason)}" if reason else name)
+        about = f"{name}: {refusal(reason)}" if reason else name
+        return MatrixCell(wording.NONE, "no ratio", about=about, link=link)
     sign, word, tone = columns.status(found)
     star = "*" if found.disturbed else ""
     shade = 0.0 if tone == "quiet" or not found.ratio else min(1.0, abs(math.log(found.ratio)) / _FULL_SHADE)
     about = f"{name}: {columns.about_gain(found)}"
-    return MatrixCell(sign, word, f"{wording.gain(found)}{star}", tone, shade, about)
+    return MatrixCell(sign, word, f"{wording.gain(found)}{star}", tone, shade, about, link)
 
 
 def _no_ratio(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> None:
@@ -224,13 +226,13 @@ def _no_ratio(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]
     parts.code(f"pyrometer run --suite {'cpu' if on_cpu else 'gpu'}")
 
 
-def _workload(found: WorkloadRanking, about: _About) -> None:
+def _workload(chosen: Techniques, found: WorkloadRanking, about: _About) -> None:
     """The chosen workload: what to use, and its techniques in one table, the fastest first."""
     title, parameters = ranking.workload_words(found.workload)
     ends = frames.axis(found.cases)
     against = ranking.technique_words(found.baseline)
     groups: tuple[ColumnGroup, ...] = (
-        columns.TECHNIQUE,
+        columns.opened_technique(chosen.opened),
         columns.speed_up(f"Speed-up over {against}", ends),
         _LATENCY,
         metric("throughput", "Throughput", unit=f"{found.unit}/s"),

@@ -84,6 +84,10 @@ class Techniques(View):
         """The view's own address."""
         return links.techniques(self.query())
 
+    def opened(self, case: str) -> str:
+        """The address of the view with the panel of a case."""
+        return links.techniques({**self.query(), links.DETAIL: [case]})
+
     def of_workload(self, workload: str) -> str:
         """The address of the view of another workload."""
         return self.after("workload", workload).address

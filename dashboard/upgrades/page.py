@@ -10,6 +10,7 @@ from itertools import groupby
 import streamlit as st
 
 from analysis.decision.comparison import COMPARED
+from dashboard.case_detail import panel
 from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as records
 from dashboard.components.query_params import Query, pick
@@ -95,6 +96,7 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
         return run.id
     metrics = heat.metrics(report.judged)
     shown = pick(query, "shown", list(metrics), next(iter(metrics)), complaints)
+    detail = panel.wanted(query, [row.case for row in report.rows], complaints)
     parts.complain(complaints)
     chosen = UpgradeView(run.id, rules, shown)
     own = load.judged_by(url, run.id, many, summary.state, RuleChanges()) if rules.changed else report
@@ -112,6 +114,8 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
     _matrix(chosen, report, metrics)
     _sections(report)
     parts.pinned(chosen.address)
+    if detail is not None:
+        panel.of_upgrade(url, run, report.judged, next(row for row in report.rows if row.case == detail))
     return run.id
 
 
@@ -199,7 +203,7 @@ def _waive(judged: JudgedUpgrade) -> None:
 def _matrix(chosen: UpgradeView, report: Report, metrics: Mapping[str, str]) -> None:
     """Every case in one metric, which is chosen above it."""
     judged = report.judged
-    drawn = heat.matrix(judged, report.rows, chosen.shown)
+    drawn = heat.matrix(judged, report.rows, chosen.shown, chosen.opened)
     if drawn is None:
         return
     csv = cases_table(judged.subject, judged.upgrade, report.rows)

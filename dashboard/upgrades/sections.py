@@ -17,7 +17,9 @@ from dashboard.components import links, markup
 from dashboard.components import wording as dashboard_wording
 from dashboard.upgrades import tables as page_tables
 from dashboard.upgrades.charts import IntervalStyle
+from dashboard.upgrades.rules import RuleChanges
 from dashboard.upgrades.tables import MOST_LISTED, MOST_OTHERS, MOST_ROWS
+from dashboard.upgrades.view import UpgradeView
 from records.runs import Run
 from reports import sentences, tables, wording
 from reports.forest import ForestAxis, axis_of
@@ -162,15 +164,15 @@ class Report:
     sections: tuple[ReportSection, ...]
 
 
-def report(run: Run, judged: JudgedUpgrade) -> Report:
-    """The page of `judged`, which is what `run` came to by some policy."""
+def report(run: Run, judged: JudgedUpgrade, rules: RuleChanges | None = None) -> Report:
+    """The page of `judged`, which is what `run` came to by some policy: its own with changed `rules`."""
     worst_first = rows(judged.subject, judged.results, judged.upgrade)
     ordered = by_impact(worst_first, judged.subject.policy)
     others = (_means(judged), *_about_run(judged))
     measured = (_exclusions(judged, ordered), _differences(judged), _how(judged), _again(judged, ordered))
     found = (
         _correctness(judged),
-        _cases(run, judged, ordered),
+        _cases(run, judged, ordered, UpgradeView(run.id, rules or RuleChanges())),
         _to_decide(judged),
         _dispatch(judged, worst_first),
         _screen(judged, worst_first),
@@ -209,15 +211,18 @@ def _correctness(judged: JudgedUpgrade) -> ReportSection | None:
     return ReportSection("Correctness", (table,), file=_file(judged, "correctness"))
 
 
-def _cases(run: Run, judged: JudgedUpgrade, ordered: Sequence[Row]) -> ReportSection:
+def _cases(run: Run, judged: JudgedUpgrade, ordered: Sequence[Row], shown: UpgradeView) -> ReportSection:
     metric = judged.subject.policy.metric
     place = (run.machine.hardware.fingerprint, run.preset.fingerprint)
 
     def trend(row: Row) -> str:
         return links.trends(metric, *place, row.case, axis="version")
 
+    def opened(case: str) -> Markup:
+        return Markup(markup.opened_case(case, shown.opened(case)))
+
     def table(rows: Sequence[Row]) -> DataTable[Row]:
-        return _at_most(tables.cases(judged.subject, judged.upgrade, rows, _case, trend))
+        return _at_most(tables.cases(judged.subject, judged.upgrade, rows, opened, trend))
 
     groups = by_status(ordered)
     content = [

@@ -44,6 +44,10 @@ class UpgradeView(View):
         """The view's own address."""
         return links.upgrade(self.query())
 
+    def opened(self, case: str) -> str:
+        """The address of the view with the panel of a case."""
+        return links.upgrade({**self.query(), links.DETAIL: [case]})
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:

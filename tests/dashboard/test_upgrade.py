@@ -15,6 +15,7 @@ from sqlalchemy import update
 
 from analysis.comparison.policy import Policy
 from analysis.decision.comparison import COMPARED, DECIDED, Comparison
+from dashboard.exports.page_recorder import PageRecord
 from dashboard.upgrades import load
 from dashboard.upgrades.rules import RuleChanges
 from db.connection.engine import open_database
@@ -84,7 +85,7 @@ def cells(shown: str) -> Cells:
     assert table is not None
     workloads = [
         f"{name.replace(' ', '/')}/{parameters.replace(' ', ',')}"
-        for name, parameters in re.findall(r'<th scope="col">(.*?)<small>(.*?)</small></th>', table[1])
+        for name, parameters in re.findall(r'<th scope="col">([^<]*)<small>(.*?)</small></th>', table[1])
     ]
     found = Cells()
     found.shaded = {}
@@ -209,12 +210,36 @@ def test_what_blocks_is_waived_by_a_command_and_what_did_not_move_is_folded(
     open_page: Open, filled: Filled
 ) -> None:
     page = open_page(filled(Story(broken=(GPT_COMPILED,))), UPGRADE)
-    titles = [each.label for each in page.expander]
-    assert titles[0] == "Waive 1 blocker" and "2 same" in titles
-    assert typed(page)[0] == f"pyrometer report {RUN} --waive {GPT_COMPILED} --because REASON"
+    assert "2 same" in [each.label for each in page.expander]
     groups = re.findall(r'<h3 class="py-sub">(\d+ [a-z]+)</h3>', html(page))
     assert groups[:4] == ["1 broken", "1 slower", "1 unclear", "1 faster"]
     assert "Also: numpy 2.3.1 to 2.4.0, triton – to 3.8.0." in html(page)
+    # Where nothing else speaks against it, there is a decision without the case that broke.
+    page = open_page(filled(Story(broken=(GPT_COMPILED,), still=True, memory=1.0)), UPGRADE)
+    assert page.expander[0].label == "Waive 1 blocker" and "1 blocker; without it: " in html(page)
+    assert typed(page)[0] == f"pyrometer report {RUN} --waive {GPT_COMPILED} --because REASON"
+
+
+def test_a_case_opens_in_a_panel_with_all_that_is_known_of_it(
+    open_page: Open, filled: Filled, records: list[PageRecord]
+) -> None:
+    url = filled(Story(broken=(GPT_COMPILED,)))
+    shown = html(open_page(url, UPGRADE, threshold="8"))
+    address = f"/compare?run={RUN}&amp;threshold=8&amp;shown=latency_floor&amp;detail="
+    # Each cell of the matrix, and each row of the cases, by the rules that hold.
+    assert shown.count(f'href="{address}') == 2 * len(KINDS)
+    page = open_page(url, UPGRADE, detail=RESNET)
+    assert not page.exception and not page.warning
+    pieces = records[-1].pieces
+    tables = {piece.text: piece.table for piece in pieces if piece.kind == "table" and piece.table}
+    assert [one.metric for one in tables["Every metric"].rows][:1] == ["latency_floor"]
+    assert len(tables["Processes"].rows) == 2 * 6
+    assert any(piece.text.startswith(f"pyrometer upgrade 2.13.0 2.15.0 --case {RESNET}") for piece in pieces)
+    open_page(url, UPGRADE, detail=GPT_COMPILED)
+    (failed,) = [piece.table for piece in records[-1].pieces if piece.text == "Processes" and piece.table]
+    assert failed.rows[0].status == "crashed", "what did not end well comes first"
+    unknown = open_page(url, UPGRADE, detail="nothing")
+    assert unknown.warning[0].value.startswith("Unknown case")
 
 
 def test_limits_of_a_case_in_the_address_decide(open_page: Open, filled: Filled) -> None:

@@ -25,8 +25,9 @@ TODAY, UPGRADE, HARDWARE, RUN_PAIR, TECHNIQUES, HISTORY = (
     "/explore",
     "/explore?view=history",
 )
-UTILISATION, REGRESSIONS, RUNS, MACHINES, SCHEDULE = (
+UTILISATION, PROFILE, REGRESSIONS, RUNS, MACHINES, SCHEDULE = (
     "/explore?view=utilisation",
+    "/explore?view=profile",
     "/regressions",
     "/runs",
     "/runs?view=machines",
