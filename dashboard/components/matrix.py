@@ -81,7 +81,7 @@ def _chosen(head: MatrixHead) -> str:
 def _cell(cell: MatrixCell | None) -> str:
     if cell is None:
         return "<td></td>"
-    word = f'<span class="py-heard">{escape(cell.word)}</span>' if cell.word else ""
+    word = f' <span class="py-heard">{escape(cell.word)}</span>' if cell.word else ""
     # A sign of the value itself, such as a dot, is read out.
     hidden = ' aria-hidden="true"' if cell.word else ""
     text = f"<span{hidden}>{escape(cell.sign)}</span>{word} {escape(cell.value)}".strip()

@@ -89,11 +89,16 @@ def title(text: str) -> None:
     st.html(f'<h1 class="py-heard">{escape(text)}</h1>')
 
 
-def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "") -> None:
-    """A section's title; with a source of rows, also a button that makes and downloads them as CSV."""
+def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "", about: str = "") -> None:
+    """A section's title; with a source of rows, also a button that makes and downloads them as CSV.
+
+    `about` is plain text on how to read the section, behind an (i).
+    """
     kept.section(title, csv_of, file_name)
+    if about:
+        kept.note("words", plain(about))
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.header(title, anchor=False, width="content")
+        st.header(title, anchor=False, width="content", help=plain(about) if about else None)
         if csv_of is not None:
             st.download_button(
                 "CSV",
@@ -104,6 +109,14 @@ def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "") ->
                 on_click="ignore",
                 help=f"{title} as CSV",
             )
+
+
+@contextmanager
+def folded(title: str) -> Generator[None]:
+    """What opens with a click; an export has it under its title."""
+    kept.note("html", f"<h3>{escape(title)}</h3>")
+    with st.expander(title):
+        yield
 
 
 def table(shown: DataTable[Any]) -> None:

@@ -95,7 +95,7 @@ def _cases(found: RunComparison) -> None:
         parts.caption("No case differs by more than its noise.")
     for title, status in (("within noise", "within"), ("broken in both", "broken in both")):
         if folded := found.having(status):
-            with st.expander(f"{len(folded):,} {title}"):
+            with parts.folded(f"{len(folded):,} {title}"):
                 parts.table(tables.changes(found, title, folded))
     if found.only_a or found.only_b:
         parts.caption(f"Only in A: {found.only_a:,} cases. Only in B: {found.only_b:,}.")

@@ -303,10 +303,9 @@ def _details(found: WorkloadRanking, about: _About) -> None:
     rows = [*([found.base] if found.base is not None else []), *found.cases, *found.others]
     if not rows:
         return
-    with st.expander("All metrics of these techniques"):
+    with parts.folded("All metrics of these techniques"):
         table = _tabular("All metrics", _ALL_METRICS, rows, about)
-        parts.heading(table.label, table, "techniques-metrics.csv")
-        parts.caption(break_even.FORMULA)
+        parts.heading(table.label, table, "techniques-metrics.csv", break_even.FORMULA)
         parts.table(table)
 
 
@@ -319,8 +318,7 @@ def _scaling(cases: Sequence[TechniqueResult], about: _About) -> None:
     if not cases:
         return
     table = _tabular("Scaling", _SCALING, cases, about)
-    parts.heading(table.label, table, "techniques-scaling.csv")
-    parts.caption(_ABOUT_SCALING)
+    parts.heading(table.label, table, "techniques-scaling.csv", _ABOUT_SCALING)
     parts.table(table)
     curves = frames.scaled(cases)
     if curves is None:

@@ -106,7 +106,7 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
     parts.html(report.verdict)
     _waive(report.judged)
     _hardware(url, verdicts, run)
-    with st.expander("Pass rate, latency, compile time and memory in full"):
+    with parts.folded("Pass rate, latency, compile time and memory in full"):
         parts.html(tables.metric_cards(report.judged))
     _files(summary, report)
     form.rules(chosen, stored, report.judged)
@@ -193,7 +193,7 @@ def _waive(judged: JudgedUpgrade) -> None:
     blockers = judged.upgrade.blockers
     if not blockers:
         return
-    with st.expander(f"Waive {wording.plural(len(blockers), 'blocker')}"):
+    with parts.folded(f"Waive {wording.plural(len(blockers), 'blocker')}"):
         parts.caption("This judges the run without them; the report names the reason, you and the day:")
         waived = [part for case in blockers for part in ("--waive", case)]
         words = ["pyrometer", "report", judged.subject.run, *waived, "--because", "REASON"]
@@ -243,21 +243,19 @@ def _written(judged: JudgedUpgrade, ending: str) -> bytes:
 
 def _sections(report: Report) -> None:
     for group, sections in groupby(report.sections, key=lambda section: section.group):
-        with st.expander(group) if group else nullcontext():
+        with parts.folded(group) if group else nullcontext():
             for section in sections:
                 _section(section)
 
 
 def _section(section: ReportSection) -> None:
-    parts.heading(section.title, section.tables or None, section.file)
-    if section.about:
-        parts.caption(parts.plain(section.about))
+    parts.heading(section.title, section.tables or None, section.file, section.about)
     if section.chart:
         _chart(section.chart)
     for each in section.content:
         parts.html(each) if isinstance(each, str) else parts.table(each)
     for title, table in section.folded:
-        with st.expander(title):
+        with parts.folded(title):
             parts.table(table)
 
 

@@ -91,8 +91,9 @@ def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> DataTable[Hardw
         Column("decision", "Verdict", lambda one: one.decision or "", _decision),
         Column("because", value=lambda one: one.because),
         *(column for place, title in enumerate(metrics) for column in _metric_columns(place, title)),
-        Column("", "", format=lambda one: _open(one.listed.run.id, shown, "above")),
     ]
+    if len(verdicts) > 1:
+        columns.append(Column("", "", format=lambda one: _open(one.listed.run.id, shown, "above")))
     return DataTable("All hardware", columns, verdicts)
 
 

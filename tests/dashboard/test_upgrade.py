@@ -196,14 +196,14 @@ def test_the_matrix_shows_the_metric_that_is_chosen_and_only_what_is_proved_is_s
     page = open_page(url, UPGRADE)
     assert page.button_group(key="choose-shown").value == "latency_floor"
     latency = cells(html(page))
-    assert latency[BERT] == "·same"
-    assert latency[RESNET].startswith("▲slower +7.0 %") and "py-shaded" in latency.shaded[RESNET]
-    assert latency[GPT_COMPILED] == "✗ broken" and latency[BERT_COMPILED].startswith("?unclear ±")
+    assert latency[BERT] == "· same"
+    assert latency[RESNET].startswith("▲ slower +7.0 %") and "py-shaded" in latency.shaded[RESNET]
+    assert latency[GPT_COMPILED] == "✗ broken" and latency[BERT_COMPILED].startswith("? unclear ±")
     assert "py-shaded" not in latency.shaded[BERT] + latency.shaded[BERT_COMPILED]
     memory = cells(html(open_page(url, UPGRADE, shown="rss_peak_steady")))
-    assert memory[BERT] == "▲worse +9.0 %" and memory[GPT_COMPILED] == "✗ broken"
+    assert memory[BERT] == "▲ worse +9.0 %" and memory[GPT_COMPILED] == "✗ broken"
     unknown = open_page(url, UPGRADE, shown="beauty")
-    assert "nknown shown" in unknown.warning[0].value and cells(html(unknown))[BERT] == "·same"
+    assert "nknown shown" in unknown.warning[0].value and cells(html(unknown))[BERT] == "· same"
 
 
 def test_what_blocks_is_waived_by_a_command_and_what_did_not_move_is_folded(
