@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.components import links, markup, parts, wording
-from dashboard.components.matrix import Matrix, MatrixCell, MatrixHead
+from dashboard.components.heat_map import HeatCell, HeatHead, HeatMap
 from dashboard.runs import gains
 from dashboard.techniques import break_even, categories, charts, columns, frames, ranking
 from dashboard.techniques.columns import ColumnGroup, gain, metric
@@ -180,36 +180,36 @@ def _matrix(
     found = ranking.grid(cases)
     heads = [_workload_head(chosen, each) for each in found.workloads]
     lines = [
-        (MatrixHead(ranking.technique_words(name), chip=True), [each and _cell(chosen, each) for each in own])
+        (HeatHead(ranking.technique_words(name), chip=True), [each and _cell(chosen, each) for each in own])
         for name, own in found.lines
     ]
-    parts.html(Matrix(title, "Technique", heads, lines).html())
+    parts.html(HeatMap(title, "Technique", heads, lines).html())
     parts.caption("▲ faster, ▼ slower: 95 % interval beyond 1×. ~ unclear. Pick a workload.")
 
 
-def _workload_head(chosen: Techniques, workload: str) -> MatrixHead:
+def _workload_head(chosen: Techniques, workload: str) -> HeatHead:
     title, parameters = ranking.workload_words(workload)
-    return MatrixHead(title, parameters, chosen.of_workload(workload), chosen=workload == chosen.workload)
+    return HeatHead(title, parameters, chosen.of_workload(workload), chosen=workload == chosen.workload)
 
 
-def _cell(chosen: Techniques, case: TechniqueResult) -> MatrixCell:
+def _cell(chosen: Techniques, case: TechniqueResult) -> HeatCell:
     """One case of the matrix; only what its interval proves is shaded."""
     name, link = wording.case(case.case).text, chosen.opened(case.case)
     if case.failed is not None:
         status = wording.status(case.failed[0])
         about = f"{name}: {case.failed[1]}"
-        return MatrixCell(status.sign, "", status.word, status.tone, about=about, link=link)
+        return HeatCell(status.sign, "", status.word, status.tone, about=about, link=link)
     found = case.ratio("efficiency") if categories.several_ranks(case.key) else case.speed_up
     if found is None:
         every = (each.reason for each in case.gains.values() if each.reason is not None)
         reason = next(every, None)
         about = f"{name}: {refusal(reason)}" if reason else name
-        return MatrixCell(wording.NONE, "no ratio", about=about, link=link)
+        return HeatCell(wording.NONE, "no ratio", about=about, link=link)
     sign, word, tone = columns.status(found)
     star = "*" if found.disturbed else ""
     shade = 0.0 if tone == "quiet" or not found.ratio else min(1.0, abs(math.log(found.ratio)) / _FULL_SHADE)
     about = f"{name}: {columns.about_gain(found)}"
-    return MatrixCell(sign, word, f"{wording.gain(found)}{star}", tone, shade, about, link)
+    return HeatCell(sign, word, f"{wording.gain(found)}{star}", tone, shade, about, link)
 
 
 def _no_ratio(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from analysis.comparison.verdict import Verdict
 from analysis.metrics import METRICS
 from dashboard.components import wording as dashboard_wording
-from dashboard.components.matrix import Matrix, MatrixCell, MatrixHead
+from dashboard.components.heat_map import HeatCell, HeatHead, HeatMap
 from reports import wording
 from reports.rows import Row, grid, sign, tone
 from reports.text import numbers
@@ -29,7 +29,7 @@ def metrics(judged: JudgedUpgrade) -> dict[str, str]:
 
 def matrix(
     judged: JudgedUpgrade, rows: Sequence[Row], metric: str, address: CaseAddress | None = None
-) -> Matrix | None:
+) -> HeatMap | None:
     """The changes of a metric; None where they would show nothing more than a list, or be too wide."""
     found = grid(rows, _WIDEST)
     if found is None:
@@ -37,7 +37,7 @@ def matrix(
     verdicts = _verdicts(judged, metric)
     lines = [
         (
-            MatrixHead(technique.replace(",", " "), chip=True),
+            HeatHead(technique.replace(",", " "), chip=True),
             [
                 row and _cell(row, verdicts.get(row.case), address)
                 for row in (cells[place] for _, cells in found.lines)
@@ -45,7 +45,7 @@ def matrix(
         )
         for place, technique in enumerate(found.techniques)
     ]
-    return Matrix(
+    return HeatMap(
         f"Change of {METRICS[metric].title.lower()} by technique and workload",
         "Technique",
         [_head(workload) for workload, _ in found.lines],
@@ -59,31 +59,29 @@ def _verdicts(judged: JudgedUpgrade, metric: str) -> Mapping[str, Verdict]:
     return next(table.verdicts for table in judged.upgrade.tables if table.metric == metric)
 
 
-def _head(workload: str) -> MatrixHead:
+def _head(workload: str) -> HeatHead:
     words = dashboard_wording.case(f"{workload}/eager")
-    return MatrixHead(f"{words.name} {words.phase}".strip(), words.parameters)
+    return HeatHead(f"{words.name} {words.phase}".strip(), words.parameters)
 
 
-def _cell(row: Row, verdict: Verdict | None, address: CaseAddress | None) -> MatrixCell:
+def _cell(row: Row, verdict: Verdict | None, address: CaseAddress | None) -> HeatCell:
     link = address(row.case) if address is not None else ""
     name = dashboard_wording.case(row.case).text
     if not row.result.works or row.status in ("waived", "screened"):
-        return MatrixCell(
-            row.sign, "", row.word, row.tone, 1.0 if row.status == "broken" else 0.0, name, link
-        )
+        return HeatCell(row.sign, "", row.word, row.tone, 1.0 if row.status == "broken" else 0.0, name, link)
     if verdict is None:
-        return MatrixCell(wording.NONE, "no number", about=f"{name}: not measured", link=link)
+        return HeatCell(wording.NONE, "no number", about=f"{name}: not measured", link=link)
     about = (
         f"{name}: {wording.change(verdict)} [{wording.interval(verdict.low, verdict.high)}], n {verdict.n}"
     )
     if verdict.word == "same":
-        return MatrixCell("·", "same", about=about, link=link)
+        return HeatCell("·", "same", about=about, link=link)
     text = wording.change(verdict)
     if verdict.word == "unclear" and verdict.low is not None and verdict.high is not None:
         # What is still possible.
         text = wording.within(max(abs(verdict.low), abs(verdict.high)))
     mark = "?" if verdict.word == "unclear" else sign(verdict.word)
-    return MatrixCell(mark, numbers.word(verdict), text, tone(verdict.word), _shade(verdict), about, link)
+    return HeatCell(mark, numbers.word(verdict), text, tone(verdict.word), _shade(verdict), about, link)
 
 
 def _shade(verdict: Verdict) -> float:

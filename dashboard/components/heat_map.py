@@ -11,7 +11,7 @@ _WEAKEST, _STRONGEST = 10, 44
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixHead:
+class HeatHead:
     """The head of a line or a column; `note` is smaller below it, `link` leads to its own view.
 
     `chip`: set as code, as techniques are. `chosen`: the view shows this one.
@@ -25,7 +25,7 @@ class MatrixHead:
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixCell:
+class HeatCell:
     """One cell: a sign with its word for screen readers, so that colour never speaks alone, and a value.
 
     `shade`, from 0 to 1, fills it with the colour of its `tone`. `about` is its tooltip.
@@ -41,7 +41,7 @@ class MatrixCell:
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class HeatMap:
     """Lines of cells below the heads of columns; None where there is no such case.
 
     `label` names the matrix for screen readers, `corner` says what the heads of lines are.
@@ -49,8 +49,8 @@ class Matrix:
 
     label: str
     corner: str
-    columns: Sequence[MatrixHead]
-    lines: Sequence[tuple[MatrixHead, Sequence[MatrixCell | None]]]
+    columns: Sequence[HeatHead]
+    lines: Sequence[tuple[HeatHead, Sequence[HeatCell | None]]]
 
     def html(self) -> str:
         """The matrix as a table that scrolls sideways in a box of its own."""
@@ -65,7 +65,7 @@ class Matrix:
         )
 
 
-def _head(head: MatrixHead, scope: str) -> str:
+def _head(head: HeatHead, scope: str) -> str:
     title = f'<code class="py-tech">{escape(head.title)}</code>' if head.chip else escape(head.title)
     if head.link:
         current = ' aria-current="true"' if head.chosen else ""
@@ -74,11 +74,11 @@ def _head(head: MatrixHead, scope: str) -> str:
     return f'<th scope="{scope}"{_chosen(head)}>{title}{note}</th>'
 
 
-def _chosen(head: MatrixHead) -> str:
+def _chosen(head: HeatHead) -> str:
     return ' class="py-chosen"' if head.chosen else ""
 
 
-def _cell(cell: MatrixCell | None) -> str:
+def _cell(cell: HeatCell | None) -> str:
     if cell is None:
         return "<td></td>"
     word = f' <span class="py-heard">{escape(cell.word)}</span>' if cell.word else ""
