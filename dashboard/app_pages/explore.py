@@ -1,8 +1,8 @@
 """What techniques bring, how series moved, how busy the devices were, and where time goes."""
 
 from dashboard.components import page_views
-from dashboard.profile import page as profile
 from dashboard.techniques import page as techniques
+from dashboard.traced_cases import page as profile
 from dashboard.trends import page as trends
 from dashboard.utilisation import page as utilisation
 

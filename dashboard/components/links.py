@@ -105,7 +105,7 @@ def techniques(query: Mapping[str, Sequence[str]]) -> str:
 
 
 def profile(query: Mapping[str, Sequence[str]]) -> str:
-    """The operators of a traced case (see `dashboard.profile.page`)."""
+    """The operators of a traced case (see `dashboard.traced_cases.page`)."""
     return "/explore?" + urlencode({"view": "profile", **query}, doseq=True)
 
 
