@@ -30,7 +30,7 @@ class RunSide:
 
 
 @dataclass(frozen=True, slots=True)
-class CaseChange:
+class RunCaseChange:
     """One case in both runs; a measurement is None where the case has no such number."""
 
     case: str
@@ -59,7 +59,7 @@ class RunComparison:
     a: RunSide
     b: RunSide
     metric: str
-    cases: tuple[CaseChange, ...]
+    cases: tuple[RunCaseChange, ...]
     only_a: int
     only_b: int
 
@@ -69,7 +69,7 @@ class RunComparison:
         ratios = [math.log(one.ratio) for one in self.cases if one.ratio is not None]
         return math.exp(math.fsum(ratios) / len(ratios)) if ratios else None
 
-    def having(self, *statuses: Status) -> list[CaseChange]:
+    def having(self, *statuses: Status) -> list[RunCaseChange]:
         """The cases of these statuses."""
         return [one for one in self.cases if one.status in statuses]
 
@@ -121,15 +121,15 @@ def _change(
     new: Sequence[tuple[str, str]],
     old_numbers: Mapping[str, Measurement],
     new_numbers: Mapping[str, Measurement],
-) -> CaseChange:
+) -> RunCaseChange:
     before, after = side(old), side(new)
     ended = {"old_status": before.status, "new_status": after.status}
     broken = before.status in BROKEN, after.status in BROKEN
     if any(broken):
         status: Status = "broken in both" if all(broken) else "broke" if broken[1] else "fixed"
-        return CaseChange(case, status, reason=after.reason or before.reason, **ended)
+        return RunCaseChange(case, status, reason=after.reason or before.reason, **ended)
     one, other = old_numbers.get(case), new_numbers.get(case)
-    return CaseChange(case, _noise(one, other), one, other, **ended)
+    return RunCaseChange(case, _noise(one, other), one, other, **ended)
 
 
 def _noise(old: Measurement | None, new: Measurement | None) -> Status:

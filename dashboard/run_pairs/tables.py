@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from dashboard.components import links, markup, wording
-from dashboard.run_pairs.comparison import CaseChange, RunComparison, RunSide
+from dashboard.run_pairs.comparison import RunCaseChange, RunComparison, RunSide
 from reports.table import Column, DataTable
 from reports.text.numbers import percent
 
@@ -52,15 +52,15 @@ def paired_command(found: RunComparison) -> str:
     return shlex.join(["pyrometer", "upgrade", *versions, "--suite", b.run.suite])
 
 
-def changes(found: RunComparison, title: str, cases: Sequence[CaseChange]) -> DataTable[CaseChange]:
+def changes(found: RunComparison, title: str, cases: Sequence[RunCaseChange]) -> DataTable[RunCaseChange]:
     """Cases with both numbers, and whether they differ by more than their noise."""
     metric = wording.metric(found.metric)
     unit = f", {metric.unit}" if metric.unit not in ("", "count", "share") else ""
 
-    def number(which: str) -> Column[CaseChange]:
+    def number(which: str) -> Column[RunCaseChange]:
         side = found.a if which == "old" else found.b
 
-        def cell(one: CaseChange) -> Markup:
+        def cell(one: RunCaseChange) -> Markup:
             measured = one.old if which == "old" else one.new
             if measured is None:
                 status = one.old_status if which == "old" else one.new_status
@@ -75,7 +75,7 @@ def changes(found: RunComparison, title: str, cases: Sequence[CaseChange]) -> Da
         letter = "A" if which == "old" else "B"
         return Column(which, f"{letter}{unit}", lambda one: _point(one, which), cell, number=True)
 
-    columns: list[Column[CaseChange]] = [
+    columns: list[Column[RunCaseChange]] = [
         Column("case", "Case", lambda one: one.case, lambda one: Markup(markup.case(one.case))),
         number("old"),
         number("new"),
@@ -88,16 +88,16 @@ def changes(found: RunComparison, title: str, cases: Sequence[CaseChange]) -> Da
     return DataTable(title, columns, cases, _MOST, "more cases: the CSV file has them.")
 
 
-def _point(one: CaseChange, which: str) -> float | None:
+def _point(one: RunCaseChange, which: str) -> float | None:
     measured = one.old if which == "old" else one.new
     return None if measured is None else measured.point
 
 
-def _change(one: CaseChange) -> str:
+def _change(one: RunCaseChange) -> str:
     return wording.NONE if one.ratio is None else percent(math.log(one.ratio))
 
 
-def _status(one: CaseChange) -> Markup:
+def _status(one: RunCaseChange) -> Markup:
     words = {"outside": "outside noise", "within": "within noise", "no interval": "one replicate: no range"}
     text = Markup("{}").format(words.get(one.status, one.status))
     return text + Markup("<small>{}</small>").format(one.reason) if one.reason else text

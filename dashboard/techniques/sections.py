@@ -99,7 +99,7 @@ def all_of_them(chosen: Techniques, readings: Sequence[TechniqueRun], now: datet
     parts.html(runs(readings, cases, now))
     _matrix(chosen, cases, readings, about)
     _workload(chosen, found, about)
-    _beside(found, readings, cases)
+    _memory_and_claims(found, readings, cases)
     _scaling([case for case in cases if _scales(case, chosen.workload)], about)
     _batches(readings, chosen.workload)
     _details(found, about)
@@ -260,7 +260,7 @@ def _workload(chosen: Techniques, found: WorkloadRanking, about: _About) -> None
         parts.html(markup.strong("When to use which compile mode") + markup.notes(advice))
 
 
-def _beside(
+def _memory_and_claims(
     found: WorkloadRanking, readings: Sequence[TechniqueRun], cases: Sequence[TechniqueResult]
 ) -> None:
     """Speed-up by memory, and beside it what is claimed about this workload."""

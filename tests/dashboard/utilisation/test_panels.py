@@ -248,7 +248,7 @@ def measured(case: str, **metrics: float) -> list[Measurement]:
     ]
 
 
-def test_what_limits_cases_is_told_by_source_and_the_busiest_comes_first() -> None:
+def test_what_limits_cases_is_shown_by_source_and_the_busiest_comes_first() -> None:
     rows = [
         *measured("a/infer/-/eager", sm_utilisation=40.0, tensor_active=12.5, power=300.0),
         *measured("b/infer/-/eager", sm_utilisation=90.0, energy_per_item=0.25),
