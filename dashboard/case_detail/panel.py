@@ -12,7 +12,7 @@ from dashboard.components import links, load, markup, parts, wording
 from dashboard.components.query_params import Query, last, sentence
 from dashboard.trends import sections as history
 from dashboard.trends.load import load_trends
-from records.outcomes import Outcome
+from records.outcomes import Outcome, OutcomeStatus
 from records.runs import Run
 from reports.report_context import Subject
 from reports.rows import Row
@@ -97,7 +97,7 @@ def _ended(run: Run, outcomes: Sequence[Outcome]) -> None:
     table = tables.processes(run, outcomes)
     parts.heading("Processes", table, f"processes-{run.id}.csv")
     parts.table(table)
-    failed = next((each for each in outcomes if each.status != "ok"), None)
+    failed = next((each for each in table.rows if each.status != OutcomeStatus.OK), None)
     if failed is not None and failed.log_tail.strip():
         parts.heading("Log (tail)")
         parts.code(failed.log_tail)
