@@ -303,7 +303,7 @@ def _details(found: WorkloadRanking, about: _About) -> None:
     rows = [*([found.base] if found.base is not None else []), *found.cases, *found.others]
     if not rows:
         return
-    with parts.folded("All metrics of these techniques"):
+    with st.expander("All metrics of these techniques"):
         table = _tabular("All metrics", _ALL_METRICS, rows, about)
         parts.heading(table.label, table, "techniques-metrics.csv", break_even.FORMULA)
         parts.table(table)
