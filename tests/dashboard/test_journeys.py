@@ -96,7 +96,7 @@ def test_an_upgrade_is_decided_and_the_decision_handed_on(
     expect(page.get_by_role("heading", name="Reasons, in order of weight")).to_be_visible()
     # A team that accepts more than five per cent of a case changes the limit, and the address keeps it.
     settle(page)
-    page.get_by_text("Judge it by other rules").click()
+    page.get_by_text("Change policy").click()
     page.get_by_label("A case is materially slower from, %").fill("20")
     page.keyboard.press("Tab")
     page.get_by_role("button", name="Judge", exact=True).click()
