@@ -45,7 +45,7 @@ def _verdict(one: Verdict) -> Markup:
 def processes(run: Run, outcomes: Sequence[Outcome]) -> DataTable[Outcome]:
     """The processes that measured a case; each leads to its samples.
 
-    Those that did not end well come first, those that were never started last.
+    Those that did not end well come first. Those that were not needed are counted and not listed.
     """
     names = {each.fingerprint: each.name for each in run.environments}
     columns: list[Column[Outcome]] = [
@@ -60,6 +60,7 @@ def processes(run: Run, outcomes: Sequence[Outcome]) -> DataTable[Outcome]:
         Column("reason", "Why", lambda one: one.reason),
         Column("started_at", "Started", lambda one: one.started_at, lambda one: utc(one.started_at)),
     ]
-    places = {OutcomeStatus.OK: 1, OutcomeStatus.SKIPPED: 2}
-    ordered = sorted(outcomes, key=lambda one: places.get(OutcomeStatus(one.status), 0))
-    return DataTable("Processes", columns, ordered, _MOST, "more processes: the CSV file has them.")
+    started = [one for one in outcomes if one.status != OutcomeStatus.SKIPPED] or outcomes
+    ordered = sorted(started, key=lambda one: one.status == OutcomeStatus.OK)
+    left = len(outcomes) - len(ordered)
+    return DataTable("Processes", columns, ordered, _MOST, "more, not needed or not listed.", omitted=left)

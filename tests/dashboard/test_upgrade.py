@@ -234,9 +234,9 @@ def test_a_case_opens_in_a_panel_with_all_that_is_known_of_it(
     pieces = records[-1].pieces
     tables = {piece.text: piece.table for piece in pieces if piece.kind == "table" and piece.table}
     assert [one.metric for one in tables["Every metric"].rows][:1] == ["latency_floor"]
-    # Twelve processes were measured, all others were not needed.
-    statuses = [one.status for one in tables["Processes"].rows]
-    assert statuses[:12] == ["ok"] * 12 and set(statuses[12:]) == {"skipped"}
+    # Twelve processes were measured; all others were not needed.
+    assert [one.status for one in tables["Processes"].rows] == ["ok"] * 12
+    assert tables["Processes"].omitted > 0
     assert any(piece.text.startswith(f"pyrometer upgrade 2.13.0 2.15.0 --case {RESNET}") for piece in pieces)
     open_page(url, UPGRADE, detail=GPT_COMPILED)
     (failed,) = [piece.table for piece in records[-1].pieces if piece.text == "Processes" and piece.table]
