@@ -64,7 +64,7 @@ def test_launches_are_held_against_the_step_as_it_was_timed(found: Any) -> None:
     assert replay["launch_bound"] == pytest.approx(0.2)
     assert replay["steps"] == 2000
     assert (long["device_time"], long["launch_bound"], long["steps"]) == (pytest.approx(50), 0.0, 10)
-    assert found["device_time"]["not known"] == {"device_time": pytest.approx(0.008), "steps": 2000}
+    assert found["device_time"]["not known"] == {"device_time": pytest.approx(0.008), "steps": 10}
 
 
 def test_each_shape_is_looked_at_as_often(found: Any) -> None:
@@ -115,3 +115,7 @@ def test_a_gpu_that_failed_is_no_crash_of_the_case(found: Any) -> None:
 
 def test_a_reference_is_exact_by_whichever_interface_a_case_set_tf32(found: Any) -> None:
     assert found["newer interface"] in (["ieee", "tf32"], None)
+
+
+def test_a_rank_waits_for_its_own_gpu(found: Any) -> None:
+    assert found["waited for"] == [["cuda:0"], ["cuda:1"]]
