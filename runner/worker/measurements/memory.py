@@ -103,7 +103,8 @@ def _peak_allocated(device: str) -> int:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether the error says that the host's or the device's memory ran out."""
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+    # Before 2.5 PyTorch has its own error in `torch.cuda` only.
+    if isinstance(error, (MemoryError, getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError))):
         return True
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
