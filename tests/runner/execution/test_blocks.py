@@ -275,7 +275,7 @@ def test_the_server_that_shares_a_gpu_is_no_company_but_a_note(tmp_path: Path) -
     server = tmp_path / "nvidia-cuda-mps-server"
     shutil.copy("/bin/sleep", server)
     # No child of ours: its parent has ended.
-    started = subprocess.run(["sh", "-c", f"{server} 600 >&- & echo $!"], capture_output=True, text=True)
+    started = subprocess.run(["sh", "-c", f"{server} 600 >&- 2>&- & echo $!"], capture_output=True, text=True)
     pid = int(started.stdout)
     try:
         gpu = GpuCounters("GPU-1", processes=(pid,))
