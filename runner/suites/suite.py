@@ -11,11 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from common.text import key_matches
+
 from ..errors import BadSuite
 from ..session_plan import Timing
 from ..worker.case import read_docstring
 from ..worker.case_key import AXES, PHASES, CaseKey, CaseKeyError
-from .plan import matches
 
 #: Where something stands in a suite's table: keys, and numbers for the elements of a list.
 TablePath = tuple[str | int, ...]
@@ -109,10 +110,12 @@ def without(
 ) -> dict[str, TablePath]:
     """The keys that match none of the patterns; if `strict`, BadSuite for a pattern that matches no key."""
     for number, pattern in enumerate(patterns):
-        if strict and not any(matches(key, pattern) for key in keys):
+        if strict and not any(key_matches(key, pattern) for key in keys):
             raise BadSuite.unknown((*path, "exclude", number), "case to exclude", pattern, keys)
     return {
-        key: place for key, place in keys.items() if not any(matches(key, pattern) for pattern in patterns)
+        key: place
+        for key, place in keys.items()
+        if not any(key_matches(key, pattern) for pattern in patterns)
     }
 
 
