@@ -58,6 +58,14 @@ def short_steps():
     return {"each": each["samples"], "shared": shared["samples"]}
 
 
+def ahead():
+    """Steps of 3 us that take 5 to launch."""
+    with installed(Device()) as device:
+        one_block(device, 200, 3)
+        without, after = (one_block(device, 200, 3, lead_in=n, per_sample=25) for n in (0, 400))
+    return {"not led in to": without["samples"], "led in to": after["samples"]}
+
+
 def wall():
     """The time of a block, without reading its events."""
     with installed(Device()) as device:
@@ -223,6 +231,7 @@ print(
         {
             "order": order(),
             "short": short_steps(),
+            "ahead": ahead(),
             "wall": wall(),
             "droop": droop(),
             "backwards": backwards(),
