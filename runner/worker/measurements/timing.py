@@ -189,13 +189,14 @@ class CudaQueue:
     def run(self, step: Step, lead_in: int, per_sample: int) -> None:
         """Queue the untimed and the timed calls without a synchronisation between them; return at the end.
 
-        The clock is measured amid the untimed ones: meanwhile the host runs ahead, and steps that are bound
-        by their launches would be too fast until it no longer is.
+        The clock is measured before the last of the untimed ones: meanwhile the host runs ahead, and steps
+        that are bound by their launches would be too fast until it no longer is.
         """
-        for _ in range(lead_in // 2):
+        last = -(-lead_in // 5)
+        for _ in range(lead_in - last):
             step()
         self._spin(*self._clock_events[:2])
-        for _ in range(lead_in - lead_in // 2):
+        for _ in range(last):
             step()
         first, *others = self._marks
         first.record()

@@ -62,7 +62,7 @@ def ahead():
     """Steps of 3 us that take 5 to launch."""
     with installed(Device()) as device:
         one_block(device, 200, 3)
-        without, after = (one_block(device, 200, 3, lead_in=n, per_sample=25) for n in (0, 400))
+        without, after = (one_block(device, 200, 3, lead_in=n, per_sample=25) for n in (0, 2000))
     return {"not led in to": without["samples"], "led in to": after["samples"]}
 
 

@@ -19,7 +19,7 @@ def found() -> Any:
 def test_untimed_steps_lead_in_to_the_same_queue_and_no_event_is_made_within_it(found: Any) -> None:
     timed = ["record", *["step", "record"] * 4]
     clock = ["record", "spin", "record"]
-    queue = ["step", *clock, "step", "step", *timed, *clock, "synchronize"]
+    queue = ["step", "step", *clock, "step", *timed, *clock, "synchronize"]
     first, second = (block["calls"] for block in found["order"])
     assert first == ["create"] * 9 + ["synchronize", "ready", *queue]
     # The events of a block are those of the blocks before it.
