@@ -323,7 +323,7 @@ def _claims() -> str:
     ]
     for claim in all_claims():
         source = f"[{claim.source}]({claim.url})" if claim.url else claim.source
-        compared = f"`{claim.metric}`, {claim.kind}" if claim.metric else "not measured yet"
+        compared = f"`{claim.metric}`, {claim.kind}"
         lines.append(f"| {_number(claim)} | {claim.statement} | {compared} | {claim.hardware} | {source} |")
     return "\n".join(lines) + "\n"
 

@@ -311,7 +311,7 @@ FOLDER = Path(__file__).parent
 #: In the order people read them; a suite can include those before it.
 NAMES = (
     *("smoke", "cpu", "gpu", "scaling", "serving", "ops", "models", "regressions"),
-    *("nightly-cpu", "nightly-gpu", "full"),
+    *("articles-cpu", "articles-gpu", "nightly-cpu", "nightly-gpu", "full"),
 )
 
 

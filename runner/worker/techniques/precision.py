@@ -47,7 +47,8 @@ def quantise(prep: Preparation) -> None:
 def _dynamic(prep: Preparation) -> torch.nn.Module:
     quantize = _find("torch.ao.quantization", "quantize_dynamic")
     _require_cpu(prep)
-    return quantize(prep.model, {torch.nn.Linear, torch.nn.LSTM}, dtype=torch.qint8)
+    # It replaces the children of what it is given: a model may be a single layer.
+    return quantize(torch.nn.Sequential(prep.model), {torch.nn.Linear, torch.nn.LSTM}, dtype=torch.qint8)[0]
 
 
 def _static(prep: Preparation) -> torch.nn.Module:

@@ -19,6 +19,7 @@ RIGHT = [
     ("layers/infer/-/precision=bf16", {"dtype": "torch.bfloat16"}),
     ("layers/infer/-/precision=fp16", {"dtype": "torch.float16"}),
     ("layers/infer/-/precision=int8-dynamic", {"quantised": {"Linear": 1}, "parameters": 808}),
+    ("one_layer/infer/-/precision=int8-dynamic", {"quantised": {"Linear": 1}}),
     ("recurrent/infer/-/precision=int8-dynamic", {"quantised": {"LSTM": 1, "Linear": 1}}),
     ("images/infer/-/precision=int8-static", {"quantised": {"ConvReLU2d": 1, "Linear": 1}}),
     ("images/infer/-/layout=channels-last", {}),
