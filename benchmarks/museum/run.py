@@ -3,9 +3,10 @@
     python benchmarks/museum/run.py [--only R06 ...] [--pairs N] [--minutes M] [--list]
 
 Each exhibit of `exhibits.toml` is a case of a report in `reports.toml` with two releases that can be had from
-a package index. One that `needs` a CPU feature (a flag of /proc/cpuinfo) is left out without it. Both are built on demand (2 to 7 GB each; `pyrometer environments remove` deletes them). What
-each showed is kept in `results/`, so that an interrupted visit goes on where it ended, and the table is over
-all that is there. Exit code: 0 unless a negative control was called slower.
+a package index. One that `needs` a CPU feature (a flag of /proc/cpuinfo) is left out without it. Releases are
+built on demand (2 to 7 GB each; `pyrometer environments remove` deletes them). What each exhibit showed is
+kept in `results/`, and an interrupted visit resumes; the table is over all that is there.
+Exit code: 0 unless a negative control was called slower.
 """
 
 import argparse
