@@ -84,9 +84,15 @@ def frame_page() -> None:
 
 
 def title(text: str) -> None:
-    """The page's own heading, for screen readers; the navigation shows it to all others."""
+    """The page's own heading, and the title of the browser's tab."""
     kept.note("title", text)
-    st.html(f'<h1 class="py-heard">{escape(text)}</h1>')
+    tab_title(text)
+    st.html(f'<h1 class="py-heading">{escape(text)}</h1>')
+
+
+def tab_title(text: str) -> None:
+    """The title of the browser's tab: history and bookmarks have it too."""
+    st.set_page_config(page_title=f"{printable(text)} · Pyrometer")
 
 
 def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "") -> None:
@@ -345,7 +351,7 @@ def database_problem(error: DatabaseError) -> None:
 def empty_state(heading: str) -> Generator[None]:
     """A page that has nothing but a few words to show."""
     with st.container(horizontal_alignment="center"), st.container(width=560):
-        st.html(f'<h1 class="py-lonely">{escape(heading)}</h1>')
+        st.html(f'<h2 class="py-empty">{escape(heading)}</h2>')
         yield
 
 

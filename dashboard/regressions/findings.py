@@ -5,7 +5,6 @@ from dataclasses import asdict
 from datetime import datetime
 from html import escape
 from typing import Any
-from urllib.parse import urlsplit
 
 import pandas as pd
 
@@ -181,19 +180,8 @@ def ways(one: Finding) -> str:
             markup.link(links.finding(one.returns_of), f"Was called fixed: finding {one.returns_of} →")
         )
     if one.link:
-        links_html.append(_outside(one.link))
+        links_html.append(markup.outside(one.link, one.link))
     return f"<p>{' · '.join(links_html)}</p>"
-
-
-def _outside(address: str) -> str:
-    """A link out of here, where it is one that a browser may follow."""
-    try:
-        safe = urlsplit(address).scheme in ("http", "https")
-    except ValueError:
-        safe = False
-    if not safe:
-        return escape(address)
-    return f'<a href="{escape(address)}" target="_blank" rel="noopener noreferrer">{escape(address)}</a>'
 
 
 def verdict(one: Finding) -> str:
@@ -307,7 +295,7 @@ def log(entries: Sequence[TriageEntry]) -> str:
         (escape(wording.utc(each.at)), escape(each.who), escape(each.action), _reason(each.text))
         for each in entries
     )
-    columns = [("When", False), ("Who", False), ("What", False), ("Why", False)]
+    columns = [("When", False), ("Name", False), ("Action", False), ("Comment", False)]
     return markup.table("Triage", columns, cells, folded=True)
 
 

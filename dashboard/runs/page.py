@@ -44,6 +44,7 @@ def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime
     defined = load.metric_definitions(url)
     observed = {(w.case, w.environment, w.replicate) for w in load.windows(url, run.id)}
     chosen, complaints = filters.outcome(query, run, outcomes)
+    parts.tab_title(f"{summary.suite}, {run.id}")
     parts.html(tables.run_title(summary, now, run_source.source(run)))
     if COMPARED in run.facts:
         address = links.upgrade({"run": [run.id]})
