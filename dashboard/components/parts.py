@@ -198,9 +198,9 @@ def select(label: str, name: str, options: Mapping[str, str], chosen: View) -> N
     )
 
 
-def segments(label: str, name: str, options: Mapping[str, str], chosen: View) -> None:
-    """A choice of one among few, all in sight."""
-    key = _own(name, getattr(chosen, name))
+def segments(label: str, name: str, options: Mapping[str, str], chosen: View, widget: str = "") -> None:
+    """A choice of one among few, all in sight; a second one of the same field has a `widget` name."""
+    key = _own(widget or name, getattr(chosen, name))
     st.segmented_control(
         label,
         list(options),
@@ -208,7 +208,7 @@ def segments(label: str, name: str, options: Mapping[str, str], chosen: View) ->
         key=key,
         required=True,
         on_change=_write,
-        args=(chosen, name),
+        args=(chosen, name, widget),
     )
 
 
@@ -367,9 +367,9 @@ def _own(name: str, value: object) -> str:
     return key
 
 
-def _write(chosen: View, name: str) -> None:
-    """Write the whole selection to the URL after the widget of field `name` changed."""
-    value = st.session_state[f"choose-{name}"]
+def _write(chosen: View, name: str, widget: str = "") -> None:
+    """Write the whole selection to the URL after a widget of field `name` changed."""
+    value = st.session_state[f"choose-{widget or name}"]
     changed = chosen.after(name, tuple(value) if isinstance(value, list) else value)
     view = {VIEW: st.query_params.get_all(VIEW)} if VIEW in st.query_params else {}
     st.query_params.from_dict({**view, **changed.query()})

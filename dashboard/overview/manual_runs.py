@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.components import frames, links, load, markup, parts, run_source, tables, wording
+from dashboard.components.sparkline import sparkline
 from dashboard.overview import headlines, problems
 from dashboard.overview import load as overview_load
 from records.kinds import EnvironmentKind, RunSource
@@ -57,7 +58,7 @@ def _headlines(url: str, now: datetime) -> None:
     )
     course = overview_load.newest_points(url, tuple(each.key for each in shown), headlines.COURSE)
     pictures = {
-        key: headlines.sparkline([point.point for point in points], wording.metric(key.metric).unit, "runs")
+        key: sparkline([point.point for point in points], wording.metric(key.metric).unit, "runs")
         for key, points in course.items()
     }
     parts.html(tables.headlines(shown, now, pictures))

@@ -38,16 +38,25 @@ def _card(url: str, cause: FindingCause, now: datetime, *, drawn: bool) -> None:
     if drawn:
         chart(url, one)
     with st.container(horizontal=True, vertical_alignment="center"):
-        with st.popover("Triage"):
-            if len(cause.items) > 1:
-                st.caption(f"Applies to all {len(cause.items)} findings of this cause.")
-            triage.section(url, cause.items, f"triage-{one.id}")
-        st.link_button("Open issue ↗", causes.issue_address(cause))
-        if commits := commits_between(url, one):
-            st.link_button("Commits ↗", commits)
+        ways_out(url, cause, one)
         parts.html(markup.link(links.finding(one.id), f"Evidence: finding {one.id} →"))
     if cause.bisect:
         parts.code(cause.bisect)
+    title = triage.ONE if len(cause.items) == 1 else f"{triage.ALL}, {len(cause.items)} findings"
+    triage.section(url, cause.items, title, f"triage-{one.id}")
+
+
+def ways_out(url: str, cause: FindingCause, one: Finding) -> None:
+    """Buttons that lead out of here: a new issue of PyTorch, and the commits between both builds."""
+    st.link_button("Open issue ↗", causes.issue_address(cause))
+    if commits := _commits(url, one):
+        st.link_button("Commits ↗", commits)
+
+
+def course(url: str, one: Finding) -> list[float]:
+    """The values of a finding's series in its track on its machine, oldest first."""
+    line = trends.history(url, (one.key,), _POINTS).lines[0]
+    return [point.point for point in line.of_track(one.track) if point.machine == one.machine]
 
 
 def chart(url: str, one: Finding) -> None:
@@ -68,7 +77,7 @@ def chart(url: str, one: Finding) -> None:
     )
 
 
-def commits_between(url: str, one: Finding) -> str:
+def _commits(url: str, one: Finding) -> str:
     """The address of PyTorch's commits between the builds of a finding; empty where they are not known."""
     old, new = (
         _git_hash(url, run, environment)

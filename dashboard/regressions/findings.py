@@ -11,6 +11,7 @@ import pandas as pd
 from analysis.dispatch_difference import CaseDifference
 from analysis.ratios import as_ratios
 from dashboard.components import filters, links, markup, wording
+from dashboard.regressions.causes import FindingCause
 from records.evidence import OperatorDifference, PairVerdict, RelatedFinding, RelatedVerdict
 from records.findings import Finding, FindingGroup, FindingState, TriageEntry
 from records.json_values import Facts
@@ -31,9 +32,19 @@ from reports.text.numbers import percent
 
 _TONES: Mapping[str, wording.Tone] = {"worse": "bad", "better": "good"}
 Rows = Sequence[Mapping[str, Any]]
+#: Nights of a small picture.
+NIGHTS = 60
+_OPEN = "Open\u00a0→"
 #: Changes in what runs differently.
 _MOST_CHANGES = 20
 
+#: The tabs of the list, by the state that each shows.
+TABS: Mapping[str, str] = {
+    filters.NEW: "New",
+    FindingGroup.OPEN: "Open",
+    FindingGroup.IMPROVEMENT: "Improvements",
+    FindingGroup.KNOWN: "Quiet",
+}
 #: The groups of findings as a choice among them says them.
 GROUPS: Mapping[FindingGroup, str] = {
     FindingGroup.OPEN: "Open regressions",
@@ -45,33 +56,50 @@ GROUPS: Mapping[FindingGroup, str] = {
 }
 
 
-def table(items: Sequence[Finding], now: datetime) -> str:
-    """A list of findings, each with a link to its page."""
+def table(items: Sequence[FindingCause], lines: Mapping[int, str], now: datetime) -> str:
+    """A row for each cause; `lines` are small pictures by the id of a finding."""
     columns = [
-        ("Case", False),
-        ("Metric", False),
+        ("Cause", False),
         ("Change", True),
-        ("What", False),
-        ("Where", False),
-        ("Since (UTC)", False),
+        ("Status", False),
+        (f"Last {NIGHTS} nights", False),
+        ("First seen (UTC)", False),
         ("Triage", False),
         ("", False),
     ]
     rows = (
         (
-            markup.case(one.key.case),
-            f'<span class="py-metric">{_metric(one)}</span>',
-            _change(one),
-            markup.chip(kind(one.state, one.direction)),
-            markup.two_lines(one.machine, f"{one.key.hardware_label} · {one.key.preset_name}"),
-            markup.two_lines(f"{one.at:%Y-%m-%d}", versions(one)),
-            escape(one.triage)
-            + "".join(f'<small class="py-mark">{each}</small>' for each in _marks(one, now)),
-            markup.link(links.finding(one.id), "Open\u00a0→"),
+            f"{markup.case(one.largest.key.case)}{_metric(one.largest)}",
+            _change(one.largest),
+            markup.chip(kind(one.largest.state, one.largest.direction)),
+            lines.get(one.largest.id, wording.NONE),
+            _first_seen(one.largest, now),
+            escape(one.largest.triage)
+            + "".join(f'<small class="py-mark">{each}</small>' for each in _marks(one.largest, now)),
+            _open(one),
         )
         for one in items
     )
     return markup.table("Findings", columns, rows, folded=True)
+
+
+def _first_seen(one: Finding, now: datetime) -> str:
+    where = f"{one.machine} · {one.key.hardware_label} · {one.key.preset_name}"
+    return markup.two_lines(f"{one.at:%Y-%m-%d}, {wording.ago(one.at, now)}", versions(one), where)
+
+
+def _open(cause: FindingCause) -> str:
+    """The way to the finding; of several, each with its case."""
+    if len(cause.items) == 1:
+        return markup.link(links.finding(cause.largest.id), _OPEN)
+    lines = "".join(
+        f"<li>{escape(wording.case(one.key.case).text)} {_metric(one)} {_change(one)} "
+        f"{markup.link(links.finding(one.id), _OPEN)}</li>"
+        for one in cause.items
+    )
+    return (
+        f"<details><summary>{wording.plural(len(cause.items), 'finding')}</summary><ul>{lines}</ul></details>"
+    )
 
 
 def counted(groups: Mapping[FindingGroup, int], chosen: filters.Findings) -> str:
@@ -196,10 +224,10 @@ def verdict(one: Finding) -> str:
     pairs = {
         "old": ", ".join(each for each in (old, *sides[:1]) if each),
         "new": ", ".join(each for each in (new, *sides[1:2]) if each),
-        "pairs of processes": pair.pairs,
+        "pairs (A/B)": pair.pairs,
         "interval": _interval(pair),
         "confidence": wording.percent(pair.confidence) if pair.confidence else None,
-        "smallest change it could see": None if pair.smallest is None else percent(pair.smallest).lstrip("+"),
+        "detectable from (MDE)": None if pair.smallest is None else percent(pair.smallest).lstrip("+"),
         "a side was built anew": rebuilt,
     }
     return markup.panels(markup.facts("Verdict of the session", verdict_word(pair), pairs), kind="py-facts")
@@ -226,7 +254,7 @@ def related_cases(rows: Sequence[RelatedVerdict]) -> str:
         for row in rows
     )
     columns = [("Case", False), ("Verdict", False), ("Change", True), ("Pairs", True)]
-    return markup.table("Neighbours", columns, cells, folded=True)
+    return markup.table("Related cases", columns, cells, folded=True)
 
 
 def moved_with(rows: Sequence[RelatedFinding]) -> str:
@@ -344,4 +372,5 @@ def _reason(text: str) -> str:
 
 
 def _metric(one: Finding) -> str:
-    return markup.two_lines(wording.metric(one.key.metric).title, f"{one.schedule} · {one.track}")
+    title = wording.metric(one.key.metric).title
+    return f"<small>{escape(f'{title} · {one.schedule} · {one.track}')}</small>"

@@ -26,8 +26,12 @@ _TEXTS = {"note": "Note", "link": "Address of the issue"}
 _WEEKS = 2
 
 
-def section(url: str, items: Sequence[Finding], key: str = "triage") -> None:
-    """A form that writes into the log of each finding; its widgets have keys that begin with `key`.
+#: What the forms are called.
+ONE, ALL = "Triage this finding", "Triage this cause"
+
+
+def section(url: str, items: Sequence[Finding], title: str = ONE, key: str = "triage") -> None:
+    """A folded form that writes into the log of each finding; its widgets have keys that begin with `key`.
 
     For readers without the right, and of a read-only database, it is the reason why there is none.
     """
@@ -37,6 +41,11 @@ def section(url: str, items: Sequence[Finding], key: str = "triage") -> None:
     if refused := load.triage_refused(url):
         st.caption(parts.plain(f"Triage is not possible from this page. {refused}"))
         return
+    with st.expander(title):
+        _form(url, items, key)
+
+
+def _form(url: str, items: Sequence[Finding], key: str) -> None:
     person = reader.current()
     name = person.name if person else ""
     # Outside of the form: what is asked for depends on it.
@@ -62,6 +71,7 @@ def section(url: str, items: Sequence[Finding], key: str = "triage") -> None:
         return
     # The first page shows it too, and would still have the old state.
     overview.recent_findings.clear()
+    overview.still_open.clear()
     st.rerun()
 
 

@@ -10,9 +10,9 @@ from urllib.parse import unquote
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from dashboard.components.sparkline import sparkline
 from dashboard.overview import problems, verdict
 from dashboard.overview import schedule_heartbeat as serving
-from dashboard.overview.headlines import sparkline
 from db.connection.engine import Database
 from db.findings import store as findings
 from db.queue import commands as queue

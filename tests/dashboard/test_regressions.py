@@ -229,7 +229,7 @@ def test_a_csv_file_holds_new_through_old_and_says_so(database: Database) -> Non
 def test_triage_is_written_with_who_and_why(open_page: Open, url: str, database: Database) -> None:
     page = open_page(url, REGRESSIONS, finding="1")
     page.button[0].click().run()
-    assert "Who says so?" in page.warning[0].value and findings.triage_log(database, 1) == []
+    assert "Enter a name" in page.warning[0].value and findings.triage_log(database, 1) == []
     assert not page.date_input
     page.selectbox(key="triage-action").select("mute").run()
     # A day that has begun is no end of a silence.
@@ -300,8 +300,9 @@ def test_in_a_real_browser(chromium: Browser, serve: Any, url: str) -> None:
     expect(page.get_by_text("1 open regression")).to_be_visible()
     page.get_by_text("Open →").last.click()
     expect(page.get_by_text("Where time went")).to_be_visible()
-    page.get_by_label("Who says so").fill("ada")
-    page.get_by_label("Why").fill("<img src=x onerror=alert(1)>")
+    page.get_by_text("Triage this finding").click()
+    page.get_by_label("Name").fill("ada")
+    page.get_by_label("Comment").fill("<img src=x onerror=alert(1)>")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("<img src=x onerror=alert(1)>").first).to_be_visible()
     assert page.locator("html").evaluate("e => e.scrollWidth - e.clientWidth") <= 0
