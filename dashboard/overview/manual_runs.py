@@ -5,7 +5,7 @@ from datetime import datetime
 
 from dashboard.components import frames, links, load, markup, parts, run_source, tables, wording
 from dashboard.components.sparkline import sparkline
-from dashboard.overview import headlines, problems
+from dashboard.overview import first_run, headlines, problems
 from dashboard.overview import load as overview_load
 from records.kinds import EnvironmentKind, RunSource
 from records.outcomes import OutcomeStatus
@@ -27,8 +27,14 @@ def show(url: str, runs: Sequence[RunSummary], now: datetime) -> None:
     if last.counts.get(OutcomeStatus.SKIPPED):
         spare = sum(not problems.needed(outcome) for outcome in load.outcomes(url, last.id))
     parts.html(tables.last_run(last, load.count_runs(url), now, own=mixed, spare=spare))
+    if not own:
+        first_run.imports(url, runs)
+    elif len(own) < first_run.FEW:
+        first_run.section(url, last)
     _failures(url, runs, own, now, mixed=mixed)
-    _headlines(url, now)
+    if len(own) != 1:
+        # A single run has nothing to be compared with: its page has its numbers.
+        _headlines(url, now)
 
 
 def _failures(

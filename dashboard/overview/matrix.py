@@ -72,7 +72,7 @@ def table(found: CaseMatrix, label: str) -> DataTable[str]:
 
         return Column(label=workload, format=shown)
 
-    first = Column[str](label="Technique", format=str)
+    first: Column[str] = Column(label="Technique", format=str)
     return DataTable(
         label, [first, *map(column, found.workloads)], found.techniques, folded=False, dense=True
     )

@@ -9,7 +9,7 @@ import streamlit as st
 from analysis.recent_level import NIGHTS
 from configuration.schedules import MEASURE
 from dashboard.components import links, markup, parts, wording
-from dashboard.overview import cards, headlines, load, matrix, problems, still_open, trust, verdict
+from dashboard.overview import cards, headlines, load, matrix, problems, trust, verdict
 from dashboard.overview.headlines import TrackHeadlines
 from dashboard.overview.load import OverviewData
 from dashboard.overview.track_status import TrackStatus
@@ -99,7 +99,7 @@ def _still_open(url: str, found: verdict.NewFindings, now: datetime) -> None:
         parts.caption("No older regression is open.")
         return
     parts.caption(causes.counted(items))
-    parts.table(still_open.table(items[:STILL_OPEN], len(items) - STILL_OPEN))
+    parts.table(findings.open_causes(items[:STILL_OPEN], len(items) - STILL_OPEN))
 
 
 def _next_runs(morning: OverviewData, now: datetime) -> None:

@@ -16,6 +16,7 @@ from records.evidence import OperatorDifference, PairVerdict, RelatedFinding, Re
 from records.findings import Finding, FindingGroup, FindingState, TriageEntry
 from records.json_values import Facts
 from records.runs import RunChange
+from reports.table import Column, DataTable
 from reports.text.dispatch_text import case_words
 from reports.text.finding_text import (
     STATES,
@@ -100,6 +101,22 @@ def _open(cause: FindingCause) -> str:
     return (
         f"<details><summary>{wording.plural(len(cause.items), 'finding')}</summary><ul>{lines}</ul></details>"
     )
+
+
+def open_causes(items: Sequence[FindingCause], omitted: int = 0) -> DataTable[FindingCause]:
+    """Open regressions in short, a row for each cause; `omitted` more are counted below."""
+    columns: Sequence[Column[FindingCause]] = (
+        Column(label="Cause", format=_cause_cell, link=lambda one: links.finding(one.largest.id)),
+        Column(label="Change", format=lambda one: percent(one.largest.change), number=True),
+        Column(label="First seen", format=lambda one: f"{one.largest.at:%d %b}"),
+    )
+    return DataTable("Still open", columns, items, rest="more: Regressions has all.", omitted=max(0, omitted))
+
+
+def _cause_cell(one: FindingCause) -> str:
+    words = wording.case(one.largest.key.case)
+    more = f" and {len(one.cases) - 1} more" if len(one.cases) > 1 else ""
+    return f"{words.text}{more}"
 
 
 def counted(groups: Mapping[FindingGroup, int], chosen: filters.Findings) -> str:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard.components import filters, frames, links, load, markup, parts, tables, wording
 from dashboard.components.query_params import ALL, Query, View, meant, offered, pick, spelled
-from records.kinds import RunState
+from records.kinds import RunCategory, RunState
 from records.runs import RunsOnly
 
 #: Runs on one page of the list.
@@ -25,15 +25,17 @@ class RunList(View):
     suite: str
     machine: str
     state: str
+    kind: str = ALL
 
     def query(self) -> dict[str, list[str]]:
         """The whole selection as a URL's query."""
-        return {"suite": [self.suite], "machine": [self.machine], "state": [self.state]}
+        names = ("kind", "suite", "machine", "state")
+        return {name: [getattr(self, name)] for name in names}
 
     @property
     def only(self) -> RunsOnly:
         """The filters of the database query."""
-        return RunsOnly(meant(self.suite), meant(self.machine), meant(self.state))
+        return RunsOnly(meant(self.suite), meant(self.machine), meant(self.state), meant(self.kind))
 
     def address(self, page: int) -> str:
         """A page of the list, from 1."""
@@ -43,7 +45,7 @@ class RunList(View):
 def selection(query: Query, suites: list[str], machines: list[str]) -> tuple[RunList, list[str]]:
     """The selection in `query`, and complaints."""
     complaints: list[str] = []
-    offers = {"suite": suites, "machine": machines, "state": tuple(RunState)}
+    offers = {"suite": suites, "machine": machines, "state": tuple(RunState), "kind": tuple(RunCategory)}
     chosen = [
         pick(query, name, (ALL, *map(spelled, offer)), ALL, complaints) for name, offer in offers.items()
     ]
@@ -58,9 +60,15 @@ def section(url: str, query: Query, now: datetime) -> None:
         return
     suites, machines = load.suites_and_machines(url)
     chosen, complaints = selection(query, suites, machines)
+    counts = load.runs_by_category(url)
     total = load.count_runs(url, chosen.only)
     page = filters.page(query, total, PAGE, complaints)
     parts.complain(complaints)
+    kinds = {ALL: f"All {sum(counts.values()):,}"}
+    kinds |= {
+        kind: f"{kind.capitalize()} {many:,}" for kind, many in counts.items() if many or kind == chosen.kind
+    }
+    parts.segments("Kind", "kind", kinds, chosen)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.select("Suite", "suite", offered("All suites", suites), chosen)
         parts.select("Machine", "machine", offered("All machines", machines), chosen)

@@ -279,7 +279,9 @@ def test_by_hand_a_comparison_and_what_it_did_not_need_are_no_failures(
     run("upgrade", 0, old, new, status="crashed", reason="in the comparison")
     run("spare", 1, new, **spare)
     page = open_page(url, TODAY)
-    assert [each.value for each in page.header] == ["Latest latency", "Last runs"]
+    assert [each.value for each in page.header] == [
+        *("Next steps", "Latest latency", "Last runs"),
+    ]
     assert "1 of 2" in html(page) and "in suite smoke · 1 more were not needed" in html(page)
     run("alone", 2, new, status="crashed", reason="by itself")
     st.cache_data.clear()
