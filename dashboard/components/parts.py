@@ -304,7 +304,7 @@ def outcome(
 
 def log(text: str) -> None:
     """The end of a log."""
-    heading("The log's end")
+    heading("Log (tail)")
     if not text.strip():
         caption("The worker wrote nothing.")
         return

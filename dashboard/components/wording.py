@@ -191,10 +191,10 @@ def change(latest: SeriesPoint, previous: SeriesPoint, better: Better) -> Latest
         return LatestChange(text, f"one replicate has no range{more}", "quiet")
     overlap = latest.smallest <= previous.largest and previous.smallest <= latest.largest
     if overlap or better == "neither":
-        return LatestChange(text, f"ranges {'overlap' if overlap else 'apart'}{more}", "quiet")
+        return LatestChange(text, f"{'within' if overlap else 'outside'} noise{more}", "quiet")
     worse = (new > old) == (better == "lower")
     word, tone = ("worse", "bad") if worse else ("better", "good")
-    return LatestChange(text, f"{word}, ranges apart{more}", tone)
+    return LatestChange(text, f"{word}, outside noise{more}", tone)
 
 
 def gain(found: Gain) -> str:

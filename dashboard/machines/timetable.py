@@ -54,7 +54,7 @@ def table(items: Sequence[ScheduleRow], now: datetime) -> str:
         ("What", False),
         ("Next run (UTC)", False),
         ("Last run", False),
-        ("Served by", False),
+        ("Scheduler", False),
     ]
     cells = (
         (

@@ -47,7 +47,7 @@ def _failures(
     found = [item for item in load.failures(url, searched[:SEARCHED]) if problems.needed(item[1])]
     if found:
         which = f"last {SEARCHED} {'own ' if mixed else ''}runs"
-        parts.heading(f"Not ok in the {which}", lambda: frames.failures(found), "not-ok.csv")
+        parts.heading(f"Failures in the {which}", lambda: frames.failures(found), "not-ok.csv")
         parts.html(tables.failures(found, now))
 
 
