@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
+import altair as alt
 import pytest
 
 from dashboard.regressions import causes, night_chart
@@ -138,8 +139,6 @@ def test_the_chart_has_the_track_the_baseline_and_what_changed(regression: Findi
 
 
 def test_the_chart_is_a_valid_specification() -> None:
-    import altair as alt
-
     made = night_chart.spec("Latency (ms)", dark=True)
     alt.Chart.from_dict({name: value for name, value in made.items() if name != "usermeta"})
     assert made["height"] == 190 and detection_nights.METRIC == "latency_floor"

@@ -13,7 +13,7 @@ from db.connection.engine import Database
 from db.runs import queries
 from db.runs.store import save_run
 from records.kinds import RunCategory, RunState
-from records.runs import RunsOnly
+from records.runs import RunsOnly, RunSummary
 from support.builders.run_records import a_machine, a_night, a_run
 from support.builders.schedule_nights import Mornings
 from support.pages import RUNS, Open, csv_of_section, html, text
@@ -72,7 +72,7 @@ def test_each_run_is_in_one_category(database: Database, mornings: Mornings) -> 
     for source in ("imported", "submitted"):
         save_run(database, replace(a_run(source), source=source, source_format="hud"))
     found = {
-        each: [run.id for run in queries.recent_runs(database, only=RunsOnly(category=each))]
+        each: _added(queries.recent_runs(database, limit=100, only=RunsOnly(category=each)))
         for each in RunCategory
     }
     assert found == {
@@ -87,13 +87,18 @@ def test_each_run_is_in_one_category(database: Database, mornings: Mornings) -> 
     }
 
 
+def _added(runs: list[RunSummary]) -> list[str]:
+    """The runs that the fixture has not made, whose ids have two digits."""
+    return [run.id for run in runs if len(run.id) != len("run-00")]
+
+
 def test_a_kind_is_chosen_among_those_that_there_are(open_page: Open, url: str) -> None:
     at = open_page(url, RUNS)
     kinds = at.button_group(key="choose-kind")
-    assert [option.content for option in kinds.options] == ["All 60", "Manual 60"]
+    assert list(kinds.options) == ["All 60", "Manual 60"]
     at = open_page(url, RUNS, kind="upgrade")
     assert "No run of that kind." in text(at)
-    assert "Upgrade 0" in [option.content for option in at.button_group(key="choose-kind").options]
+    assert "Upgrade 0" in at.button_group(key="choose-kind").options
 
 
 def test_filters_are_read_from_the_address_and_written_to_it(open_page: Open, url: str) -> None:
