@@ -1,6 +1,6 @@
 """What the nights found: a list by cause, and one finding opened with its evidence."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -70,7 +70,7 @@ def _show_list(url: str, query: Query, now: datetime) -> None:
     parts.caption("A candidate may be noise until old and new are measured again in turns.")
 
 
-def _choices(chosen: filters.Findings, known: Sequence[str], groups: dict[FindingGroup, int]) -> None:
+def _choices(chosen: filters.Findings, known: Sequence[str], groups: Mapping[FindingGroup, int]) -> None:
     states = {
         filters.NEW: "New",
         **{group: findings.GROUPS[group] for group in filters.GROUPS},

@@ -4,7 +4,7 @@ import math
 import os
 import shutil
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from records.evidence import Confirmation, Continuation, Evidence, RelatedFindin
 from records.findings import FindingGroup
 from scheduled_jobs.detection.evidence import pair_verdict
 from support.builders.detection_nights import Nights, a_finding, a_regression
-from support.builders.run_records import RESNET, a_night
+from support.builders.run_records import RESNET, RESNET_COMPILED, a_night
 from support.pages import REGRESSIONS, Open, html, text
 from support.sqlite_files import open_with_tables
 
@@ -246,6 +246,34 @@ def test_triage_is_written_with_who_and_why(open_page: Open, url: str, database:
     page.button[0].click().run()
     one = findings.finding(database, 1)
     assert one is not None and one.triage == "fixed"
+
+
+def test_a_finding_begins_with_its_nights(open_page: Open, url: str) -> None:
+    page = open_page(url, REGRESSIONS, finding="1")
+    assert len([*page.get("arrow_vega_lite_chart"), *page.get("vega_lite_chart")]) == 1
+    assert "Same cause" not in html(page)
+
+
+def test_a_cause_is_triaged_as_a_whole(open_page: Open, url: str, database: Database) -> None:
+    other = a_regression(database, RESNET_COMPILED)
+    assert html(open_page(url, REGRESSIONS)).count('class="py-chip') == 1, "one row for both"
+    page = open_page(url, REGRESSIONS, finding="1")
+    assert "Same cause" in html(page)
+    page.text_input(key="triage-cause-who").input("ada")
+    page.button(key="FormSubmitter:triage-cause-Save").click().run()
+    for number in (1, other.id):
+        one = findings.finding(database, number)
+        assert one is not None and one.triage == "acknowledged"
+
+
+@pytest.mark.parametrize(("hours", "found"), [(1, ["regression"]), (30, [])])
+def test_new_is_what_was_decided_within_a_day(
+    open_page: Open, url: str, database: Database, hours: int, found: list[str]
+) -> None:
+    one = a_finding(database, RESNET_COMPILED)
+    moment = datetime.now(UTC) - timedelta(hours=hours)
+    findings.decide(database, one.id, "confirmed", 0.1, 0.09, 0.11, Confirmation(), moment)
+    assert chips(open_page(url, REGRESSIONS, state="new")) == found
 
 
 def test_the_first_page_knows_at_once_what_was_said(open_page: Open, url: str) -> None:
