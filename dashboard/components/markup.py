@@ -128,7 +128,7 @@ def bullets(items: Iterable[str]) -> str:
 
 def paragraph(text: str) -> str:
     """A line of small text."""
-    return f'<p class="py-quiet">{escape(text)}</p>'
+    return f'<p class="py-note">{escape(text)}</p>'
 
 
 def outside(address: str, text: str) -> str:

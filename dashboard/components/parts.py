@@ -198,8 +198,13 @@ def select(label: str, name: str, options: Mapping[str, str], chosen: View) -> N
     )
 
 
-def segments(label: str, name: str, options: Mapping[str, str], chosen: View, widget: str = "") -> None:
-    """A choice of one among few, all in sight; a second one of the same field has a `widget` name."""
+def segments(
+    label: str, name: str, options: Mapping[str, str], chosen: View, widget: str = "", *, tabs: bool = False
+) -> None:
+    """A choice of one among few, all in sight; a second one of the same field has a `widget` name.
+
+    `tabs`: the options speak for themselves, and the label is for screen readers.
+    """
     key = _own(widget or name, getattr(chosen, name))
     st.segmented_control(
         label,
@@ -207,6 +212,7 @@ def segments(label: str, name: str, options: Mapping[str, str], chosen: View, wi
         format_func=lambda value: options[value],
         key=key,
         required=True,
+        label_visibility="collapsed" if tabs else "visible",
         on_change=_write,
         args=(chosen, name, widget),
     )

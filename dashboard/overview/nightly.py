@@ -161,7 +161,8 @@ def _changes(items: Sequence[TrackHeadlines], now: datetime) -> None:
         lost = [each.case for each in one.part.coverage.lost] if one.part.coverage else []
         parts.table(matrix.table(matrix.matrix(one.headlines, lost), f"All cases: {where}"))
         if one.rows:
-            parts.html(headlines.table(one, now, where))
+            with st.expander(f"{wording.plural(len(one.rows), 'case')} confirmed or outside noise"):
+                parts.html(headlines.table(one, now, where))
 
 
 def _recent_runs(one: TrackStatus, newest: str) -> tuple[str, ...]:

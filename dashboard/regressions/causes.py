@@ -101,14 +101,17 @@ def sentence(cause: FindingCause) -> str:
 
 def case_lines(cause: FindingCause, most: int = _NAMED) -> list[str]:
     """Each case with its change, and its values where a session measured them; `most` lines and a count."""
-    lines = [_case_line(one) for one in cause.items[:most]]
+    alone = len({_workload(case) for case in cause.cases}) == 1
+    lines = [_case_line(one, alone=alone) for one in cause.items[:most]]
     if (more := len(cause.items) - most) > 0:
         lines.append(f"and {more} more")
     return lines
 
 
-def _case_line(one: Finding) -> str:
+def _case_line(one: Finding, *, alone: bool) -> str:
     words = wording.case(one.key.case)
+    # What all lines have in common stands in the title.
+    name = " ".join(filter(None, (words.parameters, words.technique))) if alone else words.text
     verdict = one.evidence.confirmation.verdict
     values = ""
     if verdict and verdict.old is not None and verdict.new is not None:
@@ -116,16 +119,16 @@ def _case_line(one: Finding) -> str:
             f" {wording.number(verdict.old, verdict.unit)} → {wording.quantity(verdict.new, verdict.unit)}"
         )
     change = interval(one.change, one.low, one.high)
-    return f"{words.name} {words.rest}: {_metric(one)}{values} ({change})"
+    return f"{name}: {_metric(one)}{values} ({change})"
 
 
 def first_seen(cause: FindingCause) -> str:
     """The night, the machine and both builds."""
     one = cause.largest
     since = f"night of {one.at:%Y-%m-%d}" if one.shape != "drift" else f"a drift after {one.before:%Y-%m-%d}"
-    old, new = one.old_torch_version or wording.NONE, one.new_torch_version or wording.NONE
-    builds = f"torch {new}" if old == new else f"torch {old} → {new}"
-    return f"{since} · {one.machine} · {one.key.hardware_label} · {builds}"
+    old, new = (wording.build(each) for each in (one.old_torch_version, one.new_torch_version))
+    builds = new if one.old_torch_version == one.new_torch_version else f"{old} → {new}"
+    return f"{since} · {wording.hardware(one.key.hardware_label)} on {one.machine} · {builds}"
 
 
 def marks(cause: FindingCause, now: datetime) -> list[str]:

@@ -70,7 +70,7 @@ def table(items: Sequence[FindingCause], lines: Mapping[int, str], now: datetime
     ]
     rows = (
         (
-            f"{markup.case(one.largest.key.case)}{_metric(one.largest)}",
+            f"{markup.case(one.largest.key.case)}{_metric(one.largest)}{_more(one)}",
             _change(one.largest),
             markup.chip(kind(one.largest.state, one.largest.direction)),
             lines.get(one.largest.id, wording.NONE),
@@ -82,6 +82,11 @@ def table(items: Sequence[FindingCause], lines: Mapping[int, str], now: datetime
         for one in items
     )
     return markup.table("Findings", columns, rows, folded=True)
+
+
+def _more(cause: FindingCause) -> str:
+    more = len(cause.items) - 1
+    return f"<small>and {wording.plural(more, 'finding')} more</small>" if more else ""
 
 
 def _first_seen(one: Finding, now: datetime) -> str:
@@ -120,16 +125,13 @@ def _cause_cell(one: FindingCause) -> str:
 
 
 def counted(groups: Mapping[FindingGroup, int], chosen: filters.Findings) -> str:
-    """How many findings of the chosen schedule are in each group but the chosen one, with links.
+    """How many findings of the chosen schedule are in the groups without a tab, with links.
 
     Empty where there are none.
     """
     said = {
-        FindingGroup.OPEN: ("open regression", {}),
-        FindingGroup.IMPROVEMENT: ("improvement", {"state": "improvement"}),
         FindingGroup.WAITING: ("candidate", {"state": "waiting"}),
         FindingGroup.UNCLEAR: ("unclear finding", {"state": "unclear", "triage": "open"}),
-        FindingGroup.KNOWN: ("triaged or muted finding", {"state": "known"}),
     }
     parts = [
         markup.link(

@@ -23,10 +23,11 @@ _LABEL = 40
 
 @dataclass(frozen=True, slots=True)
 class NightChart:
-    """The data of a chart. `unit` is that of the values; `words` say what it shows."""
+    """The data of a chart: `tracks` are the finding's own and the pinned ones, `words` say what it shows."""
 
     unit: str
     words: str
+    tracks: tuple[str, ...]
     nights: pd.DataFrame
     changes: pd.DataFrame
     borders: pd.DataFrame
@@ -82,6 +83,7 @@ def night_chart(
     return NightChart(
         metric.unit,
         f"{metric.title} of {wording.case(one.key.case).text} over {many} on {one.machine}{baseline}",
+        (one.track, *sorted({row[2] for row in rows} - {one.track})),
         pd.DataFrame(rows, columns=["night", "value", "track", "baseline", "torch", "measured"]),
         pd.DataFrame(found, columns=["night", "value", "label", "tone"]),
         pd.DataFrame(moments, columns=["night", "label"]),
@@ -108,8 +110,8 @@ def _border_words(changes: Sequence[RunChange]) -> str:
 
 
 @kept
-def spec(title: str, *, dark: bool = False) -> Spec:
-    """The chart of a `NightChart`; `title` is that of its value axis.
+def spec(title: str, tracks: tuple[str, ...], *, dark: bool = False) -> Spec:
+    """The chart of a `NightChart` with its `tracks`; `title` is that of its value axis.
 
     Named data `nights`, `changes` and `borders`, as the record has them.
     """
@@ -120,16 +122,18 @@ def spec(title: str, *, dark: bool = False) -> Spec:
         axis=alt.Axis(format="%d %b", labelOverlap=True, grid=False),
     )
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False, padding=12), axis=alt.Axis(tickCount=4))
-    is_baseline = alt.datum.baseline
+    colours = [_BLUE[dark], *[QUIET] * (len(tracks) - 1)]
     lines = (
         alt.Chart(alt.NamedData("nights"))
         .mark_line(point=alt.OverlayMarkDef(size=14, filled=True), aria=False)
         .encode(
             x=x,
             y=y,
-            color=alt.condition(is_baseline, alt.value(QUIET), alt.value(_BLUE[dark])),
-            detail="track:N",
-            strokeWidth=alt.condition(is_baseline, alt.value(1.2), alt.value(1.8)),
+            color=alt.Color(
+                "track:N",
+                scale=alt.Scale(domain=list(tracks), range=colours),
+                legend=alt.Legend(orient="top", title=None),
+            ),
             tooltip=[
                 alt.Tooltip("measured:N", title="night (UTC)"),
                 alt.Tooltip("track:N"),
@@ -154,7 +158,9 @@ def spec(title: str, *, dark: bool = False) -> Spec:
                 x="night:T", y="value:Q", color=tone, tooltip=[alt.Tooltip("label:N", title="change")]
             ),
             labels.encode(x="night:T", y="value:Q", color=tone, text="label:N"),
-        ).properties(height=_HEIGHT)
+        )
+        .resolve_scale(color="independent")
+        .properties(height=_HEIGHT)
     )
 
 

@@ -83,7 +83,7 @@ def _choices(chosen: filters.Findings, known: Sequence[str], groups: Mapping[Fin
     }
     if chosen.state not in tabs:
         tabs[chosen.state] = states[chosen.state]
-    parts.segments("Show", "state", tabs, chosen, widget="tab")
+    parts.segments("Show", "state", tabs, chosen, widget="tab", tabs=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.select("Status", "state", states, chosen)
         parts.select("Schedule", "schedule", offered("All schedules", known), chosen)

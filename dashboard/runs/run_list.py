@@ -68,7 +68,7 @@ def section(url: str, query: Query, now: datetime) -> None:
     kinds |= {
         kind: f"{kind.capitalize()} {many:,}" for kind, many in counts.items() if many or kind == chosen.kind
     }
-    parts.segments("Kind", "kind", kinds, chosen)
+    parts.segments("Kind", "kind", kinds, chosen, tabs=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.select("Suite", "suite", offered("All suites", suites), chosen)
         parts.select("Machine", "machine", offered("All machines", machines), chosen)

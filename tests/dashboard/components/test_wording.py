@@ -31,6 +31,32 @@ from support.builders.trends import a_point
         (float("nan"), "not a number"),
     ],
 )
+@pytest.mark.parametrize(
+    ("label", "short"),
+    [
+        ("8 x NVIDIA H100 80GB HBM3", "8×H100"),
+        ("1 x NVIDIA GeForce RTX 4090", "1 x NVIDIA GeForce RTX 4090"),
+        ("Xeon 6430, 2 cores", "Xeon 6430, 2 cores"),
+        ("<b>8 x NVIDIA H100", "<b>8 x NVIDIA H100"),
+    ],
+)
+def test_a_hardware_is_short_where_its_name_says_enough(label: str, short: str) -> None:
+    assert wording.hardware(label) == short
+
+
+@pytest.mark.parametrize(
+    ("version", "short"),
+    [
+        ("2.16.0.dev20261124+cu130", "nightly 24 Nov"),
+        ("2.13.0+cu130", "torch 2.13.0+cu130"),
+        ("2.16.0.dev20269999", "torch 2.16.0.dev20269999"),
+        ("", "torch –"),
+    ],
+)
+def test_a_build_is_short_where_it_is_a_nightly(version: str, short: str) -> None:
+    assert wording.build(version) == short
+
+
 def test_three_significant_digits_without_exponent_where_zeros_can_be_counted(
     value: float, text: str
 ) -> None:

@@ -130,6 +130,7 @@ def test_the_chart_has_the_track_the_baseline_and_what_changed(regression: Findi
     assert list(made.nights["value"][made.nights["baseline"]]) == [9.0] * 4
     assert made.changes[["value", "label", "tone"]].to_numpy().tolist() == [[11.0, "▲ +10.0 %", "bad"]]
     assert list(made.borders["label"]) == ["driver 575 → 580"], "a package is PyTorch's side"
+    assert made.tracks == ("nightly", "2.13.0")
     assert "over 4 nights on bench-1, beside the pinned 2.13.0" in made.words
     # Of a candidate its own mark is shown, without a colour.
     (mark,) = night_chart.night_chart(candidate, line, known, {}, [candidate]).changes.to_numpy().tolist()
@@ -139,6 +140,6 @@ def test_the_chart_has_the_track_the_baseline_and_what_changed(regression: Findi
 
 
 def test_the_chart_is_a_valid_specification() -> None:
-    made = night_chart.spec("Latency (ms)", dark=True)
+    made = night_chart.spec("Latency (ms)", ("nightly", "2.13.0"), dark=True)
     alt.Chart.from_dict({name: value for name, value in made.items() if name != "usermeta"})
     assert made["height"] == 190 and detection_nights.METRIC == "latency_floor"
