@@ -42,6 +42,9 @@ def _card(url: str, cause: FindingCause, now: datetime, *, drawn: bool) -> None:
         parts.html(markup.link(links.finding(one.id), f"Evidence: finding {one.id} →"))
     if cause.bisect:
         parts.code(cause.bisect)
+    if triage.refusal(url):
+        # The page of a finding says why.
+        return
     title = triage.ONE if len(cause.items) == 1 else f"{triage.ALL}, {len(cause.items)} findings"
     triage.section(url, cause.items, title, f"triage-{one.id}")
 

@@ -35,14 +35,19 @@ def section(url: str, items: Sequence[Finding], title: str = ONE, key: str = "tr
 
     For readers without the right, and of a read-only database, it is the reason why there is none.
     """
-    if refused := reader.triage_refused():
+    if refused := refusal(url):
         st.caption(parts.plain(refused))
-        return
-    if refused := load.triage_refused(url):
-        st.caption(parts.plain(f"Triage is not possible from this page. {refused}"))
         return
     with st.expander(title):
         _form(url, items, key)
+
+
+def refusal(url: str) -> str:
+    """Why the reader cannot triage, in a sentence; empty where that is possible."""
+    if refused := reader.triage_refused():
+        return refused
+    refused = load.triage_refused(url)
+    return f"Triage is not possible from this page. {refused}" if refused else ""
 
 
 def _form(url: str, items: Sequence[Finding], key: str) -> None:
