@@ -35,8 +35,8 @@ MAX_DEVICES = 4
 OPEN = "open"
 #: Groups of findings on offer, the first is what the page opens with; the other two are states as well.
 GROUPS = (FindingGroup.OPEN, FindingGroup.IMPROVEMENT, FindingGroup.WAITING, FindingGroup.KNOWN)
-#: Of the open regressions those decided within `NEW_DAYS`.
-NEW, NEW_DAYS = "new", timedelta(days=1)
+#: Of the open regressions those decided within `NEW_PERIOD`.
+NEW, NEW_PERIOD = "new", timedelta(days=1)
 DIRECTIONS = (ALL, "worse", "better")
 #: More than any page of a list has.
 _DIGITS = 18
@@ -109,7 +109,7 @@ class Findings(View):
             "states": None if self.group or self.state == ALL else (self.state,),
             "group": (self.group, now) if self.group else None,
             "triage": (OPEN,) if self.triage == OPEN else None,
-            "since": now - NEW_DAYS if self.state == NEW else None,
+            "since": now - NEW_PERIOD if self.state == NEW else None,
             **only,
         }
 
@@ -118,7 +118,7 @@ class Findings(View):
         now = now or datetime.now(UTC)
         if self.triage == OPEN and one.silenced(now):
             return False
-        if self.state == NEW and (one.decided_at or one.found_at) < now - NEW_DAYS:
+        if self.state == NEW and (one.decided_at or one.found_at) < now - NEW_PERIOD:
             return False
         shown = one.group(now) == self.group if self.group else self.state in (ALL, one.state)
         own = self.schedule in (ALL, spelled(one.schedule))

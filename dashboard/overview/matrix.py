@@ -27,7 +27,7 @@ class MatrixCell:
 
 @dataclass(frozen=True, slots=True)
 class CaseMatrix:
-    """Cells by technique and workload; `omitted` workloads have no column."""
+    """Cells by technique and workload, what has a colour first; `omitted` workloads have no column."""
 
     workloads: tuple[str, ...]
     techniques: tuple[str, ...]
@@ -42,7 +42,8 @@ def matrix(nights: Sequence[CaseNight], lost: Collection[str] = ()) -> CaseMatri
         words = wording.case(key)
         workload = " ".join(part for part in (words.name, words.phase, words.parameters) if part)
         cells[words.technique or "eager", workload] = cell
-    workloads = sorted({workload for _, workload in cells})
+    coloured = {workload for (_, workload), cell in cells.items() if cell.tone != "quiet"}
+    workloads = sorted({workload for _, workload in cells}, key=lambda name: (name not in coloured, name))
     techniques = sorted({technique for technique, _ in cells}, key=lambda name: (name != "eager", name))
     shown = tuple(workloads[:MOST])
     return CaseMatrix(shown, tuple(techniques), cells, len(workloads) - len(shown))

@@ -159,7 +159,10 @@ def _changes(items: Sequence[TrackHeadlines], now: datetime) -> None:
         )
         parts.html(f'<h3 class="py-place">{escape(where)}</h3>{paragraph}')
         lost = [each.case for each in one.part.coverage.lost] if one.part.coverage else []
-        parts.table(matrix.table(matrix.matrix(one.headlines, lost), f"All cases: {where}"))
+        cells = matrix.matrix(one.headlines, lost)
+        parts.table(matrix.table(cells, f"All cases: {where}"))
+        if cells.omitted:
+            parts.html(markup.more(cells.omitted, "more workloads: the CSV file has them"))
         if one.rows:
             with st.expander(f"{wording.plural(len(one.rows), 'case')} confirmed or outside noise"):
                 parts.html(headlines.table(one, now, where))

@@ -8,8 +8,8 @@ from typing import Literal
 from urllib.parse import urlencode
 
 from dashboard.components import wording
-from records.findings import Finding, FindingState
-from reports.text.finding_text import interval, moved
+from records.findings import Finding, FindingState, FindingTriage
+from reports.text.finding_text import STATES, interval, moved
 from reports.text.numbers import percent
 
 #: Cases that a title or an issue names one by one.
@@ -20,7 +20,7 @@ _COMPARE = "https://github.com/pytorch/pytorch/compare"
 
 @dataclass(frozen=True, slots=True)
 class FindingCause:
-    """Findings with one cause, the largest change first; there is at least one."""
+    """Findings with one cause and state, the largest change first; there is at least one."""
 
     items: tuple[Finding, ...]
 
@@ -36,8 +36,8 @@ class FindingCause:
 
     @property
     def confirmed(self) -> bool:
-        """Whether a session confirmed all of it."""
-        return all(one.state == FindingState.CONFIRMED for one in self.items)
+        """Whether a session confirmed it."""
+        return self.largest.state == FindingState.CONFIRMED
 
     @property
     def pairs(self) -> int | None:
@@ -59,12 +59,12 @@ class FindingCause:
 
 
 def causes(findings: Iterable[Finding]) -> list[FindingCause]:
-    """Findings by cause, regressions first and the largest change first."""
+    """Findings of one state by cause, confirmed regressions first, the largest change first."""
     by_cause: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
     for one in findings:
         key = (one.at_run, one.machine, one.old_environment, one.new_environment, one.direction)
         # A candidate is no part of what is confirmed: it may be noise.
-        by_cause[*key, str(one.state == FindingState.CONFIRMED)].append(one)
+        by_cause[*key, one.state].append(one)
     made = [
         FindingCause(tuple(sorted(own, key=lambda one: (-abs(one.change), one.id))))
         for own in by_cause.values()
@@ -90,7 +90,8 @@ def sentence(cause: FindingCause) -> str:
     """How sure it is: `Confirmed by 12 pairs, old and new measured in turns on bench-1.`"""
     one = cause.largest
     if not cause.confirmed:
-        return "Seen from night to night and not measured again yet: it may be noise."
+        state = STATES[one.state]
+        return f"{state[0].upper()}{state[1:]}."
     measured = f"{wording.plural(cause.pairs, 'pair')}" if cause.pairs else "a session"
     parts = [f"Confirmed by {measured}, old and new measured in turns on {one.machine}"]
     detected = one.evidence.detected
@@ -137,7 +138,7 @@ def marks(cause: FindingCause, now: datetime) -> list[str]:
     for one in cause.items:
         if one.returns_of is not None:
             found.append(f"came back: finding {one.returns_of} was marked fixed")
-        if one.triage != "open":
+        if one.triage != FindingTriage.OPEN:
             found.append(str(one.triage))
         if one.muted_until is not None and one.muted_until > now:
             found.append(f"muted until {one.muted_until:%Y-%m-%d}")

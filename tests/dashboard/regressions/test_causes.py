@@ -42,6 +42,7 @@ def test_one_night_machine_pair_of_builds_and_direction_are_one_cause(
     assert sorted(each.largest.id for each in found[1:]) == sorted(each.id for each in others)
     assert [each.tone for each in found] == ["bad", "bad", "bad", "bad", "good", "quiet"]
     assert found[0].cases == (RESNET, MLP) and found[-1].pairs is None
+    assert causes.sentence(found[-1]).endswith("not measured again yet: it may be noise.")
 
 
 def test_a_cause_is_named_by_what_moved_most(regression: Finding) -> None:
