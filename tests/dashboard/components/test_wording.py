@@ -31,32 +31,6 @@ from support.builders.trends import a_point
         (float("nan"), "not a number"),
     ],
 )
-@pytest.mark.parametrize(
-    ("label", "short"),
-    [
-        ("8 x NVIDIA H100 80GB HBM3", "8×H100"),
-        ("1 x NVIDIA GeForce RTX 4090", "1 x NVIDIA GeForce RTX 4090"),
-        ("Xeon 6430, 2 cores", "Xeon 6430, 2 cores"),
-        ("<b>8 x NVIDIA H100", "<b>8 x NVIDIA H100"),
-    ],
-)
-def test_a_hardware_is_short_where_its_name_says_enough(label: str, short: str) -> None:
-    assert wording.hardware(label) == short
-
-
-@pytest.mark.parametrize(
-    ("version", "short"),
-    [
-        ("2.16.0.dev20261124+cu130", "nightly 24 Nov"),
-        ("2.13.0+cu130", "torch 2.13.0+cu130"),
-        ("2.16.0.dev20269999", "torch 2.16.0.dev20269999"),
-        ("", "torch –"),
-    ],
-)
-def test_a_build_is_short_where_it_is_a_nightly(version: str, short: str) -> None:
-    assert wording.build(version) == short
-
-
 def test_three_significant_digits_without_exponent_where_zeros_can_be_counted(
     value: float, text: str
 ) -> None:
@@ -188,3 +162,29 @@ def test_the_caption_of_samples_says_what_is_not_drawn() -> None:
     long = wording.about_samples("many", 5000, 2000, 50)
     assert "every thousandth" in long
     assert "leaves out the slowest 50 samples" in long
+
+
+@pytest.mark.parametrize(
+    ("label", "short"),
+    [
+        ("8 x NVIDIA H100 80GB HBM3", "8×H100"),
+        ("1 x NVIDIA GeForce RTX 4090", "1 x NVIDIA GeForce RTX 4090"),
+        ("Xeon 6430, 2 cores", "Xeon 6430, 2 cores"),
+        ("<b>8 x NVIDIA H100", "<b>8 x NVIDIA H100"),
+    ],
+)
+def test_a_hardware_is_short_where_its_name_says_enough(label: str, short: str) -> None:
+    assert wording.hardware(label) == short
+
+
+@pytest.mark.parametrize(
+    ("version", "short"),
+    [
+        ("2.16.0.dev20261124+cu130", "nightly 24 Nov"),
+        ("2.13.0+cu130", "torch 2.13.0+cu130"),
+        ("2.16.0.dev20269999", "torch 2.16.0.dev20269999"),
+        ("", "torch –"),
+    ],
+)
+def test_a_build_is_short_where_it_is_a_nightly(version: str, short: str) -> None:
+    assert wording.build(version) == short
