@@ -8,6 +8,8 @@ from math import isfinite
 from records.outcomes import Outcome, OutcomeStatus
 from records.references import Claim
 
+from .comparison.pairs import partners
+from .metrics import METRICS
 from .replicates import summarise
 from .speedups import Gain, GainRefusal, NoGain, refused
 
@@ -35,16 +37,26 @@ class ClaimMeasurement:
     reason: GainRefusal | None = None
 
 
-def finding(kind: str, metric: str, own: Sequence[Gain], replicates: Sequence[Outcome]) -> ClaimMeasurement:
-    """What the gains and the replicates of one case say about a claim on `metric`.
+def finding(
+    kind: str,
+    metric: str,
+    own: Sequence[Gain],
+    replicates: Sequence[Outcome],
+    base: Sequence[Outcome] = (),
+) -> ClaimMeasurement:
+    """What the gains and replicates of one case, and those of its baseline, say about a claim on `metric`.
 
-    `kind` is the claim's: `ratio` (baseline / case), `saved` (1 - case / baseline), `efficiency` (of
-    scaling), or `value` (the metric itself, in the catalogue's unit).
+    `kind` is the claim's: `ratio` (baseline / case; the other way round where a low metric is not the better
+    one), `saved` (1 - case / baseline), `efficiency` (of scaling), or `value` (the metric itself, in the
+    catalogue's unit).
     """
     if kind == "value":
         # What ran something else, or came to a wrong answer, says nothing of the case's own numbers either.
         reason = refused(replicates, ())
         return ClaimMeasurement(None, reason=reason) if reason else _value(metric, replicates)
+    if kind == "ratio" and metric not in _GAIN_OF:
+        reason = refused(replicates, base)
+        return ClaimMeasurement(None, reason=reason) if reason else _ratio(metric, replicates, base)
     wanted = "efficiency" if kind == "efficiency" else _GAIN_OF.get(metric, "")
     found = [gain for gain in own if gain.kind == wanted]
     if not found:
@@ -73,7 +85,10 @@ def findings(
     found: dict[Claim, list[tuple[str, str, ClaimMeasurement]]] = defaultdict(list)
     for (case, environment), own in groups.items():
         for claim in claims_for(case):
-            measured = finding(claim.kind, claim.metric, gains.get((case, environment), ()), own)
+            found_gains = gains.get((case, environment), ())
+            base = next((gain.against for gain in found_gains if gain.kind == "speed-up"), "")
+            of_base = groups.get((base, environment), ())
+            measured = finding(claim.kind, claim.metric, found_gains, own, of_base)
             found[claim].append((case, environment, measured))
     return found
 
@@ -90,6 +105,22 @@ def _value(metric: str, replicates: Sequence[Outcome]) -> ClaimMeasurement:
     if not values:
         return _not_measured(metric)
     summary = summarise(values)
+    return ClaimMeasurement(summary.point, summary.low, summary.high, summary.n)
+
+
+def _ratio(metric: str, replicates: Sequence[Outcome], base: Sequence[Outcome]) -> ClaimMeasurement:
+    """The ratio of a metric that no gain is made of, over pairs of replicates of one session."""
+    pairs = [
+        (one.metrics[metric], other.metrics[metric])
+        for one, other in partners(replicates, base)
+        if metric in one.metrics and metric in other.metrics
+    ]
+    if pairs and METRICS[metric].better == "lower":
+        pairs = [(other, one) for one, other in pairs]
+    ratios = [one / other for one, other in pairs if one > 0 and other > 0]
+    if not ratios:
+        return _not_measured(metric)
+    summary = summarise(ratios)
     return ClaimMeasurement(summary.point, summary.low, summary.high, summary.n)
 
 

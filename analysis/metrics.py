@@ -27,7 +27,15 @@ _ALL = (
         "Latency floor",
         "ms",
         "lower",
-        "median over blocks of each block's fastest iteration: the quietest estimate on a shared machine",
+        "median over blocks of each block's fastest iteration: the quietest estimate on a shared machine; on "
+        "CUDA of each block's median",
+    ),
+    Metric(
+        "latency_burst",
+        "Latency burst",
+        "ms",
+        "lower",
+        "on CUDA the median over blocks of each block's fastest iteration, at a clock that may not last",
     ),
     Metric(
         "throughput",
@@ -83,7 +91,22 @@ _ALL = (
     Metric("instantiate", "Graph instantiate", "ms", "lower", "making the CUDA graph executable"),
     Metric("first_replay", "First replay", "ms", "lower", "first replay of the CUDA graph"),
     Metric("graph_pool", "Graph pool", "MiB", "lower", "memory the CUDA graph's private pool holds"),
-    Metric("launch_bound", "Launch-bound share", "share", "lower", "share of a step in which no kernel ran"),
+    Metric(
+        "device_time", "Device time", "ms", "lower", "time of a step in which a kernel or copy ran (CUPTI)"
+    ),
+    Metric("launch_bound", "Launch-bound share", "share", "lower", "1 - device time / latency"),
+    Metric(
+        "request_latency", "Request latency", "ms", "lower", "one at a time, until the host has the answer"
+    ),
+    Metric("request_latency_p90", "Request latency p90", "ms", "lower", "90th percentile of the requests"),
+    Metric("request_latency_p99", "Request latency p99", "ms", "lower", "99th percentile of 662 requests"),
+    Metric("sustained_throughput", "Sustained throughput", "items/s", "higher", "over the telemetry window"),
+    Metric(
+        "timed_sm_clock", "SM clock, timed", "MHz", "neither", "around the timed iterations of each block"
+    ),
+    Metric(
+        "step_cycles", "Cycles of a step", "kcycles", "lower", "latency x SM clock of the timed iterations"
+    ),
     Metric("ceiling_tflops", "Ceiling", "TFLOP/s", "higher", "fastest matrix product, of all its processes"),
     Metric("peak_share", "Share of the ceiling", "share", "higher", "TFLOP/s of the case / the ceiling"),
     Metric("throughput_per_core", "Throughput per core", "items/s", "higher", "throughput / CPUs in use"),
@@ -123,7 +146,11 @@ _ALL = (
     Metric("memory_temperature", "Memory temperature", "°C", "neither", "highest in the window"),
     Metric("device_memory", "Device memory", "MiB", "lower", "in use on the device by all processes, peak"),
     Metric("process_memory", "Process's device memory", "MiB", "lower", "context and libraries included"),
-    Metric("throttled", "Throttled", "%", "lower", "time with the clock held down, for any reason"),
+    # A GPU at full load is held down by its power cap: that is how it runs, and no fault.
+    Metric("throttled", "Throttled", "%", "neither", "time with the clock held down, for any reason"),
+    Metric("throttled_power", "Throttled, power", "%", "neither", "clock held down by the power cap"),
+    Metric("throttled_heat", "Throttled, heat", "%", "neither", "clock held down by a temperature limit"),
+    Metric("throttled_hardware", "Throttled, hardware", "%", "neither", "by voltage, board or power brake"),
     Metric("energy_per_item", "Energy per item", "J", "lower", "of all its GPUs, by items of the window"),
     Metric("cpu_busy", "CPU busy", "%", "neither", "mean over the measured CPUs, by any program"),
     Metric("foreign_cpu", "Foreign CPU", "%", "lower", "used by others on the measured CPUs; 100 is one CPU"),

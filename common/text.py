@@ -1,9 +1,16 @@
 """Words that several rooms form alike."""
 
+from fnmatch import fnmatchcase
+
 
 def plural(count: int, singular: str, several: str = "") -> str:
     """`1 case`, `2 cases`, `1,200 cases`; `several` is the plural where it is not `singular` with an s."""
     return f"{count:,} {singular if count == 1 else several or singular + 's'}"
+
+
+def key_matches(key: str, pattern: str) -> bool:
+    """Whether a key, parts between slashes, is meant: by itself, by a glob, or by its first parts."""
+    return key == pattern or fnmatchcase(key, pattern) or key.startswith(pattern.rstrip("/") + "/")
 
 
 def printable(text: str) -> str:

@@ -96,7 +96,7 @@ class ScheduleSettings(ConfigTable):
     nodes: Annotated[Count, Field(ge=2)] | None = Field(default=None, description="a whole number, 2 or more")
     replicates: Count | None = Field(default=None, description=COUNT)
     budget_seconds: Seconds | None = Field(default=None, description=SECONDS)
-    device: Literal["auto", "cpu"] | None = Field(default=None, description='"auto" or "cpu"')
+    device: Literal["auto", "cpu", "cuda"] | None = Field(default=None, description='"auto", "cpu" or "cuda"')
     watch: Some | None = Field(default=None, description="a list of metrics, at least one")
     old: Text | None = Field(default=None, description="an environment")
     new: Text | None = Field(default=None, description="an environment")

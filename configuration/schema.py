@@ -94,7 +94,7 @@ class SuiteSettings(ConfigTable):
     timed part of one replicate (of a pair whose rounds disagree up to four times as much), `max_seconds`
     what it may take for enough blocks, `warm_up_max_seconds` its warm-up, and `deadline_seconds` its whole
     life. For `observe_seconds` the first replicate of a case runs on to be looked at; 0 is not at all.
-    `device` is "cpu" for a suite about the CPU of any machine.
+    `device` is "cpu" for a suite about the CPU of any machine, "cuda" for one that measures a GPU or nothing.
     """
 
     summary: Text | None = Field(default=None, description="a sentence on what the suite is for")
@@ -106,7 +106,7 @@ class SuiteSettings(ConfigTable):
     )
     include: Texts | None = Field(default=None, description="a list of suites")
     exclude: Texts | None = Field(default=None, description="a list of globs over case keys")
-    device: Literal["auto", "cpu"] | None = Field(default=None, description='"auto" or "cpu"')
+    device: Literal["auto", "cpu", "cuda"] | None = Field(default=None, description='"auto", "cpu" or "cuda"')
     replicates: Count | None = Field(default=None, description=COUNT)
     budget_seconds: Seconds | None = Field(default=None, description=SECONDS)
     measure_seconds: Seconds | None = Field(default=None, description=SECONDS)

@@ -11,7 +11,7 @@ from typing import Any
 from .environments import Environment
 from .machines import Machine
 from .outcomes import OutcomeStatus
-from .runs import RunPreset
+from .runs import Run, RunPreset
 
 #: Raised by one whenever the same step would be described in other words: others cannot be compared then.
 FORMAT = 1
@@ -95,8 +95,53 @@ class CaseFingerprint:
     reason: str = ""
     fingerprint: DispatchFingerprint | None = None
 
+    def to_body(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "case": self.case,
+            "taken_at": self.taken_at.isoformat(),
+            "status": self.status.value,
+            "reason": self.reason,
+            "fingerprint": self.fingerprint.to_body() if self.fingerprint else None,
+        }
+
+    @classmethod
+    def from_body(cls, body: Mapping[str, Any]) -> "CaseFingerprint":
+        """The inverse of `to_body`; raises KeyError, TypeError or ValueError for anything else."""
+        content = body["fingerprint"]
+        return cls(
+            body["case"],
+            datetime.fromisoformat(body["taken_at"]),
+            OutcomeStatus(body["status"]),
+            body["reason"],
+            None if content is None else DispatchFingerprint.from_body(content),
+        )
+
     @property
     def is_final(self) -> bool:
         """Whether to take it again would answer the same: it was taken, or the case has none."""
         current = self.fingerprint is not None and self.fingerprint.format == FORMAT
         return current or self.status == OutcomeStatus.UNSUPPORTED
+
+
+def journal_body(conditions: FingerprintConditions, taken: CaseFingerprint) -> dict[str, Any]:
+    """A fingerprint of a run's case for its journal, whose header has machine, preset and environments."""
+    return {
+        **taken.to_body(),
+        "environment": conditions.environment.fingerprint,
+        "harness": conditions.harness,
+        "device": conditions.device,
+        "driver": conditions.driver,
+    }
+
+
+def from_journal_body(run: Run, body: Mapping[str, Any]) -> tuple[FingerprintConditions, CaseFingerprint]:
+    """The inverse of `journal_body`, with the run of the journal.
+
+    Raises KeyError, TypeError or ValueError where it is anything else, or of another run's environment.
+    """
+    known = {each.fingerprint: each for each in run.environments}
+    conditions = FingerprintConditions(
+        known[body["environment"]], run.machine, run.preset, body["harness"], body["device"], body["driver"]
+    )
+    return conditions, CaseFingerprint.from_body(body)

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-#: How a claim's value compares: `ratio` is eager fp32 / case, `saved` is 1 - case / eager fp32, `value` the
-#: metric itself in the catalogue's unit, `efficiency` that of scaling against one rank.
+#: How a claim's value compares: `ratio` is eager fp32 / case (case / eager fp32 where a low metric is not
+#: better), `saved` is 1 - case / eager fp32, `value` the metric itself in the catalogue's unit, `efficiency`
+#: that of scaling against one rank.
 ClaimKind = Literal["ratio", "saved", "value", "efficiency"]
 
 
@@ -29,8 +30,8 @@ class Baseline:
 class Claim:
     """One published or circulated claim about the cases that match one of `cases` (globs).
 
-    It says that `metric` ("" while it is not measured) lies between `low` and `high`, read as `kind`
-    says; the two are equal for a claim of one number. `url` is empty where the origin could not be found.
+    It says that `metric` lies between `low` and `high`, read as `kind` says; the two are equal for a claim of
+    one number. `url` is empty where the origin could not be found.
     """
 
     cases: tuple[str, ...]

@@ -16,7 +16,7 @@ from records.outcomes import OutcomeStatus
 from . import wording
 from .report_context import Subject
 from .text import numbers
-from .text.case_text import ran_alone
+from .text.case_text import in_cycles, ran_alone
 from .text.reason_text import exclusion
 
 Tone = Literal["bad", "odd", "quiet", "good"]
@@ -85,7 +85,8 @@ class Row:
             return f"screened: {wording.screened(self.result.screen)}"
         if self.result.works:
             said = wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
-            return "; ".join(filter(None, (said, ran_alone(self.result))))
+            cycles = in_cycles(self.result, self.verdict.word if self.verdict else "")
+            return "; ".join(filter(None, (said, cycles, ran_alone(self.result))))
         return f"{self.status}: {_ends(self.result)}"
 
     @property

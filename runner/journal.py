@@ -36,7 +36,8 @@ class Contents:
     A later header of the same run replaces the first one: a resumed run may know more about itself.
 
     `ended` is the run's last word, if it had one.
-    `canaries` are the canary's outcomes, which no plan asks for.
+    `canaries` are the canary's outcomes, which no plan asks for; `fingerprints` are the dispatch
+    fingerprints that were taken with the run (see `workflows.fingerprints`).
     """
 
     header: Mapping[str, Any]
@@ -44,6 +45,7 @@ class Contents:
     ended: Mapping[str, Any] | None
     set_aside: tuple[str, ...] = field(default=())
     canaries: tuple[Outcome, ...] = field(default=())
+    fingerprints: tuple[Mapping[str, Any], ...] = field(default=())
 
     def missing(self, planned: tuple[Planned, ...]) -> tuple[Planned, ...]:
         """The planned replicates that have no outcome yet."""
@@ -88,6 +90,10 @@ class Journal:
     def canary(self, outcome: Outcome) -> bool:
         """Write an outcome of the canary; False if the disk refuses and it waits in memory."""
         return self._append(_encoded("canary", outcome.to_body()))
+
+    def fingerprint(self, body: Mapping[str, Any]) -> bool:
+        """Write a dispatch fingerprint; False if the disk refuses and it waits in memory."""
+        return self._append(_encoded("fingerprint", body))
 
     def ended(self, body: Mapping[str, Any]) -> bool:
         """How the run ended; a resumed run may end again."""
@@ -170,6 +176,7 @@ def parse(data: bytes, first: int = 1) -> Contents:
     header: Mapping[str, Any] = {}
     outcomes: dict[Planned, Outcome] = {}
     canaries: dict[Planned, Outcome] = {}
+    fingerprints: list[Mapping[str, Any]] = []
     ended: Mapping[str, Any] | None = None
     aside: list[str] = []
     for number, line in _lines(data, first):
@@ -186,9 +193,18 @@ def parse(data: bytes, first: int = 1) -> Contents:
             (canaries if line.kind == "canary" else outcomes).setdefault(outcome.planned, outcome)
         elif line.kind == "ended":
             ended = line.body
+        elif line.kind == "fingerprint":
+            fingerprints.append(line.body)
         else:
             aside.append(f"line {number}: unknown kind {line.kind!r}, perhaps from a newer Pyrometer")
-    return Contents(header, tuple(outcomes.values()), ended, tuple(aside), tuple(canaries.values()))
+    return Contents(
+        header,
+        tuple(outcomes.values()),
+        ended,
+        tuple(aside),
+        tuple(canaries.values()),
+        tuple(fingerprints),
+    )
 
 
 def read_header(path: Path) -> Mapping[str, Any]:

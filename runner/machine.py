@@ -15,6 +15,9 @@ from typing import Any
 
 import psutil
 
+from .telemetry.capability import Probe
+from .telemetry.sample_log import bare
+
 _CPU = Path("/sys/devices/system/cpu")
 _NODE = Path("/sys/devices/system/node")
 #: A GPU's memory counts in steps of 4 GiB, for what CUDA has of it varies by some MiB with the driver. So
@@ -47,8 +50,13 @@ class MachineFacts:
     conditions: Mapping[str, Any]
 
 
-def describe(gpus: list[Mapping[str, Any]], cpus: int | None = None) -> MachineFacts:
+def describe(
+    gpus: list[Mapping[str, Any]], cpus: int | None = None, cards: Mapping[str, Any] | None = None
+) -> MachineFacts:
     """This machine's facts. `gpus` are the devices the measured environment sees.
+
+    `cards` are their states by number (see `card_states`), where they are known: one that changes ends the
+    series' segment as any condition does.
 
     `cpus` is how many may be measured on, for a process that keeps to fewer itself; None: as many as it has.
 
@@ -73,6 +81,7 @@ def describe(gpus: list[Mapping[str, Any]], cpus: int | None = None) -> MachineF
         "flags": hashlib.sha256(cpu["flags"].encode()).hexdigest()[:12],
         "memory_mib": psutil.virtual_memory().total // 2**20,
         **({"gpu_memory_mib": [int(gpu["memory_mib"]) for gpu in gpus]} if gpus else {}),
+        **({"gpus": dict(cards)} if cards else {}),
         "numa_nodes": len(list(_NODE.glob("node[0-9]*"))) or 1,
         "smt": _read(_CPU / "smt/active"),
         "governor": _read(_CPU / "cpu0/cpufreq/scaling_governor"),
@@ -90,6 +99,17 @@ def describe(gpus: list[Mapping[str, Any]], cpus: int | None = None) -> MachineF
         hardware=hardware,
         conditions=conditions,
     )
+
+
+def card_states(gpus: list[Mapping[str, Any]], probe: Probe) -> dict[str, Any]:
+    """What NVML knows of each of `gpus`, by its number: UUID, and all of `GpuCapabilities.state`."""
+    known = {bare(gpu.uuid): gpu for gpu in probe.gpus}
+    found: dict[str, Any] = {}
+    for number, gpu in enumerate(gpus):
+        card = known.get(bare(str(gpu.get("uuid") or "")))
+        if card is not None:
+            found[str(number)] = {"uuid": card.uuid, **card.state}
+    return found
 
 
 def combine(leader: MachineFacts, others: Sequence[MachineFacts]) -> MachineFacts:

@@ -15,8 +15,8 @@ DOCS = ROOT / "docs"
 
 README_BYTES = 8 * 1024
 DOCS_BYTES = 110 * 1024
-#: Pages that are nothing but a table of facts, as long as the facts are many.
-TABLES = ("coverage.md",)
+#: Pages that are nothing but a table of facts, as long as the facts are many: outside the bound on purpose.
+TABLES = ("coverage.md", "claims.md")
 DECISION_BYTES = 3584
 GLOSSARY_ENTRIES = 40
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from analysis.dispatch_difference import CaseDifference, compare_cases
 from common.interrupts import Interrupts
 from db.errors import DatabaseError
-from records.dispatch import CaseFingerprint, FingerprintConditions
+from records.dispatch import CaseFingerprint, FingerprintConditions, journal_body
 from records.environments import Environment
 from records.json_values import Facts
 from records.machines import Hardware, Machine
@@ -28,11 +28,13 @@ from runner.execution.fork_server import ForkServers
 from runner.execution.harness import Harness
 from runner.execution.launch import allowed_cpus
 from runner.execution.process import sweep
+from runner.journal import Journal
 from runner.preset import MachinePreset
 from runner.worker.case_key import CaseKey
 
 from .app_context import AppContext
 from .errors import Interrupted
+from .ingest import store_pending
 from .planning.plan_run import Prepared, gpus_in_use
 from .run_header import Header, preset_body
 from .session_queue import own_fingerprint
@@ -67,11 +69,13 @@ def take_all(
     *,
     again: bool = False,
     seconds: float = float("inf"),
+    journal: Journal | None = None,
 ) -> Fingerprints:
     """The fingerprints of these cases, from the database or taken now and stored; hold the machine.
 
     A case that fails, hangs or dies has one that says so, and is tried again next time. After so many
-    `seconds` no further one is begun; those that are missing then are not stored.
+    `seconds` no further one is begun; those that are missing then are not stored. Those that are taken are
+    written to the `journal` of their run too, by which they reach other databases.
     """
     give_up = time.monotonic() + seconds
     # Here, because SQLAlchemy takes a third of a second to import.
@@ -96,6 +100,8 @@ def take_all(
             )
             for number, taken in enumerate(_taken(missing, settings, interrupts, give_up), 1):
                 known[taken.case] = taken
+                if journal is not None:
+                    journal.fingerprint(journal_body(conditions, taken))
                 save_fingerprints(database, conditions, [taken])
                 name = f"{environment.name}: fingerprint {number} of {len(missing)}"
                 app.reporter.progress(f"{name}, {taken.case}: {taken.reason or taken.status}")
@@ -155,8 +161,9 @@ def take_afterwards(
     """
     header = prepared.header
     cases = list(dict.fromkeys(one.case for one in outcomes if one.status == OutcomeStatus.OK))
+    folder = app.runs / header.run
     try:
-        with interrupts.deferred():
+        with interrupts.deferred(), Journal(folder) as journal:
             for body in header.environments:
                 take_all(
                     app,
@@ -168,9 +175,12 @@ def take_afterwards(
                     min(header.timing_policy.deadline_seconds, _MOST_SECONDS),
                     interrupts,
                     seconds=_MOST_SECONDS,
+                    journal=journal,
                 )
     except (DatabaseError, RunnerError, Interrupted, KeyboardInterrupt, OSError) as error:
         app.reporter.note(f"not every fingerprint was taken: {error or 'interrupted'}")
+    # Its journal has grown by them.
+    store_pending(app, [header.run])
 
 
 def _environment(body: Facts) -> MeasuredEnvironment:

@@ -14,7 +14,9 @@ from analysis.replicates import summarise
 from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
 from db.runs import store
+from db.runs.fingerprints import fingerprints_under, save_fingerprints
 from db.runs.queries import STILL_RUNNING, replicates_of_run, stored_outcomes
+from records.dispatch import CaseFingerprint, FingerprintConditions, from_journal_body
 from records.kinds import RunState
 from records.outcomes import Measurement, Outcome, OutcomeStatus, Replicate
 from records.runs import Run
@@ -65,6 +67,7 @@ class Read:
     run: Run
     outcomes: tuple[Outcome, ...]
     canaries: tuple[Outcome, ...]
+    fingerprints: tuple[tuple[FingerprintConditions, CaseFingerprint], ...] = ()
 
     @staticmethod
     def of(path: Path) -> "Read":
@@ -94,17 +97,18 @@ class Read:
             known = {outcome.planned for outcome in before.outcomes}
             new = [each for each in contents.outcomes if each.planned not in known]
             outcomes = (*before.outcomes, *(replace(each, blocks=(), telemetry=()) for each in new))
+            fingerprints, unfit = _fingerprints(header, contents.fingerprints)
             position = Position(
                 before.size + len(written),
                 before.lines + written.count(b"\n"),
                 header,
                 outcomes,
                 str(contents.ended["at"]) if contents.ended else before.ended_at,
-                before.set_aside + contents.set_aside,
+                before.set_aside + contents.set_aside + unfit,
             )
             run = _run_of(position, running=running)
             stored = (tuple(map(finite_outcome, each)) for each in (new, contents.canaries))
-            return Read(path, position, run, *stored)
+            return Read(path, position, run, *stored, fingerprints)
 
     def store(self, database: Database) -> int:
         """Store all of it or nothing, and answer how many outcomes of the plan were new.
@@ -115,6 +119,11 @@ class Read:
             store.save_run(whole, self.run)
             new = store.save_outcomes(whole, self.run.id, self.outcomes)
             store.save_outcomes(whole, self.run.id, self.canaries, planned=False)
+            for conditions, taken in self.fingerprints:
+                known = fingerprints_under(whole, conditions, [taken.case]).get(taken.case)
+                # A journal that is stored once more says nothing new.
+                if known is None or known.taken_at < taken.taken_at:
+                    save_fingerprints(whole, conditions, [taken])
             if cases := {each.case for each in (*self.outcomes, *self.canaries)}:
                 # Not of what was read: another process may meanwhile have read and stored more lines.
                 some = cases if len(cases) <= _SOME_CASES else None
@@ -142,6 +151,23 @@ def ingest(path: Path, database: Database) -> Ingested:
     position = read.position
     mark_stored(path, position.size, len(position.outcomes), position.set_aside)
     return Ingested(read.run.id, new, position.set_aside)
+
+
+def _fingerprints(
+    header: Header, bodies: Sequence[Mapping[str, Any]]
+) -> tuple[tuple[tuple[FingerprintConditions, CaseFingerprint], ...], tuple[str, ...]]:
+    """The dispatch fingerprints of a run, and a sentence for each that cannot be used."""
+    if not bodies:
+        return (), ()
+    run = header.run_record(RunState.RUNNING, None)
+    found: list[tuple[FingerprintConditions, CaseFingerprint]] = []
+    unfit: list[str] = []
+    for body in bodies:
+        try:
+            found.append(from_journal_body(run, body))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            unfit.append(f"fingerprint of case {body.get('case')!r}: {type(error).__name__}: {error}")
+    return tuple(found), tuple(unfit)
 
 
 def _run_of(position: Position, *, running: bool) -> Run:
@@ -204,11 +230,11 @@ def ingest_pending(
             yield JournalError(f"{path}: {error.strerror or error}")
 
 
-def store_pending(app: AppContext) -> None:
-    """Store what earlier commands could only journal; reports what it did, never fails."""
+def store_pending(app: AppContext, runs: Collection[str] = ()) -> None:
+    """Store what earlier commands could only journal, with `runs` only theirs; reports it, never fails."""
     try:
         with app.open_database() as database:
-            for done in ingest_pending(app.places.data_dir, database):
+            for done in ingest_pending(app.places.data_dir, database, runs):
                 if isinstance(done, JournalError):
                     app.reporter.note(f"{done}; it is left alone")
                     continue

@@ -110,6 +110,8 @@ def measure(
             targets=header.targets,
             device=header.device,
             gpus=header.gpus,
+            one_process=header.one_process,
+            gpu_node=header.gpu_node,
             telemetry=Sampler,
             nodes=nodes,
         )

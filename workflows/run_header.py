@@ -127,6 +127,24 @@ class Header:
         return ()
 
     @property
+    def one_process(self) -> str:
+        """Why a GPU of this run takes one process at a time; empty where it takes several, or on a CPU."""
+        modes = sorted({str(card.get("compute_mode", "")) for card in self._cards.values()})
+        exclusive = [mode for mode in modes if mode.startswith("exclusive")]
+        return f"its GPU is in compute mode {exclusive[0]}: one process at a time" if exclusive else ""
+
+    @property
+    def gpu_node(self) -> int | None:
+        """The NUMA node of the first GPU; None where it is not known, or on a CPU."""
+        node = self._cards.get("0", {}).get("numa_node")
+        return node if isinstance(node, int) else None
+
+    @property
+    def _cards(self) -> Mapping[str, Mapping[str, Any]]:
+        """The states of the GPUs of this run, by number (see `machine.card_states`)."""
+        return self.machine.get("conditions", {}).get("gpus", {}) if self.device.startswith("cuda") else {}
+
+    @property
     def timing_policy(self) -> Timing:
         """How long to measure. Raises JournalError for what this version does not know."""
         try:

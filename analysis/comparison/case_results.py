@@ -49,7 +49,7 @@ class CaseSide:
 class AloneProcesses:
     """How many `processes` of a case were measured without their partner alive.
 
-    `circumstances` is what the first of them recorded about running out of memory.
+    `circumstances` is what the first of them recorded about the reason.
     """
 
     count: int

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+
+from common.text import key_matches
 
 from ..metrics import METRICS
 from .thresholds import Threshold
@@ -114,15 +115,15 @@ class Policy:
 
     def weight(self, case: str) -> float:
         """How much a case counts."""
-        return next((weight for glob, weight in self.weights.items() if _matches(case, glob)), 1.0)
+        return next((weight for glob, weight in self.weights.items() if key_matches(case, glob)), 1.0)
 
     def guards(self, case: str) -> bool:
         """Whether the case must not regress."""
-        return any(_matches(case, glob) for glob in self.must_not_regress)
+        return any(key_matches(case, glob) for glob in self.must_not_regress)
 
     def forgives(self, case: str) -> bool:
         """Whether the case may break; one that must not regress may not, whatever glob it matches besides."""
-        return not self.guards(case) and any(_matches(case, glob) for glob in self.may_break)
+        return not self.guards(case) and any(key_matches(case, glob) for glob in self.may_break)
 
     def unmatched(self, cases: Sequence[str]) -> list[tuple[str, str]]:
         """Rules and their globs that match none of the cases, as (`must_not_regress`, glob)."""
@@ -135,7 +136,7 @@ class Policy:
             (rule, glob)
             for rule, globs in rules.items()
             for glob in globs
-            if not any(_matches(case, glob) for case in cases)
+            if not any(key_matches(case, glob) for case in cases)
         ]
 
 
@@ -153,11 +154,4 @@ class Waiver:
 
     def matches(self, case: str) -> bool:
         """Whether the case is waived."""
-        return (
-            case == self.case or fnmatchcase(case, self.case) or case.startswith(self.case.rstrip("/") + "/")
-        )
-
-
-def _matches(case: str, glob: str) -> bool:
-    # As on the command line: a key, a glob, or the first parts of a key.
-    return case == glob or fnmatchcase(case, glob) or case.startswith(glob.rstrip("/") + "/")
+        return key_matches(case, self.case)

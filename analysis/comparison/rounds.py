@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, cast
 
-#: The metric whose ratio is known round by round: it is made of each block's fastest iteration.
+#: The metric whose ratio is known round by round: it is made of one number of each block.
 METRIC = "latency_floor"
 #: Where the facts list the blocks that do not count, each with its number, a status and a reason.
 TAINTED = "tainted_blocks"
@@ -14,19 +14,19 @@ FEWEST = 4
 
 
 def change(old: Mapping[str, Any], new: Mapping[str, Any]) -> float | None:
-    """The logarithm of new / old of the fastest iterations, from the facts of two processes of one session.
+    """The logarithm of new / old of two processes of one session, from their facts.
 
     It is the median, over the rounds in which both took a block that counts, of the logarithm of the ratio
-    of the two blocks' fastest iterations. A machine that changes its pace from second to second changes it
-    for both sides of a round, and for the medians of either side not alike. None where fewer than `FEWEST`
-    rounds are known.
+    of the two blocks' fastest iterations; on CUDA, where facts have them, of their medians. A machine that
+    changes its pace from second to second changes it for both sides of a round, and for the medians of either
+    side not alike. None where fewer than `FEWEST` rounds are known.
     """
-    return _change(_floors(old), _floors(new))
+    return _change(_of_blocks(old), _of_blocks(new))
 
 
 def change_under_load(old: Mapping[str, Any], new: Mapping[str, Any]) -> float | None:
     """As `change`, over all rounds, those that others disturbed among them."""
-    return _change(_floors(old, disturbed=True), _floors(new, disturbed=True))
+    return _change(_of_blocks(old, disturbed=True), _of_blocks(new, disturbed=True))
 
 
 def _change(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float | None:
@@ -54,13 +54,13 @@ def _is_number(block: object) -> bool:
     return isinstance(block, int | float) and block == block // 1
 
 
-def _floors(facts: Mapping[str, Any], *, disturbed: bool = False) -> dict[int, float]:
-    """The fastest iteration, in ns, of each block that counts, by its number; of any if `disturbed`."""
-    listed = facts.get("block_floors_ns")
-    floors = cast("Sequence[Any]", listed) if isinstance(listed, list | tuple) else ()
+def _of_blocks(facts: Mapping[str, Any], *, disturbed: bool = False) -> dict[int, float]:
+    """What is compared of each block that counts, in ns by its number; of any block if `disturbed`."""
+    listed = facts.get("block_medians_ns", facts.get("block_floors_ns"))
+    values = cast("Sequence[Any]", listed) if isinstance(listed, list | tuple) else ()
     left_out = frozenset[int]() if disturbed else tainted(facts)
     return {
-        number: float(floor)
-        for number, floor in enumerate(floors)
-        if number not in left_out and isinstance(floor, int | float) and floor > 0
+        number: float(value)
+        for number, value in enumerate(values)
+        if number not in left_out and isinstance(value, int | float) and value > 0
     }

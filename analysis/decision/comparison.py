@@ -62,7 +62,7 @@ class Comparison:
 
     def verdict(self, results: Sequence[CaseResult]) -> Upgrade:
         """The verdict on the upgrade, from the results of all its cases."""
-        return decide(results, self.policy, self.plan, self.waived)
+        return decide(results, self.policy, self.plan, self.waived, self.also)
 
     def is_short(self, replicate: int) -> bool:
         """Whether the pair of this number is a short one of a screen."""

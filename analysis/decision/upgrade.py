@@ -41,6 +41,8 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "cuda_peak_reserved_compile",
     ),
     "first call": ("first_call", "cold_start"),
+    "GPU": ("device_time", "step_cycles", "request_latency", "sustained_throughput"),
+    "new shape": ("new_shape", "known_shape"),
     "graph breaks": ("graph_breaks", "recompiles", "cudagraph_skips"),
 }
 
@@ -126,20 +128,21 @@ def decide(
     policy: Policy | None = None,
     plan: Plan | None = None,
     waivers: Sequence[Waiver] = (),
+    also: Sequence[str] = (),
 ) -> Upgrade:
     """The verdict on an upgrade from every case of a suite, each named once (raises ValueError otherwise).
 
     A reason speaks for `no-go`, `unclear` or `go`; the decision is the first of these that any reason speaks
     for. So `go` means that nothing the policy forbids is left possible, and `no-go` that something it
     forbids was proved. What was not measured or not distinguished is neither: it is `unclear`. Cases
-    that `waivers` name are left out.
+    that `waivers` name are left out. The metrics `also` have tables beside the usual ones.
     """
     policy, plan = policy or Policy(), plan or Plan()
     if len({result.case for result in results}) < len(results):
         raise ValueError("a case is judged once")
     waived = tuple(one for one in waivers if any(one.matches(result.case) for result in results))
     results = [result for result in results if not any(one.matches(result.case) for one in waived)]
-    upgrade = replace(_decided(results, policy, plan), waived=waived)
+    upgrade = replace(_decided(results, policy, plan, also), waived=waived)
     others, rest = results, upgrade
     while against := _single_cases(rest):
         others = [result for result in others if result.case not in against]
@@ -159,7 +162,7 @@ def _single_cases(upgrade: Upgrade) -> set[str]:
     return {case for reason in against if isinstance(reason.detail, CaseDetail) for case in reason.cases}
 
 
-def _decided(every: Sequence[CaseResult], policy: Policy, plan: Plan) -> Upgrade:
+def _decided(every: Sequence[CaseResult], policy: Policy, plan: Plan, also: Sequence[str] = ()) -> Upgrade:
     """The decision on these cases; where some of them were only screened, by single cases alone."""
     screened = tuple(result for result in every if result.only_screened)
     results = [result for result in every if not result.only_screened]
@@ -193,7 +196,7 @@ def _decided(every: Sequence[CaseResult], policy: Policy, plan: Plan) -> Upgrade
             for r in results
             if r.case not in verdicts or not verdicts[r.case].has_ratio
         ),
-        tables=_tables(judged, policy),
+        tables=_tables(judged, policy, also),
         scorecard=scorecard([*results, *screened], scores, found, policy),
         suite=None if screened else suite,
         screened=screened,
@@ -262,9 +265,13 @@ def _by_technique(
     return {technique: _mean(group, policy) for technique, group in sorted(groups.items())}
 
 
-def _tables(judged: Mapping[str, Mapping[str, Verdict]], policy: Policy) -> tuple[Table, ...]:
+def _tables(
+    judged: Mapping[str, Mapping[str, Verdict]], policy: Policy, also: Sequence[str]
+) -> tuple[Table, ...]:
+    usual = {policy.metric, *(metric for metrics in TABLES.values() for metric in metrics)}
+    others = tuple(metric for metric in dict.fromkeys(also) if metric not in usual)
     tables: list[Table] = []
-    for title, metrics in TABLES.items():
+    for title, metrics in (*TABLES.items(), ("also measured", others)):
         for metric in metrics:
             if verdicts := judged.get(metric):
                 mean = _mean(verdicts, policy)

@@ -29,6 +29,7 @@ _FOLLOWS: Mapping[str, str] = {
         "latency_floor",
     ),
     **dict.fromkeys(("model_tflops", "peak_share"), "latency_floor"),
+    **dict.fromkeys(("latency_burst", "request_latency", "sustained_throughput"), "latency_floor"),
     "cuda_peak_reserved": "cuda_peak_allocated",
     "rss_peak_steady": "rss_peak",
 }

@@ -106,6 +106,7 @@ def telemetry_lines(gpus: Probe, cpu: Iterable[Capability]) -> list[str]:
         part = f"MIG device of GPU {gpu.index}" if gpu.mig_of else f"GPU {gpu.index}"
         source = _UTILISATION_SOURCES[gpu.utilisation_source]
         lines.append(f"telemetry  {part}, {gpu.name}, driver {gpus.driver}: {source}")
+        lines += [f"           {name.replace('_', ' ')}: {value}" for name, value in gpu.state.items()]
         lines += _listed(gpu.capabilities)
     return [*lines, "telemetry  CPU", *_listed(cpu)]
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from common.text import plural
+from common.text import key_matches, plural
 from configuration.suggestions import unknown
 from records.references import Claim
 from runner import environment as environment_room
@@ -76,8 +76,8 @@ def show_case(name: str, cases_files: CaseFiles = None, as_json: Json = False) -
         if name not in known:
             raise UsageError(unknown("case", name, known))
         known_suites = all_suites(app_context.settings, tolerant=True)
-    keys = [key for key in plan.offered(workloads) if plan.matches(key, name)]
-    listed = {s.name: [c for c in s.cases if plan.matches(c, name)] for s in known_suites.values()}
+    keys = [key for key in plan.offered(workloads) if key_matches(key, name)]
+    listed = {s.name: [c for c in s.cases if key_matches(c, name)] for s in known_suites.values()}
     claims = {case: claims_for(case) for case in dict.fromkeys(c for cases in listed.values() for c in cases)}
     if as_json:
         said = {case: [asdict(claim) for claim in found] for case, found in claims.items() if found}
@@ -323,7 +323,7 @@ def _claims() -> str:
     ]
     for claim in all_claims():
         source = f"[{claim.source}]({claim.url})" if claim.url else claim.source
-        compared = f"`{claim.metric}`, {claim.kind}" if claim.metric else "not measured yet"
+        compared = f"`{claim.metric}`, {claim.kind}"
         lines.append(f"| {_number(claim)} | {claim.statement} | {compared} | {claim.hardware} | {source} |")
     return "\n".join(lines) + "\n"
 

@@ -197,8 +197,8 @@ def _percent(summary: Summary | None) -> str:
 
 _HOW = (
     "speed-up: time per item of eager fp32 / of the case, from min-based latency (the median over blocks of "
-    "each block's fastest iteration; from items/s where several processes run at once); median over pairs of "
-    "replicates of one session [95 % interval]"
+    "each block's fastest iteration, on CUDA of its median; from items/s where several processes run at once)"
+    "; median over pairs of replicates of one session [95 % interval]"
 )
 _DISTURBED = (
     "*: in some pair a process had less than 90 % of its core, for others used it too; such a ratio may be "

@@ -212,6 +212,12 @@ def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None,
 
 
 @_kept
+def operator_tables(url: str) -> list[OperatorTable]:
+    """The newest operator tables of all runs, newest run first."""
+    return traces.operator_tables(opened(url))
+
+
+@_kept
 def newest_windows(url: str) -> list[TelemetryWindow]:
     """The windows of the newest runs that have any, newest run first."""
     return telemetry.windows(opened(url), limit=_LISTED_WINDOWS)

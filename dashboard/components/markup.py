@@ -165,6 +165,46 @@ def case(key: str) -> str:
     return f'<span class="py-case"><strong>{name}</strong><small>{rest}</small></span>'
 
 
+def verdict(tone: str, sign: str, word: str, text: str, *small: str) -> str:
+    """A decision with its sign, what it rests on, and smaller lines below; empty lines are left out."""
+    lines = "".join(f'<p class="py-quiet">{escape(line)}</p>' for line in small if line)
+    return (
+        f'<div class="py-verdict py-{tone}"><p class="py-decision"><span aria-hidden="true">{sign}</span> '
+        f'{escape(word)}</p><div class="py-words"><p>{escape(text)}</p>{lines}</div></div>'
+    )
+
+
+def opened_case(key: str, address: str) -> str:
+    """A case key that leads to its panel."""
+    return f'<a class="py-open" href="{escape(address)}" target="_self">{case(key)}</a>'
+
+
+def technique(name: str) -> str:
+    """A technique, set as code."""
+    return f'<code class="py-tech">{escape(name)}</code>'
+
+
+def bar(ratio: float, low: float | None, high: float | None, ends: tuple[float, float]) -> str:
+    """A ratio as a bar from 1, with its interval as a line, along an axis between these `ends`.
+
+    It is drawn in the colour of what holds it, and says nothing that stands nowhere else.
+    """
+    least, most = ends
+    span = (most - least) or 1.0
+
+    def at(value: float) -> float:
+        return 100 * (min(max(value, least), most) - least) / span
+
+    one, point = at(1.0), at(ratio)
+    line = ""
+    if low is not None and high is not None:
+        line = f'<i style="left: {at(low):.1f}%; width: {at(high) - at(low):.1f}%"></i>'
+    return (
+        f'<span class="py-bar" aria-hidden="true"><b style="left: {min(one, point):.1f}%; '
+        f'width: {abs(point - one):.1f}%"></b><s style="left: {one:.1f}%"></s>{line}</span>'
+    )
+
+
 def chip(status: str, many: int | None = None) -> str:
     """A status with its sign and word, or a number of them."""
     shown = wording.status(status)

@@ -95,11 +95,16 @@ def tab_title(text: str) -> None:
     st.set_page_config(page_title=f"{printable(text)} · Pyrometer")
 
 
-def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "") -> None:
-    """A section's title; with a source of rows, also a button that makes and downloads them as CSV."""
+def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "", about: str = "") -> None:
+    """A section's title; with a source of rows, also a button that makes and downloads them as CSV.
+
+    `about` is plain text on how to read the section, behind an (i).
+    """
     kept.section(title, csv_of, file_name)
+    if about:
+        kept.note("words", plain(about))
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.header(title, anchor=False, width="content")
+        st.header(title, anchor=False, width="content", help=plain(about) if about else None)
         if csv_of is not None:
             st.download_button(
                 "CSV",
@@ -110,6 +115,14 @@ def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "") ->
                 on_click="ignore",
                 help=f"{title} as CSV",
             )
+
+
+@contextmanager
+def folded(title: str) -> Generator[None]:
+    """What opens with a click; an export has it under its title."""
+    kept.note("html", f"<h3>{escape(title)}</h3>")
+    with st.expander(title):
+        yield
 
 
 def table(shown: DataTable[Any]) -> None:
@@ -284,12 +297,26 @@ def outcome(
 
     `observed`: it has a telemetry window, to which a link leads. `defined`: metrics that came from outside.
     """
-    own = (each for each in run.environments if each.kind != EnvironmentKind.CANARY)
-    measured = {each.fingerprint: declared_name(each) for each in own}
     html(tables.outcome_title(opened))
     if observed:
         address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
         html(f"<p>{markup.link(address, 'How busy GPU and CPUs were: Utilisation →')}</p>")
+    measure_again(run, opened)
+    html(tables.outcome_facts(run, opened, defined))
+    if any(blocks):
+        name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
+        samples(blocks, name, rounds.tainted(opened.facts))
+    if more is not None:
+        more()
+    if not came_from(run) or opened.log_tail:
+        log(opened.log_tail)
+    st.divider()
+
+
+def measure_again(run: Run, opened: Outcome) -> None:
+    """The command that measures a case of a run again, or why there is none."""
+    own = (each for each in run.environments if each.kind != EnvironmentKind.CANARY)
+    measured = {each.fingerprint: declared_name(each) for each in own}
     if source := came_from(run):
         caption(plain(f"It was {source}: no command of Pyrometer measures it again."))
     elif opened.environment in measured:
@@ -297,15 +324,6 @@ def outcome(
         code(reproduce_command(run, opened.case, measured[opened.environment]))
     else:
         caption("The canary runs between the sessions of every run, and by no command of its own.")
-    html(tables.outcome_facts(run, opened, defined))
-    if any(blocks):
-        name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
-        samples(blocks, name, rounds.tainted(opened.facts))
-    if more is not None:
-        more()
-    if not source or opened.log_tail:
-        log(opened.log_tail)
-    st.divider()
 
 
 def log(text: str) -> None:

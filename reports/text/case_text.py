@@ -32,6 +32,19 @@ def ran_alone(result: CaseResult) -> str:
     alone = result.alone
     if alone is None:
         return ""
+    return f"{alone.count} of {alone.processes} processes had to run alone: {alone.circumstances}"
+
+
+def in_cycles(result: CaseResult, word: str) -> str:
+    """Whether a case that a GPU runs slower or faster (`word`) does so in cycles of its clock.
+
+    Empty for any other word, and where its cycles are not known.
+    """
+    cycles = result.verdicts.get("step_cycles")
+    if cycles is None or word not in ("slower", "faster"):
+        return ""
+    if cycles.word == word:
+        return f"{word} in SM cycles too"
     return (
-        f"{alone.count} of {alone.processes} processes had to run alone: out of memory {alone.circumstances}"
+        "the same in SM cycles: the clock differs" if cycles.word == "same" else f"{cycles.word} in SM cycles"
     )

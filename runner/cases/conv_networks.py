@@ -1,5 +1,7 @@
 """Convolutional networks of other kinds than ResNet: densely connected, depthwise, with attention."""
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -59,6 +61,31 @@ def densenet_block(batch: int, image: int, layers: int) -> Workload:
         items=batch,
         unit="images",
         flops=total + flops.linear(batch, features, CLASSES),
+        loss=cross_entropy(batch, classes=CLASSES),
+    )
+
+
+WIDTHS = (3, 32, 64, 128)
+
+
+@case(family="convolutional networks", phases=("infer", "train"), batch=[1, 32], image=[224])
+def three_convolutions(batch: int, image: int) -> Workload:
+    """Three times a 3 x 3 convolution and ReLU, each halving the image, then global pooling and 10 classes.
+
+    Guards: the overhead around a few kernels, in a network that people write to try torch.compile on.
+    """
+    stages: list[nn.Module] = []
+    operations, size = 0, image
+    for inputs, outputs in pairwise(WIDTHS):
+        stages += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1), nn.ReLU()]
+        size = flops.conv_size(size, 3, 2, 1)
+        operations += flops.conv2d(batch, inputs, outputs, 3, size)
+    return Workload(
+        nn.Sequential(*stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(WIDTHS[-1], CLASSES)),
+        (torch.randn(batch, 3, image, image),),
+        items=batch,
+        unit="images",
+        flops=operations + flops.linear(batch, WIDTHS[-1], CLASSES),
         loss=cross_entropy(batch, classes=CLASSES),
     )
 

@@ -18,8 +18,9 @@ Device = Literal["auto", "cpu", "cuda"]
 #: Installed with torch unless a recipe does without: what `make setup` puts into the default environment,
 #: so that an old PyTorch is not compared with a new one that alone has ONNX Runtime.
 USUAL = ("numpy", "setuptools", "onnx", "onnxscript", "onnxruntime")
-#: The first release that was built against NumPy 2; an older one warns on import and does without NumPy.
-_NUMPY_2 = "2.3.0"
+#: What older releases than these need instead. Built against NumPy 1, they warn on import and do without
+#: NumPy 2; their `torch.compile` imports `pkg_resources`, which newer setuptools no longer have.
+_OLDER = (("2.3.0", "numpy", "numpy<2"), ("2.2.0", "setuptools", "setuptools<81"))
 NIGHTLY = "nightly"
 
 
@@ -90,10 +91,13 @@ class Recipe:
     def _usual(self) -> tuple[str, ...]:
         if not self.usual:
             return ()
-        version, two = parse(self.torch), parse(_NUMPY_2)
-        if version and two and version < two:
-            return ("numpy<2", *USUAL[1:])
-        return USUAL
+        version = parse(self.torch)
+        older = {
+            name: wanted
+            for release, name, wanted in _OLDER
+            if version and (first := parse(release)) and version < first
+        }
+        return tuple(older.get(name, name) for name in USUAL)
 
 
 #: The label of a wheel whose name says no version.

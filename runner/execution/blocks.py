@@ -3,13 +3,14 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from records.outcomes import OutcomeStatus
 
 from ..session_plan import Timing
 from ..telemetry.interference import Interference
-from ..worker.messages import Block
+from ..worker.messages import Block, Measure
 
 #: For a step of nanoseconds far fewer samples than fit into a second are enough; all of them are kept.
 _BLOCK_ITERATIONS = 10_000
@@ -22,6 +23,14 @@ _MIN_ITERATIONS_NS = 1_500_000_000
 #: processes, start-up included, adds more information than further rounds of this pair.
 _PRECISION_FACTOR = 4
 
+#: On CUDA a block lasts as long at least, and untimed steps lead in to it: clocks and power draw of a GPU
+#: take some 10 ms to follow its load.
+_CUDA_BLOCK_SECONDS = 0.4
+_LEAD_IN_NS = 50_000_000
+_LEAST_LEAD_IN = 2
+#: An event costs microseconds of the queue: steps shorter than this share a sample on CUDA.
+_SAMPLE_NS = 200_000
+
 #: With fewer common rounds the spread is unknown.
 _MIN_ROUNDS = 4
 #: Of the normal distribution, both sides of 95 %.
@@ -32,30 +41,50 @@ class Blocks:
     """All blocks in the order taken. Disturbed blocks are kept, are not counted, and are taken again.
 
     Steps take inputs of `shapes` different shapes in rotation; the rotation continues from block to block.
+    With `on_cuda` the middle of a block is what is compared, else its fastest iteration: on a CPU others can
+    only slow a step down, a GPU also runs faster than it can for long.
     """
 
-    def __init__(self, timing: Timing) -> None:
+    def __init__(self, timing: Timing, on_cuda: bool = False) -> None:
         self.all: list[Block] = []
         self.shapes = 1
+        self._on_cuda = on_cuda
         self._timing = timing
         self._disturbed: dict[int, Interference] = {}
         self._few = max(2, timing.min_blocks // 2)
 
-    def iterations(self, step_ns: int) -> int:
-        """The number of iterations of the next block; `step_ns` is the duration of a warm step."""
+    def request(self, step_ns: int) -> Measure:
+        """The next block to ask for; `step_ns` is the duration of a warm step."""
         if self.all:
             samples = sorted(self.all[-1].samples_ns)
             step_ns = samples[len(samples) // 2]
         step_ns = max(1, step_ns)
         least = _MIN_ITERATIONS if step_ns * _MIN_ITERATIONS <= _MIN_ITERATIONS_NS else 1
-        wanted = round(self._timing.block_seconds * 1e9 / step_ns)
-        return min(max(least, wanted), _BLOCK_ITERATIONS)
+        if not self._on_cuda:
+            wanted = round(self._timing.block_seconds * 1e9 / step_ns)
+            return Measure(min(max(least, wanted), _BLOCK_ITERATIONS))
+        per_sample = 1 if self.shapes > 1 else max(1, -(-_SAMPLE_NS // step_ns))
+        wanted = round(max(self._timing.block_seconds, _CUDA_BLOCK_SECONDS) * 1e9 / step_ns / per_sample)
+        samples = min(max(least, wanted), _BLOCK_ITERATIONS)
+        lead_in = self._whole_rotations(max(_LEAST_LEAD_IN, -(-_LEAD_IN_NS // step_ns)))
+        return Measure(samples * per_sample, lead_in, per_sample)
+
+    def _whole_rotations(self, steps: int) -> int:
+        """`steps` or a few more, so that the timed steps go on with the shape after the last timed one."""
+        return self.shapes * -(-steps // self.shapes)
 
     def take(self, block: Block, interference: Interference | None) -> None:
         """Add a block; `interference` is what disturbed it, None if nothing did."""
         if interference:
             self._disturbed[len(self.all)] = interference
         self.all.append(block)
+
+    def clock_ratio(self, block: Block) -> float | None:
+        """The GPU's clock in a block by that in the blocks before; 1 for the first, None where not known."""
+        if not block.sm_clocks_mhz:
+            return None
+        clocks = [sum(one.sm_clocks_mhz) for one in self.all if one.sm_clocks_mhz]
+        return sum(block.sm_clocks_mhz) / median(clocks) if clocks else 1.0
 
     @property
     def clean(self) -> list[Block]:
@@ -107,7 +136,7 @@ class Blocks:
     def exhausted(self) -> bool:
         """Whether no further round is taken for precision alone.
 
-        With inputs of several shapes, block floors are not what is compared.
+        With inputs of several shapes, blocks are not what is compared.
         """
         most = min(self._timing.max_seconds, _PRECISION_FACTOR * self._timing.measure_seconds)
         return self.shapes > 1 or self._spent >= most or self._taken >= _ENOUGH_ITERATIONS
@@ -123,10 +152,11 @@ class Blocks:
         return sum(len(block.samples_ns) for block in self.all)
 
     @property
-    def floors(self) -> Mapping[int, int]:
-        """The fastest iteration, in nanoseconds, of each block that counts, by block number from 0."""
+    def compared(self) -> Mapping[int, float]:
+        """What is compared of each block that counts, in nanoseconds by block number from 0."""
+        summary = median if self._on_cuda else min
         return {
-            number: min(block.samples_ns)
+            number: summary(block.samples_ns)
             for number, block in enumerate(self.all)
             if number not in self._disturbed
         }
@@ -152,21 +182,28 @@ class Blocks:
     def facts(self) -> Mapping[str, Any]:
         """Facts of the outcome: each block's fastest iteration, and the disturbed blocks with the reason.
 
-        Blocks are numbered from 0. In every round each contender of a session takes one block until it has
-        enough, so blocks with the same number belong to the same round.
+        On CUDA also each block's median, iterations a sample, and the GPU's clock before and after it. Blocks
+        are numbered from 0. In every round each contender of a session takes one block until it has enough,
+        so blocks with the same number belong to the same round.
         """
         listed = [{"block": number, **found.to_body()} for number, found in self._disturbed.items()]
-        floors = {"block_floors_ns": [min(block.samples_ns) for block in self.all]} if self.all else {}
-        return {**floors, **({"tainted_blocks": listed} if listed else {})}
+        facts: dict[str, Any] = {"tainted_blocks": listed} if listed else {}
+        if self.all:
+            facts["block_floors_ns"] = [min(block.samples_ns) for block in self.all]
+        if self.all and self._on_cuda:
+            facts["block_medians_ns"] = [median(block.samples_ns) for block in self.all]
+            facts["iterations_per_sample"] = [block.per_sample for block in self.all]
+            facts["block_sm_clocks_mhz"] = [list(block.sm_clocks_mhz) for block in self.all]
+        return facts
 
 
 def precise(one: Blocks, other: Blocks, error: float) -> bool:
-    """Whether the median over rounds of the log ratio of floors has a standard error of at most `error`.
+    """Whether the median over rounds of the log ratio of blocks has a standard error of at most `error`.
 
     Only the spread of the rounds decides, not their sign: exchanging the two gives the same answer, so
     taking rounds until the answer is yes favours neither.
     """
-    ours, theirs = one.floors, other.floors
+    ours, theirs = one.compared, other.compared
     return standard_error(_logs(ours, theirs)) <= error
 
 
@@ -184,6 +221,6 @@ def standard_error(values: Sequence[float]) -> float:
     return (ordered[count - rank] - ordered[rank - 1]) / (2 * _Z)
 
 
-def _logs(ours: Mapping[int, int], theirs: Mapping[int, int]) -> list[float]:
+def _logs(ours: Mapping[int, float], theirs: Mapping[int, float]) -> list[float]:
     rounds = sorted(ours.keys() & theirs.keys())
     return [math.log(theirs[n] / ours[n]) for n in rounds if ours[n] > 0 and theirs[n] > 0]

@@ -39,6 +39,17 @@ def cache_folder(root: Path, key: CaseKey, environment: str) -> Path | None:
     return root / environment / file_name(str(key))
 
 
+def cuda_caches(folder: Path) -> dict[str, str]:
+    """The variables that have the driver and PyTorch keep kernels they compile from PTX in `folder`.
+
+    In the user's own they would be found from one run to the next, and a cold start would be one only once.
+    """
+    return {
+        "CUDA_CACHE_PATH": str(folder / "driver"),
+        "PYTORCH_KERNEL_CACHE_PATH": str(folder / "jiterator"),
+    }
+
+
 def file_name(case: str) -> str:
     """A case key as the name of a file or folder; a very long one ends in its hash instead."""
     name = case.replace("/", "__")

@@ -25,7 +25,6 @@ from ..worker.messages import (
     Finished,
     Forget,
     Hello,
-    Measure,
     Message,
     Nodes,
     Observe,
@@ -39,7 +38,7 @@ from ..worker.messages import (
 from .blocks import Blocks
 from .compile_cache import prepare_cache
 from .launch import affinity_held
-from .metrics import disturbance, replicate_metrics
+from .metrics import disturbance, replicate_metrics, sustained_throughput
 from .process import Launch, WorkerGone, WorkerProcess, WorkerTimeout
 from .tracing import Tracing
 
@@ -48,6 +47,8 @@ _EXIT_SECONDS = 5.0
 
 #: The driver's own averages are no fresher than 1/6 s, and GPM wants 0.1 s between two samples.
 _OBSERVE_HZ = 5.0
+#: A GPU's power sensor sees a quarter of the time on some (arXiv 2312.02741): a window on CUDA is no shorter.
+_CUDA_OBSERVE_SECONDS = 5.0
 
 M = TypeVar("M", bound=Message)
 
@@ -106,7 +107,8 @@ class Contender:
         self._hello: Hello | None = None
         self._window: Window | None = None
         self._traced: Traced | None = None
-        self._blocks = Blocks(timing)
+        self._on_cuda = device.startswith("cuda")
+        self._blocks = Blocks(timing, self._on_cuda)
         self._telemetry = telemetry
         self._recordings: tuple[Recording, ...] = ()
         self._cache = cache
@@ -117,6 +119,8 @@ class Contender:
         self._cpus = launch.cpus
         #: Whether it ended because a node, or the connection to it, was lost.
         self.lost_node = False
+        #: Whether it ended because the GPU of this machine failed.
+        self.lost_device = False
         self._worker = WorkerProcess(launch)
         limit = timing.contention_limit
         self._interference_check = InterferenceCheck(
@@ -162,18 +166,19 @@ class Contender:
     def measure(self) -> None:
         """Measure one block; raises ContenderFinished."""
         assert self._ready is not None
-        iterations = self._blocks.iterations(self._ready.step_ns)
+        request = self._blocks.request(self._ready.step_ns)
         self._discard_disturbed()
         self._interference_check.before()
         self._enter("measure")
-        block = self._request(Measure(iterations), Block)
-        if len(block.samples_ns) != iterations:
+        block = self._request(request, Block)
+        if block.iterations != request.iterations:
             raise self._fail(
                 OutcomeStatus.CRASHED,
-                f"the worker broke the protocol: {len(block.samples_ns)} samples of {iterations}",
+                f"the worker broke the protocol: {block.iterations} iterations of {request.iterations}",
             )
         self._enter("wait")
-        self._blocks.take(block, self._interference_check.after(block.wall_ns))
+        ratio = self._blocks.clock_ratio(block)
+        self._blocks.take(block, self._interference_check.after(block.wall_ns, ratio))
 
     @property
     def blocks(self) -> Blocks:
@@ -196,7 +201,8 @@ class Contender:
         offender = offender_clause(self._interference_check.offender())
         # Once per case: telemetry windows differ little from process to process.
         if self._timing.observe_seconds > 0 and self.planned.replicate == 0:
-            self._observe(self._timing.observe_seconds)
+            least = _CUDA_OBSERVE_SECONDS if self._on_cuda else 0.0
+            self._observe(max(least, self._timing.observe_seconds))
         if self._tracing is not None:
             self._enter("trace")
             self._traced = self._request(self._tracing.request, Traced)
@@ -247,7 +253,7 @@ class Contender:
             blocks = self._blocks
             if not blocks.untimed:
                 about = (finished, report, self._cache_state, self._ready_seconds, blocks.left_out)
-                metrics = replicate_metrics(self._ready, blocks.all, *about)
+                metrics = replicate_metrics(self._ready, blocks.all, *about, on_cuda=self._on_cuda)
             found = disturbance(blocks.clean or blocks.all) | {"waits_for_data": "data_wait" in metrics}
             if self._timing.contention_limit >= 1:
                 # The user chose to ignore interference, so it is not reported.
@@ -271,14 +277,18 @@ class Contender:
     def _window_metrics(self) -> tuple[dict[str, float], dict[str, Any]]:
         """Metrics of the telemetry window, and facts about what could not be measured."""
         facts = dict(self._interference_check.facts())
-        if self._window is None or self._telemetry is None or self._ready is None:
+        if self._window is None or self._ready is None:
             return {}, facts
+        # Blocks are bursts: what a GPU can do for long is only seen here.
+        sustained = sustained_throughput(self._window, self._ready.facts["items"]) if self._on_cuda else {}
+        if self._telemetry is None:
+            return sustained, facts
         # GPUs of other machines are not sampled; without them there is no energy per item.
         items = None if self._nodes else float(self._ready.facts["items"])
         metrics, notes = summarise(self._recordings, self._window, items)
         if notes := [*facts.get("telemetry_notes", ()), *notes]:
             facts["telemetry_notes"] = notes
-        return metrics, facts
+        return metrics | sustained, facts
 
     def _fail(self, status: OutcomeStatus, reason: str, traceback: str = "") -> ContenderFinished:
         """End this contender with a failure: kill it, collect the report, make the outcome."""
@@ -364,7 +374,8 @@ class Contender:
                 self._phase = message.phase or self._phase
                 known = message.status in STATUSES
                 status = OutcomeStatus(message.status) if known else OutcomeStatus.CRASHED
-                self.lost_node = status == OutcomeStatus.LOST
+                self.lost_device = message.device_lost
+                self.lost_node = status == OutcomeStatus.LOST and not message.device_lost
                 raise self._fail(status, message.reason, message.traceback)
             elif isinstance(message, kind):
                 return message

@@ -116,12 +116,19 @@ def allowed_cpus(preset: MachinePreset) -> tuple[int, ...]:
     return tuple(sorted({*preset.cpus, *preset.housekeeping} or os.sched_getaffinity(0)))
 
 
-def start_of(key: CaseKey, preset: MachinePreset, machine: Topology, find_numactl: FindNumactl) -> Start:
+def start_of(
+    key: CaseKey,
+    preset: MachinePreset,
+    machine: Topology,
+    find_numactl: FindNumactl,
+    gpu_node: int | None = None,
+) -> Start:
     """How a worker for `key` is started under `preset` on `machine`; raises CannotLaunch.
 
-    Where numactl cannot bind memory (see `usable_numactl`), CPUs are pinned by affinity alone.
+    `gpu_node` is the NUMA node of the GPU that is measured: axis `cpus=node` then means that one. Where
+    numactl cannot bind memory (see `usable_numactl`), CPUs are pinned by affinity alone.
     """
-    cpus = _cpus(key.axis("cpus"), preset, machine)
+    cpus = _cpus(key.axis("cpus"), preset, machine, gpu_node)
     facts: dict[str, Any] = {"pinned_by": "preset", "cpus": list(cpus)}
     prefix: tuple[str, ...] = ()
     if key.axis("cpus") != "preset":
@@ -190,14 +197,16 @@ def usable_numactl(nodes: tuple[int, ...]) -> tuple[str, str]:
     return path, ""
 
 
-def _cpus(value: str, preset: MachinePreset, machine: Topology) -> tuple[int, ...]:
+def _cpus(value: str, preset: MachinePreset, machine: Topology, gpu_node: int | None) -> tuple[int, ...]:
     pinned = preset.cpus or machine.allowed
     if value == "preset":
         return preset.cpus
     if value == "1":
         return pinned[:1]
     if value == "node":
-        return machine.of_node(machine.nodes[pinned[0]])
+        # Transfers and launches from another socket's CPUs are slower.
+        nearest = () if gpu_node is None else machine.of_node(gpu_node)
+        return nearest or machine.of_node(machine.nodes[pinned[0]])
     if value == "physical":
         return machine.one_per_core(machine.allowed)
     return machine.allowed

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
-from ..worker.messages import Block, Finished, Ready
+from ..worker.messages import Block, Finished, Ready, Window
 
 #: What includes compiling: of a compiled case it is measured with a cold cache.
 _COMPILING = ("rss_peak", "cuda_peak_allocated_compile", "cuda_peak_reserved_compile", "new_shape")
@@ -30,25 +30,38 @@ def replicate_metrics(
     cache: str,
     ready_seconds: float | None = None,
     left_out: Collection[int] = (),
+    on_cuda: bool = False,
 ) -> dict[str, float]:
     """All metrics of one replicate in the catalogue's units.
 
     `cache` is `cold` or `warm` for a compiled case and empty for an eager one. Latency comes from every
-    timed iteration; `latency_floor` is the median over blocks of each block's fastest iteration. Where steps
-    take inputs of several shapes in turn, both are means over the shapes, of each shape's median and fastest
+    timed iteration; `latency_floor`, which is what is compared, is the median over blocks of each block's
+    fastest iteration, or of its median with `on_cuda`, where the fastest is `latency_burst`. Where steps
+    take inputs of several shapes in turn, all are means over the shapes, of each shape's median and fastest
     iteration: a faster contender fits more shapes into a block, and the fastest step is the shortest shape's.
-    Where no sample of a shape counts, there is neither, nor what follows from them.
+    Where no sample of a shape counts, there is none, nor what follows from them.
     `ready_seconds` is the time until the process was steady: its cold start, unless a cache was filled.
     `left_out` are the numbers, from 0, of blocks of which no sample counts; one block at least does.
     """
     samples = sorted(ns for each in _counted(blocks, left_out) for ns in each)
-    metrics = {"latency_min": samples[0] / 1e6} | _percentiles(samples)
-    if step := _center_and_floor(blocks, int(ready.facts.get("shapes", 1)), left_out):
-        metrics |= _step_metrics(ready, *step, cache)
+    metrics = {"latency_min": samples[0] / 1e6}
+    if all(block.per_sample == 1 for block in blocks):
+        # A percentile of means is no percentile of iterations.
+        metrics |= _percentiles(samples)
+    shapes = int(ready.facts.get("shapes", 1))
+    if step := _center_and_floor(blocks, shapes, left_out):
+        center, floor = step
+        metrics |= _step_metrics(ready, center, floor, cache)
+        if on_cuda:
+            metrics |= {
+                "latency_floor": _middle(blocks, left_out, center, shapes) / 1e6,
+                "latency_burst": floor / 1e6,
+            }
     if cache != "warm":
         metrics["first_call"] = ready.first_call_ns / 1e9
         if ready_seconds is not None:
             metrics["cold_start"] = ready_seconds
+    metrics |= _clock(blocks, left_out, metrics.get("latency"))
     metrics |= {
         name: value
         for name, value in finished.metrics.items()
@@ -61,6 +74,19 @@ def replicate_metrics(
         # Of instances the throughput is the sum of what each does in its own time, and so is this.
         metrics["model_tflops"] = flops / ready.facts["items"] * metrics["throughput"] / 1e12
     return metrics | _shares(metrics, ready.facts.get("cpus_in_use"))
+
+
+def _clock(blocks: Sequence[Block], left_out: Collection[int], latency_ms: float | None) -> dict[str, float]:
+    """The GPU's clock while blocks were timed, and a step in its cycles; empty where it is not known."""
+    clocks = [
+        fmean(block.sm_clocks_mhz)
+        for number, block in enumerate(blocks)
+        if number not in left_out and block.sm_clocks_mhz
+    ]
+    if not clocks:
+        return {}
+    clock = {"timed_sm_clock": median(clocks)}
+    return clock | ({} if latency_ms is None else {"step_cycles": latency_ms * clock["timed_sm_clock"]})
 
 
 def _step_metrics(ready: Ready, center_ns: float, floor_ns: float, cache: str) -> dict[str, float]:
@@ -100,6 +126,11 @@ def _counted(blocks: Sequence[Block], left_out: Collection[int]) -> list[tuple[i
     return [block.samples_ns for number, block in enumerate(blocks) if number not in left_out]
 
 
+def _middle(blocks: Sequence[Block], left_out: Collection[int], center_ns: float, shapes: int) -> float:
+    """The median over blocks of each block's median; with inputs of several shapes `center_ns`."""
+    return center_ns if shapes > 1 else median(median(samples) for samples in _counted(blocks, left_out))
+
+
 def _center_and_floor(
     blocks: Sequence[Block], shapes: int, left_out: Collection[int]
 ) -> tuple[float, float] | None:
@@ -120,13 +151,19 @@ def _center_and_floor(
     return fmean(median(each) for each in places), fmean(min(each) for each in places)
 
 
+def sustained_throughput(window: Window, items: float) -> dict[str, float]:
+    """Items a second over a whole telemetry window; `items` are those of one step."""
+    seconds = (window.ended_ns - window.started_ns) / 1e9
+    return {"sustained_throughput": window.iterations * items / seconds} if seconds > 0 else {}
+
+
 def disturbance(blocks: Sequence[Block]) -> dict[str, float]:
     """How undisturbed the blocks were: per iteration counts, and CPU time over wall time.
 
     A single-threaded CPU case that owns its core has a `cpu_share` near 1. Of instances it is that of the
     one that had least, of ranks, which sleep while they wait for each other, the sum.
     """
-    iterations = sum(len(block.samples_ns) for block in blocks)
+    iterations = sum(block.iterations for block in blocks)
     wall = sum(block.wall_ns for block in blocks)
     return {
         "minor_faults_per_iteration": sum(b.minor_faults for b in blocks) / iterations,

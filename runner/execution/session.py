@@ -5,6 +5,7 @@
 
 import contextlib
 import itertools
+import os
 import queue
 import shutil
 import threading
@@ -15,16 +16,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from common.text import plural
 from records.outcomes import Outcome, OutcomeStatus, Planned
 
 from ..nodes import Node
 from ..preset import MachinePreset
 from ..session_plan import SessionPlan, TargetEnvironment, Timing
+from ..telemetry.interference import percent
 from ..telemetry.telemetry_interface import FilteredTelemetry, StartTelemetry, Telemetry
 from ..worker.case_key import CaseKey
 from . import tracing
 from .blocks import precise
-from .compile_cache import cache_folder, file_name
+from .compile_cache import cache_folder, cuda_caches, file_name
 from .contender import Contender, ContenderFinished, OnPhase
 from .fork_server import ForkServers, may_fork
 from .harness import Harness
@@ -33,6 +36,10 @@ from .process import Launch, sweep
 
 #: The fact of an outcome that it was measured after the others of its session had ended, and why.
 MEASURED_ALONE = "measured_alone"
+
+#: A contender does not start beside others where less of its GPU's memory is free: near full, cuDNN, cuBLAS
+#: and Inductor's autotuning take slower kernels without a word.
+_FREE_SHARE = 0.15
 
 #: Attempts for contenders lost by the infrastructure; a failure of the case itself is a result.
 MAX_LOST = 3
@@ -48,9 +55,10 @@ OnOutcome = Callable[[Outcome], None]
 class Conditions:
     """What all sessions of one run share. `folder` is the run's: it holds logs and compile caches.
 
-    `gpus` are the UUIDs of the devices in use, in PyTorch's order; `telemetry` starts the sampler of a
-    session, None for no telemetry. `nodes` are those of a run over several nodes, this machine first. With
-    `forks` workers are forked where that can be.
+    `gpus` are the UUIDs of the devices in use, in PyTorch's order; `one_process` says why a GPU takes no
+    more than one process, and is empty where it does; `gpu_node` is the NUMA node of the first GPU, None
+    where it is not known. `telemetry` starts the sampler of a session, None for no telemetry. `nodes` are
+    those of a run over several nodes, this machine first. With `forks` workers are forked where that can be.
     """
 
     run: str
@@ -61,9 +69,15 @@ class Conditions:
     targets: Mapping[str, TargetEnvironment]
     device: str
     gpus: tuple[str, ...] = ()
+    one_process: str = ""
+    gpu_node: int | None = None
     telemetry: StartTelemetry | None = None
     nodes: tuple[Node, ...] = ()
     forks: ForkServers | None = None
+
+
+class DeviceLost(Exception):
+    """The GPU failed, and says nothing about the case that it failed under."""
 
 
 class Session:
@@ -76,7 +90,7 @@ class Session:
         self._cancelled = threading.Event()
         self._alive: list[Contender] = []
         self._waiting: list[Planned] = []
-        self._out_of_memory: dict[Planned, str] = {}
+        self._alone: dict[Planned, str] = {}
         self._losses: dict[Planned, list[str]] = {}
         self._telemetry: Telemetry | None = None
 
@@ -84,13 +98,20 @@ class Session:
         """Measure all contenders; returns False if cancelled.
 
         Every contender gets exactly one outcome; after a cancellation those that had not ended get none. A
-        contender that runs out of memory while others run is measured once more alone, and its outcome says
-        so. A case that loses a node is measured again as a whole, until it was lost MAX_LOST times.
+        contender that runs out of memory while others run is measured once more alone; one for which too
+        little of its GPU's memory is free, or whose GPU takes one process, is measured only alone. Its
+        outcome says so. A case that loses a node is measured again as a whole, until it was lost MAX_LOST
+        times. Raises DeviceLost where the GPU failed, and no case.
         """
         rows_folder = self._conditions.folder / "telemetry" / "rows"
         try:
             self._telemetry = self._start_telemetry(rows_folder)
-            self._measure(self._plan.contenders, on_phase, on_outcome)
+            first = self._plan.contenders
+            if self._conditions.one_process and len(first) > 1:
+                self._alone |= dict.fromkeys(first, self._conditions.one_process)
+                self._waiting += first
+                first = ()
+            self._measure(first, on_phase, on_outcome)
             while self._waiting and not self._cancelled.is_set():
                 planned = self._waiting.pop(0)
                 if losses := self._losses.get(planned):
@@ -144,6 +165,10 @@ class Session:
         for planned in contenders:
             if self._cancelled.is_set():
                 return
+            if full := self._too_little_memory(planned):
+                self._alone[planned] = full
+                self._waiting.append(planned)
+                continue
             try:
                 contender = self._start(planned, on_phase)
             except CannotLaunch as error:
@@ -151,6 +176,17 @@ class Session:
                 continue
             self._alive.append(contender)
             self._run_action(contender, contender.prepare, on_outcome)
+
+    def _too_little_memory(self, planned: Planned) -> str:
+        """Why a contender does not start beside the others; empty where it does."""
+        if self._telemetry is None or not self._alive:
+            return ""
+        own = FilteredTelemetry(self._telemetry, self._gpus(CaseKey.parse(planned.case)))
+        shares = [gpu.memory_free for gpu in own.read(os.getpid()).gpus if gpu.memory_free is not None]
+        if min(shares, default=1.0) >= _FREE_SHARE:
+            return ""
+        count = plural(len(self._alive), "other")
+        return f"beside {count} of its session only {percent(min(shares))} of its GPU's memory was free"
 
     def _interleave(self, on_outcome: OnOutcome) -> None:
         # A B, B A, B A, A B and so on: neither drift nor the order within a round favours a contender.
@@ -189,10 +225,12 @@ class Session:
         others = sum(1 for other in self._alive if other is not contender)
         if outcome.status == OutcomeStatus.OOM and others:
             # The case may fit alone: this says nothing about it.
-            count = "1 other" if others == 1 else f"{others} others"
-            self._out_of_memory[outcome.planned] = f"beside {count} of its session ({outcome.reason})"
+            count = plural(others, "other")
+            self._alone[outcome.planned] = f"out of memory beside {count} of its session ({outcome.reason})"
             self._waiting.append(outcome.planned)
             return
+        if contender.lost_device:
+            raise DeviceLost(outcome.reason)
         if contender.lost_node and self._will_retry(outcome):
             return
         on_outcome(self._with_history(outcome))
@@ -209,7 +247,7 @@ class Session:
     def _with_history(self, outcome: Outcome) -> Outcome:
         """An outcome with the earlier losses of its contender among its facts."""
         facts = dict(outcome.facts)
-        if shared := self._out_of_memory.get(outcome.planned):
+        if shared := self._alone.get(outcome.planned):
             facts[MEASURED_ALONE] = shared
         losses = self._losses.get(outcome.planned, [])
         if losses:
@@ -223,11 +261,17 @@ class Session:
         key = CaseKey.parse(planned.case)
         target = conditions.targets[planned.environment]
         preset = conditions.preset
-        start = start_of(key, preset, read_topology(allowed_cpus(preset)), usable_numactl)
-        cache = cache_folder(conditions.folder / "cache", key, planned.environment)
+        if conditions.one_process and key.count("instances") > 1:
+            raise CannotLaunch(f"instances need several processes on one GPU, and {conditions.one_process}")
+        topology = read_topology(allowed_cpus(preset))
+        start = start_of(key, preset, topology, usable_numactl, conditions.gpu_node)
+        caches = conditions.folder / "cache"
+        cache = cache_folder(caches, key, planned.environment)
         variables = dict(start.variables)
         if cache:
             variables |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TRITON_CACHE_DIR": str(cache / "triton")}
+        if conditions.device.startswith("cuda"):
+            variables |= cuda_caches(cache or caches / planned.environment / "eager")
         if conditions.timing.trace_steps:
             variables |= tracing.VARIABLES
         slug = file_name(planned.case)
@@ -353,6 +397,8 @@ class RunningSession:
                 lambda outcome: self._events.put(Measured(outcome)),
             )
             ended = SessionEnded("done" if done else "cancelled")
+        except DeviceLost as error:
+            ended = SessionEnded("lost", str(error))
         except OSError as error:
             # No process, no pipe, no space for a log: the machine failed, not the case.
             ended = SessionEnded("lost", f"{type(error).__name__}: {error}")

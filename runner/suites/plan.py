@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from itertools import product
 from typing import Any
 
+from common.text import key_matches
 from records.outcomes import Planned
 
 from ..session_plan import SessionPlan, Timing
@@ -47,12 +47,7 @@ def select(cases: Sequence[str], patterns: Sequence[str]) -> list[str]:
     """
     if not patterns:
         return list(cases)
-    return [case for case in cases if any(matches(case, pattern) for pattern in patterns)]
-
-
-def matches(case: str, pattern: str) -> bool:
-    """Whether a case key is meant by a pattern (see `select`)."""
-    return case == pattern or fnmatchcase(case, pattern) or case.startswith(pattern.rstrip("/") + "/")
+    return [case for case in cases if any(key_matches(case, pattern) for pattern in patterns)]
 
 
 def invalid(cases: Iterable[str], workloads: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -11,11 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from common.text import key_matches
+
 from ..errors import BadSuite
 from ..session_plan import Timing
 from ..worker.case import read_docstring
 from ..worker.case_key import AXES, PHASES, CaseKey, CaseKeyError
-from .plan import matches
 
 #: Where something stands in a suite's table: keys, and numbers for the elements of a list.
 TablePath = tuple[str | int, ...]
@@ -38,7 +39,7 @@ class Suite:
     eager fp32 cases that were added because a gain is a ratio against them. `places` says where in the
     suite's table a case comes from, as far as it stands there. `excluded` are globs of cases that a glob of
     `cases` does not stand for. `device` is `cpu` for a suite that is about the CPU whatever else is there,
-    and `auto` for one that takes the best device.
+    `cuda` for one that measures a GPU or nothing, and `auto` for one that takes the best device.
     """
 
     name: str
@@ -109,10 +110,12 @@ def without(
 ) -> dict[str, TablePath]:
     """The keys that match none of the patterns; if `strict`, BadSuite for a pattern that matches no key."""
     for number, pattern in enumerate(patterns):
-        if strict and not any(matches(key, pattern) for key in keys):
+        if strict and not any(key_matches(key, pattern) for key in keys):
             raise BadSuite.unknown((*path, "exclude", number), "case to exclude", pattern, keys)
     return {
-        key: place for key, place in keys.items() if not any(matches(key, pattern) for pattern in patterns)
+        key: place
+        for key, place in keys.items()
+        if not any(key_matches(key, pattern) for pattern in patterns)
     }
 
 
@@ -308,7 +311,7 @@ FOLDER = Path(__file__).parent
 #: In the order people read them; a suite can include those before it.
 NAMES = (
     *("smoke", "cpu", "gpu", "scaling", "serving", "ops", "models", "regressions"),
-    *("nightly-cpu", "nightly-gpu", "full"),
+    *("articles-cpu", "articles-gpu", "nightly-cpu", "nightly-gpu", "full"),
 )
 
 

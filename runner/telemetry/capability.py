@@ -1,7 +1,7 @@
 """What can be measured on this machine: each capability is present, or absent with a reason."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -25,7 +25,10 @@ class Capability:
 
 @dataclass(frozen=True, slots=True)
 class GpuCapabilities:
-    """One GPU (or MIG device) as NVML knows it. `uuid` is what PyTorch's devices are matched by."""
+    """One GPU (or MIG device) as NVML knows it. `uuid` is what PyTorch's devices are matched by.
+
+    `state` is what of the card changes its numbers (see `gpu.card_state`), empty in runs of 0.1.0.
+    """
 
     index: int
     uuid: str
@@ -33,6 +36,7 @@ class GpuCapabilities:
     utilisation_source: UtilisationSource
     capabilities: tuple[Capability, ...]
     mig_of: str = ""
+    state: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)

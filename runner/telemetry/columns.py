@@ -52,6 +52,9 @@ _GPU = (
     SampleColumn("memory_reserved", "MiB"),
     SampleColumn("process_memory", "MiB", "process_memory", "max"),
     SampleColumn("throttled", "%", "throttled"),
+    SampleColumn("throttled_power", "%", "throttled_power"),
+    SampleColumn("throttled_heat", "%", "throttled_heat"),
+    SampleColumn("throttled_hardware", "%", "throttled_hardware"),
 )
 _HOST = (
     SampleColumn("cpu_busy", "%", "cpu_busy"),

@@ -4,8 +4,9 @@
 judges their difference, and `busiest` names the process that took the CPU.
 """
 
+import contextlib
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
 from typing import Any, Literal
@@ -25,8 +26,14 @@ _MIN_SIGNIFICANT_TICKS = 0.8
 _CERTAIN_TICKS = 3.0
 #: Throttle reasons that are abnormal. `power`, `thermal` and `sw_thermal` are not among them: an H100 at full
 #: load runs under these.
-_ABNORMAL_THROTTLING = ("hw_thermal", "hw_power_brake", "reliability", "board")
+_ABNORMAL_THROTTLING = ("hw_thermal", "hw_power_brake")
+#: Limits of the voltage and the board: of a gaming card at full boost they are the normal state, so they
+#: count only where the clock fell below this share of what it was, or is not known.
+_VOLTAGE_THROTTLING = ("reliability", "board")
+_CLOCK_FELL = 0.98
 _THROTTLED_SHARE = 0.01
+#: How the server of NVIDIA's Multi-Process Service is called; the kernel keeps 15 letters of a name.
+_MPS_SERVER = "nvidia-cuda-mps"
 #: A limit that no share exceeds.
 NEVER = 1.0
 
@@ -60,11 +67,13 @@ def find_interference(
     *,
     own_cpus: tuple[int, ...] = (),
     own: Collection[int] = (),
+    clock_ratio: float | None = None,
 ) -> Interference | None:
     """What disturbed a block of `wall_ns` between two readings; None if nothing did or it cannot be known.
 
     `cpus` are the measured CPUs (none: all that were counted), `own_cpus` those of the controller, `own` the
-    process ids of this run. Other processes may take up to the share `limit` of the time; 1 is no limit.
+    process ids of this run, `clock_ratio` the GPU's clock in this block by that in the others, None where it
+    is not known. Other processes may take up to the share `limit` of the time; 1 is no limit.
     Counters that are absent or went backwards (a restarted sampler, a reloaded driver) are ignored.
     """
     # The readings enclose the block; their differences belong to all the time between them.
@@ -76,7 +85,7 @@ def find_interference(
         found = _by_cpu_contention(before, after, elapsed, cpus, limit, own_cpus) or _by_other_gpu_processes(
             before, after, own
         )
-    return found or _by_gpu_state(before, after, elapsed)
+    return found or _by_gpu_state(before, after, elapsed, clock_ratio)
 
 
 def _by_cpu_contention(
@@ -168,28 +177,61 @@ def _foreign(
 
 
 def _by_other_gpu_processes(before: Reading, after: Reading, own: Collection[int]) -> Interference | None:
-    foreign_pids = {
-        pid for gpu in (*before.gpus, *after.gpus) for pid in gpu.processes or () if pid not in own
-    }
+    """Another process that computed on the GPU; one that is only there takes memory, and no time."""
+    foreign_pids = _foreign_pids(before, after, own)
+    at_work = [gpu.computing for gpu in after.gpus]
+    if at_work and all(pids is not None for pids in at_work):
+        foreign_pids &= {pid for pids in at_work for pid in pids or ()}
     if not foreign_pids:
         return None
-    named = ", ".join(str(pid) for pid in sorted(foreign_pids))
     return Interference(
-        OutcomeStatus.CONTENDED, "company", f"another process computes on its GPU (pid {named})"
+        OutcomeStatus.CONTENDED, "company", f"another process computes on its GPU ({_listed(foreign_pids)})"
     )
 
 
-def _by_gpu_state(before: Reading, after: Reading, elapsed: int) -> Interference | None:
-    earlier = {gpu.uuid: gpu for gpu in before.gpus}
-    for gpu in after.gpus:
-        if then := earlier.get(gpu.uuid):
-            for interference in (*_throttled(then, gpu, elapsed), *_errors(then, gpu)):
-                return interference
+def _foreign_pids(before: Reading, after: Reading, own: Collection[int]) -> set[int]:
+    return {pid for gpu in (*before.gpus, *after.gpus) for pid in gpu.processes or () if pid not in own}
+
+
+def _listed(pids: Collection[int]) -> str:
+    return f"pid {', '.join(map(str, sorted(pids)))}"
+
+
+def notes_on_gpu(before: Reading, after: Reading, own: Collection[int]) -> list[str]:
+    """Sentences about a GPU during a block that counts: what was there and took no time."""
+    company = _foreign_pids(before, after, own)
+    found = [f"another process has memory on its GPU ({_listed(company)})"] if company else []
+    elapsed = after.at_ns - before.at_ns
+    limits = {
+        reason
+        for then, gpu in _same_gpus(before, after)
+        for reason in _VOLTAGE_THROTTLING
+        if any(_throttled(then, gpu, elapsed, (reason,)))
+    }
+    return found + [f"its GPU was at a limit ({each}), and its clock did not fall" for each in sorted(limits)]
+
+
+def _by_gpu_state(
+    before: Reading, after: Reading, elapsed: int, clock_ratio: float | None
+) -> Interference | None:
+    fell = clock_ratio is None or clock_ratio < _CLOCK_FELL
+    reasons = (*_ABNORMAL_THROTTLING, *(_VOLTAGE_THROTTLING if fell else ()))
+    for then, gpu in _same_gpus(before, after):
+        for interference in (*_throttled(then, gpu, elapsed, reasons), *_errors(then, gpu)):
+            return interference
     return None
 
 
-def _throttled(before: GpuCounters, after: GpuCounters, elapsed: int) -> Iterator[Interference]:
-    for reason in _ABNORMAL_THROTTLING:
+def _same_gpus(before: Reading, after: Reading) -> Iterator[tuple[GpuCounters, GpuCounters]]:
+    """The counters of each GPU in both readings."""
+    earlier = {gpu.uuid: gpu for gpu in before.gpus}
+    return ((earlier[gpu.uuid], gpu) for gpu in after.gpus if gpu.uuid in earlier)
+
+
+def _throttled(
+    before: GpuCounters, after: GpuCounters, elapsed: int, reasons: Sequence[str]
+) -> Iterator[Interference]:
+    for reason in reasons:
         held = grown(before.throttled_ns.get(reason), after.throttled_ns.get(reason)) or 0
         if held > _THROTTLED_SHARE * elapsed:
             share = min(1.0, held / elapsed)
@@ -330,12 +372,16 @@ class InterferenceCheck:
         # A child process may have ended after the block, and could then not be recognised as our own.
         self._own = own_processes() if _has_gpu_processes(self._before) else frozenset()
 
-    def after(self, wall_ns: int) -> Interference | None:
-        """Read the counters after a block of `wall_ns`; returns what disturbed it, None if nothing did."""
+    def after(self, wall_ns: int, clock_ratio: float | None = None) -> Interference | None:
+        """Read the counters after a block of `wall_ns`; returns what disturbed it, None if nothing did.
+
+        `clock_ratio` is the GPU's clock in this block by that in the others, None where it is not known.
+        """
         before, after = self._before, self._read()
         if before is None or after is None:
             return None
         shared_gpu = _has_gpu_processes(before) or _has_gpu_processes(after)
+        own = self._own | own_processes() | _mps_servers(before, after) if shared_gpu else frozenset[int]()
         interference = find_interference(
             before,
             after,
@@ -343,8 +389,11 @@ class InterferenceCheck:
             self._cpus,
             self._limit,
             own_cpus=self._own_cpus,
-            own=self._own | own_processes() if shared_gpu else (),
+            own=own,
+            clock_ratio=clock_ratio,
         )
+        if interference is None and self._limit < NEVER:
+            self._problems |= dict.fromkeys(notes_on_gpu(before, after, own))
         if interference and interference.cause == "cpu" and self._first is None:
             self._first = time.monotonic(), cpu_times()
         return interference
@@ -368,6 +417,17 @@ class InterferenceCheck:
             self._problems[reading.problem] = None
         self._empty_readings = 0 if reading.host or reading.gpus else self._empty_readings + 1
         return reading
+
+
+def _mps_servers(*readings: Reading) -> frozenset[int]:
+    """The processes on a GPU that serve it to others, and compute nothing themselves."""
+    pids = {pid for reading in readings for gpu in reading.gpus for pid in gpu.processes or ()}
+    found: set[int] = set()
+    for pid in pids:
+        with contextlib.suppress(psutil.Error):
+            if psutil.Process(pid).name().startswith(_MPS_SERVER):
+                found.add(pid)
+    return frozenset(found)
 
 
 def _has_gpu_processes(reading: Reading | None) -> bool:

@@ -247,8 +247,9 @@ def _reading(body: Mapping[str, Any]) -> Reading:
 
 def _gpu(body: Mapping[str, Any]) -> GpuCounters:
     counted = dict[str, Any](body)
-    if counted["processes"] is not None:
-        counted["processes"] = tuple(counted["processes"])
+    for pids in ("processes", "computing"):
+        if counted[pids] is not None:
+            counted[pids] = tuple(counted[pids])
     counted["xids"] = tuple(counted["xids"])
     return GpuCounters(**counted)
 

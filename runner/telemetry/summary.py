@@ -19,6 +19,9 @@ _SETTLING_NS: Mapping[str, int] = {"dcgm": 500_000_000, "samples": 1_000_000_000
 _LEAST_ENERGY_NS = 1_000_000_000
 #: Of less of the window than this, mean power is not the window's.
 _LEAST_ENERGY_SHARE = 0.5
+#: The driver answers mean power over the last second (nvml.h, nvmlDeviceGetPowerUsage: Ampere and newer),
+#: whichever source the other columns have.
+_POWER_SETTLING_NS = 1_000_000_000
 
 #: A value of a column and the nanoseconds it is about.
 Row = tuple[float, int]
@@ -53,7 +56,7 @@ def summarise(
             column = COLUMNS.get(name)
             if column is None or not column.metric:
                 continue
-            rows = _rows_with_values(one, values)
+            rows = _power_rows(one, window) if name == "power" else _rows_with_values(one, values)
             if len(rows) >= (_LEAST_ROWS if column.summary == "mean" else 1):
                 metrics.setdefault(column.metric, []).append(_HOW[column.summary](rows))
     found = {metric: _over_devices(metric, values) for metric, values in metrics.items()}
@@ -62,8 +65,19 @@ def summarise(
 
 
 def _rows_with_values(recording: Recording, values: Sequence[float | None]) -> list[Row]:
+    if not values:
+        return []
     ends = zip(recording.started_ns, recording.ended_ns, strict=True)
     return [(v, end - start) for v, (start, end) in zip(values, ends, strict=True) if v is not None]
+
+
+def _power_rows(recording: Recording, window: Window) -> list[Row]:
+    """Watts of each row from the energy counter; without one as answered, after the window's first second."""
+    joules = _rows_with_values(recording, recording.values.get("energy", ()))
+    if len(joules) >= _LEAST_ROWS:
+        return [(joule / ns * 1e9, ns) for joule, ns in joules if ns > 0]
+    later = recording.within(window.started_ns + _POWER_SETTLING_NS, window.ended_ns)
+    return _rows_with_values(later, later.values["power"])
 
 
 def _mean(rows: Sequence[Row]) -> float:
@@ -94,7 +108,7 @@ def _energy(recordings: Sequence[Recording], window: Window, items: float) -> di
     for one in recordings:
         if one.device == HOST:
             continue
-        rows = _rows_with_values(one, one.values.get("energy", (None,) * len(one.started_ns)))
+        rows = _rows_with_values(one, one.values.get("energy", ()))
         covered = sum(ns for _, ns in rows)
         if len(rows) < _LEAST_ROWS or covered < _LEAST_ENERGY_SHARE * length:
             # Of some GPUs only, it would be the energy of nothing.

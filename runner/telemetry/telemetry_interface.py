@@ -32,7 +32,8 @@ class GpuCounters:
 
     `throttled_ns` is by reason (see `nvml.THROTTLE_FIELDS`). `xids` are the critical errors that came since
     the reading before. `processes` are the compute processes' pids, and None where they are pids of another
-    namespace and say nothing here.
+    namespace and say nothing here; `computing` are those that used the device since the reading before, None
+    where the driver does not tell. `memory_free` is a share of the device's memory.
     """
 
     uuid: str
@@ -41,6 +42,8 @@ class GpuCounters:
     pcie_replays: int | None = None
     xids: tuple[int, ...] = ()
     processes: tuple[int, ...] | None = None
+    computing: tuple[int, ...] | None = None
+    memory_free: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ _ALL = (
     ),
     Axis("layout", "contiguous", ("contiguous", "channels-last"), "memory format of images and weights"),
     Axis("checkpoint", "off", ("off", "on"), "activation checkpointing of the model's repeated blocks"),
-    Axis("memory", "all", ("all", "half", "quarter"), "set_per_process_memory_fraction of the device"),
+    Axis("memory", "all", ("all", "0.8", "half", "quarter"), "set_per_process_memory_fraction of the device"),
     Axis("optimizer", "fused", ("fused", "foreach", "loop"), "which implementation of AdamW takes the step"),
     Axis(
         "cpus",

@@ -167,7 +167,8 @@ def main(arguments: "list[str]") -> None:
         arguments = arguments[2:]
     recorder = OperatorRecorder(options["--raw"], int(options["--steps"]), int(options["--skip"]))
     register_module_forward_pre_hook(recorder.before)
-    register_module_forward_hook(recorder.after)
+    # Also of a module that raises: the step would never end.
+    register_module_forward_hook(recorder.after, always_call=True)
     try:
         with recorder:
             if arguments[0] == "-m":

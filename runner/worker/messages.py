@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, get_args, get_origin
 
 #: Raised by one whenever a message changes its meaning; both sides refuse a stranger.
-PROTOCOL = 1
+PROTOCOL = 2
 
 #: Everything that can become of one planned replicate.
 STATUSES = (
@@ -70,9 +70,14 @@ class Nodes(Message):
 
 @dataclass(frozen=True, slots=True)
 class Measure(Message):
-    """Run one block of `iterations` timed iterations; the worker answers `Block`."""
+    """Run one block of `iterations` timed iterations; the worker answers `Block`.
+
+    On CUDA `lead_in` untimed iterations come before them, and `per_sample` of them share one sample.
+    """
 
     iterations: int
+    lead_in: int = 0
+    per_sample: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +165,9 @@ class Ready(Message):
 class Block(Message):
     """One block: nanoseconds per iteration and what the kernel counted meanwhile.
 
-    `wall_ns` spans the block between two synchronisations; `started_ns` is CLOCK_MONOTONIC.
+    A sample is the mean of `per_sample` iterations. `wall_ns` spans the block between two synchronisations,
+    what led in included; `started_ns` is CLOCK_MONOTONIC. `sm_clocks_mhz` is the GPU's clock right before and
+    right after the timed iterations, empty where it is not known.
     """
 
     samples_ns: tuple[int, ...]
@@ -169,6 +176,13 @@ class Block(Message):
     minor_faults: int = 0
     involuntary_switches: int = 0
     cpu_ns: int = 0
+    per_sample: int = 1
+    sm_clocks_mhz: tuple[int, ...] = ()
+
+    @property
+    def iterations(self) -> int:
+        """The number of timed iterations."""
+        return len(self.samples_ns) * self.per_sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +226,16 @@ class Finished(Message):
 
 @dataclass(frozen=True, slots=True)
 class Failed(Message):
-    """The worker could not go on: one of STATUSES, a sentence, and the traceback for the log."""
+    """The worker could not go on: one of STATUSES, a sentence, and the traceback for the log.
+
+    With `device_lost` the GPU failed, and any case would have.
+    """
 
     status: str
     reason: str
     phase: str = ""
     traceback: str = ""
+    device_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,6 +27,10 @@ FinalMetrics = Callable[[], Mapping[str, float]]
 
 class UnknownCase(LookupError):
     """The key names a workload that this harness does not have, or parameters it does not take."""
+
+
+class BadReport(ValueError):
+    """A workload reports a metric that it may not report, or a value that cannot be kept."""
 
 
 class Unsupported(Exception):
@@ -159,20 +164,47 @@ def finish(prep: Preparation) -> PreparedCase:
 
 
 def _reported_metrics(report: FinalMetrics) -> FinalMetrics:
-    """Metrics that a workload reports; raises ValueError for a measured metric and a value not finite."""
+    """Metrics that a workload reports; raises BadReport for a measured metric and a value not finite."""
 
     def words() -> Mapping[str, float]:
         reported = report()
         for name, value in reported.items():
             if name not in _OWN_METRICS:
-                raise ValueError(
+                raise BadReport(
                     f"report() returns {name!r}: a workload may return only {', '.join(_OWN_METRICS)}"
                 )
             if not math.isfinite(value):
-                raise ValueError(f"report() returns {name}={value}: not a number that can be kept")
+                raise BadReport(f"report() returns {name}={value}: not a number that can be kept")
         return reported
 
     return words
+
+
+def final_metrics(prepared: PreparedCase) -> dict[str, float]:
+    """What techniques and workload compute at the end; raises BadReport."""
+    known: dict[str, float] = {}
+    for words in prepared.final_metrics:
+        known |= guarded(prepared, words)
+    return known
+
+
+def guarded(prepared: PreparedCase, words: FinalMetrics) -> Mapping[str, float]:
+    """What `words` answers; an error is the fact `not_measured` instead, but for a BadReport.
+
+    By then every block is measured: a profiler that fails, or a product that does not fit beside the other
+    contenders of a session, must not cost that.
+    """
+    try:
+        return words()
+    except BadReport:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        reasons: list[str] = prepared.facts.setdefault("not_measured", [])
+        reasons.append(
+            f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"[:500]
+        )
+        return {}
 
 
 class InputRotation:

@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Mapping
 from dataclasses import asdict
+from statistics import median
 from typing import Any, Protocol
 
 import torch
@@ -10,9 +11,11 @@ import torch
 from . import correctness
 from .case_key import CaseKey
 from .measurements import bounds, compiling, memory, timing
+from .measurements.request_latency import measure_request_latency
 from .messages import Block, Window
-from .prepared_case import Unsupported
+from .prepared_case import Unsupported, final_metrics, guarded
 from .techniques.apply import build
+from .techniques.compiled import records_graphs
 
 
 class CaseRunner(Protocol):
@@ -26,8 +29,8 @@ class CaseRunner(Protocol):
         """Steps until they are steady."""
         ...
 
-    def block(self, iterations: int) -> Block:
-        """Timed steps."""
+    def block(self, iterations: int, lead_in: int, per_sample: int) -> Block:
+        """Timed steps after `lead_in` untimed ones, a sample for each `per_sample` of them."""
         ...
 
     def forget(self) -> None:
@@ -66,6 +69,7 @@ class SingleProcess:
         self.prepared = build(key, device, seed)
         self._trace: correctness.LossTrace | None = None
         self._calls_ns: list[int] = []
+        self._medians_ns: list[float] = []
 
     def first_call(self) -> int:
         """The first step; of a training case, loss and gradients are kept for the answer's check."""
@@ -83,12 +87,17 @@ class SingleProcess:
         memory.release_memory(self._device)
         return timing.warm_up(self.prepared.step, self._device, min_seconds, max_seconds)
 
-    def block(self, iterations: int) -> Block:
+    def block(self, iterations: int, lead_in: int, per_sample: int) -> Block:
         """Timed steps."""
-        return timing.block(self.prepared.step, self._device, iterations)
+        block = timing.block(
+            self.prepared.step, self._device, iterations, lead_in=lead_in, per_sample=per_sample
+        )
+        self._medians_ns.append(median(block.samples_ns))
+        return block
 
     def forget(self) -> None:
-        """Nothing is counted here."""
+        """Leave the last block out of the median step."""
+        self._medians_ns.pop()
 
     def observe(self, seconds: float) -> Window:
         """Free-running steps."""
@@ -108,18 +117,29 @@ class SingleProcess:
             **prepared.facts,
         }
         if prepared.key.axis("compile") != "none":
-            compiled = compiling.report()
+            compiled = compiling.report(records_graphs(prepared.key, self._device))
             known |= {"compile": asdict(compiled), "not_compiled": compiled.ran_eager}
+            if records_graphs(prepared.key, self._device) and compiled.cudagraph_skips:
+                known["cudagraphs"] = f"{compiled.cudagraph_skips} left out: " + "; ".join(
+                    dict.fromkeys(compiled.cudagraph_skip_reasons)
+                )
         return known
 
     def metrics(self) -> Mapping[str, float]:
-        """Metrics of the preparation, final metrics of techniques and case, compiler counters."""
-        known = dict(self.prepared.metrics)
-        for words in self.prepared.final_metrics:
-            known |= words()
-        if self.prepared.key.axis("compile") != "none":
-            known |= compiling.report().metrics
-        return known | dict(bounds.measure_launch_bound(self.prepared.step, self._device, self._shapes))
+        """Metrics of the preparation, final metrics of techniques and case, compiler counters.
+
+        On CUDA also what takes steps of its own after the last block.
+        """
+        prepared, device = self.prepared, self._device
+        known = prepared.metrics | final_metrics(prepared)
+        if prepared.key.axis("compile") != "none":
+            known |= compiling.report(records_graphs(prepared.key, device)).metrics
+        if prepared.key.phase == "infer":
+            known |= guarded(prepared, lambda: measure_request_latency(prepared.step, device))
+        step_ns = median(self._medians_ns) if self._medians_ns else 0.0
+        return known | guarded(
+            prepared, lambda: bounds.measure_device_time(prepared.step, device, step_ns, self._shapes)
+        )
 
     def check(self) -> correctness.Check:
         """Compare with the eager fp32 reference; what cannot be compared is a note."""

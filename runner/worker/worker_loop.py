@@ -13,7 +13,7 @@ from .case import REGISTER
 from .case_key import CaseKey
 from .distributed.cpu_partition import TooFewCpus
 from .distributed.members import GROUP_AXES, MemberFailed
-from .measurements import affinity_check, compiling, dispatch, memory, timing, tracing
+from .measurements import affinity_check, compiling, device_errors, dispatch, memory, timing, tracing
 from .messages import (
     PROTOCOL,
     Block,
@@ -41,6 +41,11 @@ from .prepared_case import UnknownCase, Unsupported
 from .single_process import CaseRunner, SingleProcess
 
 _ONE_NODE = Nodes(())
+#: Errors by which a case or a machine says that this cannot be measured here.
+_NOT_POSSIBLE = (
+    *(UnknownCase, Unsupported, TooFewCpus),
+    *(affinity_check.StartConditionNotMet, timing.EventsUnreliable),
+)
 
 
 class Worker:
@@ -80,7 +85,7 @@ class Worker:
             self._nodes = message
         elif isinstance(message, Measure):
             self._phase = "measure"
-            self._send(self._block(message.iterations))
+            self._send(self._block(message))
         elif isinstance(message, Forget):
             self._placement.forget()
             self._built.forget()
@@ -151,10 +156,10 @@ class Worker:
         }
         return Ready(first_ns, warm.step_ns, steps, facts)
 
-    def _block(self, iterations: int) -> Block:
+    def _block(self, message: Measure) -> Block:
         runner = self._built
         self._placement.before()
-        block = runner.block(iterations)
+        block = runner.block(message.iterations, message.lead_in, message.per_sample)
         self._placement.after(block)
         return block
 
@@ -230,7 +235,7 @@ def failure(error: BaseException, phase: str) -> Failed:
     status = "crashed"
     if isinstance(error, MemberFailed):
         return Failed(error.status, str(error), phase, error.traceback)
-    if isinstance(error, (UnknownCase, Unsupported, TooFewCpus, affinity_check.StartConditionNotMet)):
+    if isinstance(error, _NOT_POSSIBLE):
         status, reason = "unsupported", text
     elif isinstance(error, NotImplementedError):
         status = "unsupported"
@@ -238,8 +243,13 @@ def failure(error: BaseException, phase: str) -> Failed:
         status, reason = "unsupported", missing[:500]
     elif isinstance(error, SystemExit):
         reason = f"the case called sys.exit({error.code!r})"
+    elif device_errors.device_is_lost(error):
+        status = "lost"
+    elif device_errors.device_is_busy(error):
+        status = "contended"
     elif memory.is_out_of_memory(error):
         status = "oom"
         if isinstance(error, SystemError):
             reason = f"MemoryError, for which there was no memory either ({reason})"
-    return Failed(status, reason, phase, "".join(traceback.format_exception(error))[-20_000:])
+    lost = device_errors.device_is_lost(error)
+    return Failed(status, reason, phase, "".join(traceback.format_exception(error))[-20_000:], lost)

@@ -6,6 +6,7 @@ import pytest
 
 from analysis.claims_check import ClaimMeasurement, finding
 from analysis.speedups import Gain, GainRefusal, NoGain
+from records.outcomes import Outcome
 from reports.text.gain_text import refusal
 from support.builders.run_records import an_outcome
 
@@ -52,6 +53,21 @@ def test_a_claim_on_a_value_is_the_measurement() -> None:
     found = finding("value", "new_shape", GAINS, [*replicates, crashed])
     assert (found.point, found.n) == (2.0, 3)
     assert found.low and found.high and found.low < 2.0 < found.high
+
+
+def test_a_claim_on_a_metric_that_makes_no_gain_compares_the_pairs_of_one_session() -> None:
+    def measured(case: str, values: dict[int, float], metric: str) -> list[Outcome]:
+        return [an_outcome(case, replicate=r, metrics={metric: value}) for r, value in values.items()]
+
+    base = measured(EAGER, {0: 50.0, 1: 60.0, 2: 40.0, 3: 10.0}, "sm_utilisation")
+    own = measured(CASE, {0: 60.0, 1: 90.0, 2: 60.0}, "sm_utilisation")
+    found = finding("ratio", "sm_utilisation", GAINS, own, base)
+    assert (found.point, found.n) == (pytest.approx(1.5), 3)
+    # Of what had better be low, the ratio is how many times less the case has.
+    base, own = measured(EAGER, {0: 6.0}, "first_call"), measured(CASE, {0: 2.0}, "first_call")
+    found = finding("ratio", "first_call", GAINS, own, base)
+    assert (found.point, found.low, found.n) == (3.0, None, 1)
+    assert finding("ratio", "power", GAINS, own, base).reason == GainRefusal(NoGain.NOT_MEASURED, "power")
 
 
 @pytest.mark.parametrize("status", ["wrong", "not_compiled"])

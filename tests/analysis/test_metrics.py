@@ -4,7 +4,7 @@ import pytest
 
 from analysis.metrics import METRICS, Metric
 
-UNITS = {"ms", "s", "items/s", "MiB", "TFLOP/s", "GB/s", "1/s", "share", "count"}
+UNITS = {"ms", "s", "items/s", "MiB", "TFLOP/s", "GB/s", "1/s", "share", "count", "kcycles"}
 #: Metrics of samplers, in their own units.
 UNITS |= {"%", "MiB/s", "W", "J", "MHz", "°C"}
 

@@ -9,9 +9,10 @@ from dashboard.components.parts import reproduce_command
 from runner import journal, machine
 from runner.environment import MeasuredEnvironment
 from runner.suites.suite import built_in
+from runner.telemetry.capability import GpuCapabilities, Probe
 from support.builders.run_records import a_run
 from support.fakes.scripted_workers import CASE, World, one_world
-from workflows.planning.plan_run import gpus_in_use
+from workflows.planning.plan_run import gpus_in_use, without_uuids_of_whole_gpus
 from workflows.run_header import Header
 
 ENVIRONMENT = MeasuredEnvironment(
@@ -113,3 +114,21 @@ def test_the_cpu_suite_is_about_the_cpu_of_any_machine() -> None:
 def test_the_device_is_part_of_what_reproduces_a_case() -> None:
     run = dataclasses.replace(a_run(), command="pyrometer run --case mlp --device cpu")
     assert "--device cpu" in reproduce_command(run, "mlp/infer/-/eager", "default")
+
+
+def test_a_mig_device_is_not_watched_by_the_counters_of_its_whole_gpu() -> None:
+    known = Probe(
+        gpus=(
+            GpuCapabilities(0, "GPU-1", "NVIDIA H200", "gpm", ()),
+            GpuCapabilities(0, "MIG-2", "NVIDIA H200 MIG 1g.18gb", "gpm", (), mig_of="GPU-1"),
+        )
+    )
+    uuids = {
+        ("NVIDIA H200", "1"): "1",
+        ("NVIDIA H200 MIG 1g.18gb", "1"): "",
+        ("NVIDIA H200 MIG 1g.18gb", "2"): "2",
+    }
+    devices = [{"name": name, "uuid": uuid} for name, uuid in uuids]
+    found = without_uuids_of_whole_gpus({"torch": "2.15", "devices": devices}, known)
+    assert [device["uuid"] for device in found["devices"]] == [*uuids.values()]
+    assert found["torch"] == "2.15"

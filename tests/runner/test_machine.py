@@ -16,6 +16,7 @@ from runner.errors import MachineBusy
 from runner.execution import machine_lock as exclusive_room
 from runner.execution.machine_lock import exclusive, holder
 from runner.execution.process import TOKEN_VARIABLE, sweep
+from runner.telemetry.capability import GpuCapabilities, Probe
 from support.measuring import wait_until
 from support.site import LOCK_FOLDER, carriers
 
@@ -273,3 +274,17 @@ def test_a_sweep_finds_processes_that_carry_the_token_and_no_others() -> None:
             process.wait()
         assert ours.stdout is not None
         ours.stdout.close()
+
+
+def test_the_state_of_a_card_is_a_condition_and_no_hardware() -> None:
+    seen = {**GPU, "uuid": "1111-2222"}
+    cards = (
+        GpuCapabilities(1, "GPU-9999-0000", "NVIDIA H200", "gpm", (), state={"power_limit_w": 300.0}),
+        GpuCapabilities(0, "GPU-1111-2222", "NVIDIA H200", "gpm", (), state={"power_limit_w": 700.0}),
+    )
+    states = machine.card_states([seen], Probe(gpus=cards))
+    assert states == {"0": {"uuid": "GPU-1111-2222", "power_limit_w": 700.0}}
+    one, other = machine.describe([seen], cards=states), machine.describe([seen])
+    assert one.conditions["gpus"] == states and "gpus" not in other.conditions
+    assert one.hardware_fingerprint == other.hardware_fingerprint
+    assert machine.card_states([{**GPU, "uuid": ""}], Probe(gpus=cards)) == {}

@@ -2,13 +2,16 @@
 
 import itertools
 import re
+import time
 from dataclasses import replace
 
 import pytest
 
 from analysis.comparison.pairs import pairs_of
+from records.telemetry import Recording
 from runner.execution.session import MEASURED_ALONE
 from runner.preset import MachinePreset
+from runner.telemetry.telemetry_interface import GpuCounters, Reading
 from support.measuring import CASE_FILES, QUICK, Happened, Scratch, conditions, key, measure
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
@@ -181,7 +184,7 @@ def test_a_contender_without_room_is_measured_afterwards(scratch: Scratch) -> No
     first, second = happened.outcomes
     assert [(one.case, one.status) for one in (first, second)] == [(keys[0], "ok"), (keys[1], "ok")]
     assert MEASURED_ALONE not in first.facts
-    reason = r"beside 1 other of its session \(MemoryError: the room is taken\)"
+    reason = r"out of memory beside 1 other of its session \(MemoryError: the room is taken\)"
     assert re.fullmatch(reason, second.facts[MEASURED_ALONE])
     assert [pair.left_out for pair in pairs_of("latency", [first], [second])] == [()]
     scratch.assert_no_process_left(happened.run)
@@ -193,6 +196,56 @@ def test_who_does_not_fit_alone_either_is_out_of_memory(scratch: Scratch) -> Non
     statuses = {outcome.case.split("/")[0]: outcome.status for outcome in happened.outcomes}
     assert statuses == {"good": "ok", "python_runs_out_of_memory": "oom"}
     assert happened.of("python_runs_out_of_memory").reason.startswith("MemoryError")
+
+
+class AlmostFull:
+    """A GPU of whose memory a twentieth is free."""
+
+    def read(self, root: int) -> Reading:
+        return Reading(time.monotonic_ns(), gpus=(GpuCounters("GPU-1", memory_free=0.05),))
+
+    def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
+
+    def stop(self) -> tuple[Recording, ...]:
+        return ()
+
+    def close(self) -> None: ...
+
+
+def test_where_the_gpu_is_almost_full_contenders_are_measured_one_after_the_other(scratch: Scratch) -> None:
+    shared = conditions(scratch.folder, FILE, telemetry=lambda *_: AlmostFull(), gpus=("GPU-1",))
+    happened = measure(shared, [["first", "second"]])
+    first, second = happened.of("first"), happened.of("second")
+    assert (first.status, second.status) == ("ok", "ok")
+    assert MEASURED_ALONE not in first.facts
+    full = "beside 1 other of its session only 5 % of its GPU's memory was free"
+    assert second.facts[MEASURED_ALONE] == full
+    assert first.started_at.timestamp() + first.wall_seconds <= second.started_at.timestamp()
+
+
+def test_a_gpu_that_takes_one_process_at_a_time_gets_one_at_a_time(scratch: Scratch) -> None:
+    exclusive = "its GPU is in compute mode exclusive process: one process at a time"
+    shared = replace(conditions(scratch.folder, FILE), one_process=exclusive)
+    happened = measure(shared, [["first", "second", "honest/infer/-/instances=2"]])
+    outcomes = {outcome.case.split("/")[0]: outcome for outcome in happened.outcomes}
+    first, second, several = outcomes["first"], outcomes["second"], outcomes["honest"]
+    assert (first.status, second.status) == ("ok", "ok")
+    assert {one.facts[MEASURED_ALONE] for one in (first, second)} == {exclusive}
+    assert first.started_at.timestamp() + first.wall_seconds <= second.started_at.timestamp()
+    reason = f"instances need several processes on one GPU, and {exclusive}"
+    assert (several.status, several.reason) == ("unsupported", reason)
+
+
+def test_a_gpu_that_failed_ends_the_session_and_no_case(scratch: Scratch) -> None:
+    shared = conditions(scratch.folder, FILE, CASE_FILES / "ends_badly.py")
+    happened = measure(shared, [["first", "meets_a_gpu_that_failed"]])
+    (ended,) = happened.ended
+    assert (ended.kind, ended.detail) == (
+        "lost",
+        "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+    )
+    assert happened.outcomes == ()
+    scratch.assert_no_process_left(happened.run)
 
 
 def test_an_attempt_that_cannot_start_is_lost_with_a_reason(scratch: Scratch) -> None:

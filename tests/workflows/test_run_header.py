@@ -73,3 +73,24 @@ def test_the_gpus_of_a_run_are_known_by_the_first_torch_that_tells_them(
 ) -> None:
     assert a_header(*environments, device="cuda:0").gpus == gpus
     assert a_header(*environments).gpus == ()
+
+
+@pytest.mark.parametrize(
+    ("device", "mode", "why"),
+    [
+        ("cuda:0", "default", ""),
+        (
+            "cuda:0",
+            "exclusive process",
+            "its GPU is in compute mode exclusive process: one process at a time",
+        ),
+        # The CPU of such a machine takes any number.
+        ("cpu", "exclusive process", ""),
+    ],
+)
+def test_the_mode_of_its_cards_says_how_many_processes_they_take(device: str, mode: str, why: str) -> None:
+    cards = {"0": {"compute_mode": mode, "numa_node": 1}, "1": {"compute_mode": "default"}}
+    header = replace(a_header(device=device), machine={"conditions": {"gpus": cards}})
+    assert header.one_process == why
+    assert header.gpu_node == (1 if device == "cuda:0" else None)
+    assert (a_header(device=device).one_process, a_header(device=device).gpu_node) == ("", None)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.decision.comparison import Comparison
+from common.text import plural
 from configuration.settings import Settings
 from configuration.suggestions import unknown
 from records.kinds import RunKind
@@ -21,13 +22,14 @@ from runner.environment import MeasuredEnvironment
 from runner.errors import JournalError
 from runner.execution import canary_runner
 from runner.execution.harness import Harness
-from runner.machine import MachineFacts
+from runner.machine import MachineFacts, card_states
 from runner.nodes import Node, NodeMachines, inspect
 from runner.preset import MachinePreset
 from runner.session_plan import Timing
 from runner.suites.suite import Suite
-from runner.telemetry.capability import host_capabilities
+from runner.telemetry.capability import Probe, host_capabilities
 from runner.telemetry.gpu import probe
+from runner.telemetry.sample_log import bare
 from runner.worker.case_key import CaseKey
 
 from ..app_context import AppContext
@@ -40,8 +42,9 @@ from .resolve_environment import ReadyEnvironment
 
 #: Noted where telemetry cannot know which of NVML's devices are measured.
 _UNKNOWN_GPUS = (
-    "the measured PyTorch reports no UUIDs of its devices, as old ones do not: GPUs are not watched, neither "
-    "for others on them nor for power, clocks and utilisation"
+    "the measured PyTorch reports no UUIDs of its devices (old ones have none, and some give a MIG device "
+    "that of the whole GPU): GPUs are not watched, neither for others on them nor for power, clocks and "
+    "utilisation"
 )
 #: Noted where the settings take every block, however much of the CPUs other programs used.
 _INTERFERENCE_IGNORED = "no block is repeated because of other programs' load: contention_limit is 1"
@@ -95,7 +98,23 @@ def ask(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> ProbedMachine:
         described = _described(chosen, ready)
     for module, reason in described[0].broken_cases.items():
         raise NothingToMeasure(f"{module}.py cannot be loaded: {reason}")
-    return ProbedMachine(described, telemetry_body(probing.result(), host_capabilities()))
+    found = probing.result()
+    known = tuple(replace(one, facts=without_uuids_of_whole_gpus(one.facts, found)) for one in described)
+    return ProbedMachine(known, telemetry_body(found, host_capabilities()))
+
+
+def without_uuids_of_whole_gpus(facts: Mapping[str, Any], found: Probe) -> Mapping[str, Any]:
+    """An environment's facts, where a MIG device that is given the UUID of its whole GPU has none.
+
+    The counters of the whole GPU are those of its other tenants as well.
+    """
+    whole = {bare(gpu.uuid) for gpu in found.gpus if not gpu.mig_of}
+
+    def is_misnamed(device: Mapping[str, Any]) -> bool:
+        return " MIG " in device["name"] and bare(str(device.get("uuid") or "")) in whole
+
+    devices = [{**one, "uuid": ""} if is_misnamed(one) else one for one in facts.get("devices", ())]
+    return {**facts, "devices": devices} if devices else facts
 
 
 def _described(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> tuple[MeasuredEnvironment, ...]:
@@ -138,11 +157,7 @@ def prepare(
     check_alike(described, plan.device)
     gpus = gpus_in_use(described[0], plan.device)
     if plan.device == "cuda" and not gpus:
-        one = described[0]
-        raise UsageError(
-            f"environment {one.name} (torch {one.facts['torch']}) sees no GPU, and --device cuda measures a "
-            "GPU or nothing: choose a build with CUDA and a machine with its driver, or leave the option out"
-        )
+        raise UsageError(_without_a_gpu(probed))
     traced = plan.timing.trace_steps > 0
     machines = reach(nodes, described[0], harness, preset, [p.case for p in plan.planned], bool(gpus))
     header = Header(
@@ -150,7 +165,7 @@ def prepare(
         suite=chosen.suite.name,
         started_at=datetime.now(UTC).isoformat(),
         command=app.command,
-        machine=machine_of(machine.describe(gpus), machines),
+        machine=machine_of(machine.describe(gpus, cards=card_states(gpus, _probe(probed))), machines),
         environments=tuple(environment_body(one) for one in described),
         preset=preset_body(preset),
         harness=harness.version,
@@ -176,6 +191,23 @@ def prepare(
         app.reporter.note(builds)
         header = replace(header, notes=(*header.notes, builds))
     return Prepared(header, preset, harness, nodes=nodes)
+
+
+def _probe(probed: ProbedMachine) -> Probe:
+    return Probe.from_body(probed.telemetry["gpu"])
+
+
+def _without_a_gpu(probed: ProbedMachine) -> str:
+    """Why device `cuda` cannot be measured, where PyTorch sees no GPU, with what the driver says."""
+    one, found = probed.environments[0], _probe(probed)
+    driver = found.absent or (
+        f"driver {found.driver}, which knows CUDA {found.cuda}, lists {plural(len(found.gpus), 'GPU')}"
+    )
+    return (
+        f"environment {one.name} (torch {one.facts['torch']}) sees no GPU, and --device cuda measures a "
+        f"GPU or nothing ({driver}): choose a build with CUDA and a machine with its driver, or leave the "
+        "option out"
+    )
 
 
 def compare_builds(environments: Sequence[MeasuredEnvironment]) -> str:

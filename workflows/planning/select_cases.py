@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from common.text import plural
+from common.text import key_matches, plural
 from configuration.reading import label_of
 from configuration.settings import Settings
 from configuration.suggestions import nearest, unknown
@@ -137,7 +137,7 @@ def one_each(cases: list[str], patterns: list[str]) -> list[str]:
     """
     found: list[str] = []
     for pattern in patterns:
-        meant = [case for case in cases if plan.matches(case, pattern)]
+        meant = [case for case in cases if key_matches(case, pattern)]
         if len(meant) > 1:
             raise UsageError(f"{pattern} means {len(meant)} cases: name one of them, such as {meant[0]}")
         if meant[0] in found:
@@ -204,7 +204,7 @@ def choose_cases(
         patterns = [case for pattern in patterns for case in _small(pattern, known)]
     chosen = list(dict.fromkeys(plan.select(candidates, patterns)))
     for pattern in patterns:
-        if not any(plan.matches(case, pattern) for case in candidates):
+        if not any(key_matches(case, pattern) for case in candidates):
             chosen.append(_spelled_out(pattern, candidates, environment))
     return chosen
 
@@ -291,7 +291,7 @@ def expand_globs(suite: Suite, offered: list[str]) -> list[str]:
 
 
 def _excludes(suite: Suite, case: str) -> bool:
-    return any(plan.matches(case, pattern) for pattern in suite.excluded)
+    return any(key_matches(case, pattern) for pattern in suite.excluded)
 
 
 def _spelled_out(pattern: str, candidates: list[str], environment: MeasuredEnvironment) -> str:

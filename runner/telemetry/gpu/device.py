@@ -15,6 +15,7 @@ from .nvml import (
     N,
     ask,
     busy_source,
+    computing,
     gpm_of,
     memory,
     processes,
@@ -32,6 +33,14 @@ _FETCH_SECONDS = 1.0
 _ROW_SPACINGS = 2.1
 #: If sampling the hardware counters takes a larger share of a row, the start of its mean is unknown.
 _SLOWEST_SHARE = 0.2
+#: The driver samples what processes use once a second or more often: what is as old belongs to a reading.
+_PROCESS_SAMPLE_US = 1_000_000
+#: The reasons that make a column (`nvml.THROTTLE_FIELDS`).
+_CAUSES: Mapping[str, tuple[str, ...]] = {
+    "throttled_power": ("power",),
+    "throttled_heat": ("thermal", "sw_thermal", "hw_thermal"),
+    "throttled_hardware": ("board", "reliability", "hw_power_brake"),
+}
 _MIB = 2**20
 _SM = "SM utilisation"
 
@@ -70,10 +79,14 @@ class GpuDevice:
         self._energy_mj: int | None = None
         self._throttled: Mapping[str, int] = {}
         self._next_fetch = 0.0
+        self._read_us = time.time_ns() // 1000
 
     def counters(self) -> GpuCounters:
         """All counters now; hands over the Xids that came in since the last time."""
         running = self._ask("processes", processes, self._handle)
+        busy = self._ask("processes at work", computing, self._whole, self._read_us - _PROCESS_SAMPLE_US)
+        self._read_us = time.time_ns() // 1000
+        room = self._ask("memory", memory, self._handle) or {}
         xids, self.xids = tuple(self.xids), []
         return GpuCounters(
             self.uuid,
@@ -82,6 +95,8 @@ class GpuDevice:
             self._ask("PCIe replays", N.nvmlDeviceGetPcieReplayCounter, self._whole),
             xids,
             None if running is None else self._pids.visible(running),
+            None if busy is None else tuple(sorted(busy)),
+            1 - room["used"] / room["total"] if room.get("total") else None,
         )
 
     def begin(self, hz: float, log: SampleLog) -> float:
@@ -176,14 +191,17 @@ class GpuDevice:
         """
         energy = self._ask("energy", N.nvmlDeviceGetTotalEnergyConsumption, self._handle)
         throttled = self._ask("throttle time", throttled_ns, self._whole)
-        values: dict[str, float | None] = {"energy": None, "throttled": None}
+        values: dict[str, float | None] = {"energy": None, "throttled": None, **dict.fromkeys(_CAUSES)}
         if energy is not None and self._energy_mj is not None and energy >= self._energy_mj:
             values["energy"] = (energy - self._energy_mj) / 1e3
         if throttled is not None and self._throttled:
             before = self._throttled
-            held = [now - before[reason] for reason, now in throttled.items() if reason in before]
-            if held and min(held) >= 0:
-                values["throttled"] = min(100.0, max(held) / seconds / 1e7)
+            held = {reason: now - before[reason] for reason, now in throttled.items() if reason in before}
+            if held and min(held.values()) >= 0:
+                values["throttled"] = min(100.0, max(held.values()) / seconds / 1e7)
+                for cause, reasons in _CAUSES.items():
+                    own = [held[reason] for reason in reasons if reason in held]
+                    values[cause] = min(100.0, max(own) / seconds / 1e7) if own else None
         self._energy_mj, self._throttled = energy, throttled or {}
         return values
 

@@ -174,9 +174,21 @@ def throttled_ns(handle: Any) -> dict[str, int] | Absent:
 
 
 def processes(handle: Any) -> dict[int, int | None] | Absent:
-    """Bytes of each compute process by pid (of the host, also inside a container); None where untold."""
+    """Bytes of each compute process by pid (of the host, also inside a container); None where not known.
+
+    No process computes without memory: 0, which drivers from 560 on answer inside a container, is not known.
+    """
     found = ask(N.nvmlDeviceGetComputeRunningProcesses, handle)
-    return found if isinstance(found, Absent) else {p.pid: p.usedGpuMemory for p in found}
+    return found if isinstance(found, Absent) else {p.pid: p.usedGpuMemory or None for p in found}
+
+
+def computing(handle: Any, since_us: int) -> set[int] | Absent:
+    """The pids of processes that used the SMs after a moment (CLOCK_REALTIME in microseconds)."""
+    samples = ask(N.nvmlDeviceGetProcessUtilization, handle, since_us)
+    if isinstance(samples, Absent):
+        # No process was sampled: none was at work.
+        return set() if samples.code in (N.NVML_SUCCESS, N.NVML_ERROR_NOT_FOUND) else samples
+    return {sample.pid for sample in samples if sample.smUtil > 0 and sample.timeStamp > since_us}
 
 
 class Gpm:

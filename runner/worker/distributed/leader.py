@@ -33,7 +33,8 @@ _FIRST_ROUND = 1
 #: Peaks are of the member that needs most, times and shares of the worst off; what is counted or computed a
 #: second adds up.
 _LARGEST = (
-    *("rss_peak", "cuda_peak", "fragmentation", "data_wait", "launch_bound"),
+    *("rss_peak", "cuda_peak", "fragmentation", "data_wait"),
+    *("device_time", "launch_bound", "request_latency"),
     *("export_time", "capture", "instantiate", "first_replay"),
 )
 _SMALLEST = ("pages_local",)
@@ -81,7 +82,8 @@ class RankGroup:
         self._seen: dict[int, Mapping[str, Any]] = {}
         self._facts: dict[str, Any] = {}
         self._late_ns = 0
-        self._iterations = _FIRST_ROUND
+        #: Of the last block: timed iterations, untimed ones before them, iterations of one sample.
+        self._steps = {"iterations": _FIRST_ROUND, "lead_in": 0, "per_sample": 1}
         self._last_samples = 0
         self._build(device, seed)
 
@@ -108,13 +110,13 @@ class RankGroup:
                 return timing.WarmUp(len(steps), elapsed, ended, last, timing.reached(steps, elapsed))
             count = max(1, _ROUND_NS // max(1, last))
 
-    def block(self, iterations: int) -> Block:
+    def block(self, iterations: int, lead_in: int, per_sample: int) -> Block:
         """Timed steps of all members, begun together."""
-        self._iterations = iterations
-        blocks = self._blocks(iterations)
+        self._steps = {"iterations": iterations, "lead_in": lead_in, "per_sample": per_sample}
+        blocks = self._blocks()
         for samples, own in zip(self._samples, blocks, strict=True):
             samples.extend(own.samples_ns)
-        self._last_samples = iterations
+        self._last_samples = iterations // per_sample
         common = merge_blocks(blocks, ranks=self._parallel)
         self._late_ns = max(self._late_ns, max(own.started_ns for own in blocks) - common.started_ns)
         return common
@@ -132,7 +134,7 @@ class RankGroup:
         In few long rounds: between two of them the members wait, which is no part of what is looked at.
         """
         started = self._members.soon() or time.monotonic_ns()
-        ended, iterations, count = started, 0, self._iterations
+        ended, iterations, count = started, 0, self._steps["iterations"]
         while (left := seconds * 1e9 - (ended - started)) > 0:
             if iterations:
                 count = max(1, ceil(left * iterations / (ended - started)))
@@ -207,11 +209,11 @@ class RankGroup:
 
     def common_steps(self) -> list[int]:
         """Nanoseconds of as many steps as the last block had, the slowest rank's each."""
-        return list(merge_blocks(self._blocks(self._iterations), ranks=self._parallel).samples_ns)
+        return list(merge_blocks(self._blocks(), ranks=self._parallel).samples_ns)
 
     def local_steps(self) -> list[list[int]]:
         """The same steps of every rank without communication."""
-        return self._members.request("local", iterations=self._iterations, start_ns=self._members.soon())
+        return self._members.request("local", start_ns=self._members.soon(), **self._steps)
 
     def all_reduce(self, sizes: list[int]) -> list[float]:
         """Seconds of an all-reduce of each size in bytes, the slowest rank's."""
@@ -239,11 +241,11 @@ class RankGroup:
             self._members.order_one(number, "build", rank=number, local=local, store_port=store_port, **about)
         self._members.gather()
 
-    def _blocks(self, iterations: int) -> list[Block]:
+    def _blocks(self) -> list[Block]:
         # Ranks wait for each other in every step; instances keep each other company to the end.
         on = not self._parallel
         start = self._members.soon()
-        self._members.order("block", iterations=iterations, start_ns=start, on=on)
+        self._members.order("block", start_ns=start, on=on, **self._steps)
         looked = 0 if self._seen else self._look_at_threads(start)
         if on:
             self._members.gather()
@@ -277,8 +279,11 @@ class RankGroup:
         blocks: list[Block] = []
         for number, report in enumerate(reports):
             samples, started = report.pop("samples_ns"), report.pop("started_ns")
+            clocks = tuple(report.pop("sm_clocks_mhz"))
             started = started if number in own else began
-            blocks.append(Block(samples_ns=tuple(samples), started_ns=started, **report))
+            blocks.append(
+                Block(samples_ns=tuple(samples), started_ns=started, sm_clocks_mhz=clocks, **report)
+            )
         return blocks
 
     def _throughput(self) -> float:
@@ -341,6 +346,9 @@ def merge_blocks(blocks: Sequence[Block], *, ranks: bool) -> Block:
         minor_faults=sum(own.minor_faults for own in blocks),
         involuntary_switches=sum(own.involuntary_switches for own in blocks),
         cpu_ns=sum(own.cpu_ns for own in blocks) if ranks else round(wall * least),
+        per_sample=blocks[0].per_sample,
+        # The slowest GPU sets the pace of all ranks.
+        sm_clocks_mhz=min(own.sm_clocks_mhz for own in blocks),
     )
 
 

@@ -100,13 +100,13 @@ class Member:
         memory.reset_cuda_peaks(self._device)
         self._rss_was_reset = memory.reset_peak_rss()
 
-    def _block(self, iterations: int, start_ns: int, on: bool) -> dict[str, Any]:
-        """One block from `start_ns`; with `on` steps go on, untimed, until the leader calls a halt.
+    def _block(self, start_ns: int, on: bool, **steps: int) -> dict[str, Any]:
+        """One block of `steps` from `start_ns`; with `on` untimed steps follow until the leader calls a halt.
 
         So the last to finish is timed while the others run, and not alone.
         """
         self._placement.before()
-        block = self._timed(self._built.prepared.step, iterations, start_ns)
+        block = self._timed(self._built.prepared.step, start_ns, **steps)
         self._placement.after(block)
         if on:
             self._line.send({"done": True})
@@ -122,11 +122,11 @@ class Member:
             self._built.prepared.step()
         timing.synchronize(self._device)
 
-    def _local(self, iterations: int, start_ns: int) -> list[int]:
-        return list(self._timed(self._rank.local_step, iterations, start_ns).samples_ns)
+    def _local(self, start_ns: int, **steps: int) -> list[int]:
+        return list(self._timed(self._rank.local_step, start_ns, **steps).samples_ns)
 
-    def _timed(self, step: timing.Step, iterations: int, start_ns: int) -> Block:
-        return timing.block(step, self._device, iterations, lambda: self._await_start(start_ns))
+    def _timed(self, step: timing.Step, start_ns: int, **steps: int) -> Block:
+        return timing.block(step, self._device, ready=lambda: self._await_start(start_ns), **steps)
 
     def _await_start(self, start_ns: int) -> None:
         """Return at `start_ns` of the machine's clock; with 0 as soon as every rank has come this far."""

@@ -3,7 +3,6 @@
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import ceil
 from typing import Any
 
 import torch
@@ -86,6 +85,14 @@ def _refuse_devices(key: CaseKey, device: str) -> None:
     if not device.startswith("cuda"):
         if key.axis("hook") == "bf16":
             raise Unsupported("PyTorch allows its bf16 hook with NCCL only, and ranks on a CPU speak gloo")
+        if key.axis("hook") == "powersgd":
+            # Its hook starts all-reduces from callbacks of others. NCCL runs these in the order of a stream;
+            # gloo runs them in threads of its own, where those of several buckets meet in another order on
+            # each rank.
+            raise Unsupported(
+                "PowerSGD is measured with NCCL only: over gloo, which ranks on a CPU speak, the all-reduces "
+                "that its hook starts mismatch or hang"
+            )
         return
     there = torch.cuda.device_count()
     ranks = key.count("ranks") // key.count("nodes")
@@ -198,14 +205,11 @@ def _divided(output: Any, count: int) -> list[Any]:
 
 #: Plain averaging until this step: PowerSGD's warm start needs one step behind it. Source: PowerSGDState.
 _POWERSGD_FROM = 2
-#: The smallest bucket that is not DDP's default, for models that need none as large.
-_OTHER_BUCKET = 26
 _HOOKS = {"fp16": "default_hooks", "bf16": "default_hooks", "powersgd": "powerSGD_hook"}
 
 
 def ddp(prep: Preparation) -> DistributedDataParallel:
     """Wrap what the preparation calls by axes `bucket`, `ddp` and `hook`; answers the wrapper."""
-    _refuse_powersgd(prep)
     options, bucket = prep.key.axis("ddp"), prep.key.axis("bucket")
     wrapped = DistributedDataParallel(
         prep.called,
@@ -218,25 +222,6 @@ def ddp(prep: Preparation) -> DistributedDataParallel:
     _register_hook(prep, wrapped)
     prep.called = wrapped
     return wrapped
-
-
-def _refuse_powersgd(prep: Preparation) -> None:
-    """Raise Unsupported where PowerSGD would hang: over gloo with more than one bucket.
-
-    Its hook starts all-reduces from callbacks of others. NCCL runs these in the order of a stream; gloo runs
-    them in its own threads, where the buckets' all-reduces meet in another order on each rank: they mismatch.
-    """
-    if prep.key.axis("hook") != "powersgd" or prep.device.startswith("cuda"):
-        return
-    gradients = sum(p.numel() * p.element_size() for p in prep.model.parameters() if p.requires_grad)
-    whole = ceil(gradients / 2**20)
-    bucket = prep.key.axis("bucket")
-    # With None DDP makes a small first bucket, whatever the size of the gradients.
-    if bucket == AXES["bucket"].default or int(bucket) < whole:
-        raise Unsupported(
-            "hook=powersgd over gloo, which ranks on a CPU speak, mixes up the all-reduces of several "
-            f"buckets: choose a bucket that holds all gradients, such as bucket={max(whole, _OTHER_BUCKET)}"
-        )
 
 
 def _register_hook(prep: Preparation, wrapped: DistributedDataParallel) -> None:

@@ -1,5 +1,6 @@
 """One rank of a case over several: joins the others, builds its part, and checks the answer of all."""
 
+import inspect
 import math
 import time
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from .. import correctness
 from ..case import Workload
 from ..case_key import CaseKey
 from ..measurements import compiling, timing
-from ..prepared_case import Preparation, PreparedCase, Unsupported, begin, finish
+from ..prepared_case import Preparation, PreparedCase, Unsupported, begin, final_metrics, finish
 from ..single_process import SingleProcess
 from ..techniques import compiled, precision
 from ..techniques.apply import apply_storage
@@ -31,8 +32,10 @@ from .parallel import (
     zero1,
 )
 
-#: All-reduces that are timed, after one that is not.
+#: All-reduces that are timed on a CPU, after one that is not.
 _REDUCES = 3
+#: On CUDA those before the timed ones, and the timed ones: nccl-tests' defaults (-w, -n).
+_CUDA_UNTIMED_REDUCES, _CUDA_REDUCES = 5, 20
 
 
 class Rank(SingleProcess):
@@ -76,6 +79,11 @@ class Rank(SingleProcess):
     def all_reduce_seconds(self, size: int) -> float:
         """Mean seconds of an all-reduce of `size` bytes in fp32."""
         tensor = torch.zeros(max(1, size // 4), device=self._device)
+        if self._device.startswith("cuda"):
+            queue = timing.CudaQueue(1)
+            timing.synchronize(self._device)
+            queue.run(lambda: dist.all_reduce(tensor), _CUDA_UNTIMED_REDUCES, _CUDA_REDUCES)
+            return queue.samples(_CUDA_REDUCES)[0] / 1e9
         dist.all_reduce(tensor)
         timing.synchronize(self._device)
         started = time.perf_counter()
@@ -102,10 +110,10 @@ class Rank(SingleProcess):
 
         A step is a common one: ranks that took different numbers of them would wait for each other for ever.
         """
-        known = dict(self.prepared.metrics)
-        for words in self.prepared.final_metrics:
-            known |= words()
-        return known | (compiling.report().metrics if self._key.axis("compile") != "none" else {})
+        known = self.prepared.metrics | final_metrics(self.prepared)
+        if self._key.axis("compile") != "none":
+            known |= compiling.report(compiled.records_graphs(self._key, self._device)).metrics
+        return known
 
     def reference(self) -> dict[str, float]:
         """Loss and squared gradient norm of the same step, eager and in fp32 on this process alone.
@@ -182,14 +190,16 @@ def barrier(device: str, rank: int, world: int, store_port: int | None) -> None:
 
     Without a port of the leader's store, the variables that torchrun sets say where.
     """
-    backend = "gloo"
+    how: dict[str, Any] = {"backend": "gloo"}
     if device.startswith("cuda"):
-        backend = "nccl"
+        how["backend"] = "nccl"
         torch.cuda.set_device(device)
-    if store_port is None:
-        dist.init_process_group(backend)
-        return
-    dist.init_process_group(backend, store=store(store_port, leads=False), rank=rank, world_size=world)
+        if "device_id" in inspect.signature(dist.init_process_group).parameters:
+            # Where PyTorch can, it connects the GPUs here; otherwise that is part of the first step.
+            how["device_id"] = torch.device(device)
+    if store_port is not None:
+        how |= {"store": store(store_port, leads=False), "rank": rank, "world_size": world}
+    dist.init_process_group(**how)
 
 
 def squares(model: torch.nn.Module) -> float:

@@ -1,4 +1,4 @@
-"""What bounds a step: launches that the device waits for, and the fastest matrix product."""
+"""What bounds a step: the device's own time, launches that it waits for, and the fastest matrix product."""
 
 import heapq
 import time
@@ -13,6 +13,8 @@ from . import timing
 #: Sides of a square product: large enough that no other is faster, on the grid of every tensor core.
 _SIDE = {"cuda": 8192, "cpu": 1024}
 _UNTIMED, _TIMED = 3, 10
+#: Products on CUDA are queued as steps are, so that none waits for its launch; one alone is about 1 % slower.
+_QUEUED = {"cuda": 20, "cpu": 1}
 #: Where the fastest do not agree, products are taken until they have lasted as long as this, all together.
 _CAP_NS = 5_000_000_000
 _FORMATS = {
@@ -54,12 +56,18 @@ def measure_matmul_peak(key: CaseKey, device: str, facts: dict[str, Any]) -> dic
 
 
 def _product(left: torch.Tensor, right: torch.Tensor, device: str) -> tuple[int, bool]:
-    """Nanoseconds of a product, and whether the process did not even have one core for as long.
+    """Nanoseconds of a product, on CUDA the mean of several, and whether the process lacked a core meanwhile.
 
     With several threads one that waits is not seen by this; on a GPU it is no matter of cores.
     """
+    queued = _QUEUED[device.partition(":")[0]]
+
+    def products() -> None:
+        for _ in range(queued):
+            left @ right
+
     before = time.process_time_ns()
-    taken = timing.first_call(lambda: left @ right, device)
+    taken = timing.first_call(products, device) // queued
     computed = time.process_time_ns() - before
     return taken, device == "cpu" and computed < (1 - timing.STEADY) * taken
 
@@ -70,31 +78,38 @@ def _agree(taken: list[int]) -> bool:
     return len(fastest) == 2 and fastest[1] - fastest[0] <= timing.STEADY * fastest[0]
 
 
-#: Steps that are looked at, or a few more: not many, for a trace of every kernel is large.
-_STEPS = 10
+#: Steps that are looked at last this long together, and are no fewer and about no more than so many: a trace
+#: holds every kernel.
+_LOOKED_AT_NS = 50_000_000
+_FEWEST_STEPS, _MOST_STEPS = 10, 2000
 
 
-def measure_launch_bound(step: Callable[[], object], device: str, shapes: int = 1) -> Mapping[str, float]:
-    """Metric `launch_bound` of a step on CUDA; empty off CUDA, or where the profiler shows no kernel.
+def measure_device_time(
+    step: Callable[[], object], device: str, step_ns: float, shapes: int = 1
+) -> Mapping[str, float]:
+    """Metrics `device_time` in ms and `launch_bound` of a step on CUDA; empty off CUDA.
 
-    1 - (time in which a kernel, copy or fill ran) / (time of the step). Both are of the same number of steps
-    queued one after the other, but only the first is taken under torch.profiler, which makes launching
-    slower and leaves the kernels as they are. Of inputs of so many `shapes` in turn each comes equally
-    often in both, wherever the turn stands.
+    The device time is that in which a kernel, copy or fill ran, as torch.profiler (CUPTI) has it; the
+    profiler makes launching slower and leaves the kernels as they are. `launch_bound` is the rest of the
+    `step_ns` that the case's own timed steps take, as a share; there is none where they are not known (0).
+    Of inputs of so many `shapes` in turn each comes equally often, wherever the turn stands. Both are empty
+    where the profiler shows fewer kernels than steps, and so not all of them.
     """
     if not device.startswith("cuda"):
         return {}
-    steps = shapes * -(-_STEPS // shapes)
+    wanted = min(_MOST_STEPS, max(_FEWEST_STEPS, round(_LOOKED_AT_NS / max(1.0, step_ns))))
+    steps = shapes * -(-wanted // shapes)
     timing.synchronize(device)
-    started = time.perf_counter_ns()
-    _run_steps(step, steps)
-    timing.synchronize(device)
-    wall = (time.perf_counter_ns() - started) / 1e3
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
-        _run_steps(step, steps)
+        for _ in range(steps):
+            step()
         timing.synchronize(device)
-    busy = union(_on_device(profiler.events()))
-    return {"launch_bound": max(0.0, 1 - busy / wall)} if busy else {}
+    ran = _on_device(profiler.events())
+    if len(ran) < steps:
+        return {}
+    busy_ns = union(ran) * 1e3 / steps
+    found = {"device_time": busy_ns / 1e6}
+    return found | ({"launch_bound": max(0.0, 1 - busy_ns / step_ns)} if step_ns else {})
 
 
 def union(intervals: Iterable[tuple[float, float]]) -> float:
@@ -104,11 +119,6 @@ def union(intervals: Iterable[tuple[float, float]]) -> float:
         total += max(0.0, end - max(start, reached))
         reached = max(reached, end)
     return total
-
-
-def _run_steps(step: Callable[[], object], steps: int) -> None:
-    for _ in range(steps):
-        step()
 
 
 def _on_device(events: Iterable[Any] | None) -> list[tuple[float, float]]:

@@ -34,7 +34,8 @@ class CompileReport:
     """Counters since the process began; None where this PyTorch has no such counter.
 
     `frames_ok` of `frames_total` frames were compiled: fewer means that a part silently runs eager, for the
-    reasons in `fallbacks`. `cudagraph_skips` is None unless a graph was left out of CUDA graphs.
+    reasons in `fallbacks`. `cudagraph_skips` counts graphs of which no CUDA graph was recorded; it is None
+    where none is asked for and none was left out.
     """
 
     graphs: int | None = None
@@ -134,8 +135,11 @@ def _passed_on(error: BaseException) -> Iterator[BaseException]:
         seen = inner if type(seen).__name__ in _FROM_BACKEND else None
 
 
-def report() -> CompileReport:
-    """The state of Dynamo's and Inductor's counters in this process."""
+def report(records_graphs: bool = False) -> CompileReport:
+    """The state of Dynamo's and Inductor's counters in this process.
+
+    With `records_graphs` the case asks for CUDA graphs, and 0 of them were left out where nothing is counted.
+    """
     counters = _counters()
     if counters is None:
         return CompileReport()
@@ -144,7 +148,7 @@ def report() -> CompileReport:
     breaks = counters.get("graph_break", {})
     inductor = counters.get("inductor", {})
     compilations = _compilations()
-    skips = inductor.get("cudagraph_skips")
+    skips = inductor.get("cudagraph_skips", 0 if records_graphs and _counts_skips() else None)
     return CompileReport(
         graphs=int(stats.get("unique_graphs", 0)),
         graph_breaks=sum(breaks.values()),
@@ -160,6 +164,15 @@ def report() -> CompileReport:
         cache_hits=int(inductor.get("fxgraph_cache_hit", 0)),
         cache_misses=int(inductor.get("fxgraph_cache_miss", 0)),
     )
+
+
+def _counts_skips() -> bool:
+    """Whether this PyTorch counts graphs that it leaves out of CUDA graphs; an old one does not."""
+    with contextlib.suppress(ImportError):
+        from torch._inductor import cudagraph_utils
+
+        return hasattr(cudagraph_utils, "log_cudagraph_skip_and_bump_counter")
+    return False
 
 
 def _counters() -> dict[str, Any] | None:

@@ -12,8 +12,12 @@ import torch
 MIB = 2**20
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
-#: Texts by which PyTorch and the C++ runtime say that memory ran out.
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc")
+#: Texts, in lower case, by which PyTorch, the C++ runtime, cuBLAS and cuDNN say that memory ran out. NCCL's
+#: error has "out of memory" in it.
+_OUT_OF_MEMORY = (
+    *("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc"),
+    *("cublas_status_alloc_failed", "cudnn_status_alloc_failed", "device_allocation_failed"),
+)
 
 
 def peak_rss_mib() -> float | None:

@@ -6,6 +6,7 @@ import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 
@@ -17,7 +18,14 @@ STEADY = 0.02
 _WINDOW_STEPS = 3
 _WINDOW_NS = 50_000_000
 
+#: SM cycles that the clock is measured over: a quarter of a millisecond, which events resolve to 0.2 %.
+_CLOCK_CYCLES = 500_000
+
 Step = Callable[[], object]
+
+
+class EventsUnreliable(Exception):
+    """CUDA's events do not tell how long a step takes; the text says why."""
 
 
 def synchronize(device: str) -> None:
@@ -30,7 +38,8 @@ def synchronize(device: str) -> None:
 class WarmUp:
     """How a warm-up went: `ended` is `steady` or `cap`; `step_ns` is the last window's median step.
 
-    `reached_seconds` is when a step was first about as fast as it stayed: what comes after is proof.
+    On CUDA `step_ns` is that of steps queued one after the other, as in a block. `reached_seconds` is when a
+    step was first about as fast as it stayed: what comes after is proof.
     """
 
     iterations: int
@@ -65,7 +74,14 @@ def warm_up(step: Step, device: str, min_seconds: float, max_seconds: float) -> 
         ended = "steady" if elapsed >= min_seconds and steady(steps) else ""
         ended = ended or ("cap" if elapsed >= max_seconds else "")
         if ended:
+            middle = queued_step_ns(step, device, middle) if device.startswith("cuda") else middle
             return WarmUp(len(steps), elapsed, ended, middle, reached(steps, elapsed))
+
+
+def queued_step_ns(step: Step, device: str, alone_ns: int) -> int:
+    """Nanoseconds of a step among others in the queue of a CUDA device; `alone_ns` is that of one alone."""
+    count = max(_WINDOW_STEPS, _WINDOW_NS // max(1, alone_ns))
+    return first_call(lambda: [step() for _ in range(count)], device) // count
 
 
 def steady(steps: list[int]) -> bool:
@@ -90,10 +106,19 @@ def settle() -> None:
     gc.freeze()
 
 
-def block(step: Step, device: str, iterations: int, ready: Callable[[], object] = lambda: None) -> Block:
-    """Time `iterations` calls one by one; on CUDA by events on the current stream.
+def block(
+    step: Step,
+    device: str,
+    iterations: int,
+    ready: Callable[[], object] = lambda: None,
+    lead_in: int = 0,
+    per_sample: int = 1,
+) -> Block:
+    """Time `iterations` calls: one by one on the CPU, `per_sample` together by events on CUDA.
 
-    `ready` is called when everything is prepared, right before the first: it may wait for others.
+    `ready` is called when everything is prepared, right before the first: it may wait for others. On CUDA
+    `lead_in` untimed calls come first in the same queue, so that the timed ones find the clocks, the caches
+    and the power draw of steady work; `iterations` is a multiple of `per_sample`. Raises EventsUnreliable.
 
     The garbage collector runs before the block and is off within it. Page faults, involuntary context
     switches and CPU time of the process over the block come from getrusage(2).
@@ -101,17 +126,24 @@ def block(step: Step, device: str, iterations: int, ready: Callable[[], object] 
     gc.collect()
     gc.disable()
     try:
-        measure = _cuda_samples if device.startswith("cuda") else _cpu_samples
+        queue = CudaQueue(iterations // per_sample) if device.startswith("cuda") else None
         synchronize(device)
         ready()
         before = resource.getrusage(resource.RUSAGE_SELF)
         monotonic = time.monotonic_ns()
         started = time.perf_counter_ns()
-        samples = measure(step, iterations)
+        samples: tuple[int, ...] = ()
+        if queue is None:
+            samples = _cpu_samples(step, iterations)
+        else:
+            queue.run(step, lead_in, per_sample)
         wall = time.perf_counter_ns() - started
         after = resource.getrusage(resource.RUSAGE_SELF)
     finally:
         gc.enable()
+    clocks: tuple[int, ...] = ()
+    if queue is not None:
+        samples, clocks = queue.samples(per_sample), queue.sm_clocks_mhz()
     return Block(
         samples_ns=samples,
         wall_ns=wall,
@@ -119,6 +151,8 @@ def block(step: Step, device: str, iterations: int, ready: Callable[[], object] 
         minor_faults=after.ru_minflt - before.ru_minflt,
         involuntary_switches=after.ru_nivcsw - before.ru_nivcsw,
         cpu_ns=round((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e9),
+        per_sample=per_sample if queue is not None else 1,
+        sm_clocks_mhz=clocks,
     )
 
 
@@ -132,15 +166,67 @@ def _cpu_samples(step: Step, iterations: int) -> tuple[int, ...]:
     return tuple(later - earlier for earlier, later in itertools.pairwise(stamps))
 
 
-def _cuda_samples(step: Step, iterations: int) -> tuple[int, ...]:
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(iterations + 1)]
-    marks[0].record()
-    for index in range(iterations):
-        step()
-        marks[index + 1].record()
-    marks[-1].synchronize()
-    # elapsed_time is in milliseconds, resolved to about half a microsecond.
-    return tuple(round(earlier.elapsed_time(later) * 1e6) for earlier, later in itertools.pairwise(marks))
+class CudaQueue:
+    """The timed calls of one block on the current stream of a CUDA device, between recorded events.
+
+    The events come from a pool of the process. CUDA makes an event when it is first recorded, which takes
+    longer than a short step: those that are new are recorded here, before anything is timed.
+    """
+
+    _pool: ClassVar[list[Any]] = []
+
+    def __init__(self, samples: int) -> None:
+        pool = self._pool
+        # Two pairs more are for the SM clock.
+        while len(pool) < samples + 1 + 4:
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+            pool.append(event)
+        self._clock_events = pool[:4]
+        self._marks = pool[4 : samples + 1 + 4]
+        self._cycles = 0
+
+    def run(self, step: Step, lead_in: int, per_sample: int) -> None:
+        """Queue the untimed and the timed calls without a synchronisation between them; return at the end."""
+        for _ in range(lead_in):
+            step()
+        self._spin(*self._clock_events[:2])
+        first, *others = self._marks
+        first.record()
+        for mark in others:
+            for _ in range(per_sample):
+                step()
+            mark.record()
+        self._spin(*self._clock_events[2:])
+        self._clock_events[3].synchronize()
+
+    def samples(self, per_sample: int) -> tuple[int, ...]:
+        """Nanoseconds of a call, one mean for each `per_sample` of them; raises EventsUnreliable."""
+        # elapsed_time is in milliseconds, resolved to about half a microsecond.
+        spans = [earlier.elapsed_time(later) for earlier, later in itertools.pairwise(self._marks)]
+        if min(spans) < 0:
+            raise EventsUnreliable(
+                "CUDA events are stamped in the wrong order, as with confidential computing: nothing is timed"
+            )
+        return tuple(round(span * 1e6 / per_sample) for span in spans)
+
+    def sm_clocks_mhz(self) -> tuple[int, ...]:
+        """The SM clock right before and right after the timed calls; empty where it cannot be measured."""
+        if not self._cycles:
+            return ()
+        begun, ended, begun_again, ended_again = self._clock_events
+        spans = (begun.elapsed_time(ended), begun_again.elapsed_time(ended_again))
+        return tuple(round(self._cycles / span / 1e3) for span in spans) if min(spans) > 0 else ()
+
+    def _spin(self, before: Any, after: Any) -> None:
+        """Keep one SM busy for a known number of its cycles, between two events."""
+        sleep = getattr(torch.cuda, "_sleep", None)
+        before.record()
+        # A ROCm device counts by a clock of its own.
+        if sleep is not None and torch.version.cuda:
+            sleep(_CLOCK_CYCLES)
+            self._cycles = _CLOCK_CYCLES
+        after.record()
 
 
 def observe(step: Step, device: str, seconds: float) -> Window:

@@ -11,7 +11,7 @@ from ..prepared_case import Preparation, PreparedCase, UnknownCase, Unsupported,
 from . import attention, compiled, exported, graphs, precision
 
 #: The share of the device's memory that axis `memory` leaves to PyTorch's allocator.
-FRACTIONS = {"all": 1.0, "half": 0.5, "quarter": 0.25}
+FRACTIONS = {"all": 1.0, "0.8": 0.8, "half": 0.5, "quarter": 0.25}
 
 
 def apply_storage(prep: Preparation) -> None:

@@ -90,6 +90,11 @@ def apply(prep: Preparation) -> None:
     prep.called = compile_function(prep.key, prep.device, prep.called)
 
 
+def records_graphs(key: CaseKey, device: str) -> bool:
+    """Whether the case has PyTorch record CUDA graphs of what it compiles."""
+    return device.startswith("cuda") and key.axis("compile") in (*RECORDS_GRAPHS, "cudagraphs")
+
+
 def compile_function(key: CaseKey, device: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` under torch.compile as the key's axes say; itself for `compile=none`.
 

@@ -78,13 +78,11 @@ def _captured(prep: Preparation, rotation: InputRotation) -> Callable[[], Any]:
         graph.instantiate()
         prep.metrics["instantiate"] = _ms_since(started)
     prep.metrics["graph_pool"] = (torch.cuda.memory_reserved(prep.device) - pool) / memory.MIB
-    rotates = len(prep.inputs) > 1
 
     def replay() -> Any:
-        given = rotation.take()
-        if rotates:
-            for place, tensor in zip(static, given, strict=True):
-                place.copy_(tensor)
+        # Always, as graphed callables and Inductor's graphs do: a new input is never where the graph reads.
+        for place, tensor in zip(static, rotation.take(), strict=True):
+            place.copy_(tensor)
         graph.replay()
         return answer
 
@@ -149,10 +147,14 @@ def _reserved(prep: Preparation) -> int:
 
 
 def _copies(prep: Preparation) -> list[torch.Tensor]:
-    """What steps of a training change; nothing of an inference."""
+    """What steps of a training change, on the host: on the device it would be in the peaks of the first call.
+
+    Nothing of an inference.
+    """
     if not prep.training:
         return []
-    return [tensor.detach().clone() for tensor in (*prep.model.parameters(), *prep.model.buffers())]
+    tensors = (*prep.model.parameters(), *prep.model.buffers())
+    return [tensor.detach().to("cpu", copy=True) for tensor in tensors]
 
 
 def _restore(prep: Preparation, weights: list[torch.Tensor], optimizers: list[torch.optim.Optimizer]) -> None:

@@ -47,7 +47,8 @@ def quantise(prep: Preparation) -> None:
 def _dynamic(prep: Preparation) -> torch.nn.Module:
     quantize = _find("torch.ao.quantization", "quantize_dynamic")
     _require_cpu(prep)
-    return quantize(prep.model, {torch.nn.Linear, torch.nn.LSTM}, dtype=torch.qint8)
+    # It replaces the children of what it is given: a model may be a single layer.
+    return quantize(torch.nn.Sequential(prep.model), {torch.nn.Linear, torch.nn.LSTM}, dtype=torch.qint8)[0]
 
 
 def _static(prep: Preparation) -> torch.nn.Module:
@@ -180,13 +181,41 @@ def context(key: CaseKey, device: str) -> Callable[[], contextlib.AbstractContex
 
 @contextlib.contextmanager
 def exact_fp32() -> Generator[None]:
-    """fp32 in fact, as a reference needs it, and afterwards whatever was before."""
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    """fp32 in fact, as a reference needs it, and afterwards whatever was before.
+
+    A case may have set it by the newer of PyTorch's two interfaces, which the older then refuses to read.
+    """
+    try:
+        before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    except RuntimeError:
+        with _exact_by_the_newer_interface():
+            yield
+        return
     _allow_tf32((False, False))
     try:
         yield
     finally:
         _allow_tf32(before)
+
+
+@contextlib.contextmanager
+def _exact_by_the_newer_interface() -> Generator[None]:
+    """The same by `fp32_precision`, which PyTorch has from 2.9 on."""
+    backends: list[Any] = [torch.backends.cuda.matmul, torch.backends.cudnn, torch.backends.mkldnn]
+    settings = [one for each in backends for one in (each, *_parts(each)) if hasattr(one, "fp32_precision")]
+    before = [one.fp32_precision for one in settings]
+    for one in settings:
+        one.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        for one, precision in zip(settings, before, strict=True):
+            one.fp32_precision = precision
+
+
+def _parts(backend: Any) -> list[Any]:
+    """What of a backend has a precision of its own."""
+    return [getattr(backend, name) for name in ("conv", "rnn", "matmul") if hasattr(backend, name)]
 
 
 def _allow_tf32(allowed: tuple[Any, Any]) -> None:

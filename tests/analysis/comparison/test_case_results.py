@@ -11,7 +11,7 @@ from analysis.comparison.pairs import BEYOND, SideFlaw
 from analysis.comparison.plan import Plan
 from analysis.comparison.thresholds import Threshold
 from records.outcomes import Outcome
-from reports.text.case_text import ran_alone, side_reason
+from reports.text.case_text import in_cycles, ran_alone, side_reason
 from support.builders.run_records import FIRST_NIGHT, an_outcome
 
 WOBBLE = (0.001, -0.002, 0.0, 0.002, -0.001, 0.0015)
@@ -60,15 +60,33 @@ def test_every_metric_that_knows_a_better_is_judged() -> None:
     assert result.verdicts["latency_floor"].change == pytest.approx(0.05 + sum(WOBBLE) / 6)
 
 
+def with_cycles(outcomes: list[Outcome], factor: float) -> list[Outcome]:
+    """The same on a GPU whose SM clock is 1.5 GHz / `factor`."""
+    return [
+        replace(one, metrics={**one.metrics, "step_cycles": one.metrics["latency_floor"] * 1500 / factor})
+        for one in outcomes
+    ]
+
+
+def test_a_slower_gpu_is_distinguished_from_a_slower_clock() -> None:
+    old, new = still(replicates()), replicates(slower=0.05)
+    clock = judge_case("eager", with_cycles(old, 1.0), with_cycles(new, math.exp(0.05)))
+    assert clock.verdicts["latency_floor"].word == "slower"
+    assert in_cycles(clock, "slower") == "the same in SM cycles: the clock differs"
+    kernels = judge_case("eager", with_cycles(old, 1.0), with_cycles(new, 1.0))
+    assert in_cycles(kernels, "slower") == "slower in SM cycles too"
+    assert in_cycles(kernels, "same") == in_cycles(judge_case("eager", old, new), "slower") == ""
+
+
 def test_processes_that_had_to_take_turns_are_pairs_and_it_is_said() -> None:
-    crowded = "beside 1 other of its session (no room)"
+    crowded = "out of memory beside 1 other of its session (no room)"
     old, new = still(replicates()), replicates(slower=0.05)
     apart = [alone(one, crowded) if one.replicate % 2 else one for one in old]
     others = [one if one.replicate % 2 else alone(one, crowded) for one in new]
     result = judge_case("eager", apart, others)
     assert result.verdicts["latency_floor"].word == "slower"
     assert result.alone == AloneProcesses(6, 12, crowded)
-    assert ran_alone(result) == f"6 of 12 processes had to run alone: out of memory {crowded}"
+    assert ran_alone(result) == f"6 of 12 processes had to run alone: {crowded}"
     side_by_side = judge_case("eager", old, new)
     assert side_by_side.alone is None and ran_alone(side_by_side) == ""
 

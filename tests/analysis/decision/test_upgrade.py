@@ -349,6 +349,18 @@ def test_tables_of_their_own() -> None:
     )
 
 
+def test_what_was_measured_also_has_a_table() -> None:
+    names = ("new_shape", "latency_p99", "export_time")
+    verdicts = {FLOOR: verdict(0.0), **{name: verdict(30.0, name) for name in names}}
+    results = [result("mlp", verdicts=verdicts)]
+    assert [table.metric for table in decide(results).tables] == ["new_shape"]
+    tables = decide(results, also=["latency_p99", FLOOR, "new_shape", "latency_p99"]).tables
+    assert [(table.metric, table.verdicts["mlp"].word) for table in tables] == [
+        ("new_shape", "slower"),
+        ("latency_p99", "slower"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("statuses", "status", "reason"),
     [

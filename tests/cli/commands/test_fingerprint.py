@@ -10,6 +10,7 @@ from db.connection.engine import open_database
 from db.schema.dispatch_tables import CaseFingerprintRow, FingerprintRow
 from support.command_line import typed
 from support.site import ADD, LINEAR, RAISES, Site, one_site
+from workflows.ingest import ingest
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 
@@ -22,9 +23,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     yield from one_site(tmp_path_factory.mktemp("fingerprints"))
 
 
-def _stored(place: Site) -> tuple[int, int]:
+def _stored(place: Site, database_file: str = "pyrometer.db") -> tuple[int, int]:
     with (
-        open_database(f"sqlite:///{place.folder}/pyrometer.db") as database,
+        open_database(f"sqlite:///{place.folder}/{database_file}") as database,
         database.reading() as connection,
     ):
         tables = (CaseFingerprintRow, FingerprintRow)
@@ -117,3 +118,8 @@ def test_a_night_takes_those_that_are_missing_once_and_one_that_fails_fails_no_n
         # The one that failed has a row with the reason and no content, and is tried again.
         assert _stored(site) == (2, 1)
     assert "fingerprint 1 of 1, shy/infer/-/eager: " in night.err
+    # The journals carry them to another database, as from a node to the head.
+    with open_database(f"sqlite:///{site.folder}/other.db") as other:
+        for journal in sorted((site.folder / ".pyrometer/runs").glob("*/journal.jsonl")):
+            assert ingest(journal, other).set_aside == ()
+    assert _stored(site, "other.db") == (2, 1)

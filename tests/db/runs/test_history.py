@@ -17,6 +17,7 @@ from records.kinds import EnvironmentKind
 from records.runs import Run, RunChange
 from records.series import HistoryRun, Track
 from records.tasks import NewTask
+from scheduled_jobs.detection.series_history import border
 from support.builders.run_records import (
     MLP,
     RESNET,
@@ -235,6 +236,15 @@ def test_changes_along_many_nights(database: Database) -> None:
     assert run_changes.changes_along(database, names[:1]) == run_changes.changes_along(database, []) == {}
     with pytest.raises(ValueError, match="run gone was never stored"):
         run_changes.changes_along(database, [*names, "gone"])
+
+
+def test_a_power_limit_that_changed_over_night_is_a_change_of_the_machine(database: Database) -> None:
+    for night, limit in enumerate((700.0, 500.0)):
+        card = {"uuid": "GPU-1", "power_limit_w": limit, "ecc": "on"}
+        store.save_run(database, _night(night, conditions={"gpus": {"0": card}}))
+    (changes,) = run_changes.changes_along(database, ["night-0", "night-1"]).values()
+    assert changes == [RunChange("machine", "gpus.0.power_limit_w", "700.0", "500.0")]
+    assert border(changes) == "gpus.0.power_limit_w: 700.0 to 500.0"
 
 
 def test_runs_say_whom_they_were_measured_for(database: Database) -> None:

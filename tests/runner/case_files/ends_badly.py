@@ -49,6 +49,16 @@ def good():
     return lambda: ones + ones
 
 
+@case()
+def meets_a_gpu_that_failed():
+    """What CUDA raises once the device's memory is broken."""
+
+    def step():
+        raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
+
+    return step
+
+
 @case(side=["old", "new"])
 def fits_alone(side):
     """Memory that only one process at a time can have; it goes back when the process ends."""

@@ -118,6 +118,7 @@ def test_a_wheel_of_the_same_name_with_another_content_is_another_recipe(tmp_pat
 
 def test_an_old_pytorch_gets_the_numpy_it_was_built_for() -> None:
     assert Recipe(torch="2.2.2").requirements == ("numpy<2", *USUAL[1:])
+    assert Recipe(torch="2.1.2").requirements == ("numpy<2", "setuptools<81", *USUAL[2:])
     assert Recipe(torch="2.3.0").requirements == USUAL
     assert Recipe(torch="2.13.0", packages=("triton",), usual=False).requirements == ("triton",)
 

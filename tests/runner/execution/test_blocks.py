@@ -14,7 +14,7 @@ from runner.execution.metrics import replicate_metrics
 from runner.session_plan import Timing
 from runner.telemetry.interference import Interference, InterferenceCheck
 from runner.telemetry.telemetry_interface import GpuCounters, HostCounters, Reading
-from runner.worker.messages import Block, Finished, Ready
+from runner.worker.messages import Block, Finished, Measure, Ready
 
 MS = 1_000_000
 TIMING = Timing(measure_seconds=1.0, block_seconds=0.1, min_blocks=5, max_seconds=4.0)
@@ -216,3 +216,52 @@ def test_a_source_without_readings_is_soon_read_no_more_and_taints_nothing() -> 
     assert gate.facts() == {"telemetry_notes": ["the sampler is dead"]}
     assert gate.offender() is None
     assert InterferenceCheck(None, 7, (), (), 0.05).after(MS) is None
+
+
+@pytest.mark.parametrize(
+    ("step_us", "asked"),
+    [
+        # 0.4 s, after 50 ms and in samples of 0.2 ms.
+        (10, Measure(40_000, 5_000, 20)),
+        (199, Measure(2010, 252, 2)),
+        (5_000, Measure(80, 10, 1)),
+        # As many as a block has at least, after two that are not timed.
+        (600_000, Measure(1, 2, 1)),
+    ],
+)
+def test_a_block_on_cuda_is_long_and_led_in_to(step_us: int, asked: Measure) -> None:
+    assert Blocks(TIMING, on_cuda=True).request(step_us * 1000) == asked
+    on_cpu = Blocks(TIMING).request(step_us * 1000)
+    assert (on_cpu.lead_in, on_cpu.per_sample) == (0, 1)
+
+
+def test_inputs_of_several_shapes_keep_their_turn_through_the_lead_in() -> None:
+    blocks = Blocks(TIMING, on_cuda=True)
+    blocks.shapes = 9
+    asked = blocks.request(10_000)
+    assert asked.per_sample == 1
+    assert asked.lead_in % 9 == 0 and asked.lead_in >= 5_000
+
+
+def test_on_cuda_medians_of_blocks_are_what_rounds_compare() -> None:
+    blocks = Blocks(TIMING, on_cuda=True)
+    for samples in ((80, 100, 120), (70, 104, 130)):
+        blocks.take(Block(samples, MS, 0, sm_clocks_mhz=(1500, 1480)), None)
+    facts = blocks.facts()
+    assert (facts["block_floors_ns"], facts["block_medians_ns"]) == ([80, 70], [100, 104])
+    assert facts["block_sm_clocks_mhz"] == [[1500, 1480]] * 2
+    assert dict(blocks.compared) == {0: 100, 1: 104}
+    on_cpu = taken(None)
+    assert not {"block_medians_ns", "block_sm_clocks_mhz"} & on_cpu.facts().keys()
+
+
+def test_the_clock_of_a_block_is_held_against_those_before_it() -> None:
+    blocks = Blocks(TIMING, on_cuda=True)
+    assert blocks.clock_ratio(Block((1,), MS, 0)) is None
+    for clock in (1500, 1510, 1490):
+        block = Block((1,), MS, 0, sm_clocks_mhz=(clock, clock))
+        assert blocks.clock_ratio(block) == pytest.approx(1, abs=0.01)
+        blocks.take(block, None)
+    assert blocks.clock_ratio(Block((1,), MS, 0, sm_clocks_mhz=(1400, 1400))) == pytest.approx(
+        0.933, abs=0.001
+    )

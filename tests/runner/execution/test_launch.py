@@ -80,6 +80,12 @@ def test_the_pinning_tool_is_reported() -> None:
     assert "shared_with_controller" not in start_of(case("cpus=1"), PRESET, MACHINE, none).facts
 
 
+def test_the_node_of_a_case_on_a_gpu_is_the_gpus() -> None:
+    assert start_of(case("cpus=node"), PRESET, MACHINE, none, gpu_node=1).cpus == (2, 3, 6, 7)
+    # A node whose CPUs are not for us is none.
+    assert start_of(case("cpus=node"), PRESET, MACHINE, none, gpu_node=5).cpus == (0, 1, 4, 5)
+
+
 def test_without_pinning_in_the_preset_one_core_is_the_first_allowed() -> None:
     free = MachinePreset("as-it-comes")
     assert start_of(case("cpus=1"), free, MACHINE, none).cpus == (0,)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.execution.metrics import disturbance, percentile, replicate_metrics
-from runner.worker.messages import Block, Finished, Ready
+from runner.execution.metrics import disturbance, percentile, replicate_metrics, sustained_throughput
+from runner.worker.messages import Block, Finished, Ready, Window
 
 READY = Ready(first_call_ns=5_000_000, step_ns=2_000_000, facts={"items": 8, "flops": 4e9})
 BLOCKS = [
@@ -151,3 +151,49 @@ def test_tflops_and_their_share_of_the_ceiling_follow_the_throughput() -> None:
     assert metrics["latency"] == 3.0
     assert metrics["model_tflops"] == pytest.approx((2e9 / 0.003 + 2e9 / 0.001) / 1e12)
     assert metrics["peak_share"] == pytest.approx(metrics["model_tflops"] / 10.0)
+
+
+def cuda_block(*us: int, per_sample: int = 1, clocks: tuple[int, ...] = ()) -> Block:
+    """A block of samples of so many microseconds."""
+    return Block(tuple(1000 * one for one in us), 1, 0, per_sample=per_sample, sm_clocks_mhz=clocks)
+
+
+def test_on_cuda_the_middle_of_blocks_is_compared_and_the_fastest_is_kept() -> None:
+    ready = Ready(1_000_000, 1, facts={"items": 1})
+    blocks = [cuda_block(80, 100, 101), cuda_block(70, 102, 103), cuda_block(75, 104, 900)]
+    on_cuda = replicate_metrics(ready, blocks, Finished(), {}, "", on_cuda=True)
+    assert (on_cuda["latency_floor"], on_cuda["latency_burst"]) == (0.102, 0.075)
+    assert on_cuda["latency_min"] == 0.070
+    on_cpu = replicate_metrics(ready, blocks, Finished(), {}, "")
+    assert on_cpu["latency_floor"] == 0.075 and "latency_burst" not in on_cpu
+
+
+def test_a_mean_of_several_iterations_is_no_percentile_of_one() -> None:
+    ready, samples = Ready(1, 1, facts={"items": 1}), range(1000, 2000)
+    whole, means = (cuda_block(*samples, per_sample=k) for k in (1, 20))
+    assert "latency_p99" in replicate_metrics(ready, [whole], Finished(), {}, "", on_cuda=True)
+    found = replicate_metrics(ready, [means], Finished(), {}, "", on_cuda=True)
+    assert not {"latency_p10", "latency_p90", "latency_p99"} & found.keys()
+    assert found["latency"] == 1.4995
+    assert disturbance([means])["iterations"] == 20_000
+
+
+def test_a_step_in_cycles_tells_a_slow_clock_from_a_slow_step() -> None:
+    ready = Ready(1, 1, facts={"items": 1})
+    fast = [cuda_block(100, 100, clocks=(1980, 1980))] * 3
+    slow = [cuda_block(132, 132, clocks=(1505, 1495))] * 3
+    boosted, drooped = (
+        replicate_metrics(ready, one, Finished(), {}, "", on_cuda=True) for one in (fast, slow)
+    )
+    assert (boosted["timed_sm_clock"], drooped["timed_sm_clock"]) == (1980, 1500)
+    assert boosted["step_cycles"] == drooped["step_cycles"] == pytest.approx(198)
+    unknown = replicate_metrics(ready, [cuda_block(100)], Finished(), {}, "", on_cuda=True)
+    assert not {"timed_sm_clock", "step_cycles"} & unknown.keys()
+    # A block that does not count has no say.
+    mixed = replicate_metrics(ready, [fast[0], slow[0]], Finished(), {}, "", None, {1}, on_cuda=True)
+    assert mixed["timed_sm_clock"] == 1980
+
+
+def test_sustained_throughput_is_that_of_the_whole_window() -> None:
+    assert sustained_throughput(Window(0, 4_000_000_000, 200), 8) == {"sustained_throughput": 400.0}
+    assert sustained_throughput(Window(5, 5, 0), 8) == {}

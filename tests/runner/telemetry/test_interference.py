@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.telemetry.interference import Interference, find_interference
+from runner.telemetry.interference import Interference, find_interference, notes_on_gpu
 from runner.telemetry.telemetry_interface import GpuCounters, HostCounters, Reading
 
 MS = 1_000_000
@@ -209,3 +209,31 @@ def test_an_error_of_the_gpu_taints(after: GpuCounters, reason: str) -> None:
     assert interference is not None
     assert (interference.status, interference.reason) == ("throttled", reason)
     assert on_gpu(replace(after, uuid="GPU-2")) is None
+
+
+def test_a_process_that_only_has_memory_on_its_gpu_takes_no_time() -> None:
+    idle = replace(GPU, processes=(10, 4242), computing=(10,))
+    assert on_gpu(idle, own=(10, 11)) is None
+    busy = on_gpu(replace(idle, computing=(10, 4242)), own=(10, 11))
+    assert busy is not None and busy.reason == "another process computes on its GPU (pid 4242)"
+    first, second = Reading(0, gpus=(GPU,)), Reading(WALL, gpus=(idle,))
+    assert notes_on_gpu(first, second, (10, 11)) == ["another process has memory on its GPU (pid 4242)"]
+
+
+@pytest.mark.parametrize("reason", ["reliability", "board"])
+@pytest.mark.parametrize(("ratio", "counts"), [(1.0, True), (0.99, True), (0.97, False), (None, False)])
+def test_a_limit_of_the_voltage_matters_where_the_clock_fell(
+    reason: str, ratio: float | None, counts: bool
+) -> None:
+    # A gaming card at full boost is at its voltage limit all the time.
+    before = Reading(0, gpus=(replace(GPU, throttled_ns={reason: 0}),))
+    after = Reading(WALL, gpus=(replace(GPU, throttled_ns={reason: WALL}),))
+    found = find_interference(before, after, WALL, (), 0.05, clock_ratio=ratio)
+    assert (found is None) == counts
+    assert notes_on_gpu(before, after, ()) == [
+        f"its GPU was at a limit ({reason}), and its clock did not fall"
+    ]
+    # Heat is no such limit.
+    hot = Reading(WALL, gpus=(replace(GPU, throttled_ns={"hw_thermal": WALL}),))
+    cold = Reading(0, gpus=(replace(GPU, throttled_ns={"hw_thermal": 0}),))
+    assert find_interference(cold, hot, WALL, (), 0.05, clock_ratio=1.0) is not None

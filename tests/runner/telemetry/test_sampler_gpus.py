@@ -11,6 +11,8 @@ from records.telemetry import Recording
 from runner.telemetry.columns import COLUMNS
 from runner.telemetry.gpu import processes as gpu_processes
 from runner.telemetry.gpu.processes import Pids
+from runner.telemetry.summary import rows_of, summarise
+from runner.worker.messages import Window
 from support.fakes.nvml import Shim, build
 from support.fakes.samplers import GPU, Samplers, Tree
 
@@ -20,6 +22,7 @@ MIG = "MIG-aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
 SECOND = "GPU-99991111-2222-3333-4444-555555555555"
 COUNTED = {"sm_utilisation", "sm_occupancy", "tensor", "tensor_half", "dram_bandwidth", "fp32", "fp16"}
 ALWAYS = {"memory_used", "memory_reserved", "sm_clock", "memory_clock", "temperature", "throttled"}
+ALWAYS |= {"throttled_power", "throttled_heat", "throttled_hardware"}
 #: Long ago, so that a driver's buffer is full from the start.
 RUNNING = f"origin {time.monotonic() * 1e3 - 20_000:.0f}"
 
@@ -145,7 +148,12 @@ def test_deltas_and_memory_of_a_row(samplers: Samplers, shim: Shim, tree: Tree) 
     mine = f"0 0 processes {tree.child}:1048576,4294967:9"
     variables = shim.variables("h200", RUNNING, *lines, mine)
     gpu = watched(samplers, tree.root, 3, GPU, **variables)[GPU]
-    assert gpu.values["throttled"] == pytest.approx([50] * len(gpu.started_ns), rel=0.3)
+    rows = len(gpu.started_ns)
+    assert gpu.values["throttled"] == pytest.approx([50] * rows, rel=0.3)
+    assert gpu.values["throttled_power"] == pytest.approx([50] * rows, rel=0.3)
+    # Field 269 is slow-down by software for heat.
+    assert gpu.values["throttled_heat"] == pytest.approx([25] * rows, rel=0.3)
+    assert {*gpu.values["throttled_hardware"]} == {0.0}
     assert {*gpu.values["process_memory"]} == {1.0}
     assert {*gpu.values["memory_temperature"]} == {61}
 
@@ -251,3 +259,47 @@ def test_one_of_ours_among_the_listed_shows_that_they_are_of_this_namespace(
     pids = Pids(os.getpid(), lambda: frozenset({tree.child}))
     assert pids.visible((tree.child, 1)) == (1, tree.child)
     assert pids.visible((1,)) is None
+
+
+def test_who_is_at_work_on_a_gpu_is_known_from_who_is_there(
+    samplers: Samplers, shim: Shim, tree: Tree
+) -> None:
+    there = f"0 0 processes {tree.child}:1048576,4242:1048576,4343:1048576"
+    variables = shim.variables("h200", RUNNING, there, f"0 0 working {tree.child}:90,4242:0,4343:10")
+    (gpu,) = samplers.start(GPU, variables=variables).read(tree.root).gpus
+    assert gpu.processes == tuple(sorted((tree.child, 4242, 4343)))
+    assert gpu.computing == tuple(sorted((tree.child, 4343)))
+    assert gpu.memory_free == pytest.approx(1 - 8589934592 / 150754820096)
+
+
+def test_no_process_at_work_is_no_missing_answer(samplers: Samplers, shim: Shim, tree: Tree) -> None:
+    idle = samplers.start(GPU, variables=shim.variables("h200", RUNNING)).read(tree.root)
+    assert idle.gpus[0].computing == ()
+    refused = shim.variables("h200", RUNNING, "0 - fail nvmlDeviceGetProcessUtilization 3")
+    (gpu,) = samplers.start(GPU, variables=refused).read(tree.root).gpus
+    assert gpu.computing is None
+
+
+def test_a_size_of_0_is_that_of_a_process_in_a_container(samplers: Samplers, shim: Shim, tree: Tree) -> None:
+    variables = shim.variables("h200", RUNNING, f"0 0 processes {tree.child}:0")
+    gpu = watched(samplers, tree.root, 3, GPU, **variables)[GPU]
+    assert "process_memory" not in gpu.values or {*gpu.values["process_memory"]} == {None}
+
+
+def test_power_that_the_driver_averages_is_known_from_energy(
+    samplers: Samplers, shim: Shim, tree: Tree
+) -> None:
+    # The load begins as the sampler starts, some 20 s after the script did.
+    variables = shim.variables("h200", RUNNING, "0 0 power_window_ms 1000", "0 0 power_mw 120000")
+    sampler = samplers.start(GPU, variables=variables)
+    sampler.read(tree.root)
+    begun = time.monotonic()
+    add(variables, f"{begun * 1e3 - float(RUNNING.split()[1]):.0f} 0 power_mw 600000")
+    sampler.start(tree.root, 10)
+    samplers.rows(sampler, 8)
+    (_, recording) = sampler.stop()
+    window = Window(recording.started_ns[1], recording.ended_ns[-1], 1)
+    (cut,) = rows_of([recording], window)
+    watts = [value for value in cut.values["power"] if value is not None]
+    assert min(watts) < 550
+    assert summarise([cut], window, 1)[0]["power"] == pytest.approx(600, rel=0.05)

@@ -91,6 +91,19 @@ def test_energy_is_of_all_gpus_over_the_whole_window_by_its_items() -> None:
     assert "energy_per_item" not in summarise([one, silent], WINDOW, 5)[0]
 
 
+@pytest.mark.parametrize("source", ["gpm", "samples"])
+def test_power_is_that_of_the_window_though_the_driver_answers_the_last_second(
+    source: UtilisationSource,
+) -> None:
+    # 600 W since the window began, after 120 W: five rows of 200 ms until the driver's mean has followed.
+    late = tuple(min(600.0, 120.0 + 96 * row) for row in range(15))
+    counted = recorded("GPU-1", source, first=1_000, power=late, energy=(120.0,) * 15)
+    answered = recorded("GPU-1", source, first=1_000, power=late)
+    for one in (counted, answered):
+        (cut,) = rows_of([one], WINDOW)
+        assert summarise([cut], WINDOW, 1)[0]["power"] == pytest.approx(600)
+
+
 def test_no_energy_where_a_gpu_tells_none_or_too_little_of_the_window() -> None:
     one = recorded("GPU-1", "gpm", first=1_100, energy=(80.0,) * 10)
     host = recorded(first=1_100, cpu_busy=(1.0,) * 10)
@@ -118,6 +131,9 @@ def test_a_metric_lies_among_the_recorded_values(
     metrics, _ = summarise([recorded(first=1_000, **values)], WINDOW, 1)
     for name, column in values.items():
         known = [value for value in column if value is not None]
+        if name == "power" and sum(joule is not None for joule in values.get("energy", ())) >= 3:
+            # A row lasts 0.2 s.
+            known = [joule / 0.2 for joule in values["energy"] if joule is not None]
         metric = COLUMNS[name].metric if name in COLUMNS else ""
         if metric in metrics:
             assert min(known) * (1 - 1e-9) <= metrics[metric] <= max(known) * (1 + 1e-9)

@@ -1,6 +1,5 @@
 """Every technique of one process on small workloads, as the worker's loop takes them, and what came of it."""
 
-import functools
 import importlib
 import io
 import itertools
@@ -184,7 +183,7 @@ def by_hand():
             compiling.calls_of_each_shape([one, one]),
         ],
         "allocator of a CPU": memory.cuda_allocator("cpu"),
-        "launch_bound of a CPU": bounds.measure_launch_bound(lambda: None, "cpu"),
+        "launches of a CPU": dict(bounds.measure_device_time(lambda: None, "cpu", 1e6)),
     }
 
 
@@ -221,25 +220,12 @@ def ceilings():
     }
 
 
-def looked_at(many):
-    """Which of so many inputs in turn the steps take that are looked at for launches, as on a GPU."""
-    turn, taken = itertools.cycle(range(many)), []
-    on_a_cpu = functools.partial(torch.profiler.profile, activities=[torch.profiler.ProfilerActivity.CPU])
-    with (
-        mock.patch.object(timing, "synchronize"),
-        mock.patch.object(torch.profiler, "profile", lambda activities: on_a_cpu()),
-    ):
-        bounds.measure_launch_bound(lambda: taken.append(next(turn)), "cuda:0", many)
-    return taken
-
-
 CASES = json.loads(os.environ["CASES"])
 
 print(
     json.dumps(
         {
             "cases": {text: describe(text) for text in CASES},
-            "launches": {many: looked_at(many) for many in (1, 3, 9, 16)},
             "ceilings": ceilings(),
             "formats": formats(),
             "errors": {"bf16": error_by_hand(torch.bfloat16), "fp16": error_by_hand(torch.float16)},

@@ -75,6 +75,11 @@ def several_shapes():
 
 
 @case()
+def one_layer():
+    return Workload(nn.Linear(16, 8), (torch.randn(4, 16),), items=4)
+
+
+@case()
 def no_layers():
     return Workload(nn.ReLU(), (torch.randn(2, 4),), items=2)
 

@@ -1,5 +1,8 @@
 """The capabilities of each kind of GPU: the real binding on a scripted library."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -150,3 +153,55 @@ def test_a_probe_survives_the_journal(monkeypatch: pytest.MonkeyPatch, shim: Shi
     for gpu in body["gpus"]:
         gpu["rung"] = gpu.pop("utilisation_source")
     assert Probe.from_body(body) == found, "as 0.1.0 wrote it"
+
+
+def test_the_state_of_a_card_is_what_changes_its_numbers(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
+    (gpu,) = examine(monkeypatch, shim, "h200", "0 - confidential 0").gpus
+    assert gpu.state == {
+        "power_limit_w": 700.0,
+        "default_power_limit_w": 700.0,
+        "max_sm_clock_mhz": 1980,
+        "max_memory_clock_mhz": 3201,
+        "ecc": "on",
+        "persistence": "on",
+        "compute_mode": "default",
+        "mig": "off",
+        "confidential_computing": "off",
+        "vbios": "96.00.D0.00.03",
+        "pcie_generation": 5,
+        "pcie_width": 16,
+        "nvlinks": 18,
+    }
+    (limited,) = examine(monkeypatch, shim, "h200", "0 0 power_limit_mw 500000", "0 0 compute_mode 3").gpus
+    assert (limited.state["power_limit_w"], limited.state["compute_mode"]) == (500.0, "exclusive process")
+
+
+def test_a_mig_device_has_the_state_of_its_card(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
+    whole, part = examine(monkeypatch, shim, "mig").gpus
+    assert (whole.state["mig"], "mig_device" in whole.state) == ("on", False)
+    assert part.state == {**whole.state, "mig_device": "NVIDIA H200 MIG 3g.71gb"}
+
+
+_STATE = """
+import json, pathlib, sys
+from runner.telemetry.gpu import card_state, nvml
+with nvml.library():
+    print(json.dumps(card_state.card_state(nvml.gpus()[0], None, pathlib.Path(sys.argv[1]))))
+"""
+
+
+def test_the_numa_node_of_a_card_is_that_of_its_pci_address(
+    monkeypatch: pytest.MonkeyPatch, shim: Shim, tmp_path: Path
+) -> None:
+    folder = tmp_path / "bus/pci/devices/0000:81:00.0"
+    folder.mkdir(parents=True)
+    for name, value in shim.variables("h200", "0 0 pci 00000000:81:00.0").items():
+        monkeypatch.setenv(name, value)
+    nodes: list[int | None] = []
+    for node in ("1", "-1"):
+        (folder / "numa_node").write_text(node)
+        done = subprocess.run(
+            [sys.executable, "-c", _STATE, str(tmp_path)], capture_output=True, text=True, check=True
+        )
+        nodes.append(json.loads(done.stdout).get("numa_node"))
+    assert nodes == [1, None]

@@ -7,7 +7,7 @@
 
    and holds from that moment on (counted from the first nvmlInit of the process, or from CLOCK_MONOTONIC
    in milliseconds where a line `origin MILLISECONDS` says so) until a later line of the same device and key.
-   DEVICE is a number, or `-` for the library itself. Keys of the library: driver, cuda, and
+   DEVICE is a number, or `-` for the library itself. Keys of the library: driver, cuda, confidential, and
    `fail FUNCTION CODE`, `block FUNCTION MILLISECONDS`. Keys of a device are those asked for below; a key
    that no line gives is answered NOT_SUPPORTED. Rates (power_mw, throttle_FIELD, gpm_METRIC) are integrated
    over time, as the counters of a driver are. An `xid CODE` of a device happens once.
@@ -221,9 +221,60 @@ int nvmlDeviceGetUtilizationRates(Device *device, Utilization *answer) {
     *answer = (Utilization){(unsigned)atoi(gpu), share ? (unsigned)atoi(share) : 0};
     return OK;
 }
-int nvmlDeviceGetPowerUsage(Device *d, unsigned *a) { return whole("nvmlDeviceGetPowerUsage", d, "power_mw", a); }
+/* The mean over the last `power_window_ms` where a line gives that, as on Ampere and newer. */
+int nvmlDeviceGetPowerUsage(Device *device, unsigned *answer) {
+    int code = whole("nvmlDeviceGetPowerUsage", device, "power_mw", answer);
+    const char *window = held(device->device, "power_window_ms", clock_ms());
+    double now = clock_ms(), from = window ? fmax(0, now - atof(window)) : now;
+    if (code == OK && now - from >= 1)
+        *answer = (unsigned)lround(integral(device->device, "power_mw", from, now) / (now - from));
+    return code;
+}
 int nvmlDeviceGetEnforcedPowerLimit(Device *d, unsigned *a) {
     return whole("nvmlDeviceGetEnforcedPowerLimit", d, "power_limit_mw", a);
+}
+int nvmlDeviceGetPowerManagementDefaultLimit(Device *d, unsigned *a) {
+    return whole("nvmlDeviceGetPowerManagementDefaultLimit", d, "power_limit_default_mw", a);
+}
+int nvmlDeviceGetComputeMode(Device *d, unsigned *a) { return whole("nvmlDeviceGetComputeMode", d, "compute_mode", a); }
+int nvmlDeviceGetPersistenceMode(Device *d, unsigned *a) {
+    return whole("nvmlDeviceGetPersistenceMode", d, "persistence", a);
+}
+int nvmlDeviceGetEccMode(Device *device, unsigned *current, unsigned *pending) {
+    int code = whole("nvmlDeviceGetEccMode", device, "ecc_mode", current);
+    if (code == OK) *pending = *current;
+    return code;
+}
+int nvmlDeviceGetVbiosVersion(Device *device, char *answer, unsigned length) {
+    return text("nvmlDeviceGetVbiosVersion", held(device->device, "vbios", clock_ms()), answer, length);
+}
+int nvmlDeviceGetMaxPcieLinkGeneration(Device *d, unsigned *a) {
+    return whole("nvmlDeviceGetMaxPcieLinkGeneration", d, "pcie_generation", a);
+}
+int nvmlDeviceGetCurrPcieLinkWidth(Device *d, unsigned *a) {
+    return whole("nvmlDeviceGetCurrPcieLinkWidth", d, "pcie_width", a);
+}
+int nvmlDeviceGetNvLinkState(Device *device, unsigned link, unsigned *answer) {
+    unsigned up;
+    int code = whole("nvmlDeviceGetNvLinkState", device, "nvlinks", &up);
+    if (code == OK) *answer = link < up;
+    return code;
+}
+typedef struct { unsigned environment, confidential, development; } ConfidentialComputing;
+int nvmlSystemGetConfComputeState(ConfidentialComputing *answer) {
+    ENTER("nvmlSystemGetConfComputeState");
+    const char *value = held(LIBRARY, "confidential", clock_ms());
+    if (!value) return NOT_SUPPORTED;
+    *answer = (ConfidentialComputing){0, (unsigned)atoi(value), 0};
+    return OK;
+}
+typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
+int nvmlDeviceGetPciInfo_v3(Device *device, Pci *answer) {
+    ENTER("nvmlDeviceGetPciInfo");
+    HELD(value, device, "pci");
+    memset(answer, 0, sizeof *answer);
+    snprintf(answer->bus_id, sizeof answer->bus_id, "%s", value);
+    return OK;
 }
 int nvmlDeviceGetTotalEnergyConsumption(Device *device, unsigned long long *answer) {
     ENTER("nvmlDeviceGetTotalEnergyConsumption");
@@ -288,6 +339,30 @@ int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned *size, Proc
     int fits = answer && found <= *size;
     *size = found;
     return fits || !found ? OK : INSUFFICIENT;
+}
+
+/* Line `working PID:PERCENT,...`: what processes use of the SMs from then on, sampled six times a second. */
+typedef struct { unsigned pid; unsigned long long stamp; unsigned sm, memory, encoder, decoder; } ProcessSample;
+static double wall_ms_at(double monotonic_ms);
+int nvmlDeviceGetProcessUtilization(Device *device, ProcessSample *answer, unsigned *size, unsigned long long since) {
+    ENTER("nvmlDeviceGetProcessUtilization");
+    const double spacing = 1000.0 / 6;
+    double last = floor(clock_ms() / spacing) * spacing;
+    unsigned long long stamp = (unsigned long long)(wall_ms_at(origin + last) * 1e3);
+    const char *list = held(device->device, "working", last);
+    char copy[160], *rest = NULL;
+    unsigned found = 0;
+    if (!list || stamp <= since) return NOT_FOUND;
+    strcpy(copy, list);
+    for (char *part = strtok_r(copy, ",", &rest); part; part = strtok_r(NULL, ",", &rest)) {
+        ProcessSample sample = {0, stamp, 0, 0, 0, 0};
+        if (sscanf(part, "%u:%u", &sample.pid, &sample.sm) != 2) continue;
+        if (answer && found < *size) answer[found] = sample;
+        found++;
+    }
+    int fits = answer && found <= *size;
+    *size = found;
+    return !found ? NOT_FOUND : fits ? OK : INSUFFICIENT;
 }
 
 typedef struct { uint32_t field, scope; int64_t stamp, latency; int type, code; Value value; } Field;

@@ -1,0 +1,232 @@
+"""What is measured of a CUDA device, on a stand-in whose clock is known."""
+
+import functools
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "techniques/snippets")]
+
+import small_cases
+from cuda_double import US, Device, installed
+
+from runner.worker.case_key import CaseKey
+from runner.worker.measurements import bounds, compiling, memory, timing
+from runner.worker.measurements.request_latency import measure_request_latency
+from runner.worker.prepared_case import BadReport, InputRotation, begin, finish, guarded
+from runner.worker.single_process import SingleProcess
+from runner.worker.techniques import graphs, precision
+from runner.worker.worker_loop import failure
+
+torch.set_num_threads(1)
+
+
+def step_of(device, us, name="step"):
+    """A step of one kernel of so many microseconds."""
+    return functools.partial(device.run, us * US, name)
+
+
+def one_block(device, iterations, us, **how):
+    found = timing.block(
+        step_of(device, us),
+        "cuda:0",
+        iterations,
+        ready=lambda: device.calls.append("ready"),
+        **how,
+    )
+    calls, device.calls = device.calls, []
+    return {"samples": found.samples_ns, "wall": found.wall_ns, "clocks": found.sm_clocks_mhz, "calls": calls}
+
+
+def order():
+    """Two blocks of one process."""
+    with installed(Device()) as device:
+        return [one_block(device, 4, 100, lead_in=3) for _ in range(2)]
+
+
+def short_steps():
+    """Steps of 5 us that take as long to launch: one event each, and one for each 25 of them."""
+    with installed(Device()) as device:
+        one_block(device, 200, 5)
+        each = one_block(device, 200, 5)
+        shared = one_block(device, 200, 5, per_sample=25)
+    return {"each": each["samples"], "shared": shared["samples"]}
+
+
+def wall():
+    """The time of a block, without reading its events."""
+    with installed(Device()) as device:
+        one_block(device, 50, 100)
+        found = one_block(device, 50, 100)
+    return {"wall": found["wall"], "timed": sum(found["samples"])}
+
+
+def droop():
+    """A clock that falls from 1980 to 1500 MHz in the first 30 ms."""
+    with installed(Device(mhz=lambda at: 1980 - 16 * min(30.0, at / 1e6))) as device:
+        cold = one_block(device, 10, 100)["clocks"]
+        # So much later.
+        device.device, device.host = 0, 0
+        led_in = one_block(device, 10, 100, lead_in=500)["clocks"]
+    return {"cold": cold, "led in": led_in}
+
+
+def backwards():
+    with installed(Device(backwards=True)) as device:
+        try:
+            one_block(device, 4, 100)
+        except timing.EventsUnreliable as error:
+            failed = failure(error, "measure")
+            return [failed.status, failed.reason]
+
+
+def queued():
+    """A step that takes 5 us in a queue, and 26 where the host waits for each."""
+    with installed(Device(launch=1 * US)) as device:
+        found = timing.queued_step_ns(step_of(device, 5), "cuda:0", 26 * US)
+        return {"ns": found, "waits": device.calls.count("synchronize"), "steps": device.calls.count("step")}
+
+
+def captured():
+    """A captured step, and the eager one, for an input that changed after the capture."""
+    torch.manual_seed(0)
+    prep = begin(CaseKey.parse("layers/infer/-/graph=capture"), "cpu", small_cases.layers())
+    prep.device = "cuda:0"
+    with installed(Device()):
+        graphs.apply(prep)
+        step = prep.make_step(prep, InputRotation(prep.inputs))
+        before = step().clone()
+        with torch.no_grad():
+            prep.inputs[0][0].mul_(2)
+            got, want = step(), prep.model(*prep.inputs[0])
+    return {"follows": bool(torch.equal(got, want)), "changed": not torch.equal(before, want)}
+
+
+def device_time(us, launch, latency, lost=0, shapes=1):
+    with installed(Device(launch=launch * US)) as device:
+        step = step_of(device, us) if not lost else lambda: None
+        found = dict(bounds.measure_device_time(step, "cuda:0", latency * US, shapes))
+    return {**found, "steps": device.calls.count("step")}
+
+
+def requests():
+    """A step of 1 ms of which the host knows nothing until it waits."""
+    with installed(Device()) as device:
+        found = dict(measure_request_latency(step_of(device, 1000), "cuda:0"))
+        return {**found, "calls": device.calls[:6], "steps": device.calls.count("step")}
+
+
+def allocator():
+    """Peaks of 300 MiB of 400, a graph's pool of 64 with 24 in tensors, and another device's segment."""
+    pool = {"device": 0, "total_size": 64 << 20, "allocated_size": 24 << 20, "segment_pool_id": (0, 1)}
+    shared = {**pool, "segment_pool_id": (0, 0)}
+    double = Device(allocated=300, reserved=400, retries=2, segments=[pool, shared, {**pool, "device": 1}])
+    with installed(double):
+        found = memory.cuda_peaks("cuda:0", "_compile") | memory.cuda_allocator("cuda:0")
+        memory.reset_cuda_peaks("cuda:0")
+        memory.reset_cuda_peaks("cpu")
+    return {**found, "calls": double.calls}
+
+
+def guards():
+    prep = begin(CaseKey.parse("layers/infer/-/eager"), "cpu", small_cases.layers())
+    prepared = finish(prep)
+
+    def fails():
+        raise RuntimeError("CUPTI is in use by another process")
+
+    def misreports():
+        raise BadReport("report() returns nan")
+
+    answers = [guarded(prepared, lambda: {"a": 1.0}), guarded(prepared, fails)]
+    try:
+        guarded(prepared, misreports)
+    except BadReport as error:
+        answers.append(str(error))
+    return {"answers": answers, "facts": prepared.facts["not_measured"]}
+
+
+def last_of_all():
+    """A case whose ceiling does not fit beside the others."""
+    torch.manual_seed(0)
+    solo = SingleProcess(CaseKey.parse("layers/infer/-/eager"), "cpu", 0)
+    solo.first_call()
+
+    def no_room():
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 256 MiB")
+
+    solo.prepared.final_metrics.append(no_room)
+    metrics = solo.metrics()
+    return {"metrics": sorted(metrics), "facts": solo.facts()["not_measured"]}
+
+
+OUT_OF_MEMORY = (
+    "CUDA out of memory. Tried to allocate 2.00 GiB",
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+    "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+    "NCCL error: unhandled cuda error, Last error: Cuda failure 2 'out of memory'",
+)
+
+
+def newer_interface():
+    """What a reference computes in, and what is so after it, where a case set TF32 by the newer interface."""
+    matmul = torch.backends.cuda.matmul
+    if not hasattr(matmul, "fp32_precision"):
+        return None
+    before, matmul.fp32_precision = matmul.fp32_precision, "tf32"
+    try:
+        with precision.exact_fp32():
+            within = matmul.fp32_precision
+        return [within, matmul.fp32_precision]
+    finally:
+        matmul.fp32_precision = before
+
+
+#: Errors of CUDA, and how a case ends that meets them.
+ERRORS = (
+    "CUDA error: uncorrectable ECC error encountered",
+    "Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
+    "No CUDA-capable device is detected",
+    "CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+    "CUDA error: device-side assert triggered",
+    "CUDA error: an illegal memory access was encountered",
+)
+
+
+def ended(text):
+    failed = failure(RuntimeError(text), "measure")
+    return [failed.status, failed.device_lost]
+
+
+print(
+    json.dumps(
+        {
+            "order": order(),
+            "short": short_steps(),
+            "wall": wall(),
+            "droop": droop(),
+            "backwards": backwards(),
+            "queued": queued(),
+            "captured": captured(),
+            "device_time": {
+                "replay": device_time(8, 1, 10),
+                "long": device_time(50_000, 5, 50_000),
+                "not known": device_time(8, 1, 0),
+                "shapes": device_time(3000, 1, 3000, shapes=16),
+                "no kernel": device_time(8, 1, 10, lost=1),
+            },
+            "requests": requests(),
+            "allocator": allocator(),
+            "guards": guards(),
+            "last": last_of_all(),
+            "oom": [memory.is_out_of_memory(RuntimeError(text)) for text in OUT_OF_MEMORY],
+            "no oom": memory.is_out_of_memory(RuntimeError("CUDA error: an illegal memory access")),
+            "newer interface": newer_interface(),
+            "errors": [ended(text) for text in ERRORS],
+            "skips": [compiling.report(asked).cudagraph_skips for asked in (False, True)],
+        }
+    )
+)

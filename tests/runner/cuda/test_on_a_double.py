@@ -1,0 +1,117 @@
+"""Timing on CUDA, on a stand-in whose clock is known: what is queued in which order, and what it comes to."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.site import run_snippet
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(scope="module")
+def found() -> Any:
+    """What the snippet found."""
+    return run_snippet(Path(__file__).with_name("on_a_double.py"))
+
+
+def test_untimed_steps_lead_in_to_the_same_queue_and_no_event_is_made_within_it(found: Any) -> None:
+    timed = ["record", *["step", "record"] * 4]
+    queue = [*["step"] * 3, "record", "spin", "record", *timed, "record", "spin", "record", "synchronize"]
+    first, second = (block["calls"] for block in found["order"])
+    assert first == ["create"] * 9 + ["synchronize", "ready", *queue]
+    # The events of a block are those of the blocks before it.
+    assert second == ["synchronize", "ready", *queue]
+
+
+def test_steps_that_share_a_sample_are_not_timed_with_their_events(found: Any) -> None:
+    # An event takes the host 2 us, which a step of 5 us cannot hide once the host is no longer ahead.
+    assert found["short"]["each"][-30:] == [7_000] * 30
+    assert found["short"]["shared"] == [5_000] * 8
+
+
+def test_a_block_ends_where_its_events_are_read(found: Any) -> None:
+    # 50 steps of 100 us and two measurements of the clock; reading the events would take another 156 us.
+    spins, launches = 2 * 333_333, 20_000
+    assert found["wall"]["timed"] == 50 * 100_000
+    assert found["wall"]["wall"] == pytest.approx(50 * 100_000 + spins, abs=launches)
+
+
+def test_the_clock_is_that_of_the_timed_steps(found: Any) -> None:
+    assert min(found["droop"]["cold"]) > 1900
+    assert found["droop"]["led in"] == [1500, 1500]
+
+
+def test_events_that_run_backwards_measure_nothing(found: Any) -> None:
+    status, reason = found["backwards"]
+    assert status == "unsupported"
+    assert "confidential computing" in reason
+
+
+def test_a_warm_step_is_one_of_a_queue(found: Any) -> None:
+    assert found["queued"] == {"ns": pytest.approx(5_000, rel=0.01), "waits": 2, "steps": 50_000 // 26}
+
+
+def test_a_captured_step_reads_the_input_it_is_given(found: Any) -> None:
+    assert found["captured"] == {"follows": True, "changed": True}
+
+
+def test_launches_are_held_against_the_step_as_it_was_timed(found: Any) -> None:
+    replay, long = found["device_time"]["replay"], found["device_time"]["long"]
+    # Under the profiler a launch takes five times as long: that is no part of either number.
+    assert replay["device_time"] == pytest.approx(0.008)
+    assert replay["launch_bound"] == pytest.approx(0.2)
+    assert replay["steps"] == 2000
+    assert (long["device_time"], long["launch_bound"], long["steps"]) == (pytest.approx(50), 0.0, 10)
+    assert found["device_time"]["not known"] == {"device_time": pytest.approx(0.008), "steps": 2000}
+
+
+def test_each_shape_is_looked_at_as_often(found: Any) -> None:
+    assert found["device_time"]["shapes"]["steps"] == 32
+
+
+def test_a_profiler_that_lost_kernels_says_nothing(found: Any) -> None:
+    assert found["device_time"]["no kernel"] == {"steps": 0}
+
+
+def test_a_request_ends_when_its_answer_is_there(found: Any) -> None:
+    requests = found["requests"]
+    assert requests["calls"] == ["synchronize", "step", "synchronize", "step", "synchronize", "step"]
+    # A launch and a millisecond, though the step itself returns after the launch.
+    assert requests["request_latency"] == requests["request_latency_p99"] == pytest.approx(1.005)
+    assert requests["steps"] == 662
+
+
+def test_peaks_are_the_allocators_with_what_a_graph_holds_for_its_replay(found: Any) -> None:
+    assert found["allocator"] == {
+        "cuda_peak_allocated_compile": 340.0,
+        "cuda_peak_reserved_compile": 400.0,
+        "fragmentation": pytest.approx(0.15),
+        "alloc_retries": 2.0,
+        "calls": ["reset peaks"],
+    }
+
+
+def test_a_failing_final_metric_costs_no_case_its_outcome(found: Any) -> None:
+    reason = "RuntimeError: CUPTI is in use by another process"
+    assert found["guards"] == {"answers": [{"a": 1.0}, {}, "report() returns nan"], "facts": [reason]}
+    assert found["last"]["facts"] == ["OutOfMemoryError: CUDA out of memory. Tried to allocate 256 MiB"]
+
+
+def test_every_library_says_in_its_own_words_that_memory_ran_out(found: Any) -> None:
+    assert found["oom"] == [True] * 5
+    assert found["no oom"] is False
+
+
+def test_graphs_that_a_case_wants_are_counted_from_zero(found: Any) -> None:
+    assert found["skips"] == [None, 0]
+
+
+def test_a_gpu_that_failed_is_no_crash_of_the_case(found: Any) -> None:
+    lost, busy, crashed = ["lost", True], ["contended", False], ["crashed", False]
+    assert found["errors"] == [lost, lost, lost, busy, crashed, crashed]
+
+
+def test_a_reference_is_exact_by_whichever_interface_a_case_set_tf32(found: Any) -> None:
+    assert found["newer interface"] in (["ieee", "tf32"], None)
