@@ -101,6 +101,14 @@ def test_a_kind_is_chosen_among_those_that_there_are(open_page: Open, url: str) 
     assert "Upgrade 0" in at.button_group(key="choose-kind").options
 
 
+def test_two_chosen_runs_lead_to_their_comparison(open_page: Open, url: str) -> None:
+    at = open_page(url, RUNS)
+    at.multiselect(key="compare-runs").set_value(["run-57"]).run()
+    assert "Compare them →" not in html(at)
+    at.multiselect(key="compare-runs").set_value(["run-57", "run-54"]).run()
+    assert 'href="/compare?view=runs&amp;a=run-54&amp;b=run-57"' in html(at), "the older one is the baseline"
+
+
 def test_filters_are_read_from_the_address_and_written_to_it(open_page: Open, url: str) -> None:
     at = open_page(url, RUNS, suite="gpu", machine=HOSTILE)
     assert [each.value for each in at.header] == ["10 runs"]
