@@ -150,7 +150,7 @@ def _changes(items: Sequence[TrackHeadlines], now: datetime) -> None:
     if not items:
         return
     parts.heading("Biggest changes", lambda: headlines.frame(items), "biggest-changes.csv")
-    parts.caption(f"Against the median of {NIGHTS} nights. Only what is confirmed has a colour.")
+    parts.caption(f"Against the median of {NIGHTS} nights; ≈ within noise, coloured where confirmed.")
     for one in items:
         task = one.part.newest
         where = " · ".join(filter(None, (task.schedule, task.track, task.label)))
