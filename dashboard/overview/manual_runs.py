@@ -21,15 +21,18 @@ SERIES = 20
 def show(url: str, runs: Sequence[RunSummary], now: datetime) -> None:
     """The last run, what did not end ok, and the newest latencies with their course."""
     own = load.own_runs(url, _AMONG)
-    mixed = bool(own) and not all(run.source == RunSource.MEASURED for run in runs)
-    last = (own or runs)[0]
+    if not own:
+        # What came from elsewhere has no last night: it is listed, and compared in History.
+        first_run.imports(url, runs)
+        _failures(url, runs, own, now, mixed=False)
+        return
+    mixed = not all(run.source == RunSource.MEASURED for run in runs)
+    last = own[0]
     spare = 0
     if last.counts.get(OutcomeStatus.SKIPPED):
         spare = sum(not problems.needed(outcome) for outcome in load.outcomes(url, last.id))
     parts.html(tables.last_run(last, load.count_runs(url), now, own=mixed, spare=spare))
-    if not own:
-        first_run.imports(url, runs)
-    elif len(own) < first_run.FEW:
+    if len(own) < first_run.FEW:
         first_run.section(url, last)
     _failures(url, runs, own, now, mixed=mixed)
     if len(own) != 1:

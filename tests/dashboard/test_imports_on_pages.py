@@ -146,7 +146,7 @@ def test_no_text_of_a_file_becomes_html_or_markdown(
         "a metric": {"metric": "tool.odd", "hardware": HOSTILE, "case": HOSTILE},
     }
     at = open_page(
-        url, {"a metric": HISTORY}.get(page, page if page.endswith(".py") else RUNS), **queries.get(page, {})
+        url, {"a metric": HISTORY}.get(page, page if page.startswith("/") else RUNS), **queries.get(page, {})
     )
     assert not at.exception
     shown = html(at)
