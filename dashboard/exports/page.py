@@ -59,8 +59,8 @@ def _section(pieces: Sequence[PageItem], address: str) -> list[str]:
 
 
 def _tabular(html: str) -> bool:
-    """Whether HTML shows rows: as a table, as cards, or as a list."""
-    return any(sign in html for sign in ("<table", 'class="py-panels', 'class="py-bullets'))
+    """Whether HTML shows rows: as a table, as the cards of nights, or as a list."""
+    return any(sign in html for sign in ("<table", "py-nights", "py-bullets"))
 
 
 def _piece(piece: PageItem, home: str) -> str:
