@@ -226,7 +226,8 @@ def claimed(kind: str, metric_name: str, value: float) -> str:
     """A number of a claim: a ratio, a share, or a metric with its unit."""
     if kind == "ratio":
         return times(value)
-    return percent(value) if kind in ("saved", "efficiency") else quantity(value, metric(metric_name).unit)
+    unit = metric(metric_name).unit
+    return percent(value) if kind in ("saved", "efficiency") or unit == "share" else quantity(value, unit)
 
 
 #: How the tables of gains are to be read.

@@ -7,12 +7,13 @@ import xml.etree.ElementTree as ElementTree
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote_plus, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Download, Locator, Page, expect
 
 from dashboard.components import links
+from support.builders import technique_runs, upgrade_journals
 from support.builders.run_records import MLP, RESNET
 from support.servers.browser import Visitor, fits, settle
 
@@ -89,12 +90,13 @@ def test_an_upgrade_is_decided_and_the_decision_handed_on(
     follow(page, page.get_by_role("link", name="Compare", exact=True))
     verdict = page.locator(".py-verdict")
     expect(verdict).to_contain_text("No-go")
-    expect(page.get_by_role("heading", name="Reasons, in order of weight")).to_be_visible()
-    moved = page.get_by_role("region").filter(has=page.get_by_role("columnheader", name="Verdict")).first
+    moved = page.get_by_role("region", name="Every case").first
     expect(moved.get_by_text("▲ slower").first).to_be_visible()
+    page.get_by_text("Why: every reason").click()
+    expect(page.get_by_role("heading", name="Reasons, in order of weight")).to_be_visible()
     # A team that accepts more than five per cent of a case changes the limit, and the address keeps it.
     settle(page)
-    page.get_by_text("Judge it by other rules").click()
+    page.get_by_text("Change policy").click()
     page.get_by_label("A case is materially slower from, %").fill("20")
     page.keyboard.press("Tab")
     page.get_by_role("button", name="Judge", exact=True).click()
@@ -112,6 +114,37 @@ def test_an_upgrade_is_decided_and_the_decision_handed_on(
     follow(other, other.get_by_role("link", name="What it says of its two environments: Upgrade →"))
     expect(other.locator(".py-verdict")).to_contain_text("No-go")
     assert colleague.leave() == []
+
+
+def test_a_researcher_ranks_one_workload_against_another_baseline_and_opens_a_case(visitor: Visitor) -> None:
+    page = visitor.open(f"/explore?hardware={technique_runs.CPU}")
+    workload = technique_runs.RESNET
+    follow(page, page.locator(f'.py-matrix th a[href*="{quote_plus(workload)}"]').first)
+    assert parse_qs(urlsplit(page.url).query)["workload"] == [workload]
+    expect(page.get_by_text("compile=max-autotune is the fastest: 2.50×")).to_be_visible()
+    choose(page, "Baseline", "compile=default")
+    expect(page.get_by_role("heading", name="Speed-up over compile=default")).to_be_visible()
+    # 50 ms against 40 ms.
+    expect(page.get_by_role("region", name="resnet50 infer").get_by_text("1.25×")).to_be_visible()
+    before = page.url
+    follow(page, page.get_by_role("region", name="resnet50 infer").get_by_role("link").first)
+    panel = page.get_by_role("dialog")
+    expect(panel.get_by_role("heading", name="Processes")).to_be_visible()
+    expect(panel.get_by_text("pyrometer run --case")).to_be_visible()
+    page.go_back()
+    settle(page)
+    expect(panel).to_have_count(0)
+    assert page.url == before
+
+
+def test_a_panel_that_is_closed_leaves_the_address(visitor: Visitor) -> None:
+    page = visitor.open(f"/compare?run={upgrade_journals.RUN}&detail={quote_plus(upgrade_journals.RESNET)}")
+    panel = page.get_by_role("dialog")
+    expect(panel.get_by_role("heading", name="Every metric")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(panel).to_have_count(0)
+    page.wait_for_function("() => !location.search.includes('detail')")
+    expect(page.locator(".py-verdict").first).to_contain_text("No-go")
 
 
 def test_from_a_run_to_an_outcome_to_its_samples_and_the_files(visitor: Visitor, tmp_path: Path) -> None:
