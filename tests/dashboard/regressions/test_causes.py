@@ -60,7 +60,7 @@ def test_a_cause_is_named_by_what_moved_most(regression: Finding) -> None:
     assert causes.counted([one, several]) == "2 causes, 6 cases"
 
 
-def test_what_people_did_stands_beside_the_title(regression: Finding) -> None:
+def test_the_triage_of_a_cause_is_marked(regression: Finding) -> None:
     now = a_night(5)
     known = replace(
         regression, triage=FindingTriage.ACKNOWLEDGED, returns_of=7, muted_until=now + timedelta(days=1)
