@@ -12,8 +12,9 @@ from dashboard.components import links, load, markup, parts, wording
 from dashboard.components.query_params import Query, last, sentence
 from dashboard.trends import sections as history
 from dashboard.trends.load import load_trends
-from records.outcomes import Outcome
+from records.outcomes import Outcome, OutcomeStatus
 from records.runs import Run
+from reports import wording as report_wording
 from reports.report_context import Subject
 from reports.rows import Row
 from reports.text.dispatch_text import case_words
@@ -38,7 +39,7 @@ def of_upgrade(url: str, run: Run, judged: JudgedUpgrade, row: Row) -> None:
     outcomes = [each for each in load.outcomes(url, run.id) if each.case == row.case]
 
     def body() -> None:
-        parts.html(markup.verdict(row.tone, row.sign, row.word.capitalize(), row.summary))
+        parts.html(markup.verdict(row.tone, row.sign, row.word.capitalize(), *_change(row)))
         table = tables.metrics(judged, row.case)
         if table.rows:
             parts.heading("Every metric", table, f"case-{run.id}.csv")
@@ -80,6 +81,18 @@ def _closed() -> None:
         del st.query_params[links.DETAIL]
 
 
+def _change(row: Row) -> list[str]:
+    """The numbers of a case in the metric that decides, then what its verdict leaves open."""
+    judged = row.verdict
+    if judged is None or judged.old is None or judged.new is None:
+        return [row.summary]
+    old, new = (report_wording.quantity(judged.metric, value) for value in (judged.old, judged.new))
+    ends = report_wording.interval(judged.low, judged.high)
+    pairs = wording.plural(judged.n, "pair")
+    text = f"{old} → {new}: {report_wording.change(judged)} [{ends}] over {pairs}"
+    return [text, *([row.summary] if row.summary != row.word else [])]
+
+
 def _dispatch(subject: Subject, case: str) -> None:
     """What one step of the case runs differently, if anything."""
     found = [each for each in subject.dispatch if each.case == case]
@@ -97,7 +110,7 @@ def _ended(run: Run, outcomes: Sequence[Outcome]) -> None:
     table = tables.processes(run, outcomes)
     parts.heading("Processes", table, f"processes-{run.id}.csv")
     parts.table(table)
-    failed = next((each for each in outcomes if each.status != "ok"), None)
+    failed = next((each for each in table.rows if each.status != OutcomeStatus.OK), None)
     if failed is not None and failed.log_tail.strip():
         parts.heading("Log (tail)")
         parts.code(failed.log_tail)
@@ -108,7 +121,7 @@ def _history(url: str, run: Run, case: str, metric: str) -> None:
     place = run.machine.hardware.fingerprint, run.preset.fingerprint
     query = {"metric": [metric], "hardware": [place[0]], "preset": [place[1]], "case": [case]}
     found = load_trends(url, query)
-    if found is not None and not found.complaints and len(found.drawn.points) > 1:
+    if found is not None and not found.complaints and len(set(found.drawn.points["x"])) > 1:
         history.chart(found.chosen, found.metric, found.drawn, [])
     address = links.trends(metric, *place, case)
     parts.html(f"<p>{markup.link(address, 'History →')}</p>")

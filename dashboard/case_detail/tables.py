@@ -8,7 +8,7 @@ from analysis.comparison.verdict import Verdict
 from analysis.metrics import METRICS
 from dashboard.components import links, markup
 from dashboard.components.wording import utc
-from records.outcomes import Outcome
+from records.outcomes import Outcome, OutcomeStatus
 from records.runs import Run
 from reports import wording
 from reports.rows import sign, tone
@@ -43,7 +43,10 @@ def _verdict(one: Verdict) -> Markup:
 
 
 def processes(run: Run, outcomes: Sequence[Outcome]) -> DataTable[Outcome]:
-    """The processes that measured a case, those that did not end well first; each leads to its samples."""
+    """The processes that measured a case; each leads to its samples.
+
+    Those that did not end well come first. Those that were not needed are counted and not listed.
+    """
     names = {each.fingerprint: each.name for each in run.environments}
     columns: list[Column[Outcome]] = [
         Column(
@@ -57,5 +60,7 @@ def processes(run: Run, outcomes: Sequence[Outcome]) -> DataTable[Outcome]:
         Column("reason", "Why", lambda one: one.reason),
         Column("started_at", "Started", lambda one: one.started_at, lambda one: utc(one.started_at)),
     ]
-    ordered = sorted(outcomes, key=lambda one: one.status == "ok")
-    return DataTable("Processes", columns, ordered, _MOST, "more processes: the CSV file has them.")
+    started = [one for one in outcomes if one.status != OutcomeStatus.SKIPPED] or outcomes
+    ordered = sorted(started, key=lambda one: one.status == OutcomeStatus.OK)
+    left = len(outcomes) - len(ordered)
+    return DataTable("Processes", columns, ordered, _MOST, "more, not needed or not listed.", omitted=left)

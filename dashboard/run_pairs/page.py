@@ -32,11 +32,11 @@ def show() -> None:
             len(newest), "One run is not two", "to compare it with. This measures another:", "smoke"
         )
         return
-    sides = _side(url, chosen.a), _side(url, chosen.b)
+    a, b = _side(url, chosen.a), _side(url, chosen.b)
     offered = {run.id: f"{run.suite} · {' '.join(run.torch_versions)} · {run.id}" for run in newest}
     for run_id in (chosen.a, chosen.b):
         offered.setdefault(run_id, run_id)
-    both = metrics(*sides)
+    both = metrics(a, b) if a is not None and b is not None else {}
     if both:
         default = "latency_floor" if "latency_floor" in both else next(iter(both))
         metric = pick(
@@ -49,21 +49,22 @@ def show() -> None:
         parts.select("B", "b", offered, chosen)
         if both:
             parts.select("Metric", "metric", both, chosen)
-    if not both:
+    if a is None or b is None or not both:
         parts.caption("The two runs have no metric in common.")
         return
-    found = compare(*sides, chosen.metric)
+    found = compare(a, b, chosen.metric)
     _headline(found)
     _cases(found)
     _differences(url, found)
     parts.pinned(chosen.address)
 
 
-def _side(url: str, run_id: str) -> RunSide:
+def _side(url: str, run_id: str) -> RunSide | None:
+    """A run in its candidate; None for one without an environment."""
     known = load.run(url, run_id)
     environment = None if known is None else candidate(known[0])
     if known is None or environment is None:
-        raise LookupError(f"run {run_id} has no environment")
+        return None
     return RunSide(known[0], environment, load.outcomes(url, run_id), load.measurements(url, run_id))
 
 

@@ -83,11 +83,11 @@ def advice(cases: Sequence[TechniqueResult]) -> list[str]:
     for case in cases:
         if case.speed_up is not None:
             workloads.setdefault(categories.workload(case.key), []).append(case)
-    return [f"{workload}: {_advice(own)}" for workload, own in workloads.items()]
+    return [f"{workload}: {advice_for(own)}" for workload, own in workloads.items()]
 
 
-def _advice(cases: Sequence[TechniqueResult]) -> str:
-    """The result of the undisturbed pairs, and which modes have disturbed ones."""
+def advice_for(cases: Sequence[TechniqueResult]) -> str:
+    """Which mode of one workload to use when, of cases that have a speed-up, and which were disturbed."""
     quiet, noisy = ([case for case in cases if _disturbed(case) == which] for which in (False, True))
     sentences = [_undisturbed_advice(quiet)] if quiet else []
     if noisy:

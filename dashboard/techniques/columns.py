@@ -290,4 +290,6 @@ _ALWAYS = tuple(group[0].name for group in (CASE, RUN, ENDED, WHY))
 
 
 def _value(value: float, unit: str) -> str:
-    return wording.percent(value).replace(" ", _TIED) if unit == "share" else wording.number(value, unit)
+    if unit == "share":
+        return f"{wording.significant(100 * value, 2)}{_TIED}%"
+    return wording.number(value, unit)

@@ -170,7 +170,7 @@ def _launch_bound(found: WorkloadRanking, against: str) -> list[str]:
     share = found.base.own.get("launch_bound") if found.base is not None else None
     if share is None:
         return []
-    idle = wording.percent(share.point)
+    idle = _percent(share.point)
     return [f"No kernel ran in {idle} of a step of {against}: a CUDA graph saves at most that."]
 
 
@@ -214,6 +214,10 @@ def _named(case: TechniqueResult) -> str:
     return categories.technique(case.key)
 
 
+def _percent(share: float) -> str:
+    return f"{wording.significant(100 * share, 2)} %"
+
+
 def _numbers(case: TechniqueResult) -> str:
     """`5.90× (5.82× to 5.97×), 48 % less memory, error 0.43 %`."""
     gain = case.speed_up
@@ -223,5 +227,5 @@ def _numbers(case: TechniqueResult) -> str:
     if (share := memory(case)) is not None and (words := memory_words(share)):
         parts.append(words)
     if "error" in case.own:
-        parts.append(f"error {wording.percent(case.own['error'].point)}")
+        parts.append(f"error {_percent(case.own['error'].point)}")
     return ", ".join(parts)

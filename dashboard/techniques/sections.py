@@ -255,9 +255,9 @@ def _workload(chosen: Techniques, found: WorkloadRanking, about: _About) -> None
         return
     parts.table(table)
     compiled = [case for case in found.cases if categories.subject(case.key) == "compile"]
-    advice = break_even.advice(compiled) if found.baseline == EAGER else []
-    if advice and any(break_even.COLD in case.own for case in compiled):
-        parts.html(markup.strong("When to use which compile mode") + markup.notes(advice))
+    if found.baseline == EAGER and any(break_even.COLD in case.own for case in compiled):
+        advice = [f"Compile modes: {break_even.advice_for(compiled)}"]
+        parts.html(markup.notes(advice))
 
 
 def _memory_and_claims(
@@ -272,7 +272,7 @@ def _memory_and_claims(
         if (own := [each for each in measured if each[0].rpartition("/")[0] == found.workload])
     }
     drawn = len(rows) > 1
-    both = st.columns(2) if drawn and claimed else [st.container()] * 2
+    both = st.columns([2, 3]) if drawn and claimed else [st.container()] * 2
     if drawn:
         with both[0]:
             _pareto(rows)
@@ -303,7 +303,7 @@ def _details(found: WorkloadRanking, about: _About) -> None:
     rows = [*([found.base] if found.base is not None else []), *found.cases, *found.others]
     if not rows:
         return
-    with parts.folded("All metrics of these techniques"):
+    with st.expander("All metrics of these techniques"):
         table = _tabular("All metrics", _ALL_METRICS, rows, about)
         parts.heading(table.label, table, "techniques-metrics.csv", break_even.FORMULA)
         parts.table(table)

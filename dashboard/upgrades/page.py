@@ -243,7 +243,7 @@ def _written(judged: JudgedUpgrade, ending: str) -> bytes:
 
 def _sections(report: Report) -> None:
     for group, sections in groupby(report.sections, key=lambda section: section.group):
-        with parts.folded(group) if group else nullcontext():
+        with st.expander(group) if group else nullcontext():
             for section in sections:
                 _section(section)
 

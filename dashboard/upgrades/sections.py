@@ -282,7 +282,9 @@ def _order_of_cases(ordered: Sequence[Row]) -> str:
 
 
 def _drawn_cases(judged: JudgedUpgrade, ordered: Sequence[Row]) -> IntervalData | None:
-    every = [row for row in ordered if row.verdict and row.verdict.change is not None]
+    # What is the same is folded below, and would take all the room.
+    shown = [row for row in ordered if row.status not in _FOLDED]
+    every = [row for row in shown if row.verdict and row.verdict.change is not None]
     known = every[:_DRAWN]
     if not known:
         return None

@@ -260,7 +260,7 @@ def test_what_to_use_is_said_with_what_it_costs() -> None:
     assert several.startswith("cpus=all instances=2 alone gives 2.22×")
     assert of_one.endswith("1 min 40 s of work)."), "a step of several processes has other items"
     (quantised,) = ranking.advice(ranked(BERT))
-    assert quantised.endswith("2.00× (2.00× to 2.00×), error 2.70 %.")
+    assert quantised.endswith("2.00× (2.00× to 2.00×), error 2.7 %.")
 
 
 def test_what_pairs_cannot_tell_apart_is_not_called_the_fastest_alone() -> None:
