@@ -109,7 +109,7 @@ PAGES = (
                 "Runs",
                 (
                     *("run", "case", "environment", "replicate", "outcomes", "against"),
-                    *("suite", "machine", "state", "page"),
+                    *("kind", "suite", "machine", "state", "page"),
                 ),
                 "run",
             ),

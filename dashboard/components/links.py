@@ -124,6 +124,11 @@ def machines(machine: str = "") -> str:
     return "/runs?" + urlencode({"view": "machines", **({"machine": machine} if machine else {})})
 
 
+def schedule() -> str:
+    """The schedules with what runs and waits."""
+    return "/runs?view=schedule"
+
+
 def findings(**chosen: str) -> str:
     """The regressions page: the list, filtered by `chosen`."""
     return "/regressions" + (f"?{urlencode(chosen)}" if chosen else "")

@@ -21,7 +21,7 @@ from db.runs import coverage, queries, series_queries, traces
 from db.runs import metric_definitions as metrics
 from db.telemetry import queries as telemetry
 from records.findings import Finding, FindingGroup, FindingState, FindingTriage, TriageEntry
-from records.kinds import RunSource
+from records.kinds import RunCategory, RunSource
 from records.outcomes import Measurement, MetricDefinition, OperatorTable, Outcome, OutcomeStatus
 from records.runs import Run, RunsOnly, RunSummary
 from records.series import Headline, SeriesKey
@@ -142,6 +142,12 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str)
 def count_runs(url: str, only: RunsOnly | None = None) -> int:
     """How many runs there are."""
     return queries.count_runs(opened(url), only)
+
+
+@_kept
+def runs_by_category(url: str) -> dict[RunCategory, int]:
+    """How many runs there are of each category."""
+    return {each: queries.count_runs(opened(url), RunsOnly(category=each)) for each in RunCategory}
 
 
 @_kept

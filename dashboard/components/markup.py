@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
+from urllib.parse import urlsplit
 
 from dashboard.components import charts, wording
 
@@ -98,6 +99,47 @@ def code(text: str) -> str:
 def two_lines(strong: str, *small: str) -> str:
     """A cell's text with smaller ones below it; empty ones are left out."""
     return escape(strong) + "".join(f"<small>{escape(each)}</small>" for each in small if each)
+
+
+def headed(title: str, *chips: str) -> str:
+    """The title of a card; `chips` are HTML already."""
+    return f'<div class="py-title"><h3>{escape(title)}</h3>{"".join(chips)}</div>'
+
+
+def label(text: str, tone: wording.Tone = "quiet") -> str:
+    """A word about what it stands beside, framed as a chip."""
+    return f'<span class="py-chip py-{tone}">{escape(text)}</span>'
+
+
+def toned(text: str, tone: wording.Tone) -> str:
+    """Text in the colour of a tone; the text says the same without it."""
+    return f'<span class="py-{tone}">{escape(text)}</span>'
+
+
+def toned_link(address: str, text: str, tone: wording.Tone) -> str:
+    """A link to another view of this dashboard in the colour of a tone."""
+    return f'<a class="py-{tone}" href="{escape(address)}" target="_self">{escape(text)}</a>'
+
+
+def bullets(items: Iterable[str]) -> str:
+    """Lines of a list."""
+    return f'<ul class="py-bullets">{"".join(f"<li>{escape(item)}</li>" for item in items)}</ul>'
+
+
+def paragraph(text: str) -> str:
+    """A line of small text."""
+    return f'<p class="py-note">{escape(text)}</p>'
+
+
+def outside(address: str, text: str) -> str:
+    """A link out of here, where a browser may follow its address; else only the text."""
+    try:
+        safe = urlsplit(address).scheme in ("http", "https")
+    except ValueError:
+        safe = False
+    if not safe:
+        return escape(text)
+    return f'<a href="{escape(address)}" target="_blank" rel="noopener noreferrer">{escape(text)}</a>'
 
 
 def strong(text: str) -> str:

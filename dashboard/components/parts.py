@@ -86,9 +86,15 @@ def frame_page() -> None:
 
 
 def title(text: str) -> None:
-    """The page's own heading, for screen readers; the navigation shows it to all others."""
+    """The page's own heading, and the title of the browser's tab."""
     kept.note("title", text)
-    st.html(f'<h1 class="py-heard">{escape(text)}</h1>')
+    tab_title(text)
+    st.html(f'<h1 class="py-heading">{escape(text)}</h1>')
+
+
+def tab_title(text: str) -> None:
+    """The title of the browser's tab: history and bookmarks have it too."""
+    st.set_page_config(page_title=f"{printable(text)} · Pyrometer")
 
 
 def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "", about: str = "") -> None:
@@ -207,17 +213,23 @@ def select(label: str, name: str, options: Mapping[str, str], chosen: View) -> N
     )
 
 
-def segments(label: str, name: str, options: Mapping[str, str], chosen: View) -> None:
-    """A choice of one among few, all in sight."""
-    key = _own(name, getattr(chosen, name))
+def segments(
+    label: str, name: str, options: Mapping[str, str], chosen: View, widget: str = "", *, tabs: bool = False
+) -> None:
+    """A choice of one among few, all in sight; a second one of the same field has a `widget` name.
+
+    `tabs`: the options speak for themselves, and the label is for screen readers.
+    """
+    key = _own(widget or name, getattr(chosen, name))
     st.segmented_control(
         label,
         list(options),
         format_func=lambda value: options[value],
         key=key,
         required=True,
+        label_visibility="collapsed" if tabs else "visible",
         on_change=_write,
-        args=(chosen, name),
+        args=(chosen, name, widget),
     )
 
 
@@ -318,7 +330,7 @@ def measure_again(run: Run, opened: Outcome) -> None:
 
 def log(text: str) -> None:
     """The end of a log."""
-    heading("The log's end")
+    heading("Log (tail)")
     if not text.strip():
         caption("The worker wrote nothing.")
         return
@@ -365,7 +377,7 @@ def database_problem(error: DatabaseError) -> None:
 def empty_state(heading: str) -> Generator[None]:
     """A page that has nothing but a few words to show."""
     with st.container(horizontal_alignment="center"), st.container(width=560):
-        st.html(f'<h1 class="py-lonely">{escape(heading)}</h1>')
+        st.html(f'<h2 class="py-empty">{escape(heading)}</h2>')
         yield
 
 
@@ -381,9 +393,9 @@ def _own(name: str, value: object) -> str:
     return key
 
 
-def _write(chosen: View, name: str) -> None:
-    """Write the whole selection to the URL after the widget of field `name` changed."""
-    value = st.session_state[f"choose-{name}"]
+def _write(chosen: View, name: str, widget: str = "") -> None:
+    """Write the whole selection to the URL after a widget of field `name` changed."""
+    value = st.session_state[f"choose-{widget or name}"]
     changed = chosen.after(name, tuple(value) if isinstance(value, list) else value)
     view = {VIEW: st.query_params.get_all(VIEW)} if VIEW in st.query_params else {}
     st.query_params.from_dict({**view, **changed.query()})

@@ -87,7 +87,7 @@ def test_an_upgrade_is_decided_and_the_decision_handed_on(
     visitor: Visitor, chromium: Browser, home: str
 ) -> None:
     page = visitor.open("/")
-    follow(page, page.get_by_role("link", name="Upgrade", exact=True))
+    follow(page, page.get_by_role("link", name="Compare", exact=True))
     verdict = page.locator(".py-verdict")
     expect(verdict).to_contain_text("No-go")
     moved = page.get_by_role("region", name="Every case").first
@@ -194,9 +194,11 @@ def test_a_shared_link_shows_another_reader_the_same(visitor: Visitor, chromium:
 def test_a_finding_is_triaged_by_keyboard_alone(visitor: Visitor) -> None:
     page = visitor.open("/regressions?finding=1")
     expect(page.get_by_role("heading", name="Triage")).to_be_visible()
-    tab_to(page, "Why")
+    tab_to(page, "Triage this finding")
+    page.keyboard.press("Enter")
+    tab_to(page, "Comment")
     page.keyboard.type("looked at it")
-    tab_to(page, "Who says so")
+    tab_to(page, "Name")
     page.keyboard.type("ada")
     tab_to(page, "Save")
     page.keyboard.press("Enter")
@@ -210,14 +212,15 @@ def test_a_finding_is_muted_until_a_day(visitor: Visitor) -> None:
     page = visitor.open("/regressions?finding=2")
     until = page.get_by_role("group", name="Muted until")
     march = f"{datetime.now(UTC).year + 1}-03-01"
+    page.get_by_text("Triage this finding").click()
     expect(page.get_by_role("button", name="Save")).to_be_visible()
     expect(until).to_have_count(0)
-    choose(page, "What", "Mute: do not report it before a day")
+    choose(page, "Action", "Mute: do not report it before a day")
     until.get_by_role("spinbutton", name="year").click()
     page.keyboard.type(march.replace("-", ""))
     page.keyboard.press("Tab")
-    page.get_by_label("Why", exact=True).fill("a driver to come mends it")
-    page.get_by_label("Who says so").fill("ada")
+    page.get_by_label("Comment", exact=True).fill("a driver to come mends it")
+    page.get_by_label("Name", exact=True).fill("ada")
     page.get_by_role("button", name="Save").click()
     log = page.get_by_role("region", name="Triage")
     entry = f"until {march} 00:00 UTC; a driver to come mends it"
@@ -229,7 +232,7 @@ def test_a_phone_gets_everywhere(visitor: Visitor) -> None:
     page = visitor.open("/", "phone")
     page.get_by_test_id("stExpandSidebarButton").click()
     page.get_by_test_id("stSidebarNavLink").filter(has_text="Runs").click()
-    page.wait_for_url("**/run")
+    page.wait_for_url("**/runs")
     page.get_by_role("button", name="Collapse sidebar").click()
     settle(page)
     assert fits(page)
