@@ -117,7 +117,7 @@ def test_an_upgrade_is_decided_and_the_decision_handed_on(
 
 
 def test_a_researcher_ranks_one_workload_against_another_baseline_and_opens_a_case(visitor: Visitor) -> None:
-    page = visitor.open(f"/explore?hardware={technique_runs.CPU}")
+    page = visitor.open("/explore?run=techniques-cpu")
     workload = technique_runs.RESNET
     follow(page, page.locator(f'.py-matrix th a[href*="{quote_plus(workload)}"]').first)
     assert parse_qs(urlsplit(page.url).query)["workload"] == [workload]
