@@ -125,7 +125,7 @@ def test_a_researcher_ranks_one_workload_against_another_baseline_and_opens_a_ca
     choose(page, "Baseline", "compile=default")
     expect(page.get_by_role("heading", name="Speed-up over compile=default")).to_be_visible()
     # 50 ms against 40 ms.
-    expect(page.get_by_role("region", name="resnet50 infer").get_by_text("1.25×")).to_be_visible()
+    expect(page.get_by_role("region", name="resnet50 infer").get_by_text("▲ 1.25×")).to_be_visible()
     before = page.url
     follow(page, page.get_by_role("region", name="resnet50 infer").get_by_role("link").first)
     panel = page.get_by_role("dialog")
