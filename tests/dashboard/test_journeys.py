@@ -52,6 +52,8 @@ def tab_to(page: Page, label: str) -> None:
     """Press Tab until what is called `label` has the focus."""
     name = (
         "() => { const e = document.activeElement;"
+        # The name of an icon is no part of what a folded section is called.
+        " if (e.tagName === 'SUMMARY') return (e.querySelector('p') ?? e).textContent;"
         " return e.getAttribute('aria-label') ?? e.labels?.[0]?.textContent ?? e.textContent }"
     )
     for _ in range(80):
