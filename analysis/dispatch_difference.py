@@ -18,6 +18,17 @@ _BY = " by "
 _LAYOUT = re.compile(r":(?:channels_last|transposed|expanded|strided)\b")
 
 
+#: What oneDNN called some implementations until 3.4 (PyTorch 2.4), by the beginning of a name, and calls now.
+_ONEDNN_RENAMED = tuple(
+    (re.compile(f"^({operation} .* by ){before}:"), rf"\1{now}:")
+    for operation, before, now in (
+        ("matmul", "brg", "brg_matmul"),
+        ("convolution", "brgconv", "brg_conv_fwd"),
+        ("deconvolution", "brg_conv", "brg_deconv"),
+    )
+)
+
+
 class DispatchWarning(StrEnum):
     """Changes that often make a case slower, most alarming first."""
 
@@ -215,6 +226,8 @@ def compare_fingerprints(old: DispatchFingerprint, new: DispatchFingerprint) -> 
             if part == DispatchPart.OPERATORS and old.layouts != new.layouts:
                 not_compared["layouts"] = NotCompared.NO_STRIDES
                 a, b = _without_layouts(a), _without_layouts(b)
+            if part == DispatchPart.ONEDNN:
+                a, b = _with_present_names(a), _with_present_names(b)
             found = _paired(part, _changed(part, a, b))
             changes += _warned(part, found, a, b)
     changes = _fusions_lost(changes)
@@ -222,11 +235,25 @@ def compare_fingerprints(old: DispatchFingerprint, new: DispatchFingerprint) -> 
 
 
 def _without_layouts(counts: Mapping[str, int]) -> Mapping[str, int]:
-    plain: dict[str, int] = {}
+    return _renaming(counts, lambda name: _LAYOUT.sub("", name))
+
+
+def _with_present_names(counts: Mapping[str, int]) -> Mapping[str, int]:
+    def present(name: str) -> str:
+        for before, now in _ONEDNN_RENAMED:
+            name = before.sub(now, name)
+        return name
+
+    return _renaming(counts, present)
+
+
+def _renaming(counts: Mapping[str, int], rename: Callable[[str], str]) -> Mapping[str, int]:
+    """The counts under other names, those that then are the same added up."""
+    found: dict[str, int] = {}
     for name, count in counts.items():
-        key = _LAYOUT.sub("", name)
-        plain[key] = plain.get(key, 0) + count
-    return plain
+        key = rename(name)
+        found[key] = found.get(key, 0) + count
+    return found
 
 
 def _changed(part: DispatchPart, a: Mapping[str, int], b: Mapping[str, int]) -> list[DispatchChange]:

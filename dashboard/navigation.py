@@ -51,10 +51,14 @@ PAGES = (
             PageView(
                 "upgrade",
                 "Upgrade",
-                ("run", "from", "to", "hardware", "metric", "threshold", "case", "worst", "weight", "must"),
+                (
+                    *("run", "from", "to", "hardware", "metric", "threshold", "case", "worst", "weight"),
+                    *("must", "shown", "detail"),
+                ),
                 "upgrade",
             ),
             PageView("hardware", "Hardware", ("metric", "version", "preset", "to", "price"), "hardware"),
+            PageView("runs", "Two runs", ("a", "b", "metric")),
         ),
     ),
     Page(
@@ -63,7 +67,12 @@ PAGES = (
         ":material/show_chart:",
         "explore",
         (
-            PageView("techniques", "Techniques", ("hardware", "preset", "version", "run"), "techniques"),
+            PageView(
+                "techniques",
+                "Techniques",
+                ("hardware", "preset", "version", "run", "workload", "baseline", "detail"),
+                "techniques",
+            ),
             PageView(
                 "history",
                 "History",
@@ -79,6 +88,7 @@ PAGES = (
                 ("run", "case", "environment", "replicate", "device"),
                 "utilisation",
             ),
+            PageView("profile", "Profile", ("run", "case", "against")),
         ),
     ),
     Page(
@@ -99,7 +109,7 @@ PAGES = (
                 "Runs",
                 (
                     *("run", "case", "environment", "replicate", "outcomes", "against"),
-                    *("suite", "machine", "state", "page"),
+                    *("kind", "suite", "machine", "state", "page"),
                 ),
                 "run",
             ),

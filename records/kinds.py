@@ -33,6 +33,23 @@ class RunSource(StrEnum):
     SUBMITTED = "submitted"
 
 
+class RunCategory(StrEnum):
+    """What a list of runs is divided by: each run is in one category.
+
+    NIGHTLY: a schedule's task measured it. MANUAL: a person did, for no other purpose. The others are a
+    `RunKind` or a `RunSource` of that name.
+    """
+
+    NIGHTLY = "nightly"
+    MANUAL = "manual"
+    UPGRADE = "upgrade"
+    CONFIRMATION = "confirmation"
+    BISECTION = "bisection"
+    TRACE = "trace"
+    IMPORTED = "imported"
+    SUBMITTED = "submitted"
+
+
 class EnvironmentKind(StrEnum):
     """What an environment holds.
 

@@ -119,11 +119,15 @@ class ForeignRuns:
 
 @dataclass(frozen=True, slots=True)
 class RunsOnly:
-    """Which runs a list holds: of a suite, of machines of a name, in a state; empty leaves nothing out."""
+    """Which runs a list holds: of a suite, of machines of a name, in a state, of a `RunCategory`.
+
+    Empty leaves nothing out.
+    """
 
     suite: str = ""
     machine: str = ""
     state: str = ""
+    category: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,17 +94,30 @@ class Subject:
 
     def reproduce(self, case: str) -> str:
         """What to type to measure one case of this upgrade again."""
-        return self._command(case, self.options)
+        return self._command([case], self.options)
 
     def to_decide(self, one: PairsToDecide) -> str:
         """The command that decides a case: a new plan with the pairs that it takes, if any number would."""
         if one.pairs is None:
             return self.reproduce(one.case)
-        pairs, given = one.pairs + one.pairs % 2, self.options
+        pairs, given = _even_pairs(one), self.options
         if one.cold:
             # Spare ones for those that end without a number are among them.
             given = (*_without(_COLD_PAIRS, given), _COLD_PAIRS, str(2 * pairs))
-        return self._command(one.case, (*_without(_PAIRS, given), _PAIRS, str(pairs)))
+        return self._command([one.case], (*_without(_PAIRS, given), _PAIRS, str(pairs)))
+
+    def decide_all(self, every: Sequence[PairsToDecide]) -> str:
+        """The one command that decides all of these cases, each with the pairs of the one that takes most.
+
+        Cases that no reasonable number of pairs would decide are measured as they were.
+        """
+        given = self.options
+        known = [one for one in every if one.pairs is not None]
+        if known:
+            given = (*_without(_PAIRS, given), _PAIRS, str(max(map(_even_pairs, known))))
+        if cold := [one for one in known if one.cold]:
+            given = (*_without(_COLD_PAIRS, given), _COLD_PAIRS, str(2 * max(map(_even_pairs, cold))))
+        return self._command([one.case for one in every], given)
 
     def bisect(self) -> str:
         """What to type to find where the step changed; empty where no step was measured.
@@ -134,10 +147,15 @@ class Subject:
     def _sides(self) -> list[str]:
         return [side.asked or side.name for side in (self.old, self.new)]
 
-    def _command(self, case: str, options: Iterable[str]) -> str:
+    def _command(self, cases: Iterable[str], options: Iterable[str]) -> str:
         # A step is the only case of its run, and among the options.
-        chosen = ["--case", case] if self.step is None else []
+        chosen = [part for case in cases for part in ("--case", case)] if self.step is None else []
         return shlex.join(["pyrometer", "upgrade", *self._sides, *chosen, *options])
+
+
+def _even_pairs(one: PairsToDecide) -> int:
+    """How many pairs a case takes; an even number, so that each side starts first in half of them."""
+    return (one.pairs or 0) + (one.pairs or 0) % 2
 
 
 def _without(option: str, given: Sequence[str]) -> tuple[str, ...]:

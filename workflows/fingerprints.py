@@ -111,7 +111,8 @@ def take_all(
 def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts) -> Prepared:
     """A run of pairs with what its environments run differently, which is also reported.
 
-    The caller holds the machine. Only missing fingerprints are taken, in at most a tenth of the run's budget;
+    The caller holds the machine. Only missing fingerprints are taken, in at most a tenth of the run's budget,
+    or a third before a screen, which goes by them;
     one that fails is reported and does not stop the run. Raises Interrupted.
     """
     header = prepared.header
@@ -124,7 +125,7 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
     # What differs between two that say they are the same is nothing that is stored.
     alike = own_fingerprint(comparison.old) == own_fingerprint(comparison.new)
     unknown = alike and sides[0]["python"] != sides[1]["python"]
-    seconds = min(_MOST_SECONDS, header.budget_seconds / 10) / 2
+    seconds = min(_MOST_SECONDS, header.budget_seconds / (10 if comparison.screen is None else 3)) / 2
     deadline = min(header.timing_policy.deadline_seconds, seconds)
     try:
         with interrupts.deferred():

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from run import exhibits, judged, reports, verdict
+from run import change, exhibits, judged, reports, verdict
 
 from runner.worker.case import FAMILIES
 
@@ -42,9 +42,11 @@ def evidence(report: dict[str, Any]) -> tuple[str, str]:
         found = verdict(one)
         word = judged(one, found)
         if found and word in _WORDS:
-            words.append((word, _WORDS[word].format(change=f"{found['ratio'] - 1:+.1%}")))
+            words.append((word, _WORDS[word].format(change=change(found["ratio"]))))
     if not words:
-        return "", "not measured" if report.get("cases") else report["missing"]
+        needs = next((one.needs for one in exhibits() if one.report == report["id"] and one.needs), "")
+        unmeasured = f"not measured: it needs a CPU with {needs}" if needs else "not measured"
+        return "", unmeasured if report.get("cases") else report["missing"]
     return words[0][0], "; ".join(sentence for _, sentence in words)
 
 

@@ -3,9 +3,10 @@
     python benchmarks/museum/run.py [--only R06 ...] [--pairs N] [--minutes M] [--list]
 
 Each exhibit of `exhibits.toml` is a case of a report in `reports.toml` with two releases that can be had from
-a package index. Both are built on demand (2 to 7 GB each; `pyrometer environments remove` deletes them). What
-each showed is kept in `results/`, so that an interrupted visit goes on where it ended, and the table is over
-all that is there. Exit code: 0 unless a negative control was called slower.
+a package index. One that `needs` a CPU feature (a flag of /proc/cpuinfo) is left out without it. Releases are
+built on demand (2 to 7 GB each; `pyrometer environments remove` deletes them). What each exhibit showed is
+kept in `results/`, and an interrupted visit resumes; the table is over all that is there.
+Exit code: 0 unless a negative control was called slower.
 """
 
 import argparse
@@ -20,8 +21,6 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
 RESULTS = FOLDER / "results"
-#: Releases that were built against NumPy 1.
-_OLD_NUMPY = ("2.0.", "2.1.", "2.2.")
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,12 @@ class Exhibit:
     case: str
     metric: str
     at_least: float | None = None
+    needs: str = ""
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether this machine's CPU has what it needs."""
+        return not self.needs or self.needs in Path("/proc/cpuinfo").read_text().split()
 
     @property
     def file(self) -> Path:
@@ -82,23 +87,11 @@ def reduced(body: dict[str, Any], one: Exhibit) -> dict[str, Any]:
 
 
 def _upgrade(one: Exhibit, report: Path, pairs: int, minutes: float) -> int:
-    old_numpy = any(version.startswith(_OLD_NUMPY) for version in (one.old, one.new))
     command = [
-        *(
-            sys.executable,
-            "-m",
-            "cli.main",
-            "upgrade",
-            one.old,
-            one.new,
-            "--case",
-            one.case,
-            "--device",
-            "cpu",
-        ),
+        str(Path(sys.executable).with_name("pyrometer")),
+        *("upgrade", one.old, one.new, "--case", one.case, "--device", "cpu"),
         *("--pairs", str(pairs), "--budget", str(minutes * 60), "--report", str(report)),
         *(() if one.metric == "latency_floor" else ("--also", one.metric)),
-        *(("--package", "numpy<2") if old_numpy else ()),
     ]
     return subprocess.run(command, cwd=FOLDER.parents[1], check=False).returncode
 
@@ -121,6 +114,11 @@ def judged(one: Exhibit, found: dict[str, Any] | None) -> str:
     return "caught" if slower and found["ratio"] >= one.at_least else "missed"
 
 
+def change(ratio: float) -> str:
+    """A ratio new / old as a change: `+4.1%`, `17 times`."""
+    return f"{ratio - 1:+.1%}" if ratio < 2 else f"{ratio:.2g} times"
+
+
 def print_table(chosen: list[Exhibit]) -> int:
     """Print what was found; returns how many negative controls were called slower."""
     known, counts = reports(), dict[str, int]()
@@ -130,14 +128,14 @@ def print_table(chosen: list[Exhibit]) -> int:
         found = verdict(one)
         word = judged(one, found)
         counts[word] = counts.get(word, 0) + 1
-        change = "-"
+        moved = "-"
         if found and found["ratio"] is not None:
-            change = f"{found['ratio'] - 1:+.1%}"
+            moved = change(found["ratio"])
             if found["ratio_low"] is not None:
-                change += f" [{found['ratio_low'] - 1:+.1%}, {found['ratio_high'] - 1:+.1%}]"
+                moved += f" [{change(found['ratio_low'])}, {change(found['ratio_high'])}]"
         pairs = found["n"] if found else 0
         which = f"{known[one.report]['issue']} | {one.old} to {one.new} | `{one.case}`"
-        print(f"| {which} | {one.metric} | {change} | {pairs} | {word} |")
+        print(f"| {which} | {one.metric} | {moved} | {pairs} | {word} |")
     print("\n" + ", ".join(f"{count} {word}" for word, count in sorted(counts.items())))
     return counts.get("false", 0)
 
@@ -159,6 +157,9 @@ def main() -> None:
         parser.error(f"no exhibit is of {', '.join(sorted(unknown))}")
     for one in chosen:
         if given.list or one.file.exists():
+            continue
+        if not one.is_possible:
+            print(f"{one.report}: this CPU has no {one.needs}", flush=True)
             continue
         print(f"{one.report}: {one.case}, {one.old} to {one.new}", flush=True)
         if (code := measure(one, given.pairs, given.minutes)) not in (0, 1, 3):

@@ -1,10 +1,17 @@
-"""What techniques bring, how series moved, and how busy the devices were."""
+"""What techniques bring, how series moved, how busy the devices were, and where time goes."""
 
 from dashboard.components import page_views
 from dashboard.techniques import page as techniques
+from dashboard.traced_cases import page as profile
 from dashboard.trends import page as trends
 from dashboard.utilisation import page as utilisation
 
 page_views.show(
-    "explore", {"techniques": techniques.show, "history": trends.show, "utilisation": utilisation.show}
+    "explore",
+    {
+        "techniques": techniques.show,
+        "history": trends.show,
+        "utilisation": utilisation.show,
+        "profile": profile.show,
+    },
 )

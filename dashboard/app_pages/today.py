@@ -1,4 +1,4 @@
-"""The first page: is everything fine, what happened last night, and what ran last."""
+"""The first page: does anything need a person, what happened last night, or what ran last."""
 
 from datetime import UTC, datetime
 
@@ -15,10 +15,10 @@ LISTED = 10
 
 url = ServerSettings.from_environment().database_url
 now = datetime.now(UTC)
-parts.title("Overview")
 runs = load.recent_runs(url, LISTED)
 scheduled = bool(morning(url).parts)
 if not runs and not scheduled:
+    parts.title("Today")
     parts.nothing_measured()
     nightly.first_night(url, now)
     st.stop()
@@ -28,9 +28,8 @@ parts.complain(complaints)
 if scheduled:
     nightly.show(url, view, now)
 else:
+    parts.title("Today")
     nightly.first_night(url, now)
     manual_runs.show(url, runs, now)
-
-if runs:
     parts.heading("Last runs", lambda: frames.runs(runs), "runs.csv")
     parts.html(tables.runs(runs, now, load.sources(url, runs)))

@@ -7,7 +7,7 @@ the view falls back to what it can show.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dashboard.components import links, wording
@@ -35,6 +35,8 @@ MAX_DEVICES = 4
 OPEN = "open"
 #: Groups of findings on offer, the first is what the page opens with; the other two are states as well.
 GROUPS = (FindingGroup.OPEN, FindingGroup.IMPROVEMENT, FindingGroup.WAITING, FindingGroup.KNOWN)
+#: Of the open regressions those decided within `NEW_PERIOD`.
+NEW, NEW_PERIOD = "new", timedelta(days=1)
 DIRECTIONS = (ALL, "worse", "better")
 #: More than any page of a list has.
 _DIGITS = 18
@@ -79,7 +81,10 @@ class Utilisation(View):
 
 @dataclass(frozen=True, slots=True)
 class Findings(View):
-    """The list of findings. `state` is a state or one of `GROUPS`; `ALL` leaves nothing out, in any field."""
+    """The list of findings; `ALL` leaves nothing out, in any field.
+
+    `state` is a state, one of `GROUPS`, or `NEW`.
+    """
 
     state: str
     schedule: str
@@ -93,8 +98,9 @@ class Findings(View):
 
     @property
     def group(self) -> FindingGroup | None:
-        """The group that is shown, if it is one."""
-        return next((group for group in GROUPS if group == self.state), None)
+        """The group that is shown, if it is one or a part of one."""
+        wanted = FindingGroup.OPEN if self.state == NEW else self.state
+        return next((group for group in GROUPS if group == wanted), None)
 
     def filters(self, now: datetime) -> Mapping[str, Any]:
         """The filters of the database query at a moment, which may be more than the view holds."""
@@ -103,6 +109,7 @@ class Findings(View):
             "states": None if self.group or self.state == ALL else (self.state,),
             "group": (self.group, now) if self.group else None,
             "triage": (OPEN,) if self.triage == OPEN else None,
+            "since": now - NEW_PERIOD if self.state == NEW else None,
             **only,
         }
 
@@ -110,6 +117,8 @@ class Findings(View):
         """Whether the view shows a finding, at a moment: a silence ends."""
         now = now or datetime.now(UTC)
         if self.triage == OPEN and one.silenced(now):
+            return False
+        if self.state == NEW and (one.decided_at or one.found_at) < now - NEW_PERIOD:
             return False
         shown = one.group(now) == self.group if self.group else self.state in (ALL, one.state)
         own = self.schedule in (ALL, spelled(one.schedule))
@@ -145,7 +154,7 @@ def findings(query: Query, known: Sequence[str]) -> tuple[Findings, list[str]]:
     """The selection of findings in `query`, whose schedules are those `known`, and complaints."""
     complaints: list[str] = []
     schedules = (ALL, *map(spelled, known))
-    state = pick(query, "state", (*GROUPS, ALL, *STATES), FindingGroup.OPEN, complaints)
+    state = pick(query, "state", (NEW, *GROUPS, ALL, *STATES), FindingGroup.OPEN, complaints)
     schedule = pick(query, "schedule", schedules, ALL, complaints)
     direction = pick(query, "direction", DIRECTIONS, ALL, complaints)
     triage = pick(query, "triage", (ALL, OPEN), ALL, complaints)

@@ -8,6 +8,8 @@ from analysis.decision.comparison import AGAIN
 
 #: How much of a fingerprint an address carries.
 FINGERPRINT = 12
+#: The parameter of an address that names the case whose panel is opened.
+DETAIL = "detail"
 #: The list of runs, and the series that its page opens on.
 RUNS, HISTORY = "/runs", "/explore?view=history"
 
@@ -97,10 +99,14 @@ def upgrade(query: Mapping[str, Sequence[str]]) -> str:
     return "/compare?" + urlencode(query, doseq=True)
 
 
-def techniques(hardware: str, preset: str, version: str, run: str) -> str:
-    """A view of what techniques bring; `hardware` and `preset` are fingerprints."""
-    where = {"hardware": hardware[:FINGERPRINT], "preset": preset[:FINGERPRINT]}
-    return "/explore?" + urlencode({**where, "version": version, "run": run})
+def techniques(query: Mapping[str, Sequence[str]]) -> str:
+    """The techniques of one workload: where and of what (see `dashboard.techniques.view`)."""
+    return "/explore?" + urlencode(query, doseq=True)
+
+
+def profile(query: Mapping[str, Sequence[str]]) -> str:
+    """The operators of a traced case (see `dashboard.traced_cases.page`)."""
+    return "/explore?" + urlencode({"view": "profile", **query}, doseq=True)
 
 
 def hardware(query: Mapping[str, Sequence[str]]) -> str:
@@ -108,9 +114,19 @@ def hardware(query: Mapping[str, Sequence[str]]) -> str:
     return "/compare?" + urlencode({"view": "hardware", **query}, doseq=True)
 
 
+def run_pair(query: Mapping[str, Sequence[str]]) -> str:
+    """Two runs compared (see `dashboard.run_pairs.view`)."""
+    return "/compare?" + urlencode({"view": "runs", **query}, doseq=True)
+
+
 def machines(machine: str = "") -> str:
     """The machines, or one opened by its name."""
     return "/runs?" + urlencode({"view": "machines", **({"machine": machine} if machine else {})})
+
+
+def schedule() -> str:
+    """The schedules with what runs and waits."""
+    return "/runs?view=schedule"
 
 
 def findings(**chosen: str) -> str:

@@ -21,7 +21,7 @@ from db.runs import coverage, queries, series_queries, traces
 from db.runs import metric_definitions as metrics
 from db.telemetry import queries as telemetry
 from records.findings import Finding, FindingGroup, FindingState, FindingTriage, TriageEntry
-from records.kinds import RunSource
+from records.kinds import RunCategory, RunSource
 from records.outcomes import Measurement, MetricDefinition, OperatorTable, Outcome, OutcomeStatus
 from records.runs import Run, RunsOnly, RunSummary
 from records.series import Headline, SeriesKey
@@ -145,6 +145,12 @@ def count_runs(url: str, only: RunsOnly | None = None) -> int:
 
 
 @_kept
+def runs_by_category(url: str) -> dict[RunCategory, int]:
+    """How many runs there are of each category."""
+    return {each: queries.count_runs(opened(url), RunsOnly(category=each)) for each in RunCategory}
+
+
+@_kept
 def suites_and_machines(url: str) -> tuple[list[str], list[str]]:
     """The suites and the machines that there are runs of."""
     return queries.suites_and_machines(opened(url))
@@ -203,6 +209,12 @@ def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None,
         return None, []
     tables = traces.operator_tables(opened(url), workload=own.workload, like=run_id)
     return own, [table for table in tables if table != own and not unlike(own, table)]
+
+
+@_kept
+def operator_tables(url: str) -> list[OperatorTable]:
+    """The newest operator tables of all runs, newest run first."""
+    return traces.operator_tables(opened(url))
 
 
 @_kept

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
+from urllib.parse import urlsplit
 
 from dashboard.components import charts, wording
 
@@ -100,6 +101,47 @@ def two_lines(strong: str, *small: str) -> str:
     return escape(strong) + "".join(f"<small>{escape(each)}</small>" for each in small if each)
 
 
+def headed(title: str, *chips: str) -> str:
+    """The title of a card; `chips` are HTML already."""
+    return f'<div class="py-title"><h3>{escape(title)}</h3>{"".join(chips)}</div>'
+
+
+def label(text: str, tone: wording.Tone = "quiet") -> str:
+    """A word about what it stands beside, framed as a chip."""
+    return f'<span class="py-chip py-{tone}">{escape(text)}</span>'
+
+
+def toned(text: str, tone: wording.Tone) -> str:
+    """Text in the colour of a tone; the text says the same without it."""
+    return f'<span class="py-{tone}">{escape(text)}</span>'
+
+
+def toned_link(address: str, text: str, tone: wording.Tone) -> str:
+    """A link to another view of this dashboard in the colour of a tone."""
+    return f'<a class="py-{tone}" href="{escape(address)}" target="_self">{escape(text)}</a>'
+
+
+def bullets(items: Iterable[str]) -> str:
+    """Lines of a list."""
+    return f'<ul class="py-bullets">{"".join(f"<li>{escape(item)}</li>" for item in items)}</ul>'
+
+
+def paragraph(text: str) -> str:
+    """A line of small text."""
+    return f'<p class="py-note">{escape(text)}</p>'
+
+
+def outside(address: str, text: str) -> str:
+    """A link out of here, where a browser may follow its address; else only the text."""
+    try:
+        safe = urlsplit(address).scheme in ("http", "https")
+    except ValueError:
+        safe = False
+    if not safe:
+        return escape(text)
+    return f'<a href="{escape(address)}" target="_blank" rel="noopener noreferrer">{escape(text)}</a>'
+
+
 def strong(text: str) -> str:
     """A line of text that titles what follows."""
     return f'<p class="py-strong">{escape(text)}</p>'
@@ -121,6 +163,46 @@ def case(key: str) -> str:
     words = wording.case(key)
     name, rest = escape(words.name), escape(words.rest)
     return f'<span class="py-case"><strong>{name}</strong><small>{rest}</small></span>'
+
+
+def verdict(tone: str, sign: str, word: str, text: str, *small: str) -> str:
+    """A decision with its sign, what it rests on, and smaller lines below; empty lines are left out."""
+    lines = "".join(f'<p class="py-quiet">{escape(line)}</p>' for line in small if line)
+    return (
+        f'<div class="py-verdict py-{tone}"><p class="py-decision"><span aria-hidden="true">{sign}</span> '
+        f'{escape(word)}</p><div class="py-words"><p>{escape(text)}</p>{lines}</div></div>'
+    )
+
+
+def opened_case(key: str, address: str) -> str:
+    """A case key that leads to its panel."""
+    return f'<a class="py-open" href="{escape(address)}" target="_self">{case(key)}</a>'
+
+
+def technique(name: str) -> str:
+    """A technique, set as code."""
+    return f'<code class="py-tech">{escape(name)}</code>'
+
+
+def bar(ratio: float, low: float | None, high: float | None, ends: tuple[float, float]) -> str:
+    """A ratio as a bar from 1, with its interval as a line, along an axis between these `ends`.
+
+    It is drawn in the colour of what holds it, and says nothing that stands nowhere else.
+    """
+    least, most = ends
+    span = (most - least) or 1.0
+
+    def at(value: float) -> float:
+        return 100 * (min(max(value, least), most) - least) / span
+
+    one, point = at(1.0), at(ratio)
+    line = ""
+    if low is not None and high is not None:
+        line = f'<i style="left: {at(low):.1f}%; width: {at(high) - at(low):.1f}%"></i>'
+    return (
+        f'<span class="py-bar" aria-hidden="true"><b style="left: {min(one, point):.1f}%; '
+        f'width: {abs(point - one):.1f}%"></b><s style="left: {one:.1f}%"></s>{line}</span>'
+    )
 
 
 def chip(status: str, many: int | None = None) -> str:

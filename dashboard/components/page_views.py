@@ -40,5 +40,5 @@ def show(path: str, views: Mapping[str, Callable[[], None]]) -> None:
     view, complaints = chosen(page, parts.query())
     parts.complain(complaints)
     titles = {each.name: each.title for each in page.views}
-    parts.segments("View", VIEW, titles, ChosenView(view.name))
+    parts.segments("View", VIEW, titles, ChosenView(view.name), tabs=True)
     views[view.name]()

@@ -80,20 +80,33 @@ def frame_page() -> None:
     # A file of ours and nothing else: no text from outside is ever part of it.
     st.html(chart_download.script(), unsafe_allow_javascript=True)
     theme = "dark" if st.context.theme.type == "dark" else "light"
+    # A dialog stands outside of what Streamlit gives its colour scheme.
+    st.html(f'<style>[data-testid="stDialog"] {{ color-scheme: {theme}; }}</style>')
     st.logo(str(_STATIC / f"logo-{theme}.svg"), size="large")
 
 
 def title(text: str) -> None:
-    """The page's own heading, for screen readers; the navigation shows it to all others."""
+    """The page's own heading, and the title of the browser's tab."""
     kept.note("title", text)
-    st.html(f'<h1 class="py-heard">{escape(text)}</h1>')
+    tab_title(text)
+    st.html(f'<h1 class="py-heading">{escape(text)}</h1>')
 
 
-def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "") -> None:
-    """A section's title; with a source of rows, also a button that makes and downloads them as CSV."""
+def tab_title(text: str) -> None:
+    """The title of the browser's tab: history and bookmarks have it too."""
+    st.set_page_config(page_title=f"{printable(text)} · Pyrometer")
+
+
+def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "", about: str = "") -> None:
+    """A section's title; with a source of rows, also a button that makes and downloads them as CSV.
+
+    `about` is plain text on how to read the section, behind an (i).
+    """
     kept.section(title, csv_of, file_name)
+    if about:
+        kept.note("words", plain(about))
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.header(title, anchor=False, width="content")
+        st.header(title, anchor=False, width="content", help=plain(about) if about else None)
         if csv_of is not None:
             st.download_button(
                 "CSV",
@@ -104,6 +117,14 @@ def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "") ->
                 on_click="ignore",
                 help=f"{title} as CSV",
             )
+
+
+@contextmanager
+def folded(title: str) -> Generator[None]:
+    """What opens with a click; an export has it under its title."""
+    kept.note("html", f"<h3>{escape(title)}</h3>")
+    with st.expander(title):
+        yield
 
 
 def table(shown: DataTable[Any]) -> None:
@@ -192,17 +213,23 @@ def select(label: str, name: str, options: Mapping[str, str], chosen: View) -> N
     )
 
 
-def segments(label: str, name: str, options: Mapping[str, str], chosen: View) -> None:
-    """A choice of one among few, all in sight."""
-    key = _own(name, getattr(chosen, name))
+def segments(
+    label: str, name: str, options: Mapping[str, str], chosen: View, widget: str = "", *, tabs: bool = False
+) -> None:
+    """A choice of one among few, all in sight; a second one of the same field has a `widget` name.
+
+    `tabs`: the options speak for themselves, and the label is for screen readers.
+    """
+    key = _own(widget or name, getattr(chosen, name))
     st.segmented_control(
         label,
         list(options),
         format_func=lambda value: options[value],
         key=key,
         required=True,
+        label_visibility="collapsed" if tabs else "visible",
         on_change=_write,
-        args=(chosen, name),
+        args=(chosen, name, widget),
     )
 
 
@@ -272,12 +299,26 @@ def outcome(
 
     `observed`: it has a telemetry window, to which a link leads. `defined`: metrics that came from outside.
     """
-    own = (each for each in run.environments if each.kind != EnvironmentKind.CANARY)
-    measured = {each.fingerprint: declared_name(each) for each in own}
     html(tables.outcome_title(opened))
     if observed:
         address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
         html(f"<p>{markup.link(address, 'How busy GPU and CPUs were: Utilisation →')}</p>")
+    measure_again(run, opened)
+    html(tables.outcome_facts(run, opened, defined))
+    if any(blocks):
+        name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
+        samples(blocks, name, rounds.tainted(opened.facts))
+    if more is not None:
+        more()
+    if not came_from(run) or opened.log_tail:
+        log(opened.log_tail)
+    st.divider()
+
+
+def measure_again(run: Run, opened: Outcome) -> None:
+    """The command that measures a case of a run again, or why there is none."""
+    own = (each for each in run.environments if each.kind != EnvironmentKind.CANARY)
+    measured = {each.fingerprint: declared_name(each) for each in own}
     if source := came_from(run):
         caption(plain(f"It was {source}: no command of Pyrometer measures it again."))
     elif opened.environment in measured:
@@ -285,20 +326,11 @@ def outcome(
         code(reproduce_command(run, opened.case, measured[opened.environment]))
     else:
         caption("The canary runs between the sessions of every run, and by no command of its own.")
-    html(tables.outcome_facts(run, opened, defined))
-    if any(blocks):
-        name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
-        samples(blocks, name, rounds.tainted(opened.facts))
-    if more is not None:
-        more()
-    if not source or opened.log_tail:
-        log(opened.log_tail)
-    st.divider()
 
 
 def log(text: str) -> None:
     """The end of a log."""
-    heading("The log's end")
+    heading("Log (tail)")
     if not text.strip():
         caption("The worker wrote nothing.")
         return
@@ -345,7 +377,7 @@ def database_problem(error: DatabaseError) -> None:
 def empty_state(heading: str) -> Generator[None]:
     """A page that has nothing but a few words to show."""
     with st.container(horizontal_alignment="center"), st.container(width=560):
-        st.html(f'<h1 class="py-lonely">{escape(heading)}</h1>')
+        st.html(f'<h2 class="py-empty">{escape(heading)}</h2>')
         yield
 
 
@@ -361,9 +393,9 @@ def _own(name: str, value: object) -> str:
     return key
 
 
-def _write(chosen: View, name: str) -> None:
-    """Write the whole selection to the URL after the widget of field `name` changed."""
-    value = st.session_state[f"choose-{name}"]
+def _write(chosen: View, name: str, widget: str = "") -> None:
+    """Write the whole selection to the URL after a widget of field `name` changed."""
+    value = st.session_state[f"choose-{widget or name}"]
     changed = chosen.after(name, tuple(value) if isinstance(value, list) else value)
     view = {VIEW: st.query_params.get_all(VIEW)} if VIEW in st.query_params else {}
     st.query_params.from_dict({**view, **changed.query()})

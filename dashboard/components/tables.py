@@ -87,7 +87,7 @@ def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = 
         ),
         markup.card("Outcomes ok", f"{ok:,} of {summary.planned - spare:,}", counts(summary)),
         markup.card(
-            "Not ok",
+            "Failures",
             f'<span class="py-{_worst_tone(summary)}">{failed:,}</span>',
             escape(f"in suite {summary.suite}{unneeded}"),
         ),
@@ -97,7 +97,7 @@ def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = 
             escape(f"preset {summary.preset}"),
         ),
         markup.card("Machine", escape(summary.machine), escape(summary.hardware)),
-        markup.card("Runs kept", f"{runs_kept:,}", markup.link(links.RUNS, "All runs →")),
+        markup.card("Runs", f"{runs_kept:,}", markup.link(links.RUNS, "All runs →")),
     )
 
 
@@ -128,9 +128,9 @@ def headline_table(
     columns = [
         ("Case", False),
         (f"{known.title} ({known.unit})", True),
-        ("Against the run before", True),
-        ("Run before", True),
-        ("Course", False),
+        ("vs previous", True),
+        ("Previous run", True),
+        ("Last 60 runs", False),
         ("PyTorch", False),
         ("", False),
     ]
@@ -195,7 +195,7 @@ def measurements(run: Run, items: Sequence[Measurement], defined: wording.Defini
         ("Median", True),
         ("Unit", False),
         ("95 % interval", True),
-        ("Smallest to largest", True),
+        ("Min-max", True),
         ("Spread", True),
         ("n", True),
     ]
@@ -375,7 +375,7 @@ def _disturbed(outcome: Outcome) -> str:
 
 def _change(item: Headline) -> str:
     if item.previous is None:
-        return f'{wording.NONE}<small class="py-quiet">nothing before</small>'
+        return f'{wording.NONE}<small class="py-quiet">new</small>'
     # Two runs are no confirmation, and only what is confirmed has a colour.
     found = wording.change(item.latest, item.previous, wording.metric(item.key.metric).better)
     return f"{escape(found.text)}<small>{escape(found.note)}</small>"

@@ -1,10 +1,11 @@
 """How numbers, times, statuses, cases and commands are put into words."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Literal, cast
 from urllib.parse import unquote
@@ -191,10 +192,10 @@ def change(latest: SeriesPoint, previous: SeriesPoint, better: Better) -> Latest
         return LatestChange(text, f"one replicate has no range{more}", "quiet")
     overlap = latest.smallest <= previous.largest and previous.smallest <= latest.largest
     if overlap or better == "neither":
-        return LatestChange(text, f"ranges {'overlap' if overlap else 'apart'}{more}", "quiet")
+        return LatestChange(text, f"{'within' if overlap else 'outside'} noise{more}", "quiet")
     worse = (new > old) == (better == "lower")
     word, tone = ("worse", "bad") if worse else ("better", "good")
-    return LatestChange(text, f"{word}, ranges apart{more}", tone)
+    return LatestChange(text, f"{word}, outside noise{more}", tone)
 
 
 def gain(found: Gain) -> str:
@@ -225,7 +226,8 @@ def claimed(kind: str, metric_name: str, value: float) -> str:
     """A number of a claim: a ratio, a share, or a metric with its unit."""
     if kind == "ratio":
         return times(value)
-    return percent(value) if kind in ("saved", "efficiency") else quantity(value, metric(metric_name).unit)
+    unit = metric(metric_name).unit
+    return percent(value) if kind in ("saved", "efficiency") or unit == "share" else quantity(value, unit)
 
 
 #: How the tables of gains are to be read.
@@ -312,6 +314,24 @@ def case(key: str) -> CaseWords:
 def _decoded(part: str) -> str:
     """A part of a key for people: names from outside hold spaces and separators as in a URL."""
     return printable(unquote(part.replace(",", " ")))
+
+
+def hardware(label: str) -> str:
+    """A hardware in short: `8×H100` of `8 x NVIDIA H100 80GB HBM3`; any other label as it is."""
+    found = re.fullmatch(r"(\d+) x NVIDIA (?:GeForce |RTX |Tesla )?([A-Z]{1,3}\d+\w*)\b.*", label)
+    return f"{found[1]}×{found[2]}" if found else label
+
+
+def build(torch_version: str) -> str:
+    """A PyTorch in short: `nightly 24 Nov` of `2.16.0.dev20261124+cu130`, else `torch 2.13.0+cu130`."""
+    found = re.fullmatch(r"[\d.]+\.dev(\d{4})(\d{2})(\d{2})(\+.*)?", torch_version)
+    if not found:
+        return f"torch {torch_version or NONE}"
+    try:
+        day = date(int(found[1]), int(found[2]), int(found[3]))
+    except ValueError:
+        return f"torch {torch_version}"
+    return f"nightly {day:%d %b}"
 
 
 def utc(moment: datetime) -> str:

@@ -50,12 +50,17 @@ def of_page(shown: PageRecord, address: str, moment: datetime) -> str:
 def _section(pieces: Sequence[PageItem], address: str) -> list[str]:
     blocks = [text for piece in pieces if (text := _piece(piece, address))]
     # A table is as the page shows it; one that only Streamlit can draw, as its CSV file has it.
-    tabular = any(piece.kind == "table" or "<table" in piece.text for piece in pieces if piece.kind != "code")
+    tabular = any(piece.kind == "table" or _tabular(piece.text) for piece in pieces if piece.kind != "code")
     if not pieces or tabular or pieces[0].csv_of is None:
         return blocks
     if isinstance(pieces[0].csv_of, DataTable):
         return [*blocks, pieces[0].csv_of.markdown(markdown.MOST_ROWS, address)]
     return blocks + _rows(frame_of(pieces[0].csv_of))
+
+
+def _tabular(html: str) -> bool:
+    """Whether HTML shows rows: as a table, as the cards of nights, or as a list."""
+    return any(sign in html for sign in ("<table", "py-nights", "py-bullets"))
 
 
 def _piece(piece: PageItem, home: str) -> str:

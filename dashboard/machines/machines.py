@@ -119,7 +119,7 @@ def table(items: Sequence[MachineStatus], now: datetime) -> str:
         ("Machine", False),
         ("Scheduler", False),
         ("Labels", False),
-        ("Doing now", False),
+        ("Current task", False),
         ("Newest run", False),
     ]
     rows = (

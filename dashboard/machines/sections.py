@@ -36,6 +36,11 @@ def schedule(
 ) -> None:
     """The schedules, what runs and waits, and how fresh the results of each track are."""
     _schedules(url, morning, now)
+    coming = timetable.week(morning.plan, now)
+    if coming.rows:
+        parts.heading("The next seven days")
+        parts.caption("UTC; of each schedule the next runs that its scheduler announced.")
+        parts.table(coming)
     _open(url, morning, tasks, found, now)
     if morning.parts:
         parts.heading("Freshness", lambda: tracks.frame(morning.parts), "freshness.csv")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime, timedelta
 from html import escape
 
 import pandas as pd
@@ -10,10 +10,13 @@ import pandas as pd
 from dashboard.components import markup, wording
 from dashboard.overview.schedule_heartbeat import Served
 from records.tasks import LastScheduledRun, TaskState
+from reports.table import Column, DataTable
 from reports.text.staleness_text import in_words
 
 #: Machines that serve a schedule are named one by one up to so many.
 _NAMED = 3
+#: Days of the calendar.
+_DAYS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ def table(items: Sequence[ScheduleRow], now: datetime) -> str:
         ("What", False),
         ("Next run (UTC)", False),
         ("Last run", False),
-        ("Served by", False),
+        ("Scheduler", False),
     ]
     cells = (
         (
@@ -68,6 +71,22 @@ def table(items: Sequence[ScheduleRow], now: datetime) -> str:
         for row in items
     )
     return markup.table("Schedules", columns, cells, folded=True)
+
+
+def week(plan: Iterable[Served], now: datetime) -> DataTable[Served]:
+    """The scheduled runs of the next seven days (UTC): a row for each schedule that people wrote."""
+    days = [now.date() + timedelta(days=day) for day in range(_DAYS)]
+    rows = [one for one in plan if one.alive and not one.built_in and one.next]
+
+    def column(day: date) -> Column[Served]:
+        def times(one: Served) -> str:
+            own = [moment.astimezone(UTC) for moment in one.next if moment > now]
+            return ", ".join(f"{moment:%H:%M}" for moment in own if moment.date() == day)
+
+        return Column(label=f"{day:%a %d %b}", format=times)
+
+    first: Column[Served] = Column(label="Schedule", format=lambda one: one.schedule)
+    return DataTable("The next seven days", [first, *map(column, days)], rows)
 
 
 def frame(items: Iterable[ScheduleRow]) -> pd.DataFrame:
@@ -136,7 +155,7 @@ def _next(row: ScheduleRow, now: datetime) -> str:
         text = f"was due {in_words(now - first)} ago, and who serves it is silent"
         return f'<span class="py-bad">× {first:%Y-%m-%d %H:%M}</span><small>{escape(text)}</small>'
     coming = [moment for moment in one.next if moment > now] or [first]
-    then = ", ".join(f"{moment:%m-%d %H:%M}" for moment in coming[1:])
+    then = ", ".join(f"{moment:%m-%d %H:%M}" for moment in coming[1:3])
     soon = f"in {in_words(coming[0] - now)}" if coming[0] > now else "now"
     text = " · then ".join(filter(None, (soon, then)))
     return f"{coming[0]:%Y-%m-%d %H:%M}<small>{escape(text)}</small>"

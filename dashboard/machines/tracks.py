@@ -18,7 +18,7 @@ def table(items: Sequence[TrackStatus], now: datetime) -> str:
     """The tracks."""
     columns = [
         ("Track", False),
-        ("Stands", False),
+        ("Status", False),
         ("Last done", False),
         ("Newest nights, the last one right", False),
         ("Missing", True),

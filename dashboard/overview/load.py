@@ -17,7 +17,7 @@ from db.findings import store as findings
 from db.queue import queries as queue_queries
 from db.runs import queries, series_queries
 from db.runs.series_queries import Lines
-from records.findings import Finding, FindingState
+from records.findings import Finding, FindingGroup, FindingState
 from records.outcomes import OutcomeCount
 from records.runs import RunSummary
 from records.series import SeriesKey, SeriesPoint
@@ -119,6 +119,12 @@ def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], 
         ),
         findings.open_regressions(database, now),
     )
+
+
+@_kept
+def still_open(url: str) -> list[Finding]:
+    """The confirmed regressions that are neither triaged nor muted, the newest first."""
+    return findings.findings(opened(url), group=(FindingGroup.OPEN, datetime.now(UTC)), newest=_FINDINGS)
 
 
 @_kept

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.components import frames, links, load, markup, parts, run_source, tables, wording
-from dashboard.overview import headlines, problems
+from dashboard.components.sparkline import sparkline
+from dashboard.overview import first_run, headlines, problems
 from dashboard.overview import load as overview_load
 from records.kinds import EnvironmentKind, RunSource
 from records.outcomes import OutcomeStatus
@@ -20,14 +21,23 @@ SERIES = 20
 def show(url: str, runs: Sequence[RunSummary], now: datetime) -> None:
     """The last run, what did not end ok, and the newest latencies with their course."""
     own = load.own_runs(url, _AMONG)
-    mixed = bool(own) and not all(run.source == RunSource.MEASURED for run in runs)
-    last = (own or runs)[0]
+    if not own:
+        # What came from elsewhere has no last night: it is listed, and compared in History.
+        first_run.imports(url, runs)
+        _failures(url, runs, own, now, mixed=False)
+        return
+    mixed = not all(run.source == RunSource.MEASURED for run in runs)
+    last = own[0]
     spare = 0
     if last.counts.get(OutcomeStatus.SKIPPED):
         spare = sum(not problems.needed(outcome) for outcome in load.outcomes(url, last.id))
     parts.html(tables.last_run(last, load.count_runs(url), now, own=mixed, spare=spare))
+    if len(own) < first_run.FEW:
+        first_run.section(url, last)
     _failures(url, runs, own, now, mixed=mixed)
-    _headlines(url, now)
+    if len(own) != 1:
+        # A single run has nothing to be compared with: its page has its numbers.
+        _headlines(url, now)
 
 
 def _failures(
@@ -40,7 +50,7 @@ def _failures(
     found = [item for item in load.failures(url, searched[:SEARCHED]) if problems.needed(item[1])]
     if found:
         which = f"last {SEARCHED} {'own ' if mixed else ''}runs"
-        parts.heading(f"Not ok in the {which}", lambda: frames.failures(found), "not-ok.csv")
+        parts.heading(f"Failures in the {which}", lambda: frames.failures(found), "not-ok.csv")
         parts.html(tables.failures(found, now))
 
 
@@ -57,7 +67,7 @@ def _headlines(url: str, now: datetime) -> None:
     )
     course = overview_load.newest_points(url, tuple(each.key for each in shown), headlines.COURSE)
     pictures = {
-        key: headlines.sparkline([point.point for point in points], wording.metric(key.metric).unit, "runs")
+        key: sparkline([point.point for point in points], wording.metric(key.metric).unit, "runs")
         for key, points in course.items()
     }
     parts.html(tables.headlines(shown, now, pictures))

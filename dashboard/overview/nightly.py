@@ -1,35 +1,49 @@
-"""The overview where schedules measure: is everything fine, and what happened last night?"""
+"""Today where schedules measure: is everything fine, and what happened last night?"""
 
 from collections.abc import Sequence
 from datetime import datetime
 from html import escape
 
+import streamlit as st
+
 from analysis.recent_level import NIGHTS
 from configuration.schedules import MEASURE
 from dashboard.components import links, markup, parts, wording
-from dashboard.overview import cards, headlines, load, problems, verdict
+from dashboard.overview import cards, headlines, load, matrix, problems, trust, verdict
 from dashboard.overview.headlines import TrackHeadlines
+from dashboard.overview.load import OverviewData
 from dashboard.overview.track_status import TrackStatus
 from dashboard.overview.view import DAYS, Overview
-from dashboard.regressions import findings
+from dashboard.regressions import cause_cards, causes, findings
 
 #: Tracks whose results are looked at, the worst first, and cards of them; findings in the list.
-LOOKED, CARDS, FINDINGS = 24, 12, 12
+LOOKED, CARDS, FINDINGS = 24, 12, 40
+#: Causes in the list of those that are still open, and scheduled runs that come next.
+STILL_OPEN, NEXT = 8, 4
 
 
 def show(url: str, chosen: Overview, now: datetime) -> None:
-    """The verdict, a card for each track, what is new, what did not end ok, and the headline cases."""
+    """What needs a person, what changed and why, whether the night can be trusted, and what is open."""
     morning = load.morning(url)
     looked = load.results(url, morning.parts[:LOOKED])
     every = (*looked, *morning.parts[LOOKED:])
     found = verdict.new_findings(*load.recent_findings(url, int(chosen.days)), chosen.since(now), now)
     failed = _failed(url, looked)
     summary = verdict.verdict(every, morning.silent, found, problems.newly_failed(failed))
+    parts.title(f"Today: {summary.needs}")
     parts.html(verdict.banner(summary, found))
-    _tracks(looked, every, now)
-    _findings(found, chosen, now)
-    _problems(failed)
-    _headlines(url, looked, now)
+    tracks = headlines.followed(looked)
+    items = [each for one in tracks if (each := _followed(url, one, len(tracks)))]
+    wide, narrow = st.columns([0.68, 0.32], gap="medium")
+    with wide:
+        _findings(url, found, chosen, now)
+        _problems(failed)
+        _changes(items, now)
+    with narrow:
+        _trust(url, looked)
+        _tracks(looked, every, now)
+        _still_open(url, found, now)
+        _next_runs(morning, now)
 
 
 def first_night(url: str, now: datetime) -> None:
@@ -44,13 +58,13 @@ def first_night(url: str, now: datetime) -> None:
 def _tracks(looked: Sequence[TrackStatus], every: Sequence[TrackStatus], now: datetime) -> None:
     tracks = [one for one in every if one.scheduled]
     shown = (tracks or every)[:CARDS]
-    parts.heading("Newest night", lambda: cards.frame(every), "newest-night.csv")
+    parts.heading("Last night", lambda: cards.frame(every), "last-night.csv")
     parts.html(cards.cards(shown, now))
     rest = [f"{wording.plural(len(tracks) - len(shown), 'track')} more"] if len(tracks) > len(shown) else []
     if tracks and len(every) > len(tracks):
         rest.append(f"{wording.plural(len(every) - len(tracks), 'track')} that no schedule has any more")
     if rest:
-        more = f"and {' and '.join(rest)}: Fleet →"
+        more = f"and {' and '.join(rest)}: Machines →"
         parts.html(f"<p>{markup.link(links.machines(), more)}</p>")
     if len(tracks) > len(looked):
         parts.caption(
@@ -58,7 +72,7 @@ def _tracks(looked: Sequence[TrackStatus], every: Sequence[TrackStatus], now: da
         )
 
 
-def _findings(found: verdict.NewFindings, chosen: Overview, now: datetime) -> None:
+def _findings(url: str, found: verdict.NewFindings, chosen: Overview, now: datetime) -> None:
     shown = found.items[:FINDINGS]
     parts.heading("New findings", lambda: findings.frame(found.items), "new-findings.csv")
     parts.segments("New is what was decided within", "days", DAYS, chosen)
@@ -70,13 +84,55 @@ def _findings(found: verdict.NewFindings, chosen: Overview, now: datetime) -> No
             else f"Nothing was confirmed within {DAYS[chosen.days]}, and no candidate waits."
         )
         return
-    parts.html(findings.table(shown, now))
-    parts.caption(
-        "A candidate may be noise: it is a regression or an improvement once old and new were measured again "
-        "in turns on the same machine, and the pairs show it."
-    )
+    cause_cards.cards(url, causes.causes(shown), now)
     if (more := len(found.items) - len(shown)) > 0:
         parts.html(f"<p>{markup.link(links.findings(), f'and {more:,} more: Regressions →')}</p>")
+
+
+def _still_open(url: str, found: verdict.NewFindings, now: datetime) -> None:
+    """Open regressions from before what is new, by cause."""
+    new = {one.id for one in found.items}
+    older = [one for one in load.still_open(url) if one.id not in new and not one.silenced(now)]
+    items = causes.causes(older)
+    parts.heading("Still open", lambda: findings.frame(older), "still-open.csv")
+    if not items:
+        parts.caption("No older regression is open.")
+        return
+    parts.caption(causes.counted(items))
+    parts.table(findings.open_causes(items[:STILL_OPEN], len(items) - STILL_OPEN))
+
+
+def _next_runs(morning: OverviewData, now: datetime) -> None:
+    """The next scheduled runs, the first one first."""
+    coming = sorted(
+        (moment, one.schedule)
+        for one in morning.plan
+        if one.alive and not one.built_in
+        for moment in one.next[:1]
+        if moment > now
+    )
+    parts.heading("Next runs")
+    if coming:
+        parts.html(markup.bullets(f"{schedule}: {wording.utc(moment)}" for moment, schedule in coming[:NEXT]))
+    else:
+        parts.caption("No scheduler is running, so the next runs are not known.")
+    parts.html(f"<p>{markup.link(links.schedule(), 'Schedule →')}</p>")
+
+
+def _trust(url: str, looked: Sequence[TrackStatus]) -> None:
+    """Whether the numbers of last night can be trusted."""
+    outside: list[str] = []
+    within: list[str] = []
+    for one in headlines.followed(looked):
+        newest = one.measured.run_id if one.measured else None
+        if newest is not None:
+            found = load.points_of_runs(url, _recent_runs(one, newest))
+            moved, still = trust.canary_sentences(found, newest)
+            outside += moved
+            within += still
+    answer = trust.trust(looked, outside)
+    parts.html(markup.headed("Can I trust last night?", markup.label(answer.word, answer.tone)))
+    parts.html(markup.bullets(dict.fromkeys((*answer.sentences, *within))))
 
 
 def _failed(url: str, looked: Sequence[TrackStatus]) -> list[problems.CaseProblem]:
@@ -86,21 +142,15 @@ def _failed(url: str, looked: Sequence[TrackStatus]) -> list[problems.CaseProble
 
 def _problems(found: Sequence[problems.CaseProblem]) -> None:
     if found:
-        parts.heading("Not ok in the newest night", lambda: problems.frame(found), "not-ok.csv")
+        parts.heading("Failures last night", lambda: problems.frame(found), "not-ok.csv")
         parts.html(problems.table(found))
 
 
-def _headlines(url: str, looked: Sequence[TrackStatus], now: datetime) -> None:
-    tracks = headlines.followed(looked)
-    items = [each for one in tracks if (each := _followed(url, one, len(tracks)))]
+def _changes(items: Sequence[TrackHeadlines], now: datetime) -> None:
     if not items:
         return
-    parts.heading("Headline cases", lambda: headlines.frame(items), "headline-cases.csv")
-    parts.caption(
-        f"Latency of last night against the median of the {NIGHTS} nights before it, or before a confirmed "
-        "change, on the same machine. Only what is confirmed has a colour. Noise alone stays within its "
-        "limits in 99 of 100 nights."
-    )
+    parts.heading("Biggest changes", lambda: headlines.frame(items), "biggest-changes.csv")
+    parts.caption(f"Against the median of {NIGHTS} nights; ≈ within noise, coloured where confirmed.")
     for one in items:
         task = one.part.newest
         where = " · ".join(filter(None, (task.schedule, task.track, task.label)))
@@ -108,17 +158,27 @@ def _headlines(url: str, looked: Sequence[TrackStatus], now: datetime) -> None:
             f"<p>{escape(headlines.summary(one.headlines))} · {markup.link(links.HISTORY, 'History →')}</p>"
         )
         parts.html(f'<h3 class="py-place">{escape(where)}</h3>{paragraph}')
+        lost = [each.case for each in one.part.coverage.lost] if one.part.coverage else []
+        cells = matrix.matrix(one.headlines, lost)
+        parts.table(matrix.table(cells, f"All cases: {where}"))
+        if cells.omitted:
+            parts.html(markup.more(cells.omitted, "more workloads: the CSV file has them"))
         if one.rows:
-            parts.html(headlines.table(one, now, where))
+            with st.expander(f"{wording.plural(len(one.rows), 'case')} confirmed or outside noise"):
+                parts.html(headlines.table(one, now, where))
+
+
+def _recent_runs(one: TrackStatus, newest: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((newest, *headlines.runs_of(one)[: NIGHTS + 1])))
 
 
 def _followed(url: str, one: TrackStatus, tracks: int) -> TrackHeadlines | None:
-    """The headline cases of a track; None where its newest night measured nothing."""
+    """The cases of a track; None where its newest night measured nothing."""
     newest = one.measured.run_id if one.measured else None
     if newest is None:
         return None
     runs = headlines.runs_of(one)
-    found = load.points_of_runs(url, tuple(dict.fromkeys((newest, *runs[: NIGHTS + 1]))))
+    found = load.points_of_runs(url, _recent_runs(one, newest))
     known = load.findings_of(url, tuple(found))
     # A change that is older than those nights needs the nights before it.
     marked = [each.key for each in headlines.headlines(one, newest, found, known) if each.finding]

@@ -8,6 +8,7 @@ from html import escape
 from analysis.staleness import Outage, part_label
 from dashboard.components import links, markup, wording
 from dashboard.overview.track_status import TrackStatus
+from dashboard.regressions.causes import causes
 from records.findings import Finding, FindingGroup, FindingState
 from records.tasks import TaskState
 from reports.text.staleness_text import silence
@@ -67,12 +68,23 @@ def new_findings(
 
 @dataclass(frozen=True, slots=True)
 class OverviewVerdict:
-    """The answer in one line, the worst first, and what it counts; `sentences` say what is late or silent."""
+    """The answer in one line, the worst first, and what it counts; `sentences` say what is late or silent.
+
+    `things` counts what needs a person: causes of regressions, and kinds of failures of nights and machines.
+    """
 
     tone: wording.Tone
     headline: str
     counted: str
     sentences: tuple[str, ...]
+    things: int = 0
+
+    @property
+    def needs(self) -> str:
+        """Whether anything needs a person: `nothing needs you`, `2 things need you`."""
+        if not self.things:
+            return "nothing needs you"
+        return f"{wording.plural(self.things, 'thing')} {'needs' if self.things == 1 else 'need'} you"
 
     @property
     def text(self) -> str:
@@ -120,7 +132,8 @@ def verdict(
         *(silence(one.late) for one in tracks if one.late),
         *(_unschedulable(one) for one in tracks if one.unschedulable),
     )
-    return OverviewVerdict(tone, headline, _counted(states), sentences)
+    things = len(causes(found.regressions)) + sum(bool(each) for each in bad[1:])
+    return OverviewVerdict(tone, headline, _counted(states), sentences, things)
 
 
 def _unschedulable(one: TrackStatus) -> str:

@@ -5,17 +5,18 @@ from dataclasses import asdict
 from datetime import datetime
 from html import escape
 from typing import Any
-from urllib.parse import urlsplit
 
 import pandas as pd
 
 from analysis.dispatch_difference import CaseDifference
 from analysis.ratios import as_ratios
 from dashboard.components import filters, links, markup, wording
+from dashboard.regressions.causes import FindingCause
 from records.evidence import OperatorDifference, PairVerdict, RelatedFinding, RelatedVerdict
 from records.findings import Finding, FindingGroup, FindingState, TriageEntry
 from records.json_values import Facts
 from records.runs import RunChange
+from reports.table import Column, DataTable
 from reports.text.dispatch_text import case_words
 from reports.text.finding_text import (
     STATES,
@@ -32,9 +33,19 @@ from reports.text.numbers import percent
 
 _TONES: Mapping[str, wording.Tone] = {"worse": "bad", "better": "good"}
 Rows = Sequence[Mapping[str, Any]]
+#: Nights of a small picture.
+NIGHTS = 60
+_OPEN = "Open\u00a0→"
 #: Changes in what runs differently.
 _MOST_CHANGES = 20
 
+#: The tabs of the list, by the state that each shows.
+TABS: Mapping[str, str] = {
+    filters.NEW: "New",
+    FindingGroup.OPEN: "Open",
+    FindingGroup.IMPROVEMENT: "Improvements",
+    FindingGroup.KNOWN: "Quiet",
+}
 #: The groups of findings as a choice among them says them.
 GROUPS: Mapping[FindingGroup, str] = {
     FindingGroup.OPEN: "Open regressions",
@@ -46,46 +57,81 @@ GROUPS: Mapping[FindingGroup, str] = {
 }
 
 
-def table(items: Sequence[Finding], now: datetime) -> str:
-    """A list of findings, each with a link to its page."""
+def table(items: Sequence[FindingCause], lines: Mapping[int, str], now: datetime) -> str:
+    """A row for each cause; `lines` are small pictures by the id of a finding."""
     columns = [
-        ("Case", False),
-        ("Metric", False),
+        ("Cause", False),
         ("Change", True),
-        ("What", False),
-        ("Where", False),
-        ("Since (UTC)", False),
+        ("Status", False),
+        (f"Last {NIGHTS} nights", False),
+        ("First seen (UTC)", False),
         ("Triage", False),
         ("", False),
     ]
     rows = (
         (
-            markup.case(one.key.case),
-            f'<span class="py-metric">{_metric(one)}</span>',
-            _change(one),
-            markup.chip(kind(one.state, one.direction)),
-            markup.two_lines(one.machine, f"{one.key.hardware_label} · {one.key.preset_name}"),
-            markup.two_lines(f"{one.at:%Y-%m-%d}", versions(one)),
-            escape(one.triage)
-            + "".join(f'<small class="py-mark">{each}</small>' for each in _marks(one, now)),
-            markup.link(links.finding(one.id), "Open\u00a0→"),
+            f"{markup.case(one.largest.key.case)}{_metric(one.largest)}{_more(one)}",
+            _change(one.largest),
+            markup.chip(kind(one.largest.state, one.largest.direction)),
+            lines.get(one.largest.id, wording.NONE),
+            _first_seen(one.largest, now),
+            escape(one.largest.triage)
+            + "".join(f'<small class="py-mark">{each}</small>' for each in _marks(one.largest, now)),
+            _open(one),
         )
         for one in items
     )
     return markup.table("Findings", columns, rows, folded=True)
 
 
+def _more(cause: FindingCause) -> str:
+    more = len(cause.items) - 1
+    return f"<small>and {wording.plural(more, 'finding')} more</small>" if more else ""
+
+
+def _first_seen(one: Finding, now: datetime) -> str:
+    where = f"{one.machine} · {one.key.hardware_label} · {one.key.preset_name}"
+    return markup.two_lines(f"{one.at:%Y-%m-%d}, {wording.ago(one.at, now)}", versions(one), where)
+
+
+def _open(cause: FindingCause) -> str:
+    """The way to the finding; of several, each with its case."""
+    if len(cause.items) == 1:
+        return markup.link(links.finding(cause.largest.id), _OPEN)
+    lines = "".join(
+        f"<li>{escape(wording.case(one.key.case).text)} {_metric(one)} {_change(one)} "
+        f"{markup.link(links.finding(one.id), _OPEN)}</li>"
+        for one in cause.items
+    )
+    return (
+        f"<details><summary>{wording.plural(len(cause.items), 'finding')}</summary><ul>{lines}</ul></details>"
+    )
+
+
+def open_causes(items: Sequence[FindingCause], omitted: int = 0) -> DataTable[FindingCause]:
+    """Open regressions in short, a row for each cause; `omitted` more are counted below."""
+    columns: Sequence[Column[FindingCause]] = (
+        Column(label="Cause", format=_cause_cell, link=lambda one: links.finding(one.largest.id)),
+        Column(label="Change", format=lambda one: percent(one.largest.change), number=True),
+        Column(label="First seen", format=lambda one: f"{one.largest.at:%d %b}"),
+    )
+    return DataTable("Still open", columns, items, rest="more: Regressions has all.", omitted=max(0, omitted))
+
+
+def _cause_cell(one: FindingCause) -> str:
+    words = wording.case(one.largest.key.case)
+    more = f" and {len(one.cases) - 1} more" if len(one.cases) > 1 else ""
+    return f"{words.text}{more}"
+
+
 def counted(groups: Mapping[FindingGroup, int], chosen: filters.Findings) -> str:
-    """How many findings of the chosen schedule are in each group but the chosen one, with links.
+    """How many findings of the chosen schedule are in the groups without a tab, with links.
 
     Empty where there are none.
     """
     said = {
-        FindingGroup.OPEN: ("open regression", {}),
-        FindingGroup.IMPROVEMENT: ("improvement", {"state": "improvement"}),
         FindingGroup.WAITING: ("candidate", {"state": "waiting"}),
         FindingGroup.UNCLEAR: ("unclear finding", {"state": "unclear", "triage": "open"}),
-        FindingGroup.KNOWN: ("triaged or muted finding", {"state": "known"}),
     }
     parts = [
         markup.link(
@@ -181,19 +227,8 @@ def ways(one: Finding) -> str:
             markup.link(links.finding(one.returns_of), f"Was called fixed: finding {one.returns_of} →")
         )
     if one.link:
-        links_html.append(_outside(one.link))
+        links_html.append(markup.outside(one.link, one.link))
     return f"<p>{' · '.join(links_html)}</p>"
-
-
-def _outside(address: str) -> str:
-    """A link out of here, where it is one that a browser may follow."""
-    try:
-        safe = urlsplit(address).scheme in ("http", "https")
-    except ValueError:
-        safe = False
-    if not safe:
-        return escape(address)
-    return f'<a href="{escape(address)}" target="_blank" rel="noopener noreferrer">{escape(address)}</a>'
 
 
 def verdict(one: Finding) -> str:
@@ -208,10 +243,10 @@ def verdict(one: Finding) -> str:
     pairs = {
         "old": ", ".join(each for each in (old, *sides[:1]) if each),
         "new": ", ".join(each for each in (new, *sides[1:2]) if each),
-        "pairs of processes": pair.pairs,
+        "pairs (A/B)": pair.pairs,
         "interval": _interval(pair),
         "confidence": wording.percent(pair.confidence) if pair.confidence else None,
-        "smallest change it could see": None if pair.smallest is None else percent(pair.smallest).lstrip("+"),
+        "detectable from (MDE)": None if pair.smallest is None else percent(pair.smallest).lstrip("+"),
         "a side was built anew": rebuilt,
     }
     return markup.panels(markup.facts("Verdict of the session", verdict_word(pair), pairs), kind="py-facts")
@@ -238,7 +273,7 @@ def related_cases(rows: Sequence[RelatedVerdict]) -> str:
         for row in rows
     )
     columns = [("Case", False), ("Verdict", False), ("Change", True), ("Pairs", True)]
-    return markup.table("Neighbours", columns, cells, folded=True)
+    return markup.table("Related cases", columns, cells, folded=True)
 
 
 def moved_with(rows: Sequence[RelatedFinding]) -> str:
@@ -307,7 +342,7 @@ def log(entries: Sequence[TriageEntry]) -> str:
         (escape(wording.utc(each.at)), escape(each.who), escape(each.action), _reason(each.text))
         for each in entries
     )
-    columns = [("When", False), ("Who", False), ("What", False), ("Why", False)]
+    columns = [("When", False), ("Name", False), ("Action", False), ("Comment", False)]
     return markup.table("Triage", columns, cells, folded=True)
 
 
@@ -356,4 +391,5 @@ def _reason(text: str) -> str:
 
 
 def _metric(one: Finding) -> str:
-    return markup.two_lines(wording.metric(one.key.metric).title, f"{one.schedule} · {one.track}")
+    title = wording.metric(one.key.metric).title
+    return f"<small>{escape(f'{title} · {one.schedule} · {one.track}')}</small>"

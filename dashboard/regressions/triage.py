@@ -1,5 +1,6 @@
-"""The triage log of a finding, and the form for a new entry."""
+"""The form that writes an entry into the triage log of findings."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
 from urllib.parse import urlsplit
 
@@ -25,53 +26,72 @@ _TEXTS = {"note": "Note", "link": "Address of the issue"}
 _WEEKS = 2
 
 
-def section(url: str, one: Finding) -> None:
-    """A form that writes into the log; for readers without the right, or a read-only database, the reason."""
-    if refused := reader.triage_refused():
+#: What the forms are called.
+ONE, ALL = "Triage this finding", "Triage this cause"
+
+
+def section(url: str, items: Sequence[Finding], title: str = ONE, key: str = "triage") -> None:
+    """A folded form that writes into the log of each finding; its widgets have keys that begin with `key`.
+
+    For readers without the right, and of a read-only database, it is the reason why there is none.
+    """
+    if refused := refusal(url):
         st.caption(parts.plain(refused))
         return
-    if refused := load.triage_refused(url):
-        st.caption(parts.plain(f"Triage is not possible from this page. {refused}"))
-        return
+    with st.expander(title):
+        _form(url, items, key)
+
+
+def refusal(url: str) -> str:
+    """Why the reader cannot triage, in a sentence; empty where that is possible."""
+    if refused := reader.triage_refused():
+        return refused
+    refused = load.triage_refused(url)
+    return f"Triage is not possible from this page. {refused}" if refused else ""
+
+
+def _form(url: str, items: Sequence[Finding], key: str) -> None:
     person = reader.current()
     name = person.name if person else ""
     # Outside of the form: what is asked for depends on it.
     action = st.selectbox(
-        "What", list(_ACTIONS), format_func=lambda name: _ACTIONS[name], key="triage-action"
+        "Action", list(_ACTIONS), format_func=lambda name: _ACTIONS[name], key=f"{key}-action"
     )
-    with st.form("triage", clear_on_submit=False):
-        text = st.text_input(_TEXTS.get(action, "Why"), key="triage-text", max_chars=2000)
-        muted = _until() if action == "mute" else None
+    with st.form(key, clear_on_submit=False):
+        text = st.text_input(_TEXTS.get(action, "Comment"), key=f"{key}-text", max_chars=2000)
+        muted = _until(key) if action == "mute" else None
         if name:
             st.caption(parts.plain(f"Noted under your name: {name}"))
-        who = name or st.text_input("Who says so", key="triage-who", max_chars=100)
+        who = name or st.text_input("Name", key=f"{key}-who", max_chars=100)
         if not st.form_submit_button("Save"):
             return
     if problem := complaint(action, text, who):
         st.warning(problem)
         return
     try:
-        load.triage(url, one.id, action, who.strip(), text.strip(), muted)
+        for one in items:
+            load.triage(url, one.id, action, who.strip(), text.strip(), muted)
     except NotAllowed as refusal:
         st.warning(parts.plain(str(refusal)))
         return
     # The first page shows it too, and would still have the old state.
     overview.recent_findings.clear()
+    overview.still_open.clear()
     st.rerun()
 
 
-def _until() -> datetime:
+def _until(key: str) -> datetime:
     """The moment at which a silence ends: the beginning in UTC of a day to come."""
     today = datetime.now(UTC).date()
     tomorrow, usual = today + timedelta(days=1), today + timedelta(weeks=_WEEKS)
-    day = st.date_input("Muted until", usual, key="triage-until", min_value=tomorrow, format="YYYY-MM-DD")
+    day = st.date_input("Muted until", usual, key=f"{key}-until", min_value=tomorrow, format="YYYY-MM-DD")
     return datetime.combine(day, time(), UTC)
 
 
 def complaint(action: str, text: str, who: str) -> str:
     """Why something cannot be noted, in one sentence; empty where it can."""
     if not who.strip():
-        return "Who says so? A name, so that others know whom to ask."
+        return "Enter a name, so that others know whom to ask."
     if action in _TEXTS and not text.strip():
         return "A note says something, and a link is an address."
     if action == "link" and not _is_address(text.strip()):

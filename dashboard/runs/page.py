@@ -8,6 +8,7 @@ from analysis.decision.comparison import COMPARED
 from dashboard.components import filters, frames, links, load, markup, parts, run_source, tables, wording
 from dashboard.components.query_params import Query
 from dashboard.exports import page_recorder as kept
+from dashboard.overview.problems import needed
 from dashboard.runs import gains, operators, run_facts, run_list
 from dashboard.server.settings import ServerSettings
 from records.kinds import RunSource
@@ -44,6 +45,7 @@ def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime
     defined = load.metric_definitions(url)
     observed = {(w.case, w.environment, w.replicate) for w in load.windows(url, run.id)}
     chosen, complaints = filters.outcome(query, run, outcomes)
+    parts.tab_title(f"{summary.suite}, {run.id}")
     parts.html(tables.run_title(summary, now, run_source.source(run)))
     if COMPARED in run.facts:
         address = links.upgrade({"run": [run.id]})
@@ -59,6 +61,10 @@ def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime
             observed=(chosen.case, chosen.environment, chosen.replicate) in observed,
             defined=defined,
         )
+    failed = [(summary, one) for one in outcomes if one.status != OutcomeStatus.OK and needed(one)]
+    if failed and chosen is None:
+        parts.heading("Failures", lambda: frames.failures(failed), f"failures-{run.id}.csv")
+        parts.html(tables.failures(failed, now))
     if run.notes:
         parts.heading("What could not be measured, and why")
         parts.html(markup.notes(run.notes))

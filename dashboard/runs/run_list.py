@@ -1,5 +1,6 @@
 """The list of runs: which ones, a page at a time, all of it in the address."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -8,8 +9,8 @@ import streamlit as st
 
 from dashboard.components import filters, frames, links, load, markup, parts, tables, wording
 from dashboard.components.query_params import ALL, Query, View, meant, offered, pick, spelled
-from records.kinds import RunState
-from records.runs import RunsOnly
+from records.kinds import RunCategory, RunState
+from records.runs import RunsOnly, RunSummary
 
 #: Runs on one page of the list.
 PAGE = 50
@@ -25,15 +26,17 @@ class RunList(View):
     suite: str
     machine: str
     state: str
+    kind: str = ALL
 
     def query(self) -> dict[str, list[str]]:
         """The whole selection as a URL's query."""
-        return {"suite": [self.suite], "machine": [self.machine], "state": [self.state]}
+        names = ("kind", "suite", "machine", "state")
+        return {name: [getattr(self, name)] for name in names}
 
     @property
     def only(self) -> RunsOnly:
         """The filters of the database query."""
-        return RunsOnly(meant(self.suite), meant(self.machine), meant(self.state))
+        return RunsOnly(meant(self.suite), meant(self.machine), meant(self.state), meant(self.kind))
 
     def address(self, page: int) -> str:
         """A page of the list, from 1."""
@@ -43,11 +46,29 @@ class RunList(View):
 def selection(query: Query, suites: list[str], machines: list[str]) -> tuple[RunList, list[str]]:
     """The selection in `query`, and complaints."""
     complaints: list[str] = []
-    offers = {"suite": suites, "machine": machines, "state": tuple(RunState)}
+    offers = {"suite": suites, "machine": machines, "state": tuple(RunState), "kind": tuple(RunCategory)}
     chosen = [
         pick(query, name, (ALL, *map(spelled, offer)), ALL, complaints) for name, offer in offers.items()
     ]
     return RunList(*chosen), complaints
+
+
+def _compare(runs: Sequence[RunSummary], now: datetime) -> None:
+    """A choice of two runs of the page, and the way to their comparison."""
+    known = {run.id: f"{run.id} · {run.suite} · {wording.ago(run.started_at, now)}" for run in runs}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        picked = st.multiselect(
+            "Compare two runs",
+            list(known),
+            format_func=lambda run_id: known[run_id],
+            max_selections=2,
+            key="compare-runs",
+            placeholder="Choose two",
+        )
+        if len(picked) == 2:
+            # The older one is the baseline.
+            b, a = sorted(picked, key=list(known).index)
+            parts.html(markup.link(links.run_pair({"a": [a], "b": [b]}), "Compare them →"))
 
 
 def section(url: str, query: Query, now: datetime) -> None:
@@ -58,9 +79,15 @@ def section(url: str, query: Query, now: datetime) -> None:
         return
     suites, machines = load.suites_and_machines(url)
     chosen, complaints = selection(query, suites, machines)
+    counts = load.runs_by_category(url)
     total = load.count_runs(url, chosen.only)
     page = filters.page(query, total, PAGE, complaints)
     parts.complain(complaints)
+    kinds = {ALL: f"All {sum(counts.values()):,}"}
+    kinds |= {
+        kind: f"{kind.capitalize()} {many:,}" for kind, many in counts.items() if many or kind == chosen.kind
+    }
+    parts.segments("Kind", "kind", kinds, chosen, tabs=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.select("Suite", "suite", offered("All suites", suites), chosen)
         parts.select("Machine", "machine", offered("All machines", machines), chosen)
@@ -72,6 +99,7 @@ def section(url: str, query: Query, now: datetime) -> None:
     runs = load.recent_runs(url, PAGE, PAGE * (page - 1), chosen.only)
     whole = partial(load.every_run, url, chosen.only)
     parts.heading(wording.plural(total, "run"), lambda: frames.runs(whole()), "runs.csv")
+    _compare(runs, now)
     parts.html(tables.runs(runs, now, load.sources(url, runs)))
     if pager := markup.pager(chosen.address, page, -(-total // PAGE)):
         st.html(pager)

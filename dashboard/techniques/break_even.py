@@ -61,11 +61,12 @@ def break_even(compile_seconds: float, step_ms: float, speed_up: Gain) -> BreakE
 
 def of(case: TechniqueResult, cache: str = COLD) -> BreakEven | None:
     """When the compiling of a case has paid, with an empty cache or (`WARM`) a filled one; None if it never
-    does, or where a part of it is not known."""
+    does, or where a part of it is not known. Of a baseline that compiles too, only the rest is to be paid."""
     gain = case.speed_up
     if gain is None or cache not in case.own or FLOOR not in case.own:
         return None
-    return break_even(case.own[cache].point, case.own[FLOOR].point, gain)
+    more = case.own[cache].point - (case.base[cache].point if cache in case.base else 0.0)
+    return break_even(max(0.0, more), case.own[FLOOR].point, gain)
 
 
 def in_words(steps: float) -> str:
@@ -82,11 +83,11 @@ def advice(cases: Sequence[TechniqueResult]) -> list[str]:
     for case in cases:
         if case.speed_up is not None:
             workloads.setdefault(categories.workload(case.key), []).append(case)
-    return [f"{workload}: {_advice(own)}" for workload, own in workloads.items()]
+    return [f"{workload}: {advice_for(own)}" for workload, own in workloads.items()]
 
 
-def _advice(cases: Sequence[TechniqueResult]) -> str:
-    """The result of the undisturbed pairs, and which modes have disturbed ones."""
+def advice_for(cases: Sequence[TechniqueResult]) -> str:
+    """Which mode of one workload to use when, of cases that have a speed-up, and which were disturbed."""
     quiet, noisy = ([case for case in cases if _disturbed(case) == which] for which in (False, True))
     sentences = [_undisturbed_advice(quiet)] if quiet else []
     if noisy:
@@ -153,10 +154,10 @@ def _and_the_best(soonest: TechniqueResult, best: TechniqueResult) -> str:
 def overtakes(first: TechniqueResult, second: TechniqueResult) -> float | None:
     """After how many steps `second`, which is faster, has won back what it compiles longer than `first`.
 
-    Both must be of one run. None where its own latency floor is not the lower one: pairs may say otherwise
-    than medians.
+    Both must be of one run, and `second` must compile. None where its own latency floor is not the lower one:
+    pairs may say otherwise than medians.
     """
-    more = second.own[COLD].point - first.own[COLD].point
+    more = second.own[COLD].point - (first.own[COLD].point if COLD in first.own else 0.0)
     saved = (first.own[FLOOR].point - second.own[FLOOR].point) / 1e3
     return max(0.0, more / saved) if saved > 0 else None
 

@@ -17,8 +17,6 @@ _AXES: dict[Subject, frozenset[str]] = {
         | {"cudnn", "onednn", "device_allocator"}
     ),
 }
-#: What torch.compile records CUDA graphs for.
-_GRAPHED = ("reduce-overhead", "cudagraphs")
 
 
 def subject(key: CaseKey) -> Subject:
@@ -32,19 +30,14 @@ def subject(key: CaseKey) -> Subject:
     return "together"
 
 
-def uses_graphs(key: CaseKey) -> bool:
-    """Whether a case runs under CUDA graphs, recorded by hand or by torch.compile."""
-    return key.axis("graph") != "none" or key.axis("compile") in _GRAPHED
-
-
 def several_ranks(key: CaseKey) -> bool:
     """Whether a case is one of several ranks, and so has an efficiency."""
     return key.axis("parallel") != "none" and key.count("ranks") > 1
 
 
 def technique(key: CaseKey) -> str:
-    """A technique without its workload: `compile=default precision=bf16`."""
-    return " ".join(f"{axis}={value}" for axis, value in key.technique)
+    """A technique without its workload: `compile=default precision=bf16`; `eager fp32` for none."""
+    return " ".join(f"{axis}={value}" for axis, value in key.technique) or "eager fp32"
 
 
 def workload(key: CaseKey) -> str:

@@ -4,49 +4,58 @@ from typing import Any
 
 import altair as alt
 
-from dashboard.components import row_charts
-from dashboard.components.charts import QUIET, TONES, Spec, as_spec, kept, lines_of
+from dashboard.components.charts import QUIET, Spec, as_spec, kept, lines_of, once
 from dashboard.components.row_charts import TIMES
 
-_STATUSES = ("faster", "slower", "unclear", "one pair", "no interval")
-_SHAPES = ("triangle-up", "triangle-down", "circle", "diamond", "diamond")
+#: What no other technique beats in both, and words, on a light and on a dark page.
+_BEST, _INK = ("#1f5fc4", "#7aa9ff"), ("#1c2230", "#e6e9ef")
 _SERIES_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
-_TITLE = "speed-up over eager fp32 (×, higher is better)"
 
 
 @kept
-def speed_ups(cases: int, *, dark: bool) -> Spec:
-    """Speed-ups of so many cases below each other, each with its interval; a rule at 1.
+def pareto(*, dark: bool) -> Spec:
+    """Speed-up by peak memory, both against the baseline; rules at 1.
 
-    Named data `rows`: columns row (from 0), label, text, ratio, low, high, from, to, status, n, run and
-    link; see `frames.speed_ups`.
+    Named data `points`: columns technique, label, left, right, best, speed_up, memory and status; see
+    `frames.pareto`.
     """
-    good, bad = TONES[dark]["good"], TONES[dark]["bad"]
-    # A shape and a sign say the same.
-    tones = alt.Scale(domain=_STATUSES, range=(good, bad, QUIET, QUIET, QUIET))
-    tone = alt.Color("status:N", scale=tones, legend=None)
-    shape = alt.Shape("status:N", scale=alt.Scale(domain=_STATUSES, range=_SHAPES), legend=None)
-    tooltip = [
-        alt.Tooltip("label:N", title="case"),
-        alt.Tooltip("text:N", title="speed-up"),
-        alt.Tooltip("low:Q", format=".4~g", title="95 % low"),
-        alt.Tooltip("high:Q", format=".4~g", title="95 % high"),
-        alt.Tooltip("status:N"),
-        alt.Tooltip("n:Q", title="pairs (n)"),
-        alt.Tooltip("run:N"),
-    ]
-    y, low, ratio = (
-        row_charts.height(cases),
-        row_charts.ratio("from", _TITLE),
-        row_charts.ratio("ratio", _TITLE),
+    x = alt.X(
+        "speed_up:Q",
+        scale=alt.Scale(zero=False, padding=24),
+        axis=alt.Axis(labelExpr=TIMES, grid=False, title="speed-up (higher is better)"),
     )
-    interval = row_charts.below().mark_rule(strokeWidth=2.5)
-    point = row_charts.below().mark_point(filled=True, size=80, opacity=1)
-    layers = [
-        interval.encode(x=low, x2="to", y=y, color=tone),
-        point.encode(x=ratio, y=y, color=tone, shape=shape, href="link:N", tooltip=tooltip),
+    y = alt.Y(
+        "memory:Q",
+        scale=alt.Scale(zero=False, padding=24),
+        axis=alt.Axis(labelExpr=TIMES, title="peak memory (lower is better)"),
+    )
+    tooltip = [
+        alt.Tooltip("technique:N"),
+        alt.Tooltip("speed_up:Q", format=".3~g", title="speed-up (×)"),
+        alt.Tooltip("memory:Q", format=".3~g", title="peak memory (×)"),
+        alt.Tooltip("status:N"),
     ]
-    return row_charts.ratios(cases, _TITLE, layers, dark=dark)
+    points = alt.Chart(alt.NamedData("points"))
+    fill = alt.when("datum.best").then(alt.value(_BEST[dark])).otherwise(alt.value(QUIET))
+    dot = points.mark_point(filled=True, size=90, opacity=1)
+    # A name stands on the side of its point where there is room.
+    left = points.transform_filter("datum.left").mark_text(align="left", dx=8, dy=-7, **_name(dark=dark))
+    right = points.transform_filter("datum.right").mark_text(align="right", dx=-8, dy=-7, **_name(dark=dark))
+    names = [each.encode(x=x, y=y, text="label:N") for each in (left, right)]
+    rule = once().mark_rule(color=QUIET, strokeDash=[4, 3], opacity=0.7)
+    return as_spec(
+        alt.layer(
+            rule.encode(x=alt.XDatum(1)),
+            rule.encode(y=alt.YDatum(1)),
+            dot.encode(x=x, y=y, color=fill, tooltip=tooltip),
+            *names,
+        ).properties(height=300)
+    )
+
+
+def _name(*, dark: bool) -> dict[str, Any]:
+    """How the name of a point is set."""
+    return {"fontSize": 11.5, "color": _INK[dark]}
 
 
 @kept

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from analysis.speedups import Gain
 from dashboard.components import links, markup, wording
-from dashboard.techniques import break_even
+from dashboard.techniques import break_even, categories
 from dashboard.techniques.results import TechniqueResult
 from reports.table import Column, DataTable
 from reports.tables import reason_text
@@ -15,6 +15,11 @@ from reports.text.gain_text import refusal
 
 #: Between a number and what belongs to it, where cells are narrow.
 _TIED = "\N{NO-BREAK SPACE}"
+
+#: Of a baseline that uses less than one hundredth more or less memory, the memory is the same.
+SAME_MEMORY = 0.01
+#: Metrics of the peak memory: on a device it is the allocator's.
+_PEAKS = ("cuda_peak_allocated", "rss_peak_steady")
 
 #: Values of CSV files, by column.
 Values = Callable[[TechniqueResult], Mapping[str, object]]
@@ -31,12 +36,16 @@ def table(
     one_run: bool = False,
 ) -> DataTable[TechniqueResult]:
     """The cases as a table, without columns that nothing is known for; `one_run` needs no naming."""
-    known = [group for group in groups if group in _ALWAYS or any(_known(group, case) for case in cases)]
+    known = [group for group in groups if _stays(group) or any(_known(group, case) for case in cases)]
     columns = [column for group in known for column in group]
     if one_run:
         columns = [replace(column, label=None) if column is RUN[0] else column for column in columns]
     columns.append(Column("torch", value=lambda case: version))
     return DataTable(label, columns, cases, dense=True)
+
+
+def _stays(group: ColumnGroup) -> bool:
+    return group[0].name in _ALWAYS
 
 
 def _known(group: ColumnGroup, case: TechniqueResult) -> bool:
@@ -71,10 +80,30 @@ RUN: ColumnGroup = (
 )
 
 
-def metric(name: str, title: str = "", *, base: bool = False) -> ColumnGroup:
-    """A metric of the case, or of its `base`line: the median with its interval, and n where that differs."""
+def _technique_cell(case: TechniqueResult) -> Markup:
+    return Markup(markup.technique(categories.technique(case.key)))
+
+
+TECHNIQUE: ColumnGroup = (Column("case", "Technique", lambda case: case.case, _technique_cell),)
+
+
+def opened_technique(address: Callable[[str], str]) -> ColumnGroup:
+    """The technique, which leads to the panel of its case at an `address`."""
+
+    def link(case: TechniqueResult) -> str:
+        return address(case.case)
+
+    return (replace(TECHNIQUE[0], link=link),)
+
+
+def metric(name: str, title: str = "", *, base: bool = False, unit: str = "") -> ColumnGroup:
+    """A metric of the case, or of its `base`line: the median with its interval, and n where that differs.
+
+    `unit` stands instead of the metric's own.
+    """
     known = wording.metric(name)
-    words = (title or known.title) + ("" if known.unit in ("", "share", "count") else f" ({known.unit})")
+    shown = unit or ("" if known.unit in ("share", "count") else known.unit)
+    words = (title or known.title) + (f" ({shown})" if shown else "")
     prefix = f"baseline_{name}" if base else name
 
     def values(case: TechniqueResult) -> Mapping[str, object]:
@@ -124,6 +153,50 @@ def gain(kind: str, title: str) -> ColumnGroup:
 
     about = ("low", "high", "n", "left_out", "disturbed", "against", "reason")
     return _columns(title, cell, [name, *(f"{name}_{each}" for each in about)], values)
+
+
+def speed_up(title: str, ends: tuple[float, float]) -> ColumnGroup:
+    """The speed-up with its interval as a bar along an axis between `ends`; the baseline itself is 1."""
+    plain = gain("speed-up", title)
+
+    def cell(case: TechniqueResult) -> Markup:
+        found = case.gains.get("speed-up")
+        if found is None:
+            return Markup(f"{markup.bar(1.0, None, None, ends)}1.00×<small>baseline</small>")
+        if found.ratio is None:
+            return plain[0].cell(case)
+        sign, _, tone = status(found)
+        star = "*" if found.disturbed else ""
+        return Markup('<span class="py-{}">{}<strong>{} {}{}</strong></span><small>{}</small>').format(
+            tone,
+            Markup(markup.bar(found.ratio, found.low, found.high, ends)),
+            sign,
+            wording.gain(found),
+            star,
+            about_gain(found),
+        )
+
+    return (replace(plain[0], format=cell), *plain[1:])
+
+
+def peak_memory() -> ColumnGroup:
+    """Peak memory against the baseline in words, coloured where it is more or less in all pairs."""
+    plain = gain("memory", "Peak memory")
+
+    def cell(case: TechniqueResult) -> Markup:
+        found = case.gains.get("memory")
+        peak = next((case.own[name] for name in _PEAKS if name in case.own), None)
+        size = wording.quantity(peak.point, wording.metric(peak.metric).unit) if peak else ""
+        if found is None or found.ratio is None:
+            return Markup("{}").format(size or wording.NONE)
+        if abs(found.ratio - 1) < SAME_MEMORY:
+            return Markup("·<small>{}</small>").format(size)
+        _, _, tone = status(found)
+        sign = "−" if found.ratio < 1 else "+"
+        change = f"{sign}{wording.significant(100 * abs(found.ratio - 1), 2)}{_TIED}%"
+        return Markup('<span class="py-{}">{}</span><small>{}</small>').format(tone, change, size)
+
+    return (replace(plain[0], format=cell), *plain[1:])
 
 
 def status(found: Gain) -> tuple[str, str, wording.Tone]:
@@ -181,7 +254,7 @@ def _pays_cell(case: TechniqueResult) -> Markup:
 
 
 PAYS = _columns(
-    "Pays after (steps)",
+    "Break-even (steps)",
     _pays_cell,
     ("pays_after_steps", "pays_after_fewest", "pays_after_most", "pays_after_baseline_seconds"),
     _pays_values,
@@ -217,8 +290,10 @@ WHY: ColumnGroup = (
     ),
 )
 #: Columns that stay where nothing is known.
-_ALWAYS = (CASE, RUN, ENDED, WHY)
+_ALWAYS = tuple(group[0].name for group in (CASE, RUN, ENDED, WHY))
 
 
 def _value(value: float, unit: str) -> str:
-    return wording.percent(value).replace(" ", _TIED) if unit == "share" else wording.number(value, unit)
+    if unit == "share":
+        return f"{wording.significant(100 * value, 2)}{_TIED}%"
+    return wording.number(value, unit)

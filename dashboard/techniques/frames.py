@@ -1,4 +1,4 @@
-"""What the page's charts draw: speed-ups, scaling against the ideal, throughput over the batch."""
+"""What the page's charts draw: speed-up by memory, scaling against the ideal, throughput over the batch."""
 
 import math
 from collections.abc import Sequence
@@ -13,8 +13,6 @@ from dashboard.techniques.columns import status
 from dashboard.techniques.results import Metrics, TechniqueResult, TechniqueRun, key_of
 from runner.worker.case_key import CaseKey
 
-#: Speed-ups drawn at most: more are no longer read, and the table and its file have all.
-MOST_DRAWN = 40
 #: Intervals are drawn up to so many times beyond the outermost ratios: two pairs may span any range, and
 #: would leave no room for the others.
 _BEYOND = 2
@@ -41,45 +39,42 @@ def timed(cases: Sequence[TechniqueResult]) -> list[TechniqueResult]:
     return [case for case in cases if case.speed_up is not None and not categories.several_ranks(case.key)]
 
 
-def drawn(cases: Sequence[TechniqueResult]) -> list[TechniqueResult]:
-    """The cases whose speed-up the chart shows: those furthest from 1, the fastest first."""
-    furthest = sorted(timed(cases), key=lambda case: -abs(_log(case)))[:MOST_DRAWN]
-    return sorted(furthest, key=lambda case: (-_log(case), case.case))
+def axis(cases: Sequence[TechniqueResult]) -> tuple[float, float]:
+    """The ends of the axis of bars: 1, all speed-ups, and their intervals up to `_BEYOND`."""
+    gains = [gain for case in cases if (gain := case.speed_up) is not None]
+    ratios = [gain.ratio for gain in gains if gain.ratio is not None]
+    least, most = min([1.0, *ratios]), max([1.0, *ratios])
+    lows = [gain.low for gain in gains if gain.low is not None]
+    highs = [gain.high for gain in gains if gain.high is not None]
+    return max(min([least, *lows]), least / _BEYOND), min(max([most, *highs]), most * _BEYOND)
 
 
-def speed_ups(cases: Sequence[TechniqueResult]) -> pd.DataFrame:
-    """The rows of `charts.speed_ups`, from top to bottom; a case without an interval is a point alone.
-
-    `from` and `to` are the interval as far as it is drawn, `low` and `high` as it is.
-    """
-    ratios = [case.speed_up.ratio or 1.0 for case in cases if case.speed_up is not None]
-    least, most = min(ratios, default=1.0) / _BEYOND, max(ratios, default=1.0) * _BEYOND
+def pareto(cases: Sequence[TechniqueResult], best: Sequence[TechniqueResult]) -> pd.DataFrame:
+    """The points of `charts.pareto`; those of the `best` cases are named."""
+    named = {case.case for case in best}
     rows: list[dict[str, object]] = []
-    for place, case in enumerate(cases):
-        gain = case.speed_up
-        if gain is None:
+    for case in cases:
+        fast, small = case.speed_up, case.ratio("memory")
+        if fast is None or small is None:
             continue
-        sign, word, _ = status(gain)
-        star = "*" if gain.disturbed else ""
+        name = categories.technique(case.key)
         rows.append(
             {
-                "row": place,
-                # The technique first: what is cut on a phone is the workload.
-                "label": f"{categories.technique(case.key)} · {categories.workload(case.key)}",
-                "text": f"{sign} {wording.gain(gain)}{star}",
-                "ratio": gain.ratio,
-                "low": math.nan if gain.low is None else gain.low,
-                "high": math.nan if gain.high is None else gain.high,
-                "from": gain.ratio if gain.low is None else max(gain.low, least),
-                "to": gain.ratio if gain.high is None else min(gain.high, most),
-                "status": word,
-                "n": gain.n,
-                "disturbed": gain.disturbed,
-                "run": case.run,
-                "link": links.run(case.run),
+                "technique": name,
+                "label": name if case.case in named else "",
+                "best": case.case in named,
+                "speed_up": fast.ratio,
+                "memory": small.ratio,
+                "status": status(fast)[1],
             }
         )
-    return pd.DataFrame(rows)
+    found = pd.DataFrame(rows)
+    if rows:
+        # The name of a point stands to the right of it, and of one in the right half to the left.
+        middle = (found["speed_up"].min() + found["speed_up"].max()) / 2
+        found["left"] = found["speed_up"] <= middle
+        found["right"] = ~found["left"]
+    return found
 
 
 def scaled(cases: Sequence[TechniqueResult]) -> Curves | None:
@@ -140,6 +135,12 @@ def batch_curves(readings: Sequence[TechniqueRun]) -> list[Curves]:
             ]
             found[title] = Curves(title, names, pd.DataFrame(rows), pd.DataFrame(rest), len(several))
     return list(found.values())
+
+
+def curve_title(workload: str) -> str:
+    """The title of the batch curve that a workload (a case key without its technique) has a point on."""
+    parted = _without_batch(f"{workload}/eager")
+    return categories.workload(parted[1]) if parted is not None else ""
 
 
 def _by_workload(reading: TechniqueRun) -> dict[str, dict[str, list[tuple[int, Metrics]]]]:
@@ -218,8 +219,3 @@ def _scaled(
             }
         )
     return rows
-
-
-def _log(case: TechniqueResult) -> float:
-    gain = case.speed_up
-    return math.log(gain.ratio) if gain is not None and gain.ratio else 0.0

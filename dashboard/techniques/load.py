@@ -12,7 +12,7 @@ import streamlit as st
 from dashboard.components import frames, load
 from dashboard.components.query_params import public
 from dashboard.server.database import opened
-from dashboard.techniques.results import TechniqueRun, environment_of, read
+from dashboard.techniques.results import EAGER, TechniqueRun, environment_of, read
 from dashboard.techniques.view import Where
 from db.runs import coverage, queries, releases
 from records.kinds import RunSource, RunState
@@ -64,9 +64,10 @@ def points(url: str, hardware: str, preset: str, version: str) -> list[SeriesPoi
     return sorted((point for _, point in reversed(found)), key=lambda point: point.started_at, reverse=True)
 
 
-def pinned(url: str, run_ids: Sequence[str], version: str) -> list[TechniqueRun]:
+def pinned(url: str, run_ids: Sequence[str], version: str, baseline: str = EAGER) -> list[TechniqueRun]:
     """What these runs say of a version, newest run first; those that have none of it are left out."""
-    found = [reading for run_id in run_ids if (reading := _reading(url, run_id, version)) is not None]
+    every = (_reading(url, run_id, version, baseline) for run_id in run_ids)
+    found = [reading for reading in every if reading is not None]
     return sorted(found, key=lambda reading: reading.started_at, reverse=True)
 
 
@@ -159,7 +160,7 @@ def with_ratios(url: str, place: Where, *, elsewhere: bool) -> Where | None:
     )
 
 
-def _reading(url: str, run_id: str, version: str) -> TechniqueRun | None:
+def _reading(url: str, run_id: str, version: str, baseline: str = EAGER) -> TechniqueRun | None:
     found = load.run(url, run_id)
     if found is None or environment_of(found[0], version) is None:
         return None
@@ -167,15 +168,16 @@ def _reading(url: str, run_id: str, version: str) -> TechniqueRun | None:
     unreached = (
         max(0, summary.planned - sum(summary.counts.values())) if summary.state != RunState.COMPLETE else 0
     )
-    return _read(url, run_id, version, summary.state, unreached, sum(summary.counts.values()), run)
+    ended = sum(summary.counts.values())
+    return _read(url, run_id, version, baseline, summary.state, unreached, ended, run)
 
 
 @_readings_kept
 def _read(
-    url: str, run_id: str, version: str, state: str, unreached: int, ended: int, _run: Run
+    url: str, run_id: str, version: str, baseline: str, state: str, unreached: int, ended: int, _run: Run
 ) -> TechniqueRun:
     """As `measured.read`; `ended` is there for the key alone."""
     database = opened(url)
     outcomes = queries.outcomes_of_run(database, run_id)
-    reading = read(_run, version, outcomes, queries.measurements_of_run(database, run_id))
+    reading = read(_run, version, outcomes, queries.measurements_of_run(database, run_id), baseline)
     return replace(reading, state=state, unreached=unreached)

@@ -1,15 +1,19 @@
-"""What each optimisation brings here: compile modes, precision, CUDA graphs, pinning, scaling, claims."""
+"""What each technique brings: all workloads as a matrix, and one workload in full."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 
 import streamlit as st
 
-from dashboard.components import links, markup, parts
+from dashboard.case_detail import panel
 from dashboard.components import load as pages
+from dashboard.components import markup, parts
 from dashboard.server.settings import ServerSettings
-from dashboard.techniques import load, sections, view
+from dashboard.techniques import load, ranking, sections, view
+from dashboard.techniques.results import EAGER, TechniqueRun, best_of
 from records.runs import Run
+from records.series import MeasurementConditions
 
 
 def show() -> None:
@@ -38,12 +42,44 @@ def show() -> None:
     if not offer.versions:
         parts.caption("No PyTorch version has a result under a technique.")
         st.stop()
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    with row:
         parts.select("Hardware", "hardware", offer.hardware, chosen)
         parts.select("Preset", "preset", offer.presets, chosen)
         parts.select("PyTorch", "version", {version: version for version in offer.versions}, chosen)
         parts.select("Runs", "run", offer.runs, chosen)
+    readings = _readings(url, chosen, offer, places)
+    cases = best_of(readings)
+    if not cases:
+        parts.caption(f"Of torch {parts.plain(chosen.version)} no technique was measured in what is chosen.")
+        st.stop()
 
+    workloads = ranking.workloads(cases)
+    chosen, complaints = view.resolved(chosen, workloads, partial(ranking.baselines, cases))
+    detail = panel.wanted(parts.query(), [case.case for case in cases], complaints)
+    parts.complain(complaints)
+    with row:
+        titles = {each: ranking.workload_title(each) for each in workloads}
+        parts.select("Workload", "workload", titles, chosen)
+        offered = (EAGER, *ranking.baselines(cases, chosen.workload))
+        baselines = {each: ranking.technique_words(each) for each in offered}
+        parts.select("Baseline", "baseline", baselines, chosen)
+    if chosen.baseline != EAGER:
+        readings = load.pinned(url, [reading.run for reading in readings], chosen.version, chosen.baseline)
+    sections.all_of_them(chosen, readings, datetime.now(UTC))
+    parts.pinned(chosen.pinned([reading.run for reading in readings]))
+    opened = next((case for case in cases if case.case == detail), None)
+    if opened is not None and (run := _run(url, opened.run)) is not None:
+        panel.of_run(url, run, opened.case, opened.environment, load.METRIC)
+
+
+def _readings(
+    url: str,
+    chosen: view.Techniques,
+    offer: view.TechniqueChoices,
+    places: Sequence[MeasurementConditions],
+) -> list[TechniqueRun]:
+    """What the chosen runs say, else the newest; where none of them has a ratio, a link to those that do."""
     if chosen.runs:
         readings = load.pinned(url, chosen.runs, chosen.version)
     else:
@@ -56,12 +92,9 @@ def show() -> None:
         if other_place := load.with_ratios(url, chosen_place, elsewhere=not chosen.runs):
             where = view.elsewhere(chosen_place, other_place, places)
             words = f"These runs have no speed-up; other runs do, {where} →"
-            parts.html(f"<p>{markup.link(links.techniques(*other_place, view.NEWEST), words)}</p>")
-    if not any(reading.brought for reading in readings):
-        parts.caption(f"Of torch {parts.plain(chosen.version)} no technique was measured in what is chosen.")
-        st.stop()
-    sections.all_of_them(readings, datetime.now(UTC))
-    parts.pinned(chosen.pinned([reading.run for reading in readings]))
+            address = view.Techniques(*other_place, view.NEWEST).address
+            parts.html(f"<p>{markup.link(address, words)}</p>")
+    return readings
 
 
 def _run(url: str, run_id: str) -> Run | None:

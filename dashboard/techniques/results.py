@@ -1,9 +1,9 @@
 """The techniques in one run: each case with its baseline, its gains and its cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from analysis.claims_check import findings
@@ -12,6 +12,7 @@ from analysis.speedups import ALONE, Gain, gains, refused
 from dashboard.runs.gains import Claimed
 from records.kinds import RunState
 from records.outcomes import Measurement, Outcome, OutcomeStatus
+from records.references import Baseline
 from records.runs import Run
 from reports.text.case_text import side_reason
 from runner.suites.references import baselines, claims_for
@@ -19,6 +20,9 @@ from runner.worker.case_key import CaseKey, CaseKeyError
 
 #: Metrics of one case by name.
 Metrics = Mapping[str, Measurement]
+
+#: No technique at all, fp32: what techniques are usually set against.
+EAGER = "eager"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,7 @@ class TechniqueResult:
 
 @dataclass(frozen=True, slots=True)
 class TechniqueRun:
-    """What a run says of techniques in one of its environments.
+    """What a run says of techniques in one of its environments, each set against `baseline`, a technique.
 
     `metrics` are those of every case, under a technique or not; `on_cpu` says that it measured a CPU, which
     only cases that ended well count. `spoilt` are the cases that nothing may be compared with, for a
@@ -95,6 +99,7 @@ class TechniqueRun:
     spoilt: frozenset[str]
     state: RunState = RunState.COMPLETE
     unreached: int = 0
+    baseline: str = EAGER
 
     @property
     def has_ratio(self) -> bool:
@@ -109,15 +114,19 @@ def environment_of(run: Run, version: str) -> str | None:
 
 
 def read(
-    run: Run, version: str, outcomes: Sequence[Outcome], measurements: Sequence[Measurement]
+    run: Run,
+    version: str,
+    outcomes: Sequence[Outcome],
+    measurements: Sequence[Measurement],
+    baseline: str = EAGER,
 ) -> TechniqueRun:
-    """What a run says of techniques under a PyTorch version that it has.
+    """What a run says of techniques under a PyTorch version that it has, set against `baseline`, a technique.
 
     Gains are made of pairs that were alive together, so only ever within the run; see `analysis.speedups`.
     """
     environment = environment_of(run, version)
     own = [outcome for outcome in outcomes if outcome.environment == environment]
-    found = gains(own, baselines)
+    found = gains(own, _baselines_under(baseline))
     devices = [outcome.facts.get("device") for outcome in own if outcome.status == OutcomeStatus.OK]
     metrics: dict[str, dict[str, Measurement]] = {}
     for each in measurements:
@@ -129,7 +138,7 @@ def read(
     brought = [
         _brought(run.id, key, case, replicates, found.get((case, each[0].environment), ()), metrics)
         for case, each in replicates.items()
-        if (key := key_of(case)) is not None and key != key.eager
+        if (key := key_of(case)) is not None and case != f"{key.workload}/{baseline}"
     ]
     return TechniqueRun(
         run.id,
@@ -138,10 +147,28 @@ def read(
         version,
         tuple(brought),
         metrics,
-        findings(own, found, claims_for),
+        # Claims are about eager fp32.
+        findings(own, found, claims_for) if baseline == EAGER else {},
         bool(devices) and all(device == "cpu" for device in devices),
         frozenset(case for case, each in replicates.items() if refused(each, ())),
+        baseline=baseline,
     )
+
+
+def _baselines_under(technique: str) -> Callable[[str], Sequence[Baseline]]:
+    """What a case is set against: the same workload under a technique."""
+    return baselines if technique == EAGER else partial(_baselines, technique)
+
+
+def _baselines(technique: str, case: str) -> tuple[Baseline, ...]:
+    key = key_of(case)
+    if key is None or case == (base := f"{key.workload}/{technique}"):
+        return ()
+    sides = [one for one in (key, key_of(base)) if one is not None]
+    # Several processes at once have a throughput and no step in common.
+    several = any(one.count("instances") > 1 for one in sides)
+    estimator = "throughput" if several else "latency_floor"
+    return Baseline("speed-up", (base,), estimator=estimator), Baseline("memory", (base,))
 
 
 def best_of(readings: Sequence[TechniqueRun]) -> list[TechniqueResult]:
@@ -160,18 +187,6 @@ def best_of(readings: Sequence[TechniqueRun]) -> list[TechniqueResult]:
                 not known.is_conclusive and (one.has_ratio or (known.failed and one.is_conclusive))
             ):
                 found[one.case] = one
-    return list(found.values())
-
-
-def eager_of(readings: Sequence[TechniqueRun]) -> list[TechniqueResult]:
-    """Every case under no technique, from the newest run that measured it."""
-    found: dict[str, TechniqueResult] = {}
-    for reading in readings:
-        for case, metrics in reading.metrics.items():
-            key = key_of(case)
-            if key is not None and key == key.eager and case not in found:
-                where = next(iter(metrics.values())).environment
-                found[case] = TechniqueResult(case, key, reading.run, where, {}, metrics, {}, {})
     return list(found.values())
 
 

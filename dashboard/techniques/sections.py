@@ -1,6 +1,7 @@
-"""The parts of the Techniques page, each shown where there is something to show."""
+"""The parts of the Techniques view, each shown where there is something to show."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
@@ -9,81 +10,77 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.components import links, markup, parts, wording
+from dashboard.components.heat_map import HeatCell, HeatHead, HeatMap
 from dashboard.runs import gains
-from dashboard.techniques import break_even, categories, charts, columns, frames
+from dashboard.techniques import break_even, categories, charts, columns, frames, ranking
 from dashboard.techniques.columns import ColumnGroup, gain, metric
 from dashboard.techniques.load import MOST_RUNS, POINTS_OF_A_CASE, Newest
-from dashboard.techniques.results import TechniqueResult, TechniqueRun, best_of, claims_of, eager_of
+from dashboard.techniques.ranking import WorkloadRanking
+from dashboard.techniques.results import EAGER, TechniqueResult, TechniqueRun, best_of, claims_of
 from dashboard.techniques.view import Techniques
 from records.kinds import RunState
 from reports.table import DataTable
-from runner.worker.case_key import CaseKey
+from reports.text.gain_text import refusal
 
+#: The speed-up at which the shade of a cell is full.
+_FULL_SHADE = math.log(4)
 
-def row(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
-    """What matters most, in a row of numbers."""
-    timed = [(case, found) for case in frames.timed(cases) if (found := case.speed_up) is not None]
-    statuses = [columns.status(found)[1] for _, found in timed]
-    faster, slower = statuses.count("faster"), statuses.count("slower")
-    unclear = len(timed) - faster - slower
-    noisy = sum(found.disturbed > 0 for _, found in timed)
-    shown = [
-        markup.card(
-            "Faster than eager fp32",
-            f'<span class="py-good">▲ {faster:,}</span> of {len(timed):,}',
-            f"▼ {slower:,} slower, ~ {unclear:,} unclear" + (f", * {noisy:,} disturbed" if noisy else ""),
-        )
-    ]
-    proven = [each for each in timed if columns.status(each[1])[1] == "faster" and not each[1].disturbed]
-    if proven:
-        best, found = max(proven, key=lambda each: each[1].ratio or 0.0)
-        shown.append(_card("Fastest", f"▲ {wording.gain(found)}", best))
-    small = [(case, found) for case in cases if (found := case.ratio("memory")) is not None]
-    proven = [each for each in small if columns.status(each[1])[1] == "less"]
-    if proven:
-        best, found = min(proven, key=lambda each: each[1].ratio or 1.0)
-        shown.append(_card("Least memory", f"▼ {wording.gain(found)} of eager's", best))
-    failed = sum(case.failed is not None for case in cases)
-    shown.append(markup.card("Not measured", f"{failed:,}", _ended(cases, readings)))
-    return markup.panels(*shown)
-
-
-def _ended(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
-    """How the replicates of the cases ended, in a few words."""
-    if any(case.failed is not None for case in cases):
-        return "the reasons stand below"
-    if lost := sum(case.lost for case in cases):
-        return f"{wording.plural(lost, 'replicate')} did not end well"
-    runs = {case.run for case in cases}
-    unreached = sum(each.unreached for each in readings if each.run in runs)
-    return f"all that were reached ended well, {unreached:,} were not" if unreached else "all ended well"
-
-
-def _card(title: str, value: str, case: TechniqueResult) -> str:
-    return markup.card(title, escape(value), escape(wording.case(case.case).text))
-
-
-_BASE = metric("latency_floor", "Eager floor", base=True)
-_FLOOR = metric("latency_floor")
-_RATE = metric("throughput")
-_SPEED_UP = gain("speed-up", "Speed-up")
-_MEMORY = gain("memory", "Memory")
-_SIZE = gain("size", "Size")
-_PEAKS = (metric("cuda_peak_allocated"), metric("rss_peak_steady"))
-#: How every section begins: the case, absolute numbers, then what the technique made of them.
-_FIRST = (columns.CASE, _BASE, _FLOOR, _RATE, _SPEED_UP)
-_PLAIN = (columns.CASE, _FLOOR, _RATE, metric("latency_p99"), columns.RUN)
-
-
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """One section: which cases are in it, and the columns of each; `name` is part of the CSV file's name."""
-
-    name: str
-    title: str
-    caption: str
-    holds: Callable[[CaseKey], bool]
-    columns: tuple[ColumnGroup, ...]
+_BASE = metric("latency_floor", "Baseline", base=True)
+_LATENCY = metric("latency_floor", "Latency")
+_MEMORY, _SIZE = gain("memory", "Memory"), gain("size", "Size")
+_EVERY = (columns.CASE, _BASE, _LATENCY, metric("throughput"), gain("speed-up", "Speed-up"), _MEMORY, _SIZE)
+#: Everything that techniques are measured by; what no case of a workload has is left out.
+_ALL_METRICS = (
+    columns.TECHNIQUE,
+    _BASE,
+    _LATENCY,
+    metric("latency_p99"),
+    gain("speed-up", "Speed-up"),
+    metric("compile_cold"),
+    metric("compile_warm"),
+    metric("new_shape"),
+    metric("graph_breaks"),
+    metric("recompiles"),
+    metric("launch_bound", "Launch-bound, baseline", base=True),
+    metric("launch_bound", "Launch-bound"),
+    metric("capture"),
+    metric("instantiate"),
+    metric("first_replay"),
+    metric("graph_pool"),
+    metric("cudagraph_skips"),
+    _MEMORY,
+    _SIZE,
+    metric("cuda_peak_allocated"),
+    metric("rss_peak_steady"),
+    metric("error"),
+    columns.ALLOWED,
+    metric("error_worst"),
+    metric("loss_drift"),
+    metric("throughput_per_core", "Per core"),
+    gain("one process", "Over one process"),
+    metric("migrations"),
+    metric("export_time"),
+    metric("package_size"),
+    columns.RUN,
+)
+_SCALING = (
+    columns.TECHNIQUE,
+    _LATENCY,
+    metric("throughput"),
+    gain("efficiency", "Efficiency"),
+    gain("speed-up", "Speed-up"),
+    metric("exposed_communication"),
+    metric("exposed_share"),
+    metric("rank_skew"),
+    metric("bus_bandwidth"),
+    _MEMORY,
+    columns.RUN,
+)
+_ABOUT_SCALING = (
+    "Efficiency: the speed-up per item over one rank / the ranks; 100 % is ideal. Exposed communication: a "
+    "step less the same step without communication, lower is better; noise can make it negative. Throughput "
+    "is the sum of all ranks."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,146 +91,18 @@ class _About:
     one_run: bool
 
 
-def _on(subject: categories.Subject) -> Callable[[CaseKey], bool]:
-    return lambda key: categories.subject(key) == subject
-
-
-_COMPILE = _Section(
-    "compile",
-    "Compile modes",
-    break_even.FORMULA,
-    _on("compile"),
-    (
-        *_FIRST,
-        metric("compile_cold"),
-        metric("compile_warm"),
-        columns.PAYS,
-        _MEMORY,
-        *_PEAKS,
-        metric("new_shape"),
-        metric("graph_breaks"),
-        metric("recompiles"),
-        columns.RUN,
-    ),
-)
-_GRAPHS = _Section(
-    "graphs",
-    "CUDA graphs",
-    "Launch-bound share: the share of a step in which no kernel ran, of the eager case and under the "
-    "technique; more than that no CUDA graph can save.",
-    categories.uses_graphs,
-    (
-        *_FIRST,
-        metric("launch_bound", "Launch-bound, eager", base=True),
-        metric("launch_bound", "Launch-bound"),
-        metric("capture"),
-        metric("instantiate"),
-        metric("first_replay"),
-        metric("graph_pool"),
-        metric("cudagraph_skips"),
-        columns.RUN,
-    ),
-)
-_SECTIONS = (
-    _COMPILE,
-    _Section(
-        "precision",
-        "Precision",
-        "Memory and size: what the case needs / what eager fp32 needs, less is better. Error: L2 norm of the "
-        "difference from an fp32 reference / L2 norm of the reference, lower is better; an answer beyond the "
-        "error allowed is no gain but an outcome `wrong`.",
-        _on("precision"),
-        (
-            *_FIRST,
-            _MEMORY,
-            _SIZE,
-            metric("error"),
-            columns.ALLOWED,
-            metric("error_worst"),
-            metric("loss_drift"),
-            columns.RUN,
-        ),
-    ),
-    _GRAPHS,
-    _Section(
-        "pinning",
-        "Pinning, threads and instances",
-        "Per core: items in a second / CPUs in use, higher is better. Of several instances the throughput is "
-        "that of all together, and their speed-up is made of it; the other ratio is over one process with "
-        "all the CPUs.",
-        _on("pinning"),
-        (
-            *_FIRST,
-            metric("throughput_per_core", "Per core, eager", base=True),
-            metric("throughput_per_core", "Per core"),
-            gain("one process", "Over one process"),
-            _MEMORY,
-            metric("migrations"),
-            columns.RUN,
-        ),
-    ),
-    _Section(
-        "others",
-        "Allocator, layout, checkpointing, export",
-        "Export time is spent once, before the first step; memory and size: less is better.",
-        _on("others"),
-        (*_FIRST, _MEMORY, _SIZE, metric("export_time"), metric("package_size"), columns.RUN),
-    ),
-    _Section(
-        "together",
-        "Techniques together",
-        "Each against eager fp32: what one of them adds to the other is not measured here.",
-        _on("together"),
-        (*_FIRST, metric("compile_cold"), _MEMORY, _SIZE, metric("error"), columns.RUN),
-    ),
-)
-_SCALING = _Section(
-    "scaling",
-    "Scaling",
-    "Efficiency: the speed-up per item over one rank / the ranks; 100 % is ideal. Exposed communication: a "
-    "step less the same step without communication, lower is better; noise can make it negative. Throughput "
-    "is the sum of all ranks.",
-    _on("scaling"),
-    (
-        columns.CASE,
-        _FLOOR,
-        _RATE,
-        gain("efficiency", "Efficiency"),
-        _SPEED_UP,
-        metric("exposed_communication"),
-        metric("exposed_share"),
-        metric("rank_skew"),
-        metric("bus_bandwidth"),
-        _MEMORY,
-        columns.RUN,
-    ),
-)
-
-
-def all_of_them(readings: Sequence[TechniqueRun], now: datetime) -> None:
+def all_of_them(chosen: Techniques, readings: Sequence[TechniqueRun], now: datetime) -> None:
     """Every section, for the runs that were read, newest first; there must be one at least."""
     cases = best_of(readings)
     about = _About(readings[0].torch_version, len({case.run for case in cases}) == 1)
-    well = [case for case in cases if case.failed is None]
+    found = ranking.ranking(readings, cases, chosen.workload)
     parts.html(runs(readings, cases, now))
-    if frames.timed(cases):
-        parts.html(row(cases, readings))
-    _speed_ups(cases, readings, about)
-    for section in _SECTIONS:
-        own = [case for case in well if section.holds(case.key)]
-        if section is _GRAPHS:
-            _cuda_graphs(own, readings, about)
-        elif own:
-            _table(section, own, about)
-    _scaling([case for case in well if _SCALING.holds(case.key)], about)
-    _batches(readings)
-    if claimed := claims_of(readings, cases):
-        parts.heading(
-            "Claimed in the field, measured here",
-            lambda: gains.claims_frame(claimed),
-            "techniques-claims.csv",
-        )
-        parts.html(gains.claims(claimed, lambda case, _: markup.case(case)))
+    _matrix(chosen, cases, readings, about)
+    _workload(chosen, found, about)
+    _memory_and_claims(found, readings, cases)
+    _scaling([case for case in cases if _scales(case, chosen.workload)], about)
+    _batches(readings, chosen.workload)
+    _details(found, about)
     _failed([case for case in cases if case.failed is not None], about)
 
 
@@ -261,9 +130,8 @@ def runs(readings: Sequence[TechniqueRun], cases: Sequence[TechniqueResult], now
         for each in readings
         if any(case.run == each.run for case in cases)
     ]
-    said = "A ratio is only made of pairs that were alive together in one session of one run."
     listed = "".join(f"<li>{row}</li>" for row in rows)
-    return f'<ul class="py-runs">{listed}</ul><p class="py-quiet">{said}</p>'
+    return f'<ul class="py-runs">{listed}</ul>'
 
 
 def _of_run(reading: TechniqueRun, cases: Sequence[TechniqueResult], now: datetime) -> str:
@@ -274,38 +142,74 @@ def _of_run(reading: TechniqueRun, cases: Sequence[TechniqueResult], now: dateti
     return f"{text}: {wording.plural(many, 'case')}"
 
 
-def _speed_ups(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun], about: _About) -> None:
-    timed = frames.timed(cases)
-    every = (columns.CASE, _BASE, _FLOOR, _RATE, _SPEED_UP, _MEMORY, _SIZE, columns.RUN)
-    title = "What each technique brings"
-    parts.heading(title, _tabular(title, every, cases, about), "techniques.csv")
-    if not timed:
+def summary(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
+    """How many cases are faster than the baseline, and how many did not end well, in a sentence."""
+    against = ranking.technique_words(readings[0].baseline)
+    timed = [found for case in frames.timed(cases) if (found := case.speed_up) is not None]
+    statuses = [columns.status(found)[1] for found in timed]
+    faster, slower = statuses.count("faster"), statuses.count("slower")
+    noisy = sum(found.disturbed > 0 for found in timed)
+    counted = [f"{faster:,} of {len(timed):,} faster than {against}", f"{slower:,} slower"]
+    counted.append(f"{len(timed) - faster - slower:,} unclear")
+    if noisy:
+        counted.append(f"{noisy:,} disturbed (*)")
+    return f"{', '.join(counted)}; {_ended(cases, readings)}."
+
+
+def _ended(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
+    """How the replicates of the cases ended, in a few words."""
+    if failed := sum(case.failed is not None for case in cases):
+        return f"{wording.plural(failed, 'case')} not measured: the reasons stand below"
+    if lost := sum(case.lost for case in cases):
+        return f"{wording.plural(lost, 'replicate')} did not end well"
+    runs = {case.run for case in cases}
+    unreached = sum(each.unreached for each in readings if each.run in runs)
+    return f"all that were reached ended well, {unreached:,} were not" if unreached else "all ended well"
+
+
+def _matrix(
+    chosen: Techniques, cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun], about: _About
+) -> None:
+    """All workloads by techniques, from which a workload is picked."""
+    title = f"Speed-up over {ranking.technique_words(chosen.baseline)}"
+    parts.heading(title, _tabular(title, (*_EVERY, columns.RUN), cases, about), "techniques.csv")
+    if frames.timed(cases):
+        parts.caption(parts.plain(summary(cases, readings)))
+    else:
         _no_ratio(cases, readings)
-        return
-    drawn = frames.drawn(timed)
-    about_chart = (
-        "Speed-up over eager fp32 of the same workload, median of n pairs with its 95 % interval, higher is "
-        "better. ▲ faster, ▼ slower: the interval leaves out 1×; ~ unclear: it holds 1×; ? there is none, as "
-        "for one pair."
-    )
-    if any(categories.several_ranks(case.key) for case in cases):
-        about_chart += " Several ranks, which are more hardware, stand below under Scaling."
-    if len(drawn) < len(timed):
-        about_chart += f" Drawn are the {len(drawn)} furthest from 1× of {len(timed)}; the CSV file has all."
-    rows = frames.speed_ups(drawn)
-    records = rows.to_dict("records")
-    if any(row["low"] < row["from"] or row["high"] > row["to"] for row in records):
-        about_chart += " Intervals that reach far beyond all ratios are cut; the table has their ends."
-    if any(row["disturbed"] for row in records):
-        about_chart += (
-            " *: in some pair other programs took part of a core; such a ratio may be anything: measure "
-            "again when the machine is quiet."
-        )
-    parts.caption(about_chart)
-    said = [f"{row['label']} {row['text']} {row['status']}" for row in records]
-    alt = f"Speed-up of {wording.plural(len(drawn), 'case')} over eager fp32: {'; '.join(said)}"
-    dark = st.context.theme.type == "dark"
-    parts.chart(charts.speed_ups(len(drawn), dark=dark), alt, rows=rows)
+    found = ranking.grid(cases)
+    heads = [_workload_head(chosen, each) for each in found.workloads]
+    lines = [
+        (HeatHead(ranking.technique_words(name), chip=True), [each and _cell(chosen, each) for each in own])
+        for name, own in found.lines
+    ]
+    parts.html(HeatMap(title, "Technique", heads, lines).html())
+    parts.caption("▲ faster, ▼ slower: 95 % interval beyond 1×. ~ unclear. Pick a workload.")
+
+
+def _workload_head(chosen: Techniques, workload: str) -> HeatHead:
+    title, parameters = ranking.workload_words(workload)
+    return HeatHead(title, parameters, chosen.of_workload(workload), chosen=workload == chosen.workload)
+
+
+def _cell(chosen: Techniques, case: TechniqueResult) -> HeatCell:
+    """One case of the matrix; only what its interval proves is shaded."""
+    name, link = wording.case(case.case).text, chosen.opened(case.case)
+    if case.failed is not None:
+        status = wording.status(case.failed[0])
+        about = f"{name}: {case.failed[1]}"
+        return HeatCell(status.sign, "", status.word, status.tone, about=about, link=link)
+    found = case.ratio("efficiency") if categories.several_ranks(case.key) else case.speed_up
+    if found is None:
+        every = (each.reason for each in case.gains.values() if each.reason is not None)
+        reason = next(every, None)
+        about = f"{name}: {refusal(reason)}" if reason else name
+        return HeatCell(wording.NONE, "no ratio", about=about, link=link)
+    sign, word, tone = columns.status(found)
+    star = "*" if found.disturbed else ""
+    shade = 0.0 if tone == "quiet" or not found.ratio else min(1.0, abs(math.log(found.ratio)) / _FULL_SHADE)
+    about = f"{name}: {columns.about_gain(found)}"
+    return HeatCell(sign, word, f"{wording.gain(found)}{star}", tone, shade, about, link)
 
 
 def _no_ratio(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> None:
@@ -313,55 +217,113 @@ def _no_ratio(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]
     if not any(case.alone for case in cases):
         parts.caption("There is no ratio: the reasons stand below.")
         return
+    against = ranking.technique_words(readings[0].baseline)
     parts.caption(
         "There is no ratio: these runs measured techniques without their baseline in the same session, "
-        "as an upgrade does, which sets versions against each other. This sets them against eager fp32:"
+        f"as an upgrade does, which compares versions. This sets them against {parts.plain(against)}:"
     )
     on_cpu = all(reading.on_cpu for reading in readings)
     parts.code(f"pyrometer run --suite {'cpu' if on_cpu else 'gpu'}")
 
 
-def _table(section: _Section, cases: Sequence[TechniqueResult], about: _About) -> None:
-    file = f"techniques-{section.name}.csv"
-    table = _tabular(section.title, section.columns, cases, about)
-    parts.heading(section.title, table, file)
-    parts.caption(section.caption)
-    parts.table(table)
-    if section is _COMPILE and (advice := break_even.advice(cases)):
-        parts.html(markup.strong("When to use which, by these numbers") + markup.notes(advice))
-
-
-def _cuda_graphs(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun], about: _About) -> None:
-    eager = [case for case in eager_of(readings) if "launch_bound" in case.own]
-    if cases:
-        _table(_GRAPHS, cases, about)
-    elif not eager:
-        parts.heading(_GRAPHS.title)
-        parts.caption(_why_no_graphs(readings))
+def _workload(chosen: Techniques, found: WorkloadRanking, about: _About) -> None:
+    """The chosen workload: what to use, and its techniques in one table, the fastest first."""
+    title, parameters = ranking.workload_words(found.workload)
+    ends = frames.axis(found.cases)
+    against = ranking.technique_words(found.baseline)
+    groups: tuple[ColumnGroup, ...] = (
+        columns.opened_technique(chosen.opened),
+        columns.speed_up(f"Speed-up over {against}", ends),
+        _LATENCY,
+        metric("throughput", "Throughput", unit=f"{found.unit}/s"),
+        columns.peak_memory(),
+        metric("compile_cold", "Compile, cold"),
+        columns.PAYS,
+        metric("error", "Error"),
+        columns.RUN,
+    )
+    rows = [*found.cases, *found.others]
+    if found.base is not None:
+        rows.insert(sum(ranking.ratio(case) >= 1 for case in found.cases), found.base)
+    table = _tabular(title, groups, rows, about)
+    parts.heading(f"{title} {parameters}".strip(), table if rows else None, "techniques-workload.csv")
+    if found.cases:
+        first, *more = ranking.advice(found)
+        parts.html(markup.strong(first) + "".join(f"<p>{escape(line)}</p>" for line in more))
+    if not rows:
+        parts.caption("No technique of this workload ended well: the reasons stand below.")
         return
-    if eager:
-        column_names = (columns.CASE, metric("launch_bound"), _FLOOR, columns.RUN)
-        table = _tabular("How launch-bound eager steps are", column_names, eager, about)
-        parts.heading(table.label, table, "techniques-launch-bound.csv")
-        parts.caption("The share of a step in which no kernel ran: the most that a CUDA graph could save.")
+    parts.table(table)
+    compiled = [case for case in found.cases if categories.subject(case.key) == "compile"]
+    if found.baseline == EAGER and any(break_even.COLD in case.own for case in compiled):
+        advice = [f"Compile modes: {break_even.advice_for(compiled)}"]
+        parts.html(markup.notes(advice))
+
+
+def _memory_and_claims(
+    found: WorkloadRanking, readings: Sequence[TechniqueRun], cases: Sequence[TechniqueResult]
+) -> None:
+    """Speed-up by memory, and beside it what is claimed about this workload."""
+    rows = frames.pareto(found.cases, ranking.pareto(found.cases))
+    mine = claims_of(readings, cases)
+    claimed = {
+        claim: own
+        for claim, measured in mine.items()
+        if (own := [each for each in measured if each[0].rpartition("/")[0] == found.workload])
+    }
+    drawn = len(rows) > 1
+    both = st.columns([2, 3]) if drawn and claimed else [st.container()] * 2
+    if drawn:
+        with both[0]:
+            _pareto(rows)
+    if claimed:
+        with both[1]:
+            parts.heading("Claims check", lambda: gains.claims_frame(claimed), "techniques-claims.csv")
+            parts.html(gains.claims(claimed, lambda case, _: _technique(case)))
+
+
+def _technique(case: str) -> str:
+    return markup.technique(ranking.technique_words(case.rpartition("/")[2]))
+
+
+def _pareto(rows: pd.DataFrame) -> None:
+    title = "Speed-up and memory"
+    parts.heading(title, lambda: rows.drop(columns=["label", "left", "right"]), "techniques-memory.csv")
+    said = [
+        f"{row['technique']} {wording.times(row['speed_up'])} at {wording.times(row['memory'])} the memory"
+        for row in rows.to_dict("records")
+        if row["best"]
+    ]
+    parts.chart(
+        charts.pareto(dark=st.context.theme.type == "dark"),
+        f"Speed-up by peak memory of {len(rows)} techniques; best: {'; '.join(said)}",
+        points=rows,
+    )
+    parts.caption("Named: no other technique is both faster and smaller.")
+
+
+def _details(found: WorkloadRanking, about: _About) -> None:
+    """Every metric of the workload's techniques, folded."""
+    rows = [*([found.base] if found.base is not None else []), *found.cases, *found.others]
+    if not rows:
+        return
+    with st.expander("All metrics of these techniques"):
+        table = _tabular("All metrics", _ALL_METRICS, rows, about)
+        parts.heading(table.label, table, "techniques-metrics.csv", break_even.FORMULA)
         parts.table(table)
 
 
-def _why_no_graphs(readings: Sequence[TechniqueRun]) -> str:
-    if any(categories.uses_graphs(one.key) for reading in readings for one in reading.brought):
-        return "No case with CUDA graphs ended well: the reasons stand below."
-    if all(reading.on_cpu for reading in readings):
-        return (
-            "These runs measured a CPU: there is nothing that a CUDA graph could launch. On a machine "
-            "with a GPU, suite `gpu` measures them."
-        )
-    return "None of these runs has a case with CUDA graphs; suite `gpu` has."
+def _scales(case: TechniqueResult, workload: str) -> bool:
+    scaled = categories.subject(case.key) == "scaling"
+    return scaled and case.failed is None and case.key.workload == workload
 
 
 def _scaling(cases: Sequence[TechniqueResult], about: _About) -> None:
     if not cases:
         return
-    _table(_SCALING, cases, about)
+    table = _tabular("Scaling", _SCALING, cases, about)
+    parts.heading(table.label, table, "techniques-scaling.csv", _ABOUT_SCALING)
+    parts.table(table)
     curves = frames.scaled(cases)
     if curves is None:
         return
@@ -385,8 +347,9 @@ def _scaling(cases: Sequence[TechniqueResult], about: _About) -> None:
     parts.caption(about_chart)
 
 
-def _batches(readings: Sequence[TechniqueRun]) -> None:
-    curves = frames.batch_curves(readings)
+def _batches(readings: Sequence[TechniqueRun], workload: str) -> None:
+    title = frames.curve_title(workload)
+    curves = [each for each in frames.batch_curves(readings) if each.title == title]
     if not curves:
         return
     parts.heading(

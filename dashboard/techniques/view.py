@@ -15,7 +15,7 @@ from dashboard.components.query_params import (
     pick_version,
     sentence,
 )
-from dashboard.techniques.results import environment_of
+from dashboard.techniques.results import EAGER, environment_of
 from records.kinds import RunSource
 from records.runs import Run
 from records.series import MeasurementConditions, SeriesPoint
@@ -25,7 +25,12 @@ NEWEST = "newest"
 #: Between the runs that an address names; at most so many.
 _AND, _NAMED_RUNS = ",", 8
 #: Of a choice of these, what stands after it may not exist any more.
-_LATER = {"hardware": ("preset", "version", "run"), "preset": ("version", "run"), "version": ("run",)}
+_LATER = {
+    "hardware": ("preset", "version", "run", "baseline"),
+    "preset": ("version", "run", "baseline"),
+    "version": ("run", "baseline"),
+    "workload": ("baseline",),
+}
 #: Runs to choose from at most.
 _OFFERED_RUNS = 20
 
@@ -34,13 +39,16 @@ _OFFERED_RUNS = 20
 class Techniques(View):
     """The Techniques page. `hardware` and `preset` are whole fingerprints.
 
-    `run` is `NEWEST`, or the ids of some runs with commas between them: see `runs`.
+    `run` is `NEWEST`, or the ids of some runs with commas between them: see `runs`. `workload` is a case key
+    without its technique, `baseline` a technique of it; both are empty until they are `resolved`.
     """
 
     hardware: str
     preset: str
     version: str
     run: str
+    workload: str = ""
+    baseline: str = ""
 
     def query(self) -> dict[str, list[str]]:
         """The selection as a URL's query; what is empty is left for the page to choose."""
@@ -49,6 +57,8 @@ class Techniques(View):
             "preset": self.preset[: links.FINGERPRINT],
             "version": self.version,
             "run": self.run,
+            "workload": self.workload,
+            "baseline": "" if self.baseline == EAGER else self.baseline,
         }
         return {name: [value] for name, value in values.items() if value}
 
@@ -63,11 +73,24 @@ class Techniques(View):
 
     def of_runs(self, runs: Sequence[str]) -> str:
         """The address of as many of these `runs` as one may name."""
-        return self.pinned(runs[:_NAMED_RUNS])
+        return replace(self, workload="", baseline="").pinned(runs[:_NAMED_RUNS])
 
     def pinned(self, runs: Sequence[str]) -> str:
         """The address at which the same `runs` are shown tomorrow."""
-        return links.techniques(self.hardware, self.preset, self.version, _AND.join(runs) or self.run)
+        return replace(self, run=_AND.join(runs) or self.run).address
+
+    @property
+    def address(self) -> str:
+        """The view's own address."""
+        return links.techniques(self.query())
+
+    def opened(self, case: str) -> str:
+        """The address of the view with the panel of a case."""
+        return links.techniques({**self.query(), links.DETAIL: [case]})
+
+    def of_workload(self, workload: str) -> str:
+        """The address of the view of another workload."""
+        return self.after("workload", workload).address
 
 
 class Where(NamedTuple):
@@ -150,9 +173,36 @@ def techniques(
             continue
         about = f"Run {name} measured nothing of torch {version} there; shown is what there is."
         complaints.append(sentence("run", name, offered) if run is None else about)
-    chosen = Techniques(chosen_hardware, chosen_preset, version, _AND.join(kept) or NEWEST)
+    chosen = Techniques(
+        chosen_hardware,
+        chosen_preset,
+        version,
+        _AND.join(kept) or NEWEST,
+        last(query, "workload") or "",
+        last(query, "baseline") or "",
+    )
     offer = TechniqueChoices(distinct(hardware), distinct(presets), versions, _runs(points, kept), points)
     return chosen, offer, complaints
+
+
+def resolved(
+    chosen: Techniques, workloads: Sequence[str], techniques_of: Callable[[str], Sequence[str]]
+) -> tuple[Techniques, list[str]]:
+    """The selection once the runs are read, and complaints about what none of them has.
+
+    `workloads` are those that were measured, the default first, and must not be empty; `techniques_of` one
+    are those that it may be set against.
+    """
+    complaints: list[str] = []
+    workload, baseline = chosen.workload or workloads[0], chosen.baseline or EAGER
+    if workload not in workloads:
+        complaints.append(sentence("workload", workload, workloads))
+        workload = workloads[0]
+    known = (EAGER, *techniques_of(workload))
+    if baseline not in known:
+        complaints.append(sentence("baseline", baseline, known))
+        baseline = EAGER
+    return replace(chosen, workload=workload, baseline=baseline), complaints
 
 
 def elsewhere(chosen_place: Where, other_place: Where, places: Sequence[MeasurementConditions]) -> str:

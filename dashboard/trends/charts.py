@@ -15,6 +15,8 @@ _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down
 DASHES = ((1, 0), (6, 3), (2, 3), (9, 3), (4, 2), (1, 2))
 #: Room on both sides of the lines, for the labels of the axis and for the letters at the lines' ends.
 _PADDING = 62
+#: The selection of the moment that the pointer meets.
+_POINTED = "hover"
 #: Labels within the chart would lie over each other on a phone.
 _WIDE_ONLY = "width < 500 ? 0 : 1"
 
@@ -27,7 +29,8 @@ class TrendStyle:
     is what shows it where a line has one point), `clock` writes the time of day on the date axis, `relative`
     draws shares. `tracks` is how many there are along dates. The others say which marks there are: `rules`
     where the version changes, the letters of the lines that have `moves`, `ticks` where something else
-    changed, a point that is `opened`. `dark` is the page's theme.
+    changed, a point that is `opened`. `series` are the lines that the tooltip of a moment names, with their
+    titles. `dark` is the page's theme.
     """
 
     stacked: bool
@@ -39,6 +42,7 @@ class TrendStyle:
     moves: str = ""
     ticks: bool = False
     opened: bool = False
+    series: tuple[tuple[str, str], ...] = ()
     dark: bool = False
 
     def field(self, name: str) -> str:
@@ -56,12 +60,19 @@ def trend(unit: str, lines: int, axis: Axis, style: TrendStyle) -> Spec:
 
     Named data, made by `dashboard.trends.frames` and `dashboard.trends.marks`: `points` and `ends`, which
     `point_sets` makes of one; `versions`, which are rules along dates and names along versions; `moves`;
-    `ticks`; `opened`. The band spans the smallest to the largest replicate.
+    `ticks`; `opened`; `hovered`, a row for each moment. The band spans the smallest to the largest replicate.
     """
     panels = [_panel(unit, lines, axis, style, place) for place in range(lines if style.stacked else 1)]
-    if not style.stacked:
-        return as_spec(panels[0])
-    return as_spec(alt.vconcat(*panels, spacing=14).resolve_scale(x="shared"))
+    drawn: alt.LayerChart | alt.VConcatChart = panels[0]
+    if style.stacked:
+        drawn = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared")
+    if style.series and axis == "date":
+        # One for all panels; each panel's own would light up alone. Stacking gives their layers new names.
+        select = alt.PointSelectionConfig(type="point", on="pointerover", clear="pointerout", fields=["from"])
+        stacked = drawn.vconcat if isinstance(drawn, alt.VConcatChart) else [drawn]
+        views = [layer.name for panel in stacked for layer in panel.layer if layer.name is not alt.Undefined]
+        drawn.params = [alt.TopLevelSelectionParameter(name=_POINTED, select=select, views=views)]
+    return as_spec(drawn)
 
 
 def point_sets(points: pd.DataFrame, style: TrendStyle) -> dict[str, pd.DataFrame]:
@@ -90,6 +101,7 @@ def _panel(unit: str, lines: int, axis: Axis, style: TrendStyle, place: int) -> 
     # The x channel of marks leaves scale and axis to that of the lines.
     marked = alt.X("x:T") if dated else alt.X("x:Q")
     layers = [
+        *([_moments(unit, style, only)] if style.series and dated else ()),
         *(_version_rules(marked, labels=place == 0) if style.rules and dated else ()),
         *([_version_names(marked)] if not dated and last else ()),
         *([_ticks(marked, style)] if style.ticks and dated and last else ()),
@@ -137,6 +149,29 @@ def _lines(unit: str, lines: int, x: alt.X, style: TrendStyle, only: str) -> lis
         ),
         end.encode(**shared, y=y, text="end:N"),
     ]
+
+
+def _moments_of(only: str) -> str:
+    return f"moments{only}"
+
+
+def _moments(unit: str, style: TrendStyle, only: str) -> alt.Chart:
+    """What the pointer meets between points: the nearest moment, with the values of all lines."""
+    suffix = f" ({unit})" if unit else ""
+    values = [alt.Tooltip(f"{end}:N", title=f"{title}{suffix}") for end, title in style.series]
+    pointed = alt.when(alt.selection_point(name=_POINTED), empty=False)
+    return (
+        alt.Chart(alt.NamedData("hovered"), name=_moments_of(only))
+        .mark_rect(color=QUIET, aria=False)
+        .encode(
+            x=alt.X("from:T"),
+            x2="to",
+            y=alt.value(0),
+            y2=alt.value("height"),
+            opacity=pointed.then(alt.value(0.16)).otherwise(alt.value(0)),
+            tooltip=[alt.Tooltip("measured:N"), *values],
+        )
+    )
 
 
 def _zero() -> alt.Chart:

@@ -28,6 +28,8 @@ _ONE_SCALE = 3
 _SPAN = " … "
 #: Within less than this, dates alone do not distinguish points.
 _DATES_SUFFICE = timedelta(days=3)
+#: Moments that a pointer can meet on one chart.
+_MOST_MOMENTS = 400
 #: Above this many points a bar at every point is noise, and the band alone says the range.
 _MAX_BARS = 120
 
@@ -58,6 +60,45 @@ def points(
     for place, each in enumerate(rows):
         each["last"] = ends[each["letter"], each["track"]] == place
         each["end"] = f"{each['letter']}{each['track']}" if several else each["letter"]
+    return pd.DataFrame(rows)
+
+
+def series(points: pd.DataFrame) -> tuple[tuple[str, str], ...]:
+    """What the tooltip of all lines names: the end of each line, and its case with its track.
+
+    Nothing where there are too few moments to choose between, or too many to be met by a pointer.
+    """
+    moments = set(points["x"].tolist()) if len(points) else set()
+    if not 2 <= len(moments) <= _MOST_MOMENTS:
+        return ()
+    firsts = points.drop_duplicates("end").to_dict("records")
+    several = len(firsts) > len({each["case"] for each in firsts})
+    named = {
+        each["end"]: f"{each['end']} {each['case']}" + (f", {each['name']}" if several else "")
+        for each in firsts
+    }
+    return tuple(named.items())
+
+
+def hovered(points: pd.DataFrame) -> pd.DataFrame:
+    """What the pointer meets along dates: columns x, from, to, measured, and each line's value in words.
+
+    Every moment has the time around it that is nearer to it than to any other. Of a line that has no point
+    there, its last one before speaks.
+    """
+    if not (names := [end for end, _ in series(points)]):
+        return pd.DataFrame(columns=["x", "from", "to", "measured"])
+    moments = sorted(set(points["x"]))
+    borders = [moments[0], *(a + (b - a) / 2 for a, b in pairwise(moments)), moments[-1]]
+    by_line = {name: points.loc[points["end"] == name].sort_values("x") for name in names}
+    rows: list[Row] = []
+    for place, moment in enumerate(moments):
+        row: Row = {"x": moment, "from": borders[place], "to": borders[place + 1]}
+        row["measured"] = wording.utc(moment)
+        for name, own in by_line.items():
+            before = own.loc[own["x"] <= moment, "point"]
+            row[name] = wording.significant(before.iloc[-1], 4) if len(before) else wording.NONE
+        rows.append(row)
     return pd.DataFrame(rows)
 
 

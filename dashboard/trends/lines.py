@@ -4,6 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from statistics import median
 from string import ascii_uppercase
 
@@ -41,12 +42,30 @@ class TrendLine:
         """Its points in one track."""
         return tuple(point for point, own in zip(self.points, self.tracks, strict=True) if own == track)
 
+    def since(self, moment: datetime) -> "TrendLine":
+        """The same without points from before a moment."""
+        kept = [each for each in zip(self.points, self.tracks, strict=True) if each[0].started_at >= moment]
+        return TrendLine(
+            self.letter, self.key, tuple(point for point, _ in kept), tuple(track for _, track in kept)
+        )
+
     def within(self, tracks: Collection[str]) -> "TrendLine":
         """The same with the points of some tracks only."""
         kept = [each for each in zip(self.points, self.tracks, strict=True) if each[1] in tracks]
         return TrendLine(
             self.letter, self.key, tuple(point for point, _ in kept), tuple(track for _, track in kept)
         )
+
+
+def since(drawn: Sequence[TrendLine], days: int | None) -> tuple[TrendLine, ...]:
+    """Lines without what is more than so many days older than the newest point of all; None leaves all."""
+    if days is None:
+        return tuple(drawn)
+    newest = max((point.started_at for line in drawn for point in line.points), default=None)
+    if newest is None:
+        return tuple(drawn)
+    first = newest - timedelta(days=days)
+    return tuple(line.since(first) for line in drawn)
 
 
 def place_of(point: SeriesPoint) -> Place:

@@ -263,7 +263,7 @@ def of(known: History, chosen: Trends, better: Better) -> ChartData:
     every = lines.in_order((track for line in known.lines for track in line.tracks), known.tracks_of_place)
     labels = lines.labels(known.lines, every, known.tracks_of_place)
     kept = set(chosen.tracks) or _opening(known, chosen.axis, every)
-    shown = tuple(line.within(kept) for line in known.lines)
+    shown = lines.since([line.within(kept) for line in known.lines], chosen.days)
     tracks = {track: label for track, label in labels.items() if track in kept}
     levels = _levels(known.lines, chosen.baseline) if chosen.scale == "relative" else None
     points = frames.points(shown, tracks, chosen.axis, levels)
@@ -295,6 +295,7 @@ def of(known: History, chosen: Trends, better: Better) -> ChartData:
         rules=not along_versions and not versions.empty,
         moves="".join(sorted(set(marked["letter"]))) if len(marked) else "",
         ticks=bool(stepped),
+        series=() if along_versions else frames.series(points),
     )
     return ChartData(
         lines=shown,
@@ -303,13 +304,20 @@ def of(known: History, chosen: Trends, better: Better) -> ChartData:
         levels=levels,
         look=look,
         points=points,
-        sets=charts.point_sets(points, look) if len(points) else {},
+        sets=_sets(points, look),
         versions=versions,
         moves=tuple(moved),
         marks=marked,
         steps=tuple(stepped),
         ticks=marks.ticks(stepped),
     )
+
+
+def _sets(points: pd.DataFrame, look: TrendStyle) -> dict[str, pd.DataFrame]:
+    if not len(points):
+        return {}
+    found = charts.point_sets(points, look)
+    return {**found, "hovered": frames.hovered(points)} if look.series else found
 
 
 def _levels(drawn: Sequence[TrendLine], baseline: str) -> Levels:

@@ -11,7 +11,7 @@ from dashboard.trends.load import load_trends
 def show() -> None:
     """The series that the address names, else those of the watched metric."""
     url = ServerSettings.from_environment().database_url
-    parts.title("Trends")
+    parts.title("History")
     found = load_trends(url, parts.query())
     if found is None:
         parts.nothing_to_draw(load.count_runs(url))

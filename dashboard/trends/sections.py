@@ -31,6 +31,9 @@ def choices(
         parts.select("Metric", "metric", titles, chosen)
         parts.select("Preset", "preset", offer.presets, chosen)
         parts.segments("Along", "axis", {"date": "dates", "version": "PyTorch versions"}, chosen)
+        if chosen.axis == "date":
+            ranges = {"recent": "newest", "30d": "30 d", "90d": "90 d", "1y": "1 y", "all": "all"}
+            parts.segments("Range", "points", ranges, chosen)
         parts.segments("Scale", "scale", {"absolute": "absolute", "relative": "relative"}, chosen)
         if chosen.scale == "relative":
             parts.select("Against", "baseline", _baselines(chosen, known.lines), chosen)

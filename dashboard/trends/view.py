@@ -24,11 +24,15 @@ from runner.execution.canary_runner import CASES
 
 Axis = Literal["date", "version"]
 Scale = Literal["absolute", "relative"]
-Points = Literal["recent", "all"]
+Points = Literal["recent", "30d", "90d", "1y", "all"]
 
 AXES = ("date", "version")
 SCALES = ("absolute", "relative")
-POINTS = ("recent", "all")
+POINTS: tuple[Points, ...] = ("recent", "30d", "90d", "1y", "all")
+#: How many days before the newest point a line begins; without one it has as many points as there are.
+DAYS: Mapping[Points, int] = {"30d": 30, "90d": 90, "1y": 365}
+#: What reaches further back than the newest points of a line.
+_LONG: tuple[Points, ...] = ("1y", "all")
 
 #: As many lines as there are colours that can be distinguished, and as many tracks as there are dashes.
 MAX_LINES, MAX_TRACKS = charts.MAX_CASES, 6
@@ -48,7 +52,7 @@ class Trends(View):
     Without `tracks` those of schedules are shown, or all where there is none. `baseline` is a PyTorch
     version, with or without its local part, or a run's id; `at` is the id of the run whose points are opened.
     Both are empty where nothing was chosen.
-    `points`: the last nights, or all that a chart has room for.
+    `points`: the newest nights, those of some `DAYS`, or all that a chart has room for.
     """
 
     metric: str
@@ -65,7 +69,12 @@ class Trends(View):
     @property
     def recent(self) -> bool:
         """Whether the last nights will do: a version's median, and what lines are set against, want all."""
-        return self.points == "recent" and self.axis == "date" and self.scale == "absolute"
+        return self.points not in _LONG and self.axis == "date" and self.scale == "absolute"
+
+    @property
+    def days(self) -> int | None:
+        """How many days are drawn; None for no limit, as along versions, which are not dates."""
+        return DAYS.get(self.points) if self.axis == "date" else None
 
     def query(self) -> dict[str, list[str]]:
         """The whole selection as a URL's query; what is empty is left out."""
@@ -80,7 +89,7 @@ class Trends(View):
             "case": list(self.cases),
             "track": list(self.tracks),
             "at": [self.at] if self.at else [],
-            "points": [self.points] if self.points == "all" else [],
+            "points": [self.points] if self.points != POINTS[0] else [],
         }
 
     def after(self, name: str, value: Any) -> "Trends":
@@ -163,7 +172,8 @@ def trends(
     scale: Scale = (
         "relative" if pick(query, "scale", SCALES, SCALES[0], complaints) == "relative" else "absolute"
     )
-    points: Points = "all" if pick(query, "points", POINTS, POINTS[0], complaints) == "all" else "recent"
+    wanted = pick(query, "points", POINTS, POINTS[0], complaints)
+    points: Points = next(each for each in POINTS if each == wanted)
     offer = TrendChoices(tuple(metrics), distinct(labels), distinct(presets), tuple(known))
     chosen = Trends(
         metric=metric,

@@ -32,7 +32,7 @@ def rules(chosen: UpgradeView, stored: Policy, judged: JudgedUpgrade) -> None:
     st.session_state[_WEIGHTS] = "\n".join(_weights(policy))
     st.session_state[_MUST] = "\n".join(policy.must_not_regress)
     with (
-        st.expander("Judge it by other rules", expanded=chosen.rules.changed),
+        st.expander("Change policy", expanded=chosen.rules.changed),
         st.form("rules", border=False),
     ):
         left, right = st.columns(2)

@@ -66,7 +66,7 @@ def judged_by(url: str, run_id: str, stored: int, state: str, rules: RuleChanges
 
     `stored`, how many of its outcomes there are, and `state` identify what is still being measured.
     """
-    return report(*_judged(url, run_id, rules))
+    return report(*_judged(url, run_id, rules), rules)
 
 
 @st.cache_resource(max_entries=_HARDWARE, show_spinner="Judging")

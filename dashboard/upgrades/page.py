@@ -1,25 +1,30 @@
 """Should we move from A to B on this hardware? One upgrade with its verdict and evidence; the list of all."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 
 import streamlit as st
 
 from analysis.decision.comparison import COMPARED
+from dashboard.case_detail import panel
 from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as records
-from dashboard.components.query_params import Query
+from dashboard.components.query_params import Query, pick
 from dashboard.server.settings import ServerSettings
-from dashboard.upgrades import charts, form, load, tables
+from dashboard.upgrades import charts, form, heat, load, tables
 from dashboard.upgrades.hardware import HardwareVerdict, missing, on_all_hardware, worst_first
 from dashboard.upgrades.rules import RuleChanges, rule_changes
-from dashboard.upgrades.sections import IntervalData, Report
+from dashboard.upgrades.sections import IntervalData, Report, ReportSection
 from dashboard.upgrades.view import Known, Listed, UpgradeAddress, UpgradeView, wanted
 from records.kinds import RunKind
 from records.runs import Run, RunSummary
 from reports import sentences
 from reports import wording as report_wording
+from reports.tables import cases as cases_table
 from reports.upgrade_report import FORMATS, JudgedUpgrade
 
 _MEASURE = "pyrometer upgrade OLD NEW --suite cpu"
@@ -79,7 +84,6 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
         return None
     run, summary = found
     _choice(run, items)
-    _hardware(url, verdicts, run)
     try:
         comparison = load.comparison_of(run)
         stored = comparison.policy
@@ -88,18 +92,30 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
         report = load.judged_by(url, run.id, many, summary.state, rules)
     except ValueError as error:
         _unjudged(run, str(error))
+        _hardware(url, verdicts, run)
         return run.id
+    metrics = heat.metrics(report.judged)
+    shown = pick(query, "shown", list(metrics), next(iter(metrics)), complaints)
+    detail = panel.wanted(query, [row.case for row in report.rows], complaints)
     parts.complain(complaints)
-    chosen = UpgradeView(run.id, rules)
+    chosen = UpgradeView(run.id, rules, shown)
     own = load.judged_by(url, run.id, many, summary.state, RuleChanges()) if rules.changed else report
     parts.complain(_other_rules(report.judged, own.judged) if rules.changed else [])
     if run.kind == RunKind.CONFIRMATION:
         parts.caption("A session that confirmed findings: a few cases, and no upgrade.")
-    _verdict(summary, report)
+    parts.html(report.verdict)
+    _waive(report.judged)
+    _hardware(url, verdicts, run)
+    with parts.folded("Pass rate, latency, compile time and memory in full"):
+        parts.html(tables.metric_cards(report.judged))
+    _files(summary, report)
     form.rules(chosen, stored, report.judged)
     form.to_keep(chosen, report.judged)
+    _matrix(chosen, report, metrics)
     _sections(report)
     parts.pinned(chosen.address)
+    if detail is not None:
+        panel.of_upgrade(url, run, report.judged, next(row for row in report.rows if row.case == detail))
     return run.id
 
 
@@ -125,13 +141,13 @@ def _scored(url: str, query: Query, each: Listed) -> HardwareVerdict:
 
 
 def _hardware(url: str, verdicts: Sequence[HardwareVerdict], run: Run) -> None:
-    """A row for each hardware that measured the pair, where there are several, and what did not."""
+    """A row for each hardware that measured the pair, and what did not."""
     if not verdicts:
         return
-    if len(verdicts) > 1:
-        table = tables.hardware(verdicts, run.id)
-        parts.heading("All hardware, the worst verdict first", table, "upgrade-hardware.csv")
-        parts.table(table)
+    table = tables.hardware(verdicts, run.id)
+    title = "All hardware, the worst verdict first" if len(verdicts) > 1 else "Hardware"
+    parts.heading(title, table, "upgrade-hardware.csv")
+    parts.table(table)
     if lacking := missing(verdicts, load.known_hardware(url)):
         parts.caption(parts.plain(f"This pair of versions was not measured on: {', '.join(lacking)}."))
 
@@ -172,8 +188,34 @@ def _other_rules(judged: JudgedUpgrade, own: JudgedUpgrade) -> list[str]:
     return [note, *unmatched]
 
 
-def _verdict(summary: RunSummary, report: Report) -> None:
-    parts.html(report.verdict)
+def _waive(judged: JudgedUpgrade) -> None:
+    """How to decide without the cases that block: the dashboard judges nothing away."""
+    blockers = judged.upgrade.blockers
+    if not blockers:
+        return
+    with parts.folded(f"Waive {wording.plural(len(blockers), 'blocker')}"):
+        parts.caption("This judges the run without them; the report names the reason, you and the day:")
+        waived = [part for case in blockers for part in ("--waive", case)]
+        words = ["pyrometer", "report", judged.subject.run, *waived, "--because", "REASON"]
+        parts.code(shlex.join(words))
+
+
+def _matrix(chosen: UpgradeView, report: Report, metrics: Mapping[str, str]) -> None:
+    """Every case in one metric, which is chosen above it."""
+    judged = report.judged
+    drawn = heat.matrix(judged, report.rows, chosen.shown, chosen.opened)
+    if drawn is None:
+        return
+    csv = cases_table(judged.subject, judged.upgrade, report.rows)
+    parts.heading("Every case, change in %", csv, f"upgrade-{chosen.run}-grid.csv")
+    if len(metrics) > 1:
+        parts.segments("Metric", "shown", metrics, chosen)
+    parts.html(drawn.html())
+    parts.caption("Shaded: proved. · same, ? unclear with what is still possible, ✗ broken.")
+
+
+def _files(summary: RunSummary, report: Report) -> None:
+    """What the verdict lacks so far, and the report as files."""
     subject = report.judged.subject
     progress = sentences.so_far(subject)
     if subject.resume:
@@ -200,14 +242,21 @@ def _written(judged: JudgedUpgrade, ending: str) -> bytes:
 
 
 def _sections(report: Report) -> None:
-    for section in report.sections:
-        parts.heading(section.title, section.tables or None, section.file)
-        if section.about:
-            parts.caption(parts.plain(section.about))
-        if section.chart:
-            _chart(section.chart)
-        for each in section.content:
-            parts.html(each) if isinstance(each, str) else parts.table(each)
+    for group, sections in groupby(report.sections, key=lambda section: section.group):
+        with st.expander(group) if group else nullcontext():
+            for section in sections:
+                _section(section)
+
+
+def _section(section: ReportSection) -> None:
+    parts.heading(section.title, section.tables or None, section.file, section.about)
+    if section.chart:
+        _chart(section.chart)
+    for each in section.content:
+        parts.html(each) if isinstance(each, str) else parts.table(each)
+    for title, table in section.folded:
+        with parts.folded(title):
+            parts.table(table)
 
 
 def _chart(drawn: IntervalData) -> None:

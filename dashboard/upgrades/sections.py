@@ -17,11 +17,13 @@ from dashboard.components import links, markup
 from dashboard.components import wording as dashboard_wording
 from dashboard.upgrades import tables as page_tables
 from dashboard.upgrades.charts import IntervalStyle
+from dashboard.upgrades.rules import RuleChanges
 from dashboard.upgrades.tables import MOST_LISTED, MOST_OTHERS, MOST_ROWS
+from dashboard.upgrades.view import UpgradeView
 from records.runs import Run
 from reports import sentences, tables, wording
 from reports.forest import ForestAxis, axis_of
-from reports.rows import Row, by_impact, grid, rows, without_ratio
+from reports.rows import Row, by_impact, rows, without_ratio
 from reports.table import DataTable
 from reports.text.dispatch_text import summary_words
 from reports.text.numbers import percent
@@ -103,8 +105,13 @@ def _numbered(rows: Sequence[dict[str, object]]) -> pd.DataFrame:
 
 AnyRow = TypeVar("AnyRow")
 
-#: Lines of a chart at most, besides that of the whole, and techniques or workloads of the grid.
-_DRAWN, _WIDEST_GRID = 15, 60
+#: Lines of a chart at most, besides that of the whole.
+_DRAWN = 15
+#: What sections are folded together under.
+_WHY, _METRICS, _HOW = "Why: every reason", "By technique, and other metrics", "How it was measured"
+#: Cases in groups, in the order of the page, and which of them are folded.
+_GROUPS = ("broken", "slower", "unclear", "faster", "repaired")
+_FOLDED = ("same",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +135,8 @@ Content = DataTable[Any] | str
 class ReportSection:
     """A part of the page: its title, `about` as plain text, a chart, tables and HTML.
 
-    The CSV file `file` holds the rows of `csv`, or of the section's tables.
+    The CSV file `file` holds the rows of `csv`, or of the section's tables. `folded` are tables that open
+    with a click, by what they hold. Sections of one `group` are folded together under that name.
     """
 
     title: str
@@ -137,6 +145,8 @@ class ReportSection:
     file: str = ""
     chart: IntervalData | None = None
     csv: DataTable[Any] | None = None
+    folded: tuple[tuple[str, DataTable[Any]], ...] = ()
+    group: str = ""
 
     @property
     def tables(self) -> list[DataTable[Any]]:
@@ -146,34 +156,32 @@ class ReportSection:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An upgrade judged, and everything that its page shows of it."""
+    """An upgrade judged, and everything that its page shows of it; `rows` are its cases, the worst first."""
 
     judged: JudgedUpgrade
     verdict: str
+    rows: tuple[Row, ...]
     sections: tuple[ReportSection, ...]
 
 
-def report(run: Run, judged: JudgedUpgrade) -> Report:
-    """The page of `judged`, which is what `run` came to by some policy."""
+def report(run: Run, judged: JudgedUpgrade, rules: RuleChanges | None = None) -> Report:
+    """The page of `judged`, which is what `run` came to by some policy: its own with changed `rules`."""
     worst_first = rows(judged.subject, judged.results, judged.upgrade)
     ordered = by_impact(worst_first, judged.subject.policy)
+    others = (_means(judged), *_about_run(judged))
+    measured = (_exclusions(judged, ordered), _differences(judged), _how(judged), _again(judged, ordered))
     found = (
-        _reasons(judged),
-        _to_decide(judged),
         _correctness(judged),
-        _cases(run, judged, ordered),
-        _heat(judged, worst_first),
+        _cases(run, judged, ordered, UpgradeView(run.id, rules or RuleChanges())),
+        _to_decide(judged),
         _dispatch(judged, worst_first),
         _screen(judged, worst_first),
-        _means(judged),
-        *_about_run(judged),
-        _exclusions(judged, ordered),
-        _differences(judged),
-        _how(judged),
-        _again(judged, ordered),
+        replace(_reasons(judged), group=_WHY),
+        *(replace(section, group=_METRICS) for section in others),
+        *(replace(section, group=_HOW) for section in measured),
     )
     kept = tuple(section for section in found if section is not None)
-    return Report(judged, page_tables.verdict(judged, worst_first), kept)
+    return Report(judged, page_tables.verdict(judged, worst_first), tuple(worst_first), kept)
 
 
 def _file(judged: JudgedUpgrade, what: str) -> str:
@@ -190,32 +198,64 @@ def _to_decide(judged: JudgedUpgrade) -> ReportSection | None:
         return None
     about = f"{wording.pairs_to_decide_in_all(judged.upgrade.to_decide)}. {sentences.TO_DECIDE}"
     table = _at_most(tables.to_decide(judged.subject, judged.upgrade, _case), MOST_LISTED)
-    return ReportSection("What would decide it", (table,), about, _file(judged, "to-decide"))
+    command = markup.code(judged.subject.decide_all(judged.upgrade.to_decide))
+    folded = (f"One by one: {wording.plural(len(table.rows), 'case')}", table)
+    file = _file(judged, "to-decide")
+    return ReportSection("What would decide it", (command,), about, file, csv=table, folded=(folded,))
 
 
-def _correctness(judged: JudgedUpgrade) -> ReportSection:
+def _correctness(judged: JudgedUpgrade) -> ReportSection | None:
     table = _at_most(tables.correctness(judged.subject, judged.upgrade, _case))
     if not table.rows:
-        return ReportSection("Correctness", ("<p>No case broke, and none was repaired.</p>",))
+        return None
     return ReportSection("Correctness", (table,), file=_file(judged, "correctness"))
 
 
-def _cases(run: Run, judged: JudgedUpgrade, ordered: Sequence[Row]) -> ReportSection:
+def _cases(run: Run, judged: JudgedUpgrade, ordered: Sequence[Row], shown: UpgradeView) -> ReportSection:
     metric = judged.subject.policy.metric
     place = (run.machine.hardware.fingerprint, run.preset.fingerprint)
 
     def trend(row: Row) -> str:
         return links.trends(metric, *place, row.case, axis="version")
 
+    def opened(case: str) -> Markup:
+        return Markup(markup.opened_case(case, shown.opened(case)))
+
+    def table(rows: Sequence[Row]) -> DataTable[Row]:
+        return _at_most(tables.cases(judged.subject, judged.upgrade, rows, opened, trend))
+
+    groups = by_status(ordered)
+    content = [
+        part
+        for title, rows in groups.items()
+        if not _is_folded(rows)
+        for part in (f'<h3 class="py-sub">{title}</h3>', table(rows))
+    ]
     drawn = _drawn_cases(judged, ordered)
     about = f"{sentences.about_cases(metric)} {sentences.about_same(judged.subject)}".strip()
     return ReportSection(
         f"What moved: {METRICS[metric].title}",
-        (_at_most(tables.cases(judged.subject, judged.upgrade, ordered, _case, trend)),),
+        tuple(content),
         f"{_order_of_cases(ordered)} {about}{drawn.cut if drawn else ''}",
         _file(judged, "cases"),
         drawn,
+        tables.cases(judged.subject, judged.upgrade, ordered),
+        tuple((title, table(rows)) for title, rows in groups.items() if _is_folded(rows)),
     )
+
+
+def by_status(ordered: Sequence[Row]) -> dict[str, list[Row]]:
+    """Cases in groups of one status, as `2 slower`: what broke, slower, unclear, faster, then all others."""
+    found: dict[str, list[Row]] = {}
+    for row in ordered:
+        found.setdefault(row.status, []).append(row)
+    places = [*_GROUPS, *(status for status in found if status not in _GROUPS)]
+    groups = (found[status] for status in places if status in found)
+    return {f"{len(rows):,} {rows[0].word}": rows for rows in groups}
+
+
+def _is_folded(rows: Sequence[Row]) -> bool:
+    return rows[0].status in _FOLDED
 
 
 def _case(key: str) -> Markup:
@@ -242,7 +282,9 @@ def _order_of_cases(ordered: Sequence[Row]) -> str:
 
 
 def _drawn_cases(judged: JudgedUpgrade, ordered: Sequence[Row]) -> IntervalData | None:
-    every = [row for row in ordered if row.verdict and row.verdict.change is not None]
+    # What is the same is folded below, and would take all the room.
+    shown = [row for row in ordered if row.status not in _FOLDED]
+    every = [row for row in shown if row.verdict and row.verdict.change is not None]
     known = every[:_DRAWN]
     if not known:
         return None
@@ -273,23 +315,6 @@ def _look(judged: JudgedUpgrade, axis: ForestAxis, lines: int) -> IntervalStyle:
     left, right = (better, worse) if known.better == "lower" else (worse, better)
     threshold = threshold_of(policy.metric, policy.thresholds).log
     return IntervalStyle(lines, axis, threshold, known.title, left, right)
-
-
-def _heat(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:
-    found = grid(worst_first, _WIDEST_GRID)
-    if found is None:
-        return None
-    by_workload = sorted(worst_first, key=_by_workload)
-    return ReportSection(
-        "By workload and technique",
-        (page_tables.heat(found),),
-        file=_file(judged, "grid"),
-        csv=tables.cases(judged.subject, judged.upgrade, by_workload),
-    )
-
-
-def _by_workload(row: Row) -> tuple[str, str]:
-    return row.workload, row.result.technique
 
 
 def _dispatch(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:

@@ -13,9 +13,8 @@ from dashboard.components.wording import utc
 from dashboard.upgrades.hardware import HardwareVerdict
 from dashboard.upgrades.view import Listed, UpgradeView, version
 from reports import sentences, wording
-from reports.page import heatmap
-from reports.report_context import ComparedEnvironment, Subject
-from reports.rows import Grid, Row
+from reports.report_context import ComparedEnvironment, Subject, changes
+from reports.rows import Row
 from reports.scorecard import Entry, entries
 from reports.table import Column, DataTable
 from reports.tables import commands, folded
@@ -27,8 +26,8 @@ from reports.upgrade_report import JudgedUpgrade
 MOST_ROWS = 100
 #: Rows at most of a table of a metric that does not decide, and of a list of one thing said of many cases.
 MOST_OTHERS, MOST_LISTED = 25, 40
-#: More columns than this are no grid that one sees at a glance.
-_WIDE = 8
+#: Differences between the environments beside the verdict at most.
+_MOST_CHANGES = 4
 
 
 def text(plain: str) -> str:
@@ -37,27 +36,35 @@ def text(plain: str) -> str:
 
 
 def verdict(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
-    """From where to where, the decision and what weighs most for it, and the four metrics."""
+    """From where to where, the decision, what weighs most for it, and what else differs."""
     subject, upgrade = judged.subject, judged.upgrade
     decision = upgrade.decision
-    cards = markup.panels(
+    lines = (sentences.risk(upgrade), *sentences.waived(upgrade), also_different(subject))
+    box = markup.verdict(
+        wording.DECISION_TONES[decision],
+        wording.DECISION_SIGNS[decision],
+        printable(wording.decided(upgrade)),
+        printable(wording.because(upgrade)),
+        *map(printable, lines),
+    )
+    return f'{_title(subject)}{box}<p class="py-quiet">{text(sentences.counted(rows, upgrade))}</p>'
+
+
+def also_different(subject: Subject) -> str:
+    """What else differs in the new environment: `Also: triton 3.6 to 3.8`; empty for nothing."""
+    found = [one for one in changes(subject.old, subject.new) if one.what != "PyTorch"]
+    shown = [f"{one.what} {one.old or NONE} to {one.new or NONE}" for one in found[:_MOST_CHANGES]]
+    more = [f"{len(found) - len(shown):,} more"] if len(found) > len(shown) else []
+    return f"Also: {', '.join([*shown, *more])}." if found else ""
+
+
+def metric_cards(judged: JudgedUpgrade) -> str:
+    """The four metrics, a card each, with all that is known of them."""
+    return markup.panels(
         *(
             markup.card(one.title, text(one.value), "<br>".join([_state(one), *map(text, one.notes)]))
-            for one in entries(upgrade.scorecard, subject.policy)
+            for one in entries(judged.upgrade.scorecard, judged.subject.policy)
         )
-    )
-    notes = "".join(
-        f'<p class="py-quiet">{text(line)}</p>'
-        for line in (sentences.risk(upgrade), *sentences.waived(upgrade))
-        if line
-    )
-    return (
-        f"{_title(subject)}"
-        f'<div class="py-verdict py-{wording.DECISION_TONES[decision]}"><p class="py-decision">'
-        f'<span aria-hidden="true">{wording.DECISION_SIGNS[decision]}</span> '
-        f"{text(wording.decided(upgrade))}</p>"
-        f'<div class="py-words"><p>{text(wording.because(upgrade))}</p>{notes}</div></div>{cards}'
-        f'<p class="py-quiet">{text(sentences.counted(rows, upgrade))}</p>'
     )
 
 
@@ -84,8 +91,9 @@ def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> DataTable[Hardw
         Column("decision", "Verdict", lambda one: one.decision or "", _decision),
         Column("because", value=lambda one: one.because),
         *(column for place, title in enumerate(metrics) for column in _metric_columns(place, title)),
-        Column("", "", format=lambda one: _open(one.listed.run.id, shown, "below")),
     ]
+    if len(verdicts) > 1:
+        columns.append(Column("", "", format=lambda one: _open(one.listed.run.id, shown, "above")))
     return DataTable("All hardware", columns, verdicts)
 
 
@@ -159,18 +167,6 @@ def _title(subject: Subject) -> str:
 
 def _plain(one: ComparedEnvironment) -> bool:
     return one.name in (one.torch, one.torch.partition("+")[0])
-
-
-def heat(found: Grid) -> str:
-    """Workloads by techniques, as the report has it; many techniques below each other, for there is room."""
-    if len(found.techniques) <= _WIDE:
-        return f'<div class="py-report">{heatmap(found)}</div>'
-    workloads = tuple(workload for workload, _ in found.lines)
-    turned = tuple(
-        (technique, tuple(cells[place] for _, cells in found.lines))
-        for place, technique in enumerate(found.techniques)
-    )
-    return f'<div class="py-report">{heatmap(Grid(workloads, turned), "technique")}</div>'
 
 
 def how(subject: Subject) -> str:

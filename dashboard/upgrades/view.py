@@ -21,14 +21,19 @@ _CHOSEN = "chosen"
 
 @dataclass(frozen=True, slots=True)
 class UpgradeView(View):
-    """The upgrade page: a run, and what of its policy is other than it was measured under."""
+    """The upgrade page: a run, and what of its policy is other than it was measured under.
+
+    `shown` is the metric of the matrix; empty for the one that decides.
+    """
 
     run: str
     rules: RuleChanges = field(default_factory=RuleChanges)
+    shown: str = ""
 
     def query(self) -> dict[str, list[str]]:
         """The whole selection as a URL's query."""
-        return {"run": [self.run], **self.rules.query()}
+        shown = {"shown": [self.shown]} if self.shown else {}
+        return {"run": [self.run], **self.rules.query(), **shown}
 
     def after(self, name: str, value: Any) -> "UpgradeView":
         """Another run has cases and a policy of its own: changes of rules were about this one."""
@@ -38,6 +43,10 @@ class UpgradeView(View):
     def address(self) -> str:
         """The view's own address."""
         return links.upgrade(self.query())
+
+    def opened(self, case: str) -> str:
+        """The address of the view with the panel of a case."""
+        return links.upgrade({**self.query(), links.DETAIL: [case]})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import streamlit as st
 
 from dashboard.components import filters, load, parts, wording
 from dashboard.server.settings import ServerSettings
-from dashboard.utilisation import telemetry
+from dashboard.utilisation import by_case, telemetry
 
 
 def show() -> None:
@@ -35,6 +35,10 @@ def show() -> None:
         label = "Devices" + (f", up to {most}" if len(names) > most else "")
         parts.several(label, "devices", names, chosen, most)
 
+    for source, measured in by_case.by_source(run_id, load.measurements(url, run_id)).items():
+        table = by_case.table(source, measured)
+        parts.heading(table.label, table, f"utilisation-{run_id}-{next(iter(by_case.SOURCES[source]))}.csv")
+        parts.table(table)
     telemetry.side_by_side(url, chosen, [w for device in chosen.devices for w in own if w.device == device])
 
     telemetry.all_windows(run_id, windows, chosen.case)

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, UnaryExpression, exists, func, select
 
 from records.environments import Environment, NamedEnvironment
-from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
+from records.kinds import EnvironmentKind, RunCategory, RunKind, RunSource, RunState
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, Outcome, OutcomeCount, OutcomeStatus, Replicate
 from records.runs import ForeignRuns, Run, RunPreset, RunsOnly, RunSummary, UpgradeRun
@@ -15,6 +15,7 @@ from records.runs import ForeignRuns, Run, RunPreset, RunsOnly, RunSummary, Upgr
 from ..connection.engine import Database
 from ..connection.statements import AnySelect, in_batches, rows_among
 from ..schema import core_tables as tables
+from ..schema import queue_tables
 from . import sample_codec
 from .series_queries import measured_values
 
@@ -233,7 +234,19 @@ def _those(only: RunsOnly | None) -> list[ColumnElement[bool]]:
         (only.machine, run.machine_id.in_(named)),
         (only.state, run.state == only.state),
     ]
-    return [condition for wanted, condition in conditions if wanted]
+    asked = [condition for wanted, condition in conditions if wanted]
+    return [*asked, *(_of_category(RunCategory(only.category)) if only.category else ())]
+
+
+def _of_category(category: RunCategory) -> list[ColumnElement[bool]]:
+    run, task = tables.RunRow, queue_tables.TaskRow
+    if category in (RunCategory.IMPORTED, RunCategory.SUBMITTED):
+        return [run.source == category]
+    own = run.source == RunSource.MEASURED
+    if category not in (RunCategory.NIGHTLY, RunCategory.MANUAL):
+        return [own, run.kind == category]
+    scheduled = exists().where(task.run_id == run.id)
+    return [own, run.kind == RunKind.RUN, scheduled if category == RunCategory.NIGHTLY else ~scheduled]
 
 
 def _newest_run_first() -> tuple[UnaryExpression[Any], UnaryExpression[Any]]:

@@ -44,10 +44,10 @@ def replicate_metrics(
     `left_out` are the numbers, from 0, of blocks of which no sample counts; one block at least does.
     """
     samples = sorted(ns for each in _counted(blocks, left_out) for ns in each)
-    metrics = {"latency_min": samples[0] / 1e6}
+    metrics: dict[str, float] = {}
     if all(block.per_sample == 1 for block in blocks):
-        # A percentile of means is no percentile of iterations.
-        metrics |= _percentiles(samples)
+        # Of means neither the fastest nor a percentile is that of iterations.
+        metrics |= {"latency_min": samples[0] / 1e6} | _percentiles(samples)
     shapes = int(ready.facts.get("shapes", 1))
     if step := _center_and_floor(blocks, shapes, left_out):
         center, floor = step

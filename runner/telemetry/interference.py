@@ -34,6 +34,9 @@ _CLOCK_FELL = 0.98
 _THROTTLED_SHARE = 0.01
 #: How the server of NVIDIA's Multi-Process Service is called; the kernel keeps 15 letters of a name.
 _MPS_SERVER = "nvidia-cuda-mps"
+_MPS_NOTE = (
+    "NVIDIA's Multi-Process Service shares its GPU, also among processes that compute at the same time"
+)
 #: A limit that no share exceeds.
 NEVER = 1.0
 
@@ -381,7 +384,11 @@ class InterferenceCheck:
         if before is None or after is None:
             return None
         shared_gpu = _has_gpu_processes(before) or _has_gpu_processes(after)
-        own = self._own | own_processes() | _mps_servers(before, after) if shared_gpu else frozenset[int]()
+        own = frozenset[int]()
+        if shared_gpu:
+            servers = _mps_servers(before, after)
+            own = self._own | own_processes() | servers
+            self._problems |= dict.fromkeys([_MPS_NOTE] if servers else [])
         interference = find_interference(
             before,
             after,

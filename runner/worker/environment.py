@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from .measurements import device_errors, memory
 from .variables import relevant_variables
 
 #: What `torch.__config__.show()` says only where a GPU is visible. Versions are recorded separately.
@@ -42,13 +43,15 @@ def describe() -> dict[str, Any]:
         ).hexdigest()[:16],
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    problem = cuda_problem()
     return {
         **identity,
         "fingerprint": digest[:16],
         "build": build,
         "threads": torch.get_num_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "devices": _cuda_devices(),
+        "devices": [] if problem else _cuda_devices(),
+        **({"cuda_problem": problem} if problem else {}),
         "executable": sys.executable,
         "variables": relevant_variables(os.environ),
     }
@@ -93,6 +96,23 @@ def _cudnn() -> int | None:
 
 def _has_cuda() -> bool:
     return torch.cuda.is_available()
+
+
+def cuda_problem() -> str:
+    """Why a build for CUDA computes on no GPU here, in PyTorch's words; empty for one that can, or for CPUs.
+
+    A driver may be too old for the build, and the build for the GPU, or too new.
+    """
+    if not torch.version.cuda:
+        return ""
+    try:
+        torch.cuda.init()
+        (torch.ones(1, device="cuda") + 1).item()
+    except (RuntimeError, AssertionError) as error:
+        text = str(error).strip().split("\n")[0]
+        # Then it computes, but not now: that is no matter of the build.
+        return "" if device_errors.device_is_busy(error) or memory.is_out_of_memory(error) else text
+    return ""
 
 
 def _cuda_devices() -> list[dict[str, Any]]:

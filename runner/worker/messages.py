@@ -166,8 +166,8 @@ class Block(Message):
     """One block: nanoseconds per iteration and what the kernel counted meanwhile.
 
     A sample is the mean of `per_sample` iterations. `wall_ns` spans the block between two synchronisations,
-    what led in included; `started_ns` is CLOCK_MONOTONIC. `sm_clocks_mhz` is the GPU's clock right before and
-    right after the timed iterations, empty where it is not known.
+    what led in included; `started_ns` is CLOCK_MONOTONIC. `sm_clocks_mhz` is the GPU's clock shortly before
+    and right after the timed iterations, empty where it is not known.
     """
 
     samples_ns: tuple[int, ...]

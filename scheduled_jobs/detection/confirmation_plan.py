@@ -245,4 +245,6 @@ def _environment(run: Run, fingerprint: str) -> Environment:
 
 
 def _device(run: Run) -> tuple[str, ...]:
-    return ("--device", "cpu") if run.facts.get("device") == "cpu" else ()
+    """The option that has a comparison measure on the kind of device the run used; none for an old run."""
+    kind = str(run.facts.get("device", "")).partition(":")[0]
+    return ("--device", kind) if kind in ("cpu", "cuda") else ()

@@ -10,7 +10,7 @@ from . import timetable
 from .planner import labels_of, measure_spec
 
 #: Fire times of each schedule that are advertised.
-_NEXT = 3
+_NEXT = 7
 
 
 def advertised_facts(settings: Settings, now: datetime, *, measures: bool) -> dict[str, Any]:

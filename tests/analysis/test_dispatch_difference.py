@@ -47,6 +47,24 @@ def test_added_gone_and_another_count():
     assert {change.warning for change in changes} == {None}
 
 
+def test_implementations_that_only_have_another_name():
+    """As between oneDNN 3.4 and 3.5; another instruction set is another implementation all the same."""
+    names = {
+        CONV.format("acdb", "acdb", "brgconv:avx512_core"): CONV.format(
+            "acdb", "acdb", "brg_conv_fwd:avx512_core"
+        ),
+        "matmul src:bf16:ab by brg:avx512_core_bf16": "matmul src:bf16:ab by brg_matmul:avx512_core_bf16",
+        "deconvolution src:f32:acdb by brg_conv:avx2+brgconv_strided:avx2": (
+            "deconvolution src:f32:acdb by brg_deconv:avx2+brgconv_strided:avx2"
+        ),
+    }
+    old = fingerprint(onednn=dict.fromkeys(names, 2))
+    assert compare_fingerprints(old, fingerprint(onednn=dict.fromkeys(names.values(), 2))).changes == ()
+    slower = [name.replace("avx512_core", "avx2") for name in names.values()]
+    changes = compare_fingerprints(old, fingerprint(onednn=dict.fromkeys(slower, 2))).changes
+    assert {change.after for change in changes} == {*slower[:1], "matmul src:bf16:ab by brg_matmul:avx2_bf16"}
+
+
 @pytest.mark.parametrize("slow", ["ref:any", "gemm:ref", "simple:any"])
 def test_a_reference_kernel_in_place_of_a_fast_one(slow: str):
     """One change, of the same operation, also where the layout of its inputs changed with it."""

@@ -78,7 +78,7 @@ def test_the_page_of_an_imported_run_lacks_nothing_and_breaks_nowhere(
     assert "Technique" not in shown and "canary" not in shown
     opened = open_page(imported_url, RUNS, run=run, case=outcomes[0].case)
     assert "no command of Pyrometer measures it again" in text(opened)
-    assert "The log's end" not in [each.value for each in opened.header]
+    assert "Log (tail)" not in [each.value for each in opened.header]
 
 
 def test_a_metric_of_another_tool_has_its_own_title_unit_and_direction(

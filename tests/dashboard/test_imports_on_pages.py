@@ -84,7 +84,7 @@ def test_the_overview_speaks_of_own_runs_where_there_are_any(open_page: Open, mi
     at = open_page(mixed[0], TODAY)
     shown = html(at)
     assert "Last own run" in shown and "10 of 15" in shown
-    assert "Not ok in the last 5 own runs" in [each.value for each in at.header]
+    assert "Failures in the last 5 own runs" in [each.value for each in at.header]
     before, _, listed = shown.partition('aria-label="Runs"')
     assert mixed[1] not in before and "A100" not in before
     assert mixed[1] in listed and "<small>model.csv</small>" in listed
@@ -146,7 +146,7 @@ def test_no_text_of_a_file_becomes_html_or_markdown(
         "a metric": {"metric": "tool.odd", "hardware": HOSTILE, "case": HOSTILE},
     }
     at = open_page(
-        url, {"a metric": HISTORY}.get(page, page if page.endswith(".py") else RUNS), **queries.get(page, {})
+        url, {"a metric": HISTORY}.get(page, page if page.startswith("/") else RUNS), **queries.get(page, {})
     )
     assert not at.exception
     shown = html(at)

@@ -7,12 +7,13 @@ import xml.etree.ElementTree as ElementTree
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote_plus, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Download, Locator, Page, expect
 
 from dashboard.components import links
+from support.builders import technique_runs, upgrade_journals
 from support.builders.run_records import MLP, RESNET
 from support.servers.browser import Visitor, fits, settle
 
@@ -51,6 +52,8 @@ def tab_to(page: Page, label: str) -> None:
     """Press Tab until what is called `label` has the focus."""
     name = (
         "() => { const e = document.activeElement;"
+        # The name of an icon is no part of what a folded section is called.
+        " if (e.tagName === 'SUMMARY') return (e.querySelector('p') ?? e).textContent;"
         " return e.getAttribute('aria-label') ?? e.labels?.[0]?.textContent ?? e.textContent }"
     )
     for _ in range(80):
@@ -86,15 +89,16 @@ def test_an_upgrade_is_decided_and_the_decision_handed_on(
     visitor: Visitor, chromium: Browser, home: str
 ) -> None:
     page = visitor.open("/")
-    follow(page, page.get_by_role("link", name="Upgrade", exact=True))
+    follow(page, page.get_by_role("link", name="Compare", exact=True))
     verdict = page.locator(".py-verdict")
     expect(verdict).to_contain_text("No-go")
-    expect(page.get_by_role("heading", name="Reasons, in order of weight")).to_be_visible()
-    moved = page.get_by_role("region").filter(has=page.get_by_role("columnheader", name="Verdict")).first
+    moved = page.get_by_role("region", name="Every case").first
     expect(moved.get_by_text("▲ slower").first).to_be_visible()
+    page.get_by_text("Why: every reason").click()
+    expect(page.get_by_role("heading", name="Reasons, in order of weight")).to_be_visible()
     # A team that accepts more than five per cent of a case changes the limit, and the address keeps it.
     settle(page)
-    page.get_by_text("Judge it by other rules").click()
+    page.get_by_text("Change policy").click()
     page.get_by_label("A case is materially slower from, %").fill("20")
     page.keyboard.press("Tab")
     page.get_by_role("button", name="Judge", exact=True).click()
@@ -112,6 +116,37 @@ def test_an_upgrade_is_decided_and_the_decision_handed_on(
     follow(other, other.get_by_role("link", name="What it says of its two environments: Upgrade →"))
     expect(other.locator(".py-verdict")).to_contain_text("No-go")
     assert colleague.leave() == []
+
+
+def test_a_researcher_ranks_one_workload_against_another_baseline_and_opens_a_case(visitor: Visitor) -> None:
+    page = visitor.open("/explore?run=techniques-cpu")
+    workload = technique_runs.RESNET
+    follow(page, page.locator(f'.py-matrix th a[href*="{quote_plus(workload)}"]').first)
+    assert parse_qs(urlsplit(page.url).query)["workload"] == [workload]
+    expect(page.get_by_text("compile=max-autotune is the fastest: 2.50×")).to_be_visible()
+    choose(page, "Baseline", "compile=default")
+    expect(page.get_by_role("heading", name="Speed-up over compile=default")).to_be_visible()
+    # 50 ms against 40 ms.
+    expect(page.get_by_role("region", name="resnet50 infer").get_by_text("▲ 1.25×")).to_be_visible()
+    before = page.url
+    follow(page, page.get_by_role("region", name="resnet50 infer").get_by_role("link").first)
+    panel = page.get_by_role("dialog")
+    expect(panel.get_by_role("heading", name="Processes")).to_be_visible()
+    expect(panel.get_by_text("pyrometer run --case")).to_be_visible()
+    page.go_back()
+    settle(page)
+    expect(panel).to_have_count(0)
+    assert page.url == before
+
+
+def test_a_panel_that_is_closed_leaves_the_address(visitor: Visitor) -> None:
+    page = visitor.open(f"/compare?run={upgrade_journals.RUN}&detail={quote_plus(upgrade_journals.RESNET)}")
+    panel = page.get_by_role("dialog")
+    expect(panel.get_by_role("heading", name="Every metric")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(panel).to_have_count(0)
+    page.wait_for_function("() => !location.search.includes('detail')")
+    expect(page.locator(".py-verdict").first).to_contain_text("No-go")
 
 
 def test_from_a_run_to_an_outcome_to_its_samples_and_the_files(visitor: Visitor, tmp_path: Path) -> None:
@@ -161,9 +196,11 @@ def test_a_shared_link_shows_another_reader_the_same(visitor: Visitor, chromium:
 def test_a_finding_is_triaged_by_keyboard_alone(visitor: Visitor) -> None:
     page = visitor.open("/regressions?finding=1")
     expect(page.get_by_role("heading", name="Triage")).to_be_visible()
-    tab_to(page, "Why")
+    tab_to(page, "Triage this finding")
+    page.keyboard.press("Enter")
+    tab_to(page, "Comment")
     page.keyboard.type("looked at it")
-    tab_to(page, "Who says so")
+    tab_to(page, "Name")
     page.keyboard.type("ada")
     tab_to(page, "Save")
     page.keyboard.press("Enter")
@@ -177,14 +214,15 @@ def test_a_finding_is_muted_until_a_day(visitor: Visitor) -> None:
     page = visitor.open("/regressions?finding=2")
     until = page.get_by_role("group", name="Muted until")
     march = f"{datetime.now(UTC).year + 1}-03-01"
+    page.get_by_text("Triage this finding").click()
     expect(page.get_by_role("button", name="Save")).to_be_visible()
     expect(until).to_have_count(0)
-    choose(page, "What", "Mute: do not report it before a day")
+    choose(page, "Action", "Mute: do not report it before a day")
     until.get_by_role("spinbutton", name="year").click()
     page.keyboard.type(march.replace("-", ""))
     page.keyboard.press("Tab")
-    page.get_by_label("Why", exact=True).fill("a driver to come mends it")
-    page.get_by_label("Who says so").fill("ada")
+    page.get_by_label("Comment", exact=True).fill("a driver to come mends it")
+    page.get_by_label("Name", exact=True).fill("ada")
     page.get_by_role("button", name="Save").click()
     log = page.get_by_role("region", name="Triage")
     entry = f"until {march} 00:00 UTC; a driver to come mends it"
@@ -196,7 +234,7 @@ def test_a_phone_gets_everywhere(visitor: Visitor) -> None:
     page = visitor.open("/", "phone")
     page.get_by_test_id("stExpandSidebarButton").click()
     page.get_by_test_id("stSidebarNavLink").filter(has_text="Runs").click()
-    page.wait_for_url("**/run")
+    page.wait_for_url("**/runs")
     page.get_by_role("button", name="Collapse sidebar").click()
     settle(page)
     assert fits(page)

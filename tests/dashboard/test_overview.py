@@ -10,9 +10,9 @@ from urllib.parse import unquote
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from dashboard.components.sparkline import sparkline
 from dashboard.overview import problems, verdict
 from dashboard.overview import schedule_heartbeat as serving
-from dashboard.overview.headlines import sparkline
 from db.connection.engine import Database
 from db.findings import store as findings
 from db.queue import commands as queue
@@ -64,7 +64,10 @@ def test_a_quiet_morning_is_one_line_and_a_card_for_each_track(
         assert "6 hours ago, took 40 min" in card and "✓ 3 of 3 usual cases measured" in card
         assert "✓ ✓ ✓ ✓ none of the last 4 nights is missing" in card
     assert "Nothing was confirmed within a day" in text(page)
-    assert [each.value for each in page.header][:2] == ["Newest night", "New findings"]
+    assert [each.value for each in page.header] == [
+        *("New findings", "Biggest changes", "Last night", "Still open", "Next runs"),
+    ]
+    assert "Today: nothing needs you" in html(page)
 
 
 def test_one_track_is_late_and_stands_first(open_page: Open, url: str, mornings: Mornings) -> None:
@@ -204,7 +207,7 @@ def test_a_thousand_machines_do_not_make_the_page_long(
     page = open_page(url, TODAY)
     assert morning_line(page) == "× 1,000 tracks late"
     shown = html(page)
-    assert len(cards(page)) == 12 and "and 988 tracks more: Fleet →" in shown
+    assert len(cards(page)) == 12 and "and 988 tracks more: Machines →" in shown
     assert shown.count(" has not begun: no scheduler is there for ") == 6 and "And 994 more." in shown
     assert "looked at for 24 of 1,000 tracks" in text(page)
 
@@ -230,7 +233,7 @@ def test_a_track_that_no_schedule_has_any_more_is_not_late(
     mornings.scheduler("bench-1", facts=facts(tmp_path, mornings.now))
     page = open_page(url, TODAY)
     assert morning_line(page) == "✓ All quiet" and len(cards(page)) == 1
-    assert "and 1 track that no schedule has any more: Fleet →" in html(page)
+    assert "and 1 track that no schedule has any more: Machines →" in html(page)
 
 
 def test_a_schedule_that_is_switched_off_is_shown_when_it_was_triggered_and_never_late(
@@ -276,7 +279,9 @@ def test_by_hand_a_comparison_and_what_it_did_not_need_are_no_failures(
     run("upgrade", 0, old, new, status="crashed", reason="in the comparison")
     run("spare", 1, new, **spare)
     page = open_page(url, TODAY)
-    assert [each.value for each in page.header] == ["Latest latency", "Last runs"]
+    assert [each.value for each in page.header] == [
+        *("Next steps", "Latest latency", "Last runs"),
+    ]
     assert "1 of 2" in html(page) and "in suite smoke · 1 more were not needed" in html(page)
     run("alone", 2, new, status="crashed", reason="by itself")
     st.cache_data.clear()

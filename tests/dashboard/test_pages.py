@@ -52,7 +52,7 @@ def test_the_overview_shows_what_ran_what_failed_and_the_newest_numbers(
         "Xeon 6430, 2 cores · preset quiet",
     ):
         assert part in shown
-    assert [h.value for h in at.header] == ["Not ok in the last 5 runs", "Latest latency", "Last runs"]
+    assert [h.value for h in at.header] == ["Failures in the last 5 runs", "Latest latency", "Last runs"]
 
 
 def points(at: AppTest) -> int:

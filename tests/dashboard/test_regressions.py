@@ -4,7 +4,7 @@ import math
 import os
 import shutil
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from records.evidence import Confirmation, Continuation, Evidence, RelatedFindin
 from records.findings import FindingGroup
 from scheduled_jobs.detection.evidence import pair_verdict
 from support.builders.detection_nights import Nights, a_finding, a_regression
-from support.builders.run_records import RESNET, a_night
+from support.builders.run_records import RESNET, RESNET_COMPILED, a_night
 from support.pages import REGRESSIONS, Open, html, text
 from support.sqlite_files import open_with_tables
 
@@ -229,7 +229,7 @@ def test_a_csv_file_holds_new_through_old_and_says_so(database: Database) -> Non
 def test_triage_is_written_with_who_and_why(open_page: Open, url: str, database: Database) -> None:
     page = open_page(url, REGRESSIONS, finding="1")
     page.button[0].click().run()
-    assert "Who says so?" in page.warning[0].value and findings.triage_log(database, 1) == []
+    assert "Enter a name" in page.warning[0].value and findings.triage_log(database, 1) == []
     assert not page.date_input
     page.selectbox(key="triage-action").select("mute").run()
     # A day that has begun is no end of a silence.
@@ -246,6 +246,34 @@ def test_triage_is_written_with_who_and_why(open_page: Open, url: str, database:
     page.button[0].click().run()
     one = findings.finding(database, 1)
     assert one is not None and one.triage == "fixed"
+
+
+def test_a_finding_begins_with_its_nights(open_page: Open, url: str) -> None:
+    page = open_page(url, REGRESSIONS, finding="1")
+    assert len([*page.get("arrow_vega_lite_chart"), *page.get("vega_lite_chart")]) == 1
+    assert "Same cause" not in html(page)
+
+
+def test_a_cause_is_triaged_as_a_whole(open_page: Open, url: str, database: Database) -> None:
+    other = a_regression(database, RESNET_COMPILED)
+    assert html(open_page(url, REGRESSIONS)).count('class="py-chip') == 1, "one row for both"
+    page = open_page(url, REGRESSIONS, finding="1")
+    assert "Same cause" in html(page)
+    page.text_input(key="triage-cause-who").input("ada")
+    page.button(key="FormSubmitter:triage-cause-Save").click().run()
+    for number in (1, other.id):
+        one = findings.finding(database, number)
+        assert one is not None and one.triage == "acknowledged"
+
+
+@pytest.mark.parametrize(("hours", "found"), [(1, ["regression"]), (30, [])])
+def test_new_is_what_was_decided_within_a_day(
+    open_page: Open, url: str, database: Database, hours: int, found: list[str]
+) -> None:
+    one = a_finding(database, RESNET_COMPILED)
+    moment = datetime.now(UTC) - timedelta(hours=hours)
+    findings.decide(database, one.id, "confirmed", 0.1, 0.09, 0.11, Confirmation(), moment)
+    assert chips(open_page(url, REGRESSIONS, state="new")) == found
 
 
 def test_the_first_page_knows_at_once_what_was_said(open_page: Open, url: str) -> None:
@@ -300,8 +328,9 @@ def test_in_a_real_browser(chromium: Browser, serve: Any, url: str) -> None:
     expect(page.get_by_text("1 open regression")).to_be_visible()
     page.get_by_text("Open →").last.click()
     expect(page.get_by_text("Where time went")).to_be_visible()
-    page.get_by_label("Who says so").fill("ada")
-    page.get_by_label("Why").fill("<img src=x onerror=alert(1)>")
+    page.get_by_text("Triage this finding").click()
+    page.get_by_label("Name").fill("ada")
+    page.get_by_label("Comment").fill("<img src=x onerror=alert(1)>")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("<img src=x onerror=alert(1)>").first).to_be_visible()
     assert page.locator("html").evaluate("e => e.scrollWidth - e.clientWidth") <= 0

@@ -1,5 +1,6 @@
 """What techniques bring, as numbers: break-even, which run speaks for a case, columns, charts."""
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -8,14 +9,16 @@ import pytest
 from jsonschema import ValidationError
 
 from dashboard.components import charts as shared
-from dashboard.components import wording
+from dashboard.components import markup, wording
 from dashboard.exports.page_recorder import frame_of
-from dashboard.techniques import break_even, categories, charts, columns, frames, sections
-from dashboard.techniques.results import TechniqueResult, best_of, claims_of, eager_of, read
+from dashboard.techniques import break_even, categories, charts, columns, frames, ranking, sections
+from dashboard.techniques.ranking import WorkloadRanking
+from dashboard.techniques.results import TechniqueResult, TechniqueRun, best_of, claims_of, read
 from reports.text.gain_text import refusal
 from runner.worker.case_key import CaseKey
 from support.builders.run_records import measurements_for
 from support.builders.technique_runs import (
+    BERT,
     MLP,
     ON_CPU,
     ON_GPU,
@@ -37,8 +40,7 @@ READ = reading(outcomes(ON_CPU))
 CASES = {case.case: case for case in best_of([READ])}
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_whatever_a_gain_proves_has_a_colour_and_a_shape(dark: bool) -> None:
+def test_whatever_a_gain_proves_has_a_word_of_its_own() -> None:
     found = [
         gain(2.0, 1.5, 3.0),
         gain(0.5, 0.4, 0.6),
@@ -48,14 +50,6 @@ def test_whatever_a_gain_proves_has_a_colour_and_a_shape(dark: bool) -> None:
     ]
     words = [columns.status(each)[1] for each in found]
     assert len(set(words)) == len(words)
-    drawn = [
-        each["encoding"]
-        for each in charts.speed_ups(5, dark=dark)["layer"]
-        if each["encoding"].get("color", {}).get("field") == "status"
-    ]
-    assert len(drawn) == 2
-    for scale in [each[name]["scale"] for each in drawn for name in ("color", "shape") if name in each]:
-        assert set(words) <= set(scale["domain"]) and len(scale["domain"]) == len(scale["range"])
 
 
 @pytest.mark.parametrize(
@@ -144,7 +138,7 @@ def test_all_ended_well_only_if_every_replicate_did() -> None:
             for each in outcomes(ON_CPU[:2])
         ]
         readings = [reading(one)]
-        return sections.row(best_of(readings), readings)
+        return sections.summary(best_of(readings), readings)
 
     assert "all ended well" in card("ok")
     assert "1 replicate did not end well" in card("crashed")
@@ -166,7 +160,7 @@ def test_a_column_without_a_number_is_left_out_and_one_with_any_stays() -> None:
     eager_and_compiled = [CASES[DEFAULT], CASES[f"{RESNET}/allocator=jemalloc"]]
     table = columns.table("Some", names, eager_and_compiled, "2.13.0")
     html = table.html()
-    assert "Peak RSS, steady (MiB)" in html and "Pays after" in html
+    assert "Peak RSS, steady (MiB)" in html and "Break-even" in html
     assert "Error" not in html
     frame = frame_of(table)
     assert frame.loc[0, "pays_after_steps"] == pytest.approx(200)
@@ -174,36 +168,119 @@ def test_a_column_without_a_number_is_left_out_and_one_with_any_stays() -> None:
     assert "error" not in frame
 
 
-def test_the_chart_of_speed_ups_has_the_fastest_first_and_every_interval() -> None:
-    drawn = frames.drawn(list(CASES.values()))
-    rows = frames.speed_ups(drawn)
-    assert list(rows["ratio"]) == sorted(rows["ratio"], reverse=True)
-    assert all(row["low"] <= row["ratio"] <= row["high"] for row in rows.to_dict("records"))
-    named = dict(zip(rows["label"], rows["status"], strict=True))
-    assert named["compile=aot_eager · resnet50 infer batch=8 image=64"] == "slower"
-    assert named["allocator=jemalloc · resnet50 infer batch=8 image=64"] == "unclear"
-    assert list(rows["row"]) == list(range(len(rows)))
-    assert not any("ranks=2" in label for label in rows["label"])
+def ranked(workload: str = RESNET, *readings: TechniqueRun) -> WorkloadRanking:
+    return ranking.ranking(readings or [READ], best_of(readings or [READ]), workload)
 
 
-def test_an_interval_far_beyond_all_ratios_is_cut_where_it_is_drawn() -> None:
+def test_techniques_of_a_workload_are_ranked_and_the_baseline_is_among_them() -> None:
+    found = ranked()
+    names = [case.case.rpartition("/")[2] for case in found.cases]
+    assert names == [
+        "compile=max-autotune",
+        "cpus=all,instances=2",
+        "compile=default",
+        "cpus=all",
+        "allocator=jemalloc",
+        "compile=aot_eager",
+    ]
+    assert found.base is not None and found.base.own["latency_floor"].point == 100.0
+    # Those of several ranks are more hardware; what did not end well has no rank.
+    assert [case.case for case in ranked(TRAIN).cases] == [f"{TRAIN}/cpus=all,parallel=ddp"]
+    assert [case.failed for case in ranked(BERT).ended] == [("wrong", "error 0.4 is more than 0.05")]
+
+
+def test_two_runs_have_no_baseline_in_common() -> None:
+    tuned = reading(outcomes([ON_CPU[0], ON_CPU[2]]), "older", night=-1)
+    found = ranked(RESNET, reading(outcomes(ON_CPU[:2])), tuned)
+    assert {case.run for case in found.cases} == {"run-1", "older"} and found.base is None
+
+
+def test_the_grid_has_every_case_once_and_combinations_last() -> None:
+    both = Measured(f"{RESNET}/compile=default,precision=bf16", (20.0, 20.2, 20.0))
+    found = ranking.grid(best_of([reading(outcomes([*ON_CPU, both]))]))
+    assert found.workloads == (BERT, TRAIN, MLP, RESNET)
+    names = [name for name, _ in found.lines]
+    assert names.index("precision=bf16") < names.index("compile=default,precision=bf16")
+    cells = {name: cells for name, cells in found.lines}["compile=default"]
+    assert [cell and cell.case for cell in cells] == [None, None, None, DEFAULT]
+    assert sum(cell is not None for _, cells in found.lines for cell in cells) == len(ON_CPU) - 3 + 1
+
+
+def test_bars_reach_from_one_to_all_ratios_and_no_further_than_twice() -> None:
     wide = replace(CASES[DEFAULT], gains={"speed-up": gain(2.0, 0.001, 4000.0)})
     none = replace(CASES[TUNED], gains={"speed-up": gain(4.0)})
-    rows = frames.speed_ups([none, wide])
-    assert list(rows["from"]) == [4.0, 1.0] and list(rows["to"]) == [4.0, 8.0]
-    assert (rows["low"][1], rows["high"][1]) == (0.001, 4000.0)
+    assert frames.axis([none, wide]) == (0.5, 8.0)
+    assert frames.axis([none]) == (1.0, 4.0)
+    bar = markup.bar(2.0, 0.001, 4000.0, (0.5, 8.0))
+    assert "left: 0.0%; width: 100.0%" in bar, "an interval beyond the axis ends at its ends"
+    assert '<b style="left: 6.7%; width: 13.3%">' in bar, "from 1 to 2 on 0.5 to 8"
 
 
-def test_of_very_many_cases_those_furthest_from_one_are_drawn() -> None:
-    def like(ratio: float) -> TechniqueResult:
-        found = replace(CASES[DEFAULT], case=f"{RESNET.replace('8', str(ratio))}/compile=default")
-        return replace(found, gains={"speed-up": gain(ratio, ratio, ratio)})
+def test_what_another_beats_in_both_is_not_named() -> None:
+    def of(technique: str, fast: float, small: float) -> TechniqueResult:
+        made = replace(
+            CASES[DEFAULT], case=f"{RESNET}/{technique}", key=CaseKey.parse(f"{RESNET}/{technique}")
+        )
+        memory = replace(gain(small, small, small), kind="memory")
+        return replace(made, gains={"speed-up": gain(fast, fast, fast), "memory": memory})
 
-    many = [like(1 + place / 100) for place in range(60)]
-    drawn = frames.drawn([*many, like(0.2)])
-    assert len(drawn) == frames.MOST_DRAWN
-    assert drawn[-1].speed_up is not None and drawn[-1].speed_up.ratio == 0.2
-    assert drawn[0].speed_up is not None and drawn[0].speed_up.ratio == pytest.approx(1.59)
+    cases = [
+        of("precision=bf16", 4.5, 0.53),
+        of("precision=amp-bf16", 3.4, 0.71),
+        of("compile=default,precision=bf16", 5.9, 0.55),
+        of("checkpoint=on", 0.8, 0.3),
+    ]
+    best = ranking.pareto(cases)
+    assert [case.case.rpartition("/")[2] for case in best] == [
+        "precision=bf16",
+        "compile=default,precision=bf16",
+        "checkpoint=on",
+    ]
+    rows = frames.pareto(cases, best)
+    assert list(rows["label"]) == [
+        "precision=bf16",
+        "",
+        "compile=default precision=bf16",
+        "checkpoint=on",
+    ]
+    assert list(rows["left"]) == [False, False, False, True]
+
+
+def test_what_to_use_is_said_with_what_it_costs() -> None:
+    without = reading(outcomes([each for each in ON_CPU if "instances" not in each.case]))
+    first, plain, pays = ranking.advice(ranked(RESNET, without))
+    assert first == "compile=max-autotune is the fastest: 2.50× (2.49× to 2.51×)."
+    assert plain == "cpus=all alone gives 1.67× (1.65× to 1.68×), with nothing to compile."
+    # 60 s / (40 ms x 1.5) against eager, 60 s / (60 - 40 ms) against what compiles nothing.
+    assert pays == (
+        "Compiling takes 1 min 00 s with an empty cache; against eager fp32 it has paid after 1,000 steps "
+        "(1 min 40 s of work), against cpus=all after 3,000."
+    )
+    _, several, of_one = ranking.advice(ranked())
+    assert several.startswith("cpus=all instances=2 alone gives 2.22×")
+    assert of_one.endswith("1 min 40 s of work)."), "a step of several processes has other items"
+    (quantised,) = ranking.advice(ranked(BERT))
+    assert quantised.endswith("2.00× (2.00× to 2.00×), error 2.7 %.")
+
+
+def test_what_pairs_cannot_tell_apart_is_not_called_the_fastest_alone() -> None:
+    alike = Measured(TUNED, (44.0, 55.0, 50.0), cold=60.0, warm=1.0)
+    first = ranking.advice(ranked(RESNET, reading(outcomes([*ON_CPU[:2], alike]))))[0]
+    assert "is among the fastest, with compile=" in first
+
+
+def test_against_a_technique_that_compiles_only_the_rest_is_to_be_paid() -> None:
+    measured = outcomes(ON_CPU)
+    found = read(run(), VERSION, measured, measurements_for(measured), "compile=default")
+    cases = {case.case: case for case in found.brought}
+    assert DEFAULT not in cases
+    eager, tuned = cases[f"{RESNET}/eager"].speed_up, cases[TUNED].speed_up
+    assert eager is not None and eager.ratio == pytest.approx(0.5)
+    assert tuned is not None and tuned.ratio == pytest.approx(1.25)
+    # 50 s more of compiling, and 10 ms saved in a step.
+    paid = break_even.of(cases[TUNED])
+    assert paid is not None and paid.steps == pytest.approx(5000)
+    assert found.claimed == {}, "claims are about eager fp32"
 
 
 def test_scaling_is_drawn_from_one_rank_against_the_ideal() -> None:
@@ -255,14 +332,15 @@ def test_what_others_disturbed_is_neither_the_fastest_nor_advised() -> None:
     ]
     readings = [reading(made)]
     brought = best_of(readings)
-    shown = sections.row(brought, readings)
+    assert "1 disturbed (*)" in sections.summary(brought, readings)
     # Max-autotune is faster still, by pairs that may be anything.
-    assert "▲ 2.00×" in shown and "* 1 disturbed" in shown and "2.50×" not in shown
+    assert ranking.advice(ranked(RESNET, *readings))[0].startswith("compile=default is the fastest: 2.00×")
     (said,) = break_even.advice(brought)
     assert "then compile=default" in said and "ahead of it" not in said
     assert "compile=max-autotune (2.50×, 2.49× to 2.51×): others took part of a core" in said
-    rows = frames.speed_ups(frames.drawn(brought)).to_dict("records")
-    assert [(row["text"], row["disturbed"]) for row in rows] == [("▲ 2.50×*", 3), ("▲ 2.00×", 0)]
+    shown = columns.speed_up("Speed-up", (1.0, 3.0))[0]
+    texts = [re.sub("<[^>]*>", " ", shown.cell(case)) for case in ranked(RESNET, *readings).cases]
+    assert "▲ 2.50×*" in texts[0] and "3 disturbed" in texts[0] and "▲ 2.00×  " in texts[1]
     (alone,) = break_even.advice([case for case in brought if case.case == TUNED])
     assert "stay with eager" not in alone and "measure again when the machine is quiet" in alone
 
@@ -293,7 +371,7 @@ def test_launch_bound_shares_of_all_machines_are_in_one_table() -> None:
     measured = outcomes(ON_GPU, device="cuda")
     found = read(made, VERSION, measured, measurements_for(measured))
     assert not found.on_cpu and READ.on_cpu
-    assert {each.environment for each in eager_of([found])} == {environment().fingerprint}
+    assert {each.environment for each in found.brought} == {environment().fingerprint}
     (case,) = (case for case in found.brought if case.case == f"{MLP}/graph=capture")
     assert (case.base["launch_bound"].point, case.own["launch_bound"].point) == (0.7, 0.1)
     # On a device, memory is what its allocator holds.
@@ -308,7 +386,7 @@ def test_if_all_processes_crashed_the_device_is_unknown() -> None:
 
 @pytest.mark.parametrize(
     "made",
-    [partial(charts.speed_ups, 5, dark=False), partial(charts.scaling, 2, 8), partial(charts.batches, 6)],
+    [partial(charts.pareto, dark=False), partial(charts.scaling, 2, 8), partial(charts.batches, 6)],
     ids=lambda made: made.func.__name__,
 )
 def test_every_spec_is_vega_lite(made: partial[shared.Spec]) -> None:

@@ -121,7 +121,48 @@ def test_tracks_are_dashed_alike_in_the_chart_and_in_its_legend() -> None:
     assert [(int(on), int(step) - int(on)) for _, on, step in steps] == list(charts.DASHES[1:])
 
 
-EVERYTHING = {"tracks": 2, "rules": True, "moves": "AB", "ticks": True, "opened": True}
+def test_a_range_ends_with_the_newest_point_of_all_lines() -> None:
+    first = a_line([a_point(night) for night in (0, 60, 69, 70)])
+    other = a_line([a_point(night, case=BERT) for night in (1, 71, 100)], "B")
+    kept = lines.since([first, other], 31)
+    assert [[point.run for point in line.points] for line in kept] == [
+        ["run-69", "run-70"],
+        ["run-71", "run-100"],
+    ]
+    assert all(len(line.points) == len(line.tracks) for line in kept)
+    assert lines.since([first, other], None) == (first, other)
+
+
+def test_the_pointer_meets_the_nearest_moment_and_reads_every_line_there() -> None:
+    first = a_line([a_point(0, point=2.0), a_point(4, point=3.0)])
+    other = a_line([a_point(2, case=BERT, point=50.0), a_point(4, case=BERT, point=60.0)], "B")
+    points = frames.points([first, other], ONE, "date")
+    (one, _), (two, title) = named = frames.series(points)
+    assert (one, two) == ("A", "B") and title.startswith("B bert_base")
+    rows = frames.hovered(points).to_dict("records")
+    assert [(row["A"], row["B"]) for row in rows] == [("2.000", "–"), ("2.000", "50.00"), ("3.000", "60.00")]
+    # The time between two moments is halved, so that no place is without one.
+    assert [row["to"] for row in rows[:-1]] == [row["from"] for row in rows[1:]] == [a_night(1), a_night(3)]
+    (moments,) = [each for each in layers(trend(series=named)) if each["data"] == {"name": "hovered"}]
+    assert [each["field"] for each in moments["encoding"]["tooltip"]] == ["measured", "A", "B"]
+    # What is pointed at lights up in every panel, so the selection is of all of them by their names.
+    stacked = trend(series=named, stacked=True)
+    panels = [each for panel in stacked["vconcat"] for each in panel["layer"]]
+    for spec, drawn_layers in ((trend(series=named), layers(trend(series=named))), (stacked, panels)):
+        names = [each["name"] for each in drawn_layers if each["data"] == {"name": "hovered"}]
+        assert spec["params"][0]["views"] == names and len(set(names)) == len(names) > 0
+    # A single moment is no choice.
+    assert frames.series(frames.points([a_line([a_point(0)])], ONE, "date")) == ()
+
+
+EVERYTHING = {
+    "tracks": 2,
+    "rules": True,
+    "moves": "AB",
+    "ticks": True,
+    "opened": True,
+    "series": (("A", "A mlp"), ("B", "B bert")),
+}
 
 
 @pytest.mark.parametrize("axis", ["date", "version"])

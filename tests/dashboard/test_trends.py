@@ -448,6 +448,15 @@ def test_the_last_nights_are_drawn_and_a_link_leads_to_all_and_back(shown: Any) 
     assert "points" not in parse_qs(urlsplit(fewer).query)
 
 
+def test_a_range_of_days_is_drawn_and_stands_in_the_address(shown: Any) -> None:
+    at = shown(points="30d")
+    assert at.button_group(key="choose-points").value == "30d" and not at.warning
+    (address,) = addresses(at, "Link to this view, with nothing left to defaults")
+    assert parse_qs(urlsplit(address).query)["points"] == ["30d"]
+    at.button_group(key="choose-axis").set_value("version").run()
+    assert "choose-points" not in [each.key for each in at.button_group]
+
+
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("choice", [{"scale": "relative"}, {"axis": "version"}])
 def test_what_sums_nights_up_has_all_of_them(shown: Any, choice: dict[str, str]) -> None:

@@ -52,8 +52,8 @@ def test_the_no_go_of_older_hardware_is_on_top_and_shown(open_page: Open, stored
         (H200, "Go"),
     ]
     assert page.selectbox(key="choose-run").value == RUN and "No-go</p>" in html(page)
-    assert html(page).index("All hardware") < html(page).index("py-verdict")
-    assert [row[-1].strip() for row in listed] == ["shown below", "Open\u00a0→", "Open\u00a0→"]
+    assert html(page).index("py-verdict") < html(page).index("All hardware")
+    assert [row[-1].strip() for row in listed] == ["shown above", "Open\u00a0→", "Open\u00a0→"]
 
 
 def test_a_newer_go_of_another_machine_of_the_same_hardware_does_not_hide_a_no_go(
@@ -174,7 +174,7 @@ def test_a_phone_shows_the_hardware_and_a_wide_heat_map_without_scrolling_sidewa
     visitor = Visitor(chromium, serve(store_upgrades(tmp_path, *STORIES)).url)
     page = visitor.open("/compare", "phone")
     settle(page)
-    heat = page.locator(".py-report .heat")
+    heat = page.locator(".py-matrix")
     heat.wait_for()
     # The heat map is wider than the window, and scrolls in its own box.
     assert heat.evaluate("e => e.getBoundingClientRect().right > innerWidth")

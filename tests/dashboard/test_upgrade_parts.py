@@ -40,7 +40,8 @@ def test_what_moved_most_by_its_weight_comes_first(tmp_path: Path) -> None:
         assert impact[RESNET] == pytest.approx(0.0677 * (30 if weights else 1), rel=0.05)
         assert impact[RESNET_COMPILED] < 0
         assert frame.set_index("case").loc[RESNET, "ratio"] == pytest.approx(1.07, abs=0.002)
-        assert len(section.chart.rows) == len(KINDS) + 1
+        # What is slower, faster and unclear, and the geomean.
+        assert len(section.chart.rows) == 3 + 1
 
 
 def test_old_addresses_stay_valid() -> None:

@@ -240,6 +240,32 @@ def test_a_gpu_that_is_slowed_down_and_looked_at(
     assert json.dumps(again.to_body()) == json.dumps(outcome.to_body())
 
 
+@pytest.mark.parametrize(
+    ("line", "status"), [("0 0 working 4242:0", "ok"), ("0 0 working 4242:50", "contended")]
+)
+def test_a_stranger_on_the_gpu_matters_where_it_computes(
+    scratch: Scratch, shim: nvml.Shim, monkeypatch: pytest.MonkeyPatch, line: str, status: str
+) -> None:
+    for name, value in shim.variables("h200", line).items():
+        monkeypatch.setenv(name, value)
+    timing = replace(TIMING, max_seconds=0.5, contention_limit=0.9)
+    shared = conditions(
+        scratch.folder,
+        CASE_FILES / "counts.py",
+        timing=timing,
+        preset=PINNED,
+        telemetry=Sampler,
+        gpus=(H200,),
+    )
+    outcome, _ = measured(shared)
+    assert outcome.status == status, outcome.reason
+    if status == "ok":
+        note = "another process has memory on its GPU (pid 4242)"
+        assert note in outcome.facts["telemetry_notes"]
+    else:
+        assert outcome.reason.endswith("another process computes on its GPU (pid 4242)")
+
+
 def test_a_sampler_that_is_killed_costs_no_outcome(scratch: Scratch) -> None:
     timing = replace(TIMING, observe_seconds=0.2, contention_limit=1.0)
     shared = conditions(

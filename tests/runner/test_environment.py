@@ -148,7 +148,7 @@ def complaint(folder: Path, python: Path) -> str:
     return sentence
 
 
-#: What a CUDA build answers; GPU and CUDNN stand for the machine that it is asked on.
+#: What a CUDA build answers; GPU, CUDNN and KERNELS stand for the machine that it is asked on.
 CUDA_BUILD = """
 import os
 cuda.is_available = lambda: os.environ["GPU"] == "there"
@@ -157,6 +157,23 @@ def _cudnn_version():
         raise RuntimeError("cuDNN version incompatibility")
     return 91200
 backends.cudnn.version = _cudnn_version
+cuda.device_count = lambda: 1
+cuda.get_device_properties = lambda index: types.SimpleNamespace(
+    name="NVIDIA GPU", uuid="1", major=7, minor=0, total_memory=2**34, multi_processor_count=80
+)
+def _init():
+    if os.environ["GPU"] != "there":
+        raise RuntimeError("Found no NVIDIA driver on your system. Please check it.\\nMore about it.")
+cuda.init = _init
+class _Ones:
+    def __init__(self, size, device):
+        if os.environ.get("KERNELS"):
+            raise RuntimeError("CUDA error: " + os.environ["KERNELS"])
+    def __add__(self, one):
+        return self
+    def item(self):
+        return 2.0
+ones = _Ones
 _seen = '''  - CUDA Runtime 13.0
   - Built with CUDA Runtime 13.1
   - NVCC architecture flags: -gencode;arch=compute_90,code=sm_90
@@ -197,6 +214,28 @@ def test_the_same_cuda_build_is_the_same_environment_with_and_without_a_gpu(
     assert (with_gpu.facts["cuda"], with_gpu.facts["cudnn"]) == ("13.0", 91200)
     assert without.facts["cudnn"] == 91200 and without.fingerprint == with_gpu.fingerprint
     assert with_gpu.facts["build"].splitlines()[2:-1] and not without.facts["build"].splitlines()[2:-1]
+
+
+@pytest.mark.parametrize(
+    ("variables", "devices", "problem"),
+    [
+        ({"GPU": "there"}, 1, None),
+        ({"GPU": "away"}, 0, "Found no NVIDIA driver on your system. Please check it."),
+        (
+            {"GPU": "there", "KERNELS": "no kernel image is available for execution on the device"},
+            0,
+            "CUDA error: no kernel image is available for execution on the device",
+        ),
+        # Another process has it now: that says nothing about the build.
+        ({"GPU": "there", "KERNELS": "CUDA-capable device(s) is/are busy or unavailable"}, 1, None),
+    ],
+)
+def test_a_gpu_that_a_build_cannot_compute_on_is_none_and_pytorch_says_why(
+    cuda_build: Path, tmp_path: Path, variables: dict[str, str], devices: int, problem: str | None
+) -> None:
+    built = harness.build(tmp_path / "harness")
+    facts = environment.describe("mine", cuda_build, built, MachinePreset("of the test", variables)).facts
+    assert (len(facts["devices"]), facts.get("cuda_problem")) == (devices, problem)
 
 
 def test_builds_for_other_gpus_are_distinguished_also_where_there_is_none(

@@ -17,15 +17,17 @@ from dashboard.navigation import page_at
 
 APP = Path(dashboard.__path__[0]) / "app.py"
 #: The pages and their views, as addresses have them.
-TODAY, UPGRADE, HARDWARE, TECHNIQUES, HISTORY = (
+TODAY, UPGRADE, HARDWARE, RUN_PAIR, TECHNIQUES, HISTORY = (
     "/",
     "/compare",
     "/compare?view=hardware",
+    "/compare?view=runs",
     "/explore",
     "/explore?view=history",
 )
-UTILISATION, REGRESSIONS, RUNS, MACHINES, SCHEDULE = (
+UTILISATION, PROFILE, REGRESSIONS, RUNS, MACHINES, SCHEDULE = (
     "/explore?view=utilisation",
+    "/explore?view=profile",
     "/regressions",
     "/runs",
     "/runs?view=machines",

@@ -200,8 +200,10 @@ def _probe(probed: ProbedMachine) -> Probe:
 def _without_a_gpu(probed: ProbedMachine) -> str:
     """Why device `cuda` cannot be measured, where PyTorch sees no GPU, with what the driver says."""
     one, found = probed.environments[0], _probe(probed)
-    driver = found.absent or (
-        f"driver {found.driver}, which knows CUDA {found.cuda}, lists {plural(len(found.gpus), 'GPU')}"
+    driver = (
+        one.facts.get("cuda_problem")
+        or found.absent
+        or (f"driver {found.driver}, which knows CUDA {found.cuda}, lists {plural(len(found.gpus), 'GPU')}")
     )
     return (
         f"environment {one.name} (torch {one.facts['torch']}) sees no GPU, and --device cuda measures a "

@@ -81,7 +81,9 @@ class Member:
                 # One that is done goes on to keep the others company, and so leaves the turn of its shapes.
                 raise Unsupported("instances are not measured with inputs of several shapes")
         else:
-            self._part = Rank(key, device_of(device, local), seed, rank, world, store_port)
+            # From here on: what is synchronised, and whose memory is counted, is this rank's own GPU.
+            self._device = device_of(device, local)
+            self._part = Rank(key, self._device, seed, rank, world, store_port)
 
     def _first_call(self, start_ns: int) -> dict[str, Any]:
         self._await_start(start_ns)

@@ -97,7 +97,8 @@ def measure_device_time(
     """
     if not device.startswith("cuda"):
         return {}
-    wanted = min(_MOST_STEPS, max(_FEWEST_STEPS, round(_LOOKED_AT_NS / max(1.0, step_ns))))
+    enough = round(_LOOKED_AT_NS / step_ns) if step_ns else _FEWEST_STEPS
+    wanted = min(_MOST_STEPS, max(_FEWEST_STEPS, enough))
     steps = shapes * -(-wanted // shapes)
     timing.synchronize(device)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:

@@ -103,7 +103,9 @@ def _peak_allocated(device: str) -> int:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether the error says that the host's or the device's memory ran out."""
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+    # Before 2.5 PyTorch has its own error in `torch.cuda` only.
+    own = getattr(torch, "OutOfMemoryError", None) or torch.cuda.OutOfMemoryError
+    if isinstance(error, (MemoryError, own)):
         return True
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM

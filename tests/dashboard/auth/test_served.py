@@ -166,8 +166,9 @@ def test_a_deep_link_leads_through_the_login_and_a_triager_signs_with_the_name_o
     page.wait_for_url(home + DEEP, timeout=60_000)
     shown(page, f"{ADA} · may triage")
     shown(page, "Latency floor rose")
-    assert page.get_by_label("Who says so").count() == 0
-    page.get_by_label("Why", exact=True).fill("seen")
+    page.get_by_text("Triage this finding").click()
+    assert page.get_by_label("Name", exact=True).count() == 0
+    page.get_by_label("Comment", exact=True).fill("seen")
     page.get_by_role("button", name="Save").click()
     shown(page, "seen")
     assert behind_a_login.noted() == [(ADA, "seen")]
@@ -294,7 +295,8 @@ def test_a_proxy_says_who_it_is_and_that_name_signs(chromium: Browser, behind_a_
         page = context.new_page()
         page.goto(url + DEEP, timeout=60_000)
         shown(page, f"{ADA} · may triage")
-        page.get_by_label("Why", exact=True).fill("seen through a proxy")
+        page.get_by_text("Triage this finding").click()
+        page.get_by_label("Comment", exact=True).fill("seen through a proxy")
         page.get_by_role("button", name="Save").click()
         shown(page, "seen through a proxy")
         context.close()

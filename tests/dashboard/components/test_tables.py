@@ -79,7 +79,7 @@ def test_a_headline_says_the_number_its_range_n_and_the_run_before() -> None:
     assert "py-bad" not in tables.headlines([a_headline(11.0, 10.0)], NOW)
     assert row[3].split()[0] == "10.0"
     _, first = TableCells(tables.headlines([a_headline(11.0, None)], NOW)).rows
-    assert "nothing before" in first[2]
+    assert "new" in first[2]
 
 
 def test_headlines_of_unlike_hardware_stand_in_tables_of_their_own() -> None:

@@ -57,12 +57,12 @@ TEN = measured(10.0, 9.9, 10.1)
 
 def test_a_change_names_its_direction_only_when_the_ranges_are_apart() -> None:
     slower = wording.change(measured(11.0, 10.9, 11.1), TEN, "lower")
-    assert (slower.text, slower.note, slower.tone) == ("+10 %", "worse, ranges apart", "bad")
+    assert (slower.text, slower.note, slower.tone) == ("+10 %", "worse, outside noise", "bad")
     faster = wording.change(measured(9.0, 8.9, 9.1), TEN, "lower")
-    assert (faster.text, faster.note, faster.tone) == ("−10 %", "better, ranges apart", "good")
+    assert (faster.text, faster.note, faster.tone) == ("−10 %", "better, outside noise", "good")
     assert wording.change(measured(11.0, 10.9, 11.1), TEN, "higher").tone == "good"
     unsure = wording.change(measured(10.1, 9.8, 10.2), TEN, "lower")
-    assert (unsure.text, unsure.note, unsure.tone) == ("+1.0 %", "ranges overlap", "quiet")
+    assert (unsure.text, unsure.note, unsure.tone) == ("+1.0 %", "within noise", "quiet")
     assert wording.change(measured(1, 1, 1), measured(0, 0, 0), "lower").note == "no ratio to zero"
 
 
@@ -70,7 +70,7 @@ def test_a_change_names_its_direction_only_when_the_ranges_are_apart() -> None:
     ("latest", "previous", "expected"),
     [
         # Exact numbers of several replicates do have a range; one replicate, on either side, has none.
-        (2, 2, ("+10 %", "worse, ranges apart", "bad")),
+        (2, 2, ("+10 %", "worse, outside noise", "bad")),
         (1, 2, ("+10 %", "one replicate has no range", "quiet")),
         (2, 1, ("+10 %", "one replicate has no range", "quiet")),
     ],
@@ -83,13 +83,13 @@ def test_one_replicate_has_no_range(latest: int, previous: int, expected: tuple[
 @pytest.mark.parametrize(
     ("latest", "previous", "better", "expected"),
     [
-        (0.2, -0.1, "lower", ("–", "worse, ranges apart; no ratio below zero", "bad")),
-        (-0.1, 0.2, "lower", ("–", "better, ranges apart; no ratio below zero", "good")),
-        (-0.1, -0.2, "lower", ("–", "worse, ranges apart; no ratio below zero", "bad")),
-        (-0.1, -0.2, "higher", ("–", "better, ranges apart; no ratio below zero", "good")),
-        (-0.1, -0.2, "neither", ("–", "ranges apart; no ratio below zero", "quiet")),
-        (-0.1, -0.1, "lower", ("–", "ranges overlap; no ratio below zero", "quiet")),
-        (0.0, 3.0, "lower", ("−100 %", "better, ranges apart", "good")),
+        (0.2, -0.1, "lower", ("–", "worse, outside noise; no ratio below zero", "bad")),
+        (-0.1, 0.2, "lower", ("–", "better, outside noise; no ratio below zero", "good")),
+        (-0.1, -0.2, "lower", ("–", "worse, outside noise; no ratio below zero", "bad")),
+        (-0.1, -0.2, "higher", ("–", "better, outside noise; no ratio below zero", "good")),
+        (-0.1, -0.2, "neither", ("–", "outside noise; no ratio below zero", "quiet")),
+        (-0.1, -0.1, "lower", ("–", "within noise; no ratio below zero", "quiet")),
+        (0.0, 3.0, "lower", ("−100 %", "better, outside noise", "good")),
     ],
 )
 def test_below_zero_there_is_no_share_and_the_larger_number_is_the_larger(
@@ -162,3 +162,29 @@ def test_the_caption_of_samples_says_what_is_not_drawn() -> None:
     long = wording.about_samples("many", 5000, 2000, 50)
     assert "every thousandth" in long
     assert "leaves out the slowest 50 samples" in long
+
+
+@pytest.mark.parametrize(
+    ("label", "short"),
+    [
+        ("8 x NVIDIA H100 80GB HBM3", "8×H100"),
+        ("1 x NVIDIA GeForce RTX 4090", "1 x NVIDIA GeForce RTX 4090"),
+        ("Xeon 6430, 2 cores", "Xeon 6430, 2 cores"),
+        ("<b>8 x NVIDIA H100", "<b>8 x NVIDIA H100"),
+    ],
+)
+def test_a_hardware_is_short_where_its_name_says_enough(label: str, short: str) -> None:
+    assert wording.hardware(label) == short
+
+
+@pytest.mark.parametrize(
+    ("version", "short"),
+    [
+        ("2.16.0.dev20261124+cu130", "nightly 24 Nov"),
+        ("2.13.0+cu130", "torch 2.13.0+cu130"),
+        ("2.16.0.dev20269999", "torch 2.16.0.dev20269999"),
+        ("", "torch –"),
+    ],
+)
+def test_a_build_is_short_where_it_is_a_nightly(version: str, short: str) -> None:
+    assert wording.build(version) == short

@@ -9,11 +9,13 @@ import pytest
 from dashboard.components import query_params, tables
 from dashboard.exports.page_recorder import PageRecord
 from dashboard.runs import run_list
+from db.connection.engine import Database
 from db.runs import queries
 from db.runs.store import save_run
-from records.kinds import RunState
-from records.runs import RunsOnly
+from records.kinds import RunCategory, RunState
+from records.runs import RunsOnly, RunSummary
 from support.builders.run_records import a_machine, a_night, a_run
+from support.builders.schedule_nights import Mornings
 from support.pages import RUNS, Open, csv_of_section, html, text
 from support.sqlite_files import open_with_tables
 
@@ -61,6 +63,52 @@ def test_the_database_leaves_out_what_is_not_requested(url: str) -> None:
         assert queries.suites_and_machines(database) == (["gpu", "smoke"], [HOSTILE, "bench-1"])
 
 
+def test_each_run_is_in_one_category(database: Database, mornings: Mornings) -> None:
+    (nightly,) = mornings.nights([0])
+    for number, how in enumerate(
+        [{}, *({"kind": kind} for kind in ("upgrade", "confirmation", "bisection", "trace"))]
+    ):
+        save_run(database, replace(a_run(f"run-{number}", started_at=a_night(number)), **how))
+    for source in ("imported", "submitted"):
+        save_run(database, replace(a_run(source), source=source, source_format="hud"))
+    found = {
+        each: _added(queries.recent_runs(database, limit=100, only=RunsOnly(category=each)))
+        for each in RunCategory
+    }
+    assert found == {
+        "nightly": [nightly],
+        "manual": ["run-0"],
+        "upgrade": ["run-1"],
+        "confirmation": ["run-2"],
+        "bisection": ["run-3"],
+        "trace": ["run-4"],
+        "imported": ["imported"],
+        "submitted": ["submitted"],
+    }
+
+
+def _added(runs: list[RunSummary]) -> list[str]:
+    """The runs that the fixture has not made, whose ids have two digits."""
+    return [run.id for run in runs if len(run.id) != len("run-00")]
+
+
+def test_a_kind_is_chosen_among_those_that_there_are(open_page: Open, url: str) -> None:
+    at = open_page(url, RUNS)
+    kinds = at.button_group(key="choose-kind")
+    assert list(kinds.options) == ["All 60", "Manual 60"]
+    at = open_page(url, RUNS, kind="upgrade")
+    assert "No run of that kind." in text(at)
+    assert "Upgrade 0" in at.button_group(key="choose-kind").options
+
+
+def test_two_chosen_runs_lead_to_their_comparison(open_page: Open, url: str) -> None:
+    at = open_page(url, RUNS)
+    at.multiselect(key="compare-runs").set_value(["run-57"]).run()
+    assert "Compare them →" not in html(at)
+    at.multiselect(key="compare-runs").set_value(["run-57", "run-54"]).run()
+    assert 'href="/compare?view=runs&amp;a=run-54&amp;b=run-57"' in html(at), "the older one is the baseline"
+
+
 def test_filters_are_read_from_the_address_and_written_to_it(open_page: Open, url: str) -> None:
     at = open_page(url, RUNS, suite="gpu", machine=HOSTILE)
     assert [each.value for each in at.header] == ["10 runs"]
@@ -76,7 +124,7 @@ def test_filters_are_read_from_the_address_and_written_to_it(open_page: Open, ur
 def test_a_filtered_list_has_pages_of_its_own(open_page: Open, url: str) -> None:
     at = open_page(url, RUNS)
     assert [each.value for each in at.header] == ["60 runs"]
-    assert 'href="/runs?suite=all&amp;machine=all&amp;state=all&amp;page=2"' in html(at)
+    assert 'href="/runs?kind=all&amp;suite=all&amp;machine=all&amp;state=all&amp;page=2"' in html(at)
     at.query_params["page"] = "2"
     at.run()
     assert html(at).count('href="/runs?run=run-0') == 10 and "page 2 of 2" in html(at)
@@ -118,7 +166,7 @@ def test_a_run_that_is_not_there_leaves_the_whole_list(open_page: Open, url: str
 def test_states_are_those_that_a_run_can_have() -> None:
     view, complaints = run_list.selection({}, ["smoke"], ["bench-1"])
     assert view.only == RunsOnly() and not complaints
-    assert view.query() == {name: [query_params.ALL] for name in ("suite", "machine", "state")}
+    assert view.query() == {name: [query_params.ALL] for name in ("kind", "suite", "machine", "state")}
     for state in RunState:
         view, complaints = run_list.selection({"state": [state]}, ["smoke"], ["bench-1"])
         assert view.only == RunsOnly(state=state) and not complaints

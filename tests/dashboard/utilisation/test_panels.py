@@ -10,8 +10,9 @@ from jsonschema import ValidationError
 
 from analysis.metrics import METRICS
 from dashboard.components import charts, wording
-from dashboard.utilisation import panels, window_charts
+from dashboard.utilisation import by_case, panels, window_charts
 from db.telemetry.queries import stored_values
+from records.outcomes import Measurement
 from records.telemetry import Recording
 from runner.telemetry.columns import COLUMNS
 from support.builders.telemetry import (
@@ -238,3 +239,34 @@ def test_ticks_are_few_and_round_and_never_beyond_the_end(seconds: float, ticks:
 def test_crosses_are_what_does_not_count() -> None:
     shape = charts.samples_in_order()["layer"][1]["encoding"]["shape"]
     assert shape == {"condition": [{"test": "!datum.counts", "value": "cross"}], "value": "circle"}
+
+
+def measured(case: str, **metrics: float) -> list[Measurement]:
+    return [
+        Measurement(case, "e", name, value, None, None, value, value, None, 1)
+        for name, value in metrics.items()
+    ]
+
+
+def test_what_limits_cases_is_shown_by_source_and_the_busiest_comes_first() -> None:
+    rows = [
+        *measured("a/infer/-/eager", sm_utilisation=40.0, tensor_active=12.5, power=300.0),
+        *measured("b/infer/-/eager", sm_utilisation=90.0, energy_per_item=0.25),
+        *measured("c/infer/-/eager", gpu_busy=99.0, power=120.0),
+        *measured("d/infer/-/eager", latency=5.0),
+    ]
+    found = by_case.by_source("run", rows)
+    assert {source: [one.case[0] for one in cases] for source, cases in found.items()} == {
+        "GPM, hardware counters": ["b", "a"],
+        "the driver's samples": ["c"],
+    }
+    table = by_case.table("GPM, hardware counters", found["GPM, hardware counters"])
+    assert [column.label for column in table.shown] == [
+        "Case",
+        "SM utilisation (%)",
+        "Tensor cores active (%)",
+        "Power (W)",
+        "Energy per item (J)",
+    ]
+    assert table.records()[0]["energy_per_item"] == 0.25 and table.records()[0]["power"] is None
+    assert "view=utilisation" in table.html()

@@ -4,6 +4,8 @@ import functools
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import torch
 
@@ -13,6 +15,7 @@ import small_cases
 from cuda_double import US, Device, installed
 
 from runner.worker.case_key import CaseKey
+from runner.worker.distributed import member
 from runner.worker.measurements import bounds, compiling, memory, timing
 from runner.worker.measurements.request_latency import measure_request_latency
 from runner.worker.prepared_case import BadReport, InputRotation, begin, finish, guarded
@@ -53,6 +56,14 @@ def short_steps():
         each = one_block(device, 200, 5)
         shared = one_block(device, 200, 5, per_sample=25)
     return {"each": each["samples"], "shared": shared["samples"]}
+
+
+def ahead():
+    """Steps of 3 us that take 5 to launch."""
+    with installed(Device()) as device:
+        one_block(device, 200, 3)
+        without, after = (one_block(device, 200, 3, lead_in=n, per_sample=25) for n in (0, 2000))
+    return {"not led in to": without["samples"], "led in to": after["samples"]}
 
 
 def wall():
@@ -185,6 +196,20 @@ def newer_interface():
         matmul.fp32_precision = before
 
 
+def waited_for(local):
+    """The device that a rank of this number on its machine waits for before and after a block."""
+    built = SimpleNamespace(prepared=SimpleNamespace(step=lambda: None))
+    devices = []
+    with (
+        mock.patch.object(member, "Rank", lambda *_: built),
+        mock.patch.object(timing, "block", lambda step, device, **_: devices.append(device)),
+    ):
+        rank = member.Member(None, dict)
+        rank._build("layers/train/-/parallel=ddp,ranks=2", "cuda:0", 0, local, local, 2, None)
+        rank._timed(built.prepared.step, 0, iterations=1)
+    return devices
+
+
 #: Errors of CUDA, and how a case ends that meets them.
 ERRORS = (
     "CUDA error: uncorrectable ECC error encountered",
@@ -206,6 +231,7 @@ print(
         {
             "order": order(),
             "short": short_steps(),
+            "ahead": ahead(),
             "wall": wall(),
             "droop": droop(),
             "backwards": backwards(),
@@ -225,6 +251,7 @@ print(
             "oom": [memory.is_out_of_memory(RuntimeError(text)) for text in OUT_OF_MEMORY],
             "no oom": memory.is_out_of_memory(RuntimeError("CUDA error: an illegal memory access")),
             "newer interface": newer_interface(),
+            "waited for": [waited_for(0), waited_for(1)],
             "errors": [ended(text) for text in ERRORS],
             "skips": [compiling.report(asked).cudagraph_skips for asked in (False, True)],
         }

@@ -18,7 +18,8 @@ def found() -> Any:
 
 def test_untimed_steps_lead_in_to_the_same_queue_and_no_event_is_made_within_it(found: Any) -> None:
     timed = ["record", *["step", "record"] * 4]
-    queue = [*["step"] * 3, "record", "spin", "record", *timed, "record", "spin", "record", "synchronize"]
+    clock = ["record", "spin", "record"]
+    queue = ["step", "step", *clock, "step", *timed, *clock, "synchronize"]
     first, second = (block["calls"] for block in found["order"])
     assert first == ["create"] * 9 + ["synchronize", "ready", *queue]
     # The events of a block are those of the blocks before it.
@@ -29,6 +30,12 @@ def test_steps_that_share_a_sample_are_not_timed_with_their_events(found: Any) -
     # An event takes the host 2 us, which a step of 5 us cannot hide once the host is no longer ahead.
     assert found["short"]["each"][-30:] == [7_000] * 30
     assert found["short"]["shared"] == [5_000] * 8
+
+
+def test_the_host_is_not_ahead_of_timed_steps_that_wait_for_their_launch(found: Any) -> None:
+    # While the clock is measured the host queues steps of 3 us, which take 5 to launch.
+    assert min(found["ahead"]["not led in to"]) < 3_100
+    assert found["ahead"]["led in to"] == [pytest.approx(5_080, abs=1)] * 8
 
 
 def test_a_block_ends_where_its_events_are_read(found: Any) -> None:
@@ -64,7 +71,7 @@ def test_launches_are_held_against_the_step_as_it_was_timed(found: Any) -> None:
     assert replay["launch_bound"] == pytest.approx(0.2)
     assert replay["steps"] == 2000
     assert (long["device_time"], long["launch_bound"], long["steps"]) == (pytest.approx(50), 0.0, 10)
-    assert found["device_time"]["not known"] == {"device_time": pytest.approx(0.008), "steps": 2000}
+    assert found["device_time"]["not known"] == {"device_time": pytest.approx(0.008), "steps": 10}
 
 
 def test_each_shape_is_looked_at_as_often(found: Any) -> None:
@@ -115,3 +122,7 @@ def test_a_gpu_that_failed_is_no_crash_of_the_case(found: Any) -> None:
 
 def test_a_reference_is_exact_by_whichever_interface_a_case_set_tf32(found: Any) -> None:
     assert found["newer interface"] in (["ieee", "tf32"], None)
+
+
+def test_a_rank_waits_for_its_own_gpu(found: Any) -> None:
+    assert found["waited for"] == [["cuda:0"], ["cuda:1"]]

@@ -1,7 +1,11 @@
 """Which blocks count, when there are enough of them, and what becomes of a case of which too few do."""
 
+import os
+import shutil
+import signal
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -265,3 +269,20 @@ def test_the_clock_of_a_block_is_held_against_those_before_it() -> None:
     assert blocks.clock_ratio(Block((1,), MS, 0, sm_clocks_mhz=(1400, 1400))) == pytest.approx(
         0.933, abs=0.001
     )
+
+
+def test_the_server_that_shares_a_gpu_is_no_company_but_a_note(tmp_path: Path) -> None:
+    server = tmp_path / "nvidia-cuda-mps-server"
+    shutil.copy("/bin/sleep", server)
+    # No child of ours: its parent has ended.
+    started = subprocess.run(["sh", "-c", f"{server} 600 >&- 2>&- & echo $!"], capture_output=True, text=True)
+    pid = int(started.stdout)
+    try:
+        gpu = GpuCounters("GPU-1", processes=(pid,))
+        gate = InterferenceCheck(Scripted(Reading(0, gpus=(gpu,)), Reading(MS, gpus=(gpu,))), 7, (), (), 0.05)
+        gate.before()
+        assert gate.after(MS) is None
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    (note,) = gate.facts()["telemetry_notes"]
+    assert note.startswith("NVIDIA's Multi-Process Service shares its GPU")

@@ -40,8 +40,11 @@ def test_every_schedule_is_advertised_with_its_next_moments_in_utc(settings: Set
     assert (facts["timezone"], facts["silent_minutes"], facts["overdue_hours"]) == ("Europe/Berlin", 30, 5)
     schedules = {each["schedule"]: each for each in facts["schedules"]}
     nightly = schedules["nightly"]
-    # A Sunday: half past two in Berlin on Monday, Tuesday, Wednesday.
-    assert nightly["next"] == [f"2026-11-{day}T01:30:00+00:00" for day in (23, 24, 25)]
+    # A Sunday: half past two in Berlin on the next seven working days.
+    assert nightly["next"] == [
+        *(f"2026-11-{day}T01:30:00+00:00" for day in (23, 24, 25, 26, 27, 30)),
+        "2026-12-01T01:30:00+00:00",
+    ]
     assert (nightly["suite"], nightly["labels"], nightly["baseline"]) == ("smoke", ["h200", "a10"], "2.13.0")
     assert nightly["environments"] == ["nightly", "2.13.0"] and not nightly["built_in"]
     judge = schedules["judge"]

@@ -1,0 +1,127 @@
+"""The panel of one case in a run or a comparison: it opens over the page that a number was clicked on.
+
+The address holds which case is opened, as `detail`: the way back closes the panel.
+"""
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from dashboard.case_detail import tables
+from dashboard.components import links, load, markup, parts, wording
+from dashboard.components.query_params import Query, last, sentence
+from dashboard.trends import sections as history
+from dashboard.trends.load import load_trends
+from records.outcomes import Outcome, OutcomeStatus
+from records.runs import Run
+from reports import wording as report_wording
+from reports.report_context import Subject
+from reports.rows import Row
+from reports.text.dispatch_text import case_words
+from reports.upgrade_report import JudgedUpgrade
+
+#: Lines at most of what runs differently.
+_MOST_CHANGES = 12
+
+
+def wanted(query: Query, cases: Sequence[str], complaints: list[str]) -> str | None:
+    """The case that the address opens, one of `cases`; another is a complaint."""
+    case = last(query, links.DETAIL)
+    if case and case not in cases:
+        complaints.append(sentence("case", case, cases))
+        return None
+    return case or None
+
+
+def of_upgrade(url: str, run: Run, judged: JudgedUpgrade, row: Row) -> None:
+    """Open one case of an upgrade: every metric of both sides, what runs differently, how it ended."""
+    subject = judged.subject
+    outcomes = [each for each in load.outcomes(url, run.id) if each.case == row.case]
+
+    def body() -> None:
+        parts.html(markup.verdict(row.tone, row.sign, row.word.capitalize(), *_change(row)))
+        table = tables.metrics(judged, row.case)
+        if table.rows:
+            parts.heading("Every metric", table, f"case-{run.id}.csv")
+            parts.table(table)
+        _dispatch(subject, row.case)
+        _ended(run, outcomes)
+        parts.heading("Measure it again")
+        parts.code(subject.reproduce(row.case))
+        _history(url, run, row.case, subject.policy.metric)
+
+    _open(wording.case(row.case).text, body)
+
+
+def of_run(url: str, run: Run, case: str, environment: str, metric: str) -> None:
+    """Open one case of a run in an environment (a fingerprint): its processes, samples, log and history."""
+    outcomes = [
+        each for each in load.outcomes(url, run.id) if each.case == case and each.environment == environment
+    ]
+
+    def body() -> None:
+        _ended(run, outcomes)
+        if first := next(iter(outcomes), None):
+            blocks = load.samples(url, run.id, case, environment, first.replicate)
+            name = f"{run.id}-{first.replicate}"
+            parts.measure_again(run, first)
+            if any(blocks):
+                parts.samples(blocks, name)
+        _history(url, run, case, metric)
+
+    _open(wording.case(case).text, body)
+
+
+def _open(title: str, body: Callable[[], None]) -> None:
+    st.dialog(parts.plain(title), width="large", position="right", on_dismiss=_closed)(body)()
+
+
+def _closed() -> None:
+    if links.DETAIL in st.query_params:
+        del st.query_params[links.DETAIL]
+
+
+def _change(row: Row) -> list[str]:
+    """The numbers of a case in the metric that decides, then what its verdict leaves open."""
+    judged = row.verdict
+    if judged is None or judged.old is None or judged.new is None:
+        return [row.summary]
+    old, new = (report_wording.quantity(judged.metric, value) for value in (judged.old, judged.new))
+    ends = report_wording.interval(judged.low, judged.high)
+    pairs = wording.plural(judged.n, "pair")
+    text = f"{old} → {new}: {report_wording.change(judged)} [{ends}] over {pairs}"
+    return [text, *([row.summary] if row.summary != row.word else [])]
+
+
+def _dispatch(subject: Subject, case: str) -> None:
+    """What one step of the case runs differently, if anything."""
+    found = [each for each in subject.dispatch if each.case == case]
+    lines = [line for each in found for line in case_words(each, _MOST_CHANGES)]
+    if lines:
+        parts.heading("What runs differently")
+        parts.html(markup.notes(lines))
+
+
+def _ended(run: Run, outcomes: Sequence[Outcome]) -> None:
+    """Every process with a link to its samples, and the log of the first one that did not end well."""
+    if not outcomes:
+        parts.caption("No process of it is stored.")
+        return
+    table = tables.processes(run, outcomes)
+    parts.heading("Processes", table, f"processes-{run.id}.csv")
+    parts.table(table)
+    failed = next((each for each in table.rows if each.status != OutcomeStatus.OK), None)
+    if failed is not None and failed.log_tail.strip():
+        parts.heading("Log (tail)")
+        parts.code(failed.log_tail)
+
+
+def _history(url: str, run: Run, case: str, metric: str) -> None:
+    """The case over time where it was measured more than once, with a link to its own view."""
+    place = run.machine.hardware.fingerprint, run.preset.fingerprint
+    query = {"metric": [metric], "hardware": [place[0]], "preset": [place[1]], "case": [case]}
+    found = load_trends(url, query)
+    if found is not None and not found.complaints and len(set(found.drawn.points["x"])) > 1:
+        history.chart(found.chosen, found.metric, found.drawn, [])
+    address = links.trends(metric, *place, case)
+    parts.html(f"<p>{markup.link(address, 'History →')}</p>")

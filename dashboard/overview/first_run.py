@@ -1,0 +1,134 @@
+"""What a machine's first runs say: speed-ups as bars, what limited them, and the next steps."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from analysis.speedups import gains
+from dashboard.components import links, load, markup, parts, wording
+from dashboard.machines import load as machine_load
+from dashboard.overview import charts
+from records.kinds import RunSource
+from records.outcomes import Outcome, OutcomeStatus
+from records.runs import RunSummary
+from runner.suites.references import baselines
+
+#: With so many runs of its own a machine is not new any more.
+FEW = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedUpBar:
+    """One technique of a workload: how many times as fast as its baseline, with a 95 % interval if known.
+
+    `label` is short where that names one `case` only.
+    """
+
+    label: str
+    case: str
+    ratio: float
+    low: float | None
+    high: float | None
+
+
+def bars(outcomes: Sequence[Outcome]) -> list[SpeedUpBar]:
+    """The speed-ups of a run over eager fp32, the largest first."""
+    found = [
+        (gain, gain.ratio)
+        for own in gains(outcomes, baselines).values()
+        for gain in own
+        if gain.kind == "speed-up" and gain.ratio is not None
+    ]
+    short = Counter(_short(gain.case) for gain, _ in found)
+    made = [
+        SpeedUpBar(
+            _short(gain.case) if short[_short(gain.case)] == 1 else wording.case(gain.case).text,
+            wording.case(gain.case).text,
+            ratio,
+            gain.low,
+            gain.high,
+        )
+        for gain, ratio in found
+    ]
+    return sorted(made, key=lambda one: -one.ratio)
+
+
+def _short(case: str) -> str:
+    words = wording.case(case)
+    return f"{words.name} {words.phase} · {words.technique}"
+
+
+def limits(outcomes: Sequence[Outcome], notes: Sequence[str]) -> list[str]:
+    """What limited a run: how many processes did not end ok, by how they ended, and its own notes."""
+    bad = [one.status for one in outcomes if one.status not in (OutcomeStatus.OK, OutcomeStatus.SKIPPED)]
+    counted = [
+        f"{bad.count(status)} of {wording.plural(len(outcomes), 'process', 'processes')} {status}"
+        for status in dict.fromkeys(bad)
+    ]
+    return [*counted, *notes]
+
+
+def section(url: str, last: RunSummary) -> None:
+    """The newest run of a machine that is new here."""
+    found = load.run(url, last.id)
+    if found is None:
+        return
+    outcomes = load.outcomes(url, last.id)
+    if drawn := bars(outcomes):
+        rows = pd.DataFrame(
+            [(one.label, one.case, one.ratio, one.low, one.high, wording.times(one.ratio)) for one in drawn],
+            columns=["label", "case", "ratio", "low", "high", "text"],
+        )
+        parts.heading("What this machine says", lambda: rows, f"speed-ups-{last.id}.csv")
+        parts.caption("Speed-up over eager fp32 of the same run, with its 95 % interval.")
+        best = drawn[0]
+        alt_text = (
+            f"{wording.plural(len(drawn), 'speed-up')}, the largest {wording.times(best.ratio)}: {best.label}"
+        )
+        dark = st.context.theme.type == "dark"
+        parts.chart(charts.speed_ups(len(drawn), dark=dark), alt_text, rows=rows)
+    if limited := limits(outcomes, found[0].notes):
+        parts.heading("What limited it")
+        parts.html(markup.notes(limited))
+    next_steps(last)
+
+
+def next_steps(last: RunSummary) -> None:
+    """Three commands that go on from a first run."""
+    version = last.torch_versions[0].partition("+")[0] if last.torch_versions else "2.13.0"
+    parts.heading("Next steps")
+    for words, command in (
+        (
+            "Compare this PyTorch with the newest nightly:",
+            f"pyrometer upgrade {version} nightly --suite smoke",
+        ),
+        ("Measure every night what pyrometer.toml schedules, and find regressions:", "pyrometer serve"),
+        ("Bring in results of other tools:", "pyrometer import PATH"),
+    ):
+        parts.caption(words)
+        parts.code(command)
+
+
+def imports(url: str, runs: Sequence[RunSummary]) -> None:
+    """What came in from other tools and scripts, and what of it can be compared."""
+    counted = machine_load.foreign_runs(url)
+    if not counted:
+        return
+    foreign = [run for run in runs if run.source != RunSource.MEASURED]
+    parts.heading("What came in")
+    lines = [f"{many:,} {words}" for words, many in counted.most_common()]
+    hardware = dict.fromkeys(run.hardware for run in foreign if run.hardware)
+    versions = dict.fromkeys(version for run in foreign for version in run.torch_versions)
+    lines += [
+        f"{title} of the newest: {', '.join(names)}"
+        for title, names in (("Hardware", hardware), ("PyTorch", versions))
+        if names
+    ]
+    parts.html(markup.bullets(lines))
+    parts.html(
+        f"<p>{markup.link(links.HISTORY, 'Compare them in History →')} "
+        f"{markup.link(links.RUNS, 'All runs →')}</p>"
+    )

@@ -1,0 +1,85 @@
+"""All cases of a track against the nights before: workload by technique, coloured only where confirmed."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from dashboard.components import links, markup, wording
+from dashboard.overview.headlines import CaseNight
+from reports.table import Column, DataTable
+from reports.text.numbers import percent
+
+#: A case that moved by no more than noise does, and one that is not measured any more.
+WITHIN, BROKEN = "≈", "× broke"
+#: Workloads side by side; further ones are in the CSV file of the changes.
+MOST = 12
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixCell:
+    """One case: what stands in its cell, its tone, and the finding that it leads to, if any."""
+
+    text: str
+    tone: wording.Tone = "quiet"
+    finding: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseMatrix:
+    """Cells by technique and workload, what has a colour first; `omitted` workloads have no column."""
+
+    workloads: tuple[str, ...]
+    techniques: tuple[str, ...]
+    cells: Mapping[tuple[str, str], MatrixCell]
+    omitted: int = 0
+
+
+def matrix(nights: Sequence[CaseNight], lost: Collection[str] = ()) -> CaseMatrix:
+    """The newest night of each case of a track; `lost` are the keys of those that used to be measured."""
+    cells: dict[tuple[str, str], MatrixCell] = {}
+    for key, cell in [*((each.key.case, _cell(each)) for each in nights), *((key, _LOST) for key in lost)]:
+        words = wording.case(key)
+        workload = " ".join(part for part in (words.name, words.phase, words.parameters) if part)
+        cells[words.technique or "eager", workload] = cell
+    coloured = {workload for (_, workload), cell in cells.items() if cell.tone != "quiet"}
+    workloads = sorted({workload for _, workload in cells}, key=lambda name: (name not in coloured, name))
+    techniques = sorted({technique for technique, _ in cells}, key=lambda name: (name != "eager", name))
+    shown = tuple(workloads[:MOST])
+    return CaseMatrix(shown, tuple(techniques), cells, len(workloads) - len(shown))
+
+
+_LOST = MatrixCell(BROKEN, "bad")
+
+
+def _cell(one: CaseNight) -> MatrixCell:
+    if one.finding is not None and one.left:
+        sign = "▲" if one.finding.change > 0 else "▼"
+        return MatrixCell(f"{sign} {percent(one.finding.change)}", one.tone, one.finding.id)
+    if one.verdict == "outside noise" and one.against is not None:
+        return MatrixCell(
+            f"{percent(one.against.change)} ?", finding=one.candidate.id if one.candidate else None
+        )
+    return MatrixCell("new" if one.verdict == "too few nights" else WITHIN)
+
+
+def table(found: CaseMatrix, label: str) -> DataTable[str]:
+    """A row for each technique, a column for each workload."""
+
+    def column(workload: str) -> Column[str]:
+        def shown(technique: str) -> Markup:
+            cell = found.cells.get((technique, workload))
+            return Markup("") if cell is None else Markup(_html(cell))
+
+        return Column(label=workload, format=shown)
+
+    first: Column[str] = Column(label="Technique", format=str)
+    return DataTable(
+        label, [first, *map(column, found.workloads)], found.techniques, folded=False, dense=True
+    )
+
+
+def _html(cell: MatrixCell) -> str:
+    if cell.finding is None:
+        return markup.toned(cell.text, cell.tone)
+    return markup.toned_link(links.finding(cell.finding), cell.text, cell.tone)

@@ -1,0 +1,97 @@
+"""A card for each cause: what moved, its nights, how sure that is, and what can be done about it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import streamlit as st
+
+from dashboard.components import links, load, markup, parts, wording
+from dashboard.regressions import causes, night_chart, triage
+from dashboard.regressions.causes import FindingCause
+from dashboard.trends import load as trends
+from records.findings import Finding
+from reports.text.finding_text import kind
+
+#: Charts cost a query each: of more causes only the worst have one.
+_CHARTS = 6
+#: Points of a series that are looked at: those of its track, of the baseline, and of single runs between.
+_POINTS = 400
+
+
+def cards(url: str, items: Sequence[FindingCause], now: datetime) -> None:
+    """One card for each, in the order in which they come."""
+    for place, cause in enumerate(items):
+        with st.container(border=True, key=f"cause-{cause.tone}-{cause.largest.id}"):
+            _card(url, cause, now, drawn=place < _CHARTS)
+
+
+def _card(url: str, cause: FindingCause, now: datetime, *, drawn: bool) -> None:
+    one = cause.largest
+    marks = [markup.label(each, "odd") for each in causes.marks(cause, now)]
+    chips = [markup.chip(kind(one.state, one.direction)), *marks]
+    parts.html(markup.headed(causes.title(cause), *chips))
+    parts.html(
+        markup.paragraph(causes.first_seen(cause))
+        + markup.bullets(causes.case_lines(cause))
+        + markup.paragraph(causes.sentence(cause))
+    )
+    if drawn:
+        chart(url, one)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        ways_out(url, cause, one)
+        parts.html(markup.link(links.finding(one.id), f"Evidence: finding {one.id} →"))
+    if cause.bisect:
+        parts.code(cause.bisect)
+    if triage.refusal(url):
+        # The page of a finding says why.
+        return
+    title = triage.ONE if len(cause.items) == 1 else f"{triage.ALL}, {len(cause.items)} findings"
+    triage.section(url, cause.items, title, f"triage-{one.id}")
+
+
+def ways_out(url: str, cause: FindingCause, one: Finding) -> None:
+    """Buttons that lead out of here: a new issue of PyTorch, and the commits between both builds."""
+    st.link_button("Open issue ↗", causes.issue_address(cause))
+    if commits := _commits(url, one):
+        st.link_button("Commits ↗", commits)
+
+
+def course(url: str, one: Finding) -> list[float]:
+    """The values of a finding's series in its track on its machine, oldest first."""
+    line = trends.history(url, (one.key,), _POINTS).lines[0]
+    return [point.point for point in line.of_track(one.track) if point.machine == one.machine]
+
+
+def chart(url: str, one: Finding) -> None:
+    """The nights around a finding; nothing where there are too few to draw."""
+    known = trends.history(url, (one.key,), _POINTS)
+    made = night_chart.night_chart(one, known.lines[0], known.tracks_of_place, known.of_line, known.findings)
+    if made is None:
+        return
+    title = wording.metric(one.key.metric).title
+    dark = st.context.theme.type == "dark"
+    parts.chart(
+        night_chart.spec(f"{title} ({made.unit})" if made.unit else title, made.tracks, dark=dark),
+        made.words,
+        file_name=f"finding-{one.id}-nights",
+        nights=made.nights,
+        changes=made.changes,
+        borders=made.borders,
+    )
+
+
+def _commits(url: str, one: Finding) -> str:
+    """The address of PyTorch's commits between the builds of a finding; empty where they are not known."""
+    old, new = (
+        _git_hash(url, run, environment)
+        for run, environment in ((one.before_run, one.old_environment), (one.at_run, one.new_environment))
+    )
+    return causes.commits_address(old, new)
+
+
+def _git_hash(url: str, run: str, environment: str) -> str:
+    found = load.run(url, run)
+    if found is None:
+        return ""
+    own = [each for each in found[0].environments if each.fingerprint == environment]
+    return str(own[0].facts.get("torch_git") or "") if own else ""

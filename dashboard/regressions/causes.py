@@ -1,0 +1,185 @@
+"""Findings by cause: those of one night, machine and pair of builds that moved in one direction."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from urllib.parse import urlencode
+
+from dashboard.components import wording
+from records.findings import Finding, FindingState, FindingTriage
+from reports.text.finding_text import STATES, interval, moved
+from reports.text.numbers import percent
+
+#: Cases that a title or an issue names one by one.
+_NAMED = 3
+_ISSUES = "https://github.com/pytorch/pytorch/issues/new"
+_COMPARE = "https://github.com/pytorch/pytorch/compare"
+
+
+@dataclass(frozen=True, slots=True)
+class FindingCause:
+    """Findings with one cause and state, the largest change first; there is at least one."""
+
+    items: tuple[Finding, ...]
+
+    @property
+    def largest(self) -> Finding:
+        """The finding that moved most."""
+        return self.items[0]
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """The keys of its cases, the one that moved most first."""
+        return tuple(dict.fromkeys(one.key.case for one in self.items))
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether a session confirmed it."""
+        return self.largest.state == FindingState.CONFIRMED
+
+    @property
+    def pairs(self) -> int | None:
+        """The pairs behind the largest change; None before it was measured again."""
+        verdict = self.largest.evidence.confirmation.verdict
+        return verdict.pairs if verdict else None
+
+    @property
+    def bisect(self) -> str:
+        """The command that finds the build between the two; empty where there is none."""
+        return next((each for one in self.items if (each := one.evidence.confirmation.bisect)), "")
+
+    @property
+    def tone(self) -> Literal["bad", "good", "quiet"]:
+        """Only what is confirmed is good or bad."""
+        if not self.confirmed:
+            return "quiet"
+        return "bad" if self.largest.direction == "worse" else "good"
+
+
+def causes(findings: Iterable[Finding]) -> list[FindingCause]:
+    """Findings of one state by cause, confirmed regressions first, the largest change first."""
+    by_cause: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
+    for one in findings:
+        key = (one.at_run, one.machine, one.old_environment, one.new_environment, one.direction)
+        # A candidate is no part of what is confirmed: it may be noise.
+        by_cause[*key, one.state].append(one)
+    made = [
+        FindingCause(tuple(sorted(own, key=lambda one: (-abs(one.change), one.id))))
+        for own in by_cause.values()
+    ]
+    return sorted(made, key=_worst_first)
+
+
+def _worst_first(one: FindingCause) -> tuple[object, ...]:
+    return not one.confirmed, one.largest.direction != "worse", -abs(one.largest.change), one.largest.id
+
+
+def title(cause: FindingCause) -> str:
+    """What moved: `resnet50 infer: latency rose by 8.0 %`, `5 workloads: up to +8.0 % latency`."""
+    workloads = list(dict.fromkeys(_workload(case) for case in cause.cases))
+    one = cause.largest
+    if len(workloads) > 1:
+        return f"{len(workloads)} workloads: up to {percent(one.change)} {_metric(one)}"
+    change = moved(one.key.metric, one.change)
+    return f"{workloads[0]}: {change[0].lower()}{change[1:]}"
+
+
+def sentence(cause: FindingCause) -> str:
+    """How sure it is: `Confirmed by 12 pairs, old and new measured in turns on bench-1.`"""
+    one = cause.largest
+    if not cause.confirmed:
+        state = STATES[one.state]
+        return f"{state[0].upper()}{state[1:]}."
+    measured = f"{wording.plural(cause.pairs, 'pair')}" if cause.pairs else "a session"
+    parts = [f"Confirmed by {measured}, old and new measured in turns on {one.machine}"]
+    detected = one.evidence.detected
+    if detected and detected.relative:
+        parts.append("it is relative to the pinned baseline, which moved as well")
+    return f"{'; '.join(parts)}."
+
+
+def case_lines(cause: FindingCause, most: int = _NAMED) -> list[str]:
+    """Each case with its change, and its values where a session measured them; `most` lines and a count."""
+    alone = len({_workload(case) for case in cause.cases}) == 1
+    lines = [_case_line(one, alone=alone) for one in cause.items[:most]]
+    if (more := len(cause.items) - most) > 0:
+        lines.append(f"and {more} more")
+    return lines
+
+
+def _case_line(one: Finding, *, alone: bool) -> str:
+    words = wording.case(one.key.case)
+    # What all lines have in common stands in the title.
+    name = " ".join(filter(None, (words.parameters, words.technique))) if alone else words.text
+    verdict = one.evidence.confirmation.verdict
+    values = ""
+    if verdict and verdict.old is not None and verdict.new is not None:
+        values = (
+            f" {wording.number(verdict.old, verdict.unit)} → {wording.quantity(verdict.new, verdict.unit)}"
+        )
+    change = interval(one.change, one.low, one.high)
+    return f"{name}: {_metric(one)}{values} ({change})"
+
+
+def first_seen(cause: FindingCause) -> str:
+    """The night, the machine and both builds."""
+    one = cause.largest
+    since = f"night of {one.at:%Y-%m-%d}" if one.shape != "drift" else f"a drift after {one.before:%Y-%m-%d}"
+    old, new = (wording.build(each) for each in (one.old_torch_version, one.new_torch_version))
+    builds = new if one.old_torch_version == one.new_torch_version else f"{old} → {new}"
+    return f"{since} · {wording.hardware(one.key.hardware_label)} on {one.machine} · {builds}"
+
+
+def marks(cause: FindingCause, now: datetime) -> list[str]:
+    """What people did with it: `acknowledged`, `muted until 2026-12-01`, `came back`."""
+    found: list[str] = []
+    for one in cause.items:
+        if one.returns_of is not None:
+            found.append(f"came back: finding {one.returns_of} was marked fixed")
+        if one.triage != FindingTriage.OPEN:
+            found.append(str(one.triage))
+        if one.muted_until is not None and one.muted_until > now:
+            found.append(f"muted until {one.muted_until:%Y-%m-%d}")
+    return list(dict.fromkeys(found))
+
+
+def issue_address(cause: FindingCause) -> str:
+    """The address of a new issue of PyTorch that has the evidence filled in."""
+    one = cause.largest
+    reproduce = next((each for item in cause.items if (each := item.evidence.confirmation.reproduce)), "")
+    commands = [command for command in (reproduce, cause.bisect) if command]
+    body = [
+        sentence(cause),
+        "",
+        first_seen(cause),
+        "",
+        *(f"- {line}" for line in case_lines(cause, 10)),
+        *(["", "```", *commands, "```"] if commands else []),
+    ]
+    subject = f"[performance] {title(cause)} ({one.new_torch_version})"
+    return f"{_ISSUES}?{urlencode({'title': subject, 'body': chr(10).join(body)})}"
+
+
+def commits_address(old: str, new: str) -> str:
+    """The commits between two builds of PyTorch by their git hashes; empty where one is unknown or alike."""
+    hashes = [
+        each for each in (old, new) if len(each) == 40 and all(sign in "0123456789abcdef" for sign in each)
+    ]
+    return f"{_COMPARE}/{hashes[0]}...{hashes[1]}" if len(set(hashes)) == 2 else ""
+
+
+def _workload(case: str) -> str:
+    words = wording.case(case)
+    return f"{words.name} {words.phase}".strip()
+
+
+def _metric(one: Finding) -> str:
+    return wording.metric(one.key.metric).title.lower()
+
+
+def counted(items: Sequence[FindingCause]) -> str:
+    """`2 causes, 9 cases`."""
+    cases = sum(len(each.cases) for each in items)
+    return f"{wording.plural(len(items), 'cause')}, {wording.plural(cases, 'case')}"

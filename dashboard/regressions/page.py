@@ -1,0 +1,186 @@
+"""What the nights found: a list by cause, and one finding opened with its evidence."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+import streamlit as st
+
+from dashboard.components import filters, links, load, markup, parts, wording
+from dashboard.components.query_params import ALL, Query, meant, offered
+from dashboard.components.sparkline import sparkline
+from dashboard.regressions import cause_cards, causes, findings, triage
+from dashboard.regressions.causes import FindingCause
+from dashboard.server.settings import ServerSettings
+from records.evidence import evidence_body
+from records.findings import Finding, FindingGroup
+from reports.text.finding_text import STATES
+
+#: Causes with a small picture of their nights: each costs a query.
+_PICTURES = 20
+#: What starts detection, as `pyrometer.toml` has it.
+_TOML = """\
+[schedules.nightly]
+cron = "30 2 * * *"
+suite = "cpu"
+environments = ["nightly", "2.13.0"]
+baseline = "2.13.0"
+"""
+
+
+def show() -> None:
+    """The finding that the address names, else the list."""
+    url, now = ServerSettings.from_environment().database_url, datetime.now(UTC)
+    query = parts.query()
+    wanted = filters.last(query, "finding")
+    if wanted is None:
+        _show_list(url, query, now)
+    else:
+        _show_one(url, query, wanted, now)
+
+
+def _show_list(url: str, query: Query, now: datetime) -> None:
+    """Findings, the open regressions unless the address says otherwise."""
+    parts.title("Regressions")
+    known = load.schedules_with_findings(url)
+    if not known:
+        _nothing_found()
+        return
+    chosen, complaints = filters.findings(query, known)
+    parts.complain(complaints)
+    groups = load.findings_by_group(url, meant(chosen.schedule) or None)
+    _choices(chosen, known, groups)
+    found = load.findings(url, chosen)
+    older = len(found) > load.MOST_FINDINGS
+    shown = [one for one in found[: load.MOST_FINDINGS] if chosen.holds(one, now)]
+    what = "open regression" if chosen.group is FindingGroup.OPEN else "finding"
+    counted = f"{'The newest ' if older else ''}{wording.plural(len(shown), what)}"
+    parts.heading(counted, lambda: findings.frame(shown), "findings.csv")
+    if others := findings.counted(groups, chosen):
+        parts.html(others)
+    if older:
+        parts.caption(
+            "Older ones of this kind are not listed here: `pyrometer regressions list --all` has them."
+        )
+    if not shown:
+        st.text("No open regression." if chosen.group is FindingGroup.OPEN else "Nothing of that kind.")
+        return
+    items = sorted(causes.causes(shown), key=lambda one: max(each.id for each in one.items), reverse=True)
+    parts.html(findings.table(items, _pictures(url, items), now))
+    parts.caption("A candidate may be noise until old and new are measured again in turns.")
+
+
+def _choices(chosen: filters.Findings, known: Sequence[str], groups: Mapping[FindingGroup, int]) -> None:
+    states = {
+        filters.NEW: "New",
+        **{group: findings.GROUPS[group] for group in filters.GROUPS},
+        ALL: "All",
+        **{name: name.capitalize() for name in STATES},
+    }
+    tabs = {
+        state: f"{words} {groups[FindingGroup(state)]}" if state in groups else words
+        for state, words in findings.TABS.items()
+    }
+    if chosen.state not in tabs:
+        tabs[chosen.state] = states[chosen.state]
+    parts.segments("Show", "state", tabs, chosen, widget="tab", tabs=True)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        parts.select("Status", "state", states, chosen)
+        parts.select("Schedule", "schedule", offered("All schedules", known), chosen)
+        parts.select("Triage", "triage", {ALL: "All", filters.OPEN: "Open, not muted"}, chosen)
+        parts.segments(
+            "Direction", "direction", {"all": "both", "worse": "worse", "better": "better"}, chosen
+        )
+
+
+def _pictures(url: str, items: Sequence[FindingCause]) -> dict[int, str]:
+    """The nights of the largest finding of each cause, by its id."""
+    made: dict[int, str] = {}
+    for cause in items[:_PICTURES]:
+        one = cause.largest
+        values = cause_cards.course(url, one)[-findings.NIGHTS :]
+        made[one.id] = sparkline(values, wording.metric(one.key.metric).unit, "nights", cause.tone)
+    return made
+
+
+def _nothing_found() -> None:
+    """The page before anything was found."""
+    with parts.empty_state("Nothing found"):
+        st.write("No series has changed from night to night. Detection needs eight nights; this starts them:")
+        st.html(markup.code(_TOML))
+        st.html(markup.code("pyrometer scheduler"))
+
+
+def _show_one(url: str, query: Query, number: str, now: datetime) -> None:
+    """One finding; for an unknown id the page says so, above the list."""
+    found = load.finding(url, int(number)) if number.isdecimal() and len(number) < 10 else None
+    if found is None:
+        parts.complain([f"There is no finding {number!r} in this database; shown is what there is."])
+        _show_list(url, {name: values for name, values in query.items() if name != "finding"}, now)
+        return
+    one, log = found
+    cause = _cause_of(url, one)
+    parts.title(f"Finding {one.id}")
+    parts.tab_title(f"{causes.title(FindingCause((one,)))} · finding {one.id}")
+    parts.html(findings.title(one))
+    cause_cards.chart(url, one)
+    _actions(url, one, cause)
+    for part in (findings.cards(one, now), findings.ways(one)):
+        parts.html(part)
+    _evidence(one)
+    log_of_finding = partial(findings.log_frame, log) if log else None
+    parts.heading("Triage", log_of_finding, f"finding-{one.id}-triage.csv")
+    if log:
+        parts.html(findings.log(log))
+    else:
+        parts.caption("Not triaged yet.")
+
+
+def _cause_of(url: str, one: Finding) -> FindingCause:
+    """All findings of the cause that a finding belongs to."""
+    others = load.findings(url, filters.Findings(ALL, ALL, one.direction))
+    found = (cause for cause in causes.causes(others) if any(each.id == one.id for each in cause.items))
+    return next(found, FindingCause((one,)))
+
+
+def _actions(url: str, one: Finding, cause: FindingCause) -> None:
+    """What can be done about a finding, and about all of its cause."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        cause_cards.ways_out(url, cause, one)
+    triage.section(url, [one])
+    if len(cause.items) > 1:
+        triage.section(url, cause.items, f"{triage.ALL}, {len(cause.items)} findings", "triage-cause")
+        others = [
+            markup.link(links.finding(each.id), f"{wording.case(each.key.case).text} →")
+            for each in cause.items
+            if each.id != one.id
+        ]
+        parts.html(f"<p>Same cause: {' · '.join(others)}</p>")
+
+
+def _evidence(one: Finding) -> None:
+    """What a session measured of it, what changed between the nights, and the commands that go on."""
+    evidence, session = one.evidence, one.evidence.confirmation
+    rows = evidence_body(evidence)
+    if verdict_html := findings.verdict(one):
+        frame = partial(findings.evidence_frame, rows["verdict"])
+        parts.heading("Measured again", frame, f"finding-{one.id}-verdict.csv")
+        parts.html(verdict_html)
+    for title, name, table in (
+        ("What changed between the nights", "changes", findings.changes(evidence.changes)),
+        ("Related cases in that session", "related", findings.related_cases(session.related)),
+        ("Operators that moved too", "moved_with", findings.moved_with(session.moved_with)),
+        ("Where time went", "operators", session.operators and findings.operators(session.operators)),
+    ):
+        if table and rows.get(name):
+            frame = partial(findings.evidence_frame, rows[name])
+            parts.heading(title, frame, f"finding-{one.id}-{name.replace('_', '-')}.csv")
+            parts.html(table)
+    if differs := findings.dispatch(session.dispatch):
+        frame = partial(findings.evidence_frame, session.dispatch["changes"])
+        parts.heading("What runs differently", frame, f"finding-{one.id}-dispatch.csv")
+        parts.html(differs)
+    for title, command in (("Bisect", session.bisect), ("Measure it again", session.reproduce)):
+        if command:
+            parts.heading(title)
+            parts.code(command)

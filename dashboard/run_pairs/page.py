@@ -1,0 +1,113 @@
+"""Two runs compared: a hint where they were not measured in turns."""
+
+from dataclasses import asdict, replace
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.components import links, load, markup, parts
+from dashboard.components.query_params import pick
+from dashboard.regressions import findings
+from dashboard.run_pairs import tables
+from dashboard.run_pairs.comparison import RunComparison, RunSide, candidate, compare, metrics
+from dashboard.run_pairs.view import run_pair
+from dashboard.server.database import opened
+from dashboard.server.settings import ServerSettings
+from db.runs import run_changes
+
+#: Runs to choose from.
+_OFFERED = 100
+
+
+def show() -> None:
+    """The two runs of the address, or the newest two that are alike."""
+    url = ServerSettings.from_environment().database_url
+    query = parts.query()
+    parts.title("Two runs")
+    newest = load.recent_runs(url, _OFFERED)
+    chosen, complaints = run_pair(query, newest, lambda run_id: load.run(url, run_id) is not None)
+    if chosen is None:
+        parts.complain(complaints)
+        parts.no_match(
+            len(newest), "One run is not two", "to compare it with. This measures another:", "smoke"
+        )
+        return
+    a, b = _side(url, chosen.a), _side(url, chosen.b)
+    offered = {run.id: f"{run.suite} · {' '.join(run.torch_versions)} · {run.id}" for run in newest}
+    for run_id in (chosen.a, chosen.b):
+        offered.setdefault(run_id, run_id)
+    both = metrics(a, b) if a is not None and b is not None else {}
+    if both:
+        default = "latency_floor" if "latency_floor" in both else next(iter(both))
+        metric = pick(
+            {"metric": [chosen.metric]} if chosen.metric else {}, "metric", list(both), default, complaints
+        )
+        chosen = replace(chosen, metric=metric)
+    parts.complain(complaints)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        parts.select("A, the baseline", "a", offered, chosen)
+        parts.select("B", "b", offered, chosen)
+        if both:
+            parts.select("Metric", "metric", both, chosen)
+    if a is None or b is None or not both:
+        parts.caption("The two runs have no metric in common.")
+        return
+    found = compare(a, b, chosen.metric)
+    _headline(found)
+    _cases(found)
+    _differences(url, found)
+    parts.pinned(chosen.address)
+
+
+def _side(url: str, run_id: str) -> RunSide | None:
+    """A run in its candidate; None for one without an environment."""
+    known = load.run(url, run_id)
+    environment = None if known is None else candidate(known[0])
+    if known is None or environment is None:
+        return None
+    return RunSide(known[0], environment, load.outcomes(url, run_id), load.measurements(url, run_id))
+
+
+def _headline(found: RunComparison) -> None:
+    """What differs over all, and that it is a hint."""
+    parts.html(
+        "".join(
+            f"<p>{markup.link(links.run(side.run.id), f'{letter}: {tables.title_of(side)}')}</p>"
+            for letter, side in (("A", found.a), ("B", found.b))
+        )
+    )
+    unlike = tables.differences(found)
+    also = f" Also different: {', '.join(unlike)}." if unlike else ""
+    drift = "The runs were not measured in turns: drift of the machine is part of every change."
+    parts.html(markup.verdict("quiet", "~", "Hint", tables.headline(found), f"{drift}{also}"))
+    if command := tables.paired_command(found):
+        parts.caption("This measures both in turns, and decides:")
+        parts.code(command)
+
+
+def _cases(found: RunComparison) -> None:
+    """What broke or lies outside the noise; what lies within it is folded."""
+    every = tables.changes(found, "Cases of both runs", found.cases)
+    parts.heading("What differs", every, f"runs-{found.a.run.id}-{found.b.run.id}.csv")
+    moved = found.having("broke", "fixed", "outside", "no interval")
+    if moved:
+        parts.table(tables.changes(found, "What differs", moved))
+    else:
+        parts.caption("No case differs by more than its noise.")
+    rest = {"within noise": found.having("within"), "broken in both": found.having("broken in both")}
+    for title, folded in rest.items():
+        if folded:
+            with parts.folded(f"{len(folded):,} {title}"):
+                parts.table(tables.changes(found, title, folded))
+    if found.only_a or found.only_b:
+        parts.caption(f"Only in A: {found.only_a:,} cases. Only in B: {found.only_b:,}.")
+
+
+def _differences(url: str, found: RunComparison) -> None:
+    """Machine, harness, preset and packages, as far as they differ."""
+    changes = run_changes.run_changes(opened(url), found.a.run.id, found.b.run.id)
+    if not changes:
+        return
+    rows = [asdict(change) for change in changes]
+    parts.heading("What else differs", lambda: pd.DataFrame(rows), f"changes-{found.b.run.id}.csv")
+    parts.html(findings.changes(changes))

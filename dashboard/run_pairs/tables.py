@@ -1,0 +1,110 @@
+"""Two runs compared as words and tables; nothing is coloured, for nothing is proved."""
+
+import math
+import shlex
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from dashboard.components import links, markup, wording
+from dashboard.run_pairs.comparison import RunCaseChange, RunComparison, RunSide
+from reports.table import Column, DataTable
+from reports.text.numbers import percent
+
+#: Cases in a table at most: the CSV file has all.
+_MOST = 100
+
+
+def headline(found: RunComparison) -> str:
+    """What the second run is against the first, over all cases of both."""
+    broke = found.having("broke")
+    parts = [f"{wording.plural(len(broke), 'case')} broke"] if broke else []
+    metric = wording.metric(found.metric)
+    if found.mean is not None:
+        many = sum(one.ratio is not None for one in found.cases)
+        over = f"over {wording.plural(many, 'case')} (geomean)"
+        parts.append(f"{metric.title.lower()} {percent(math.log(found.mean))} {over}")
+        parts.append(f"{len(found.having('outside')):,} outside noise")
+    text = "; ".join(parts) or "no case of both has a number"
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def differences(found: RunComparison) -> list[str]:
+    """What of the conditions differs, and so is part of every change besides PyTorch."""
+    a, b = found.a.run, found.b.run
+    hardware = a.machine.hardware, b.machine.hardware
+    pairs = {
+        "hardware": tuple(each.fingerprint for each in hardware),
+        "machine": (a.machine.fingerprint, b.machine.fingerprint),
+        "preset": (a.preset.fingerprint, b.preset.fingerprint),
+        "harness": (a.harness, b.harness),
+    }
+    return [name for name, (one, other) in pairs.items() if one != other]
+
+
+def paired_command(found: RunComparison) -> str:
+    """What measures the same in turns; empty where it is not two versions of PyTorch on one hardware."""
+    a, b = found.a, found.b
+    versions = [side.environment.torch_version.partition("+")[0] for side in (a, b)]
+    alike = a.run.machine.hardware.fingerprint == b.run.machine.hardware.fingerprint
+    if not all(versions) or versions[0] == versions[1] or not alike:
+        return ""
+    return shlex.join(["pyrometer", "upgrade", *versions, "--suite", b.run.suite])
+
+
+def changes(found: RunComparison, title: str, cases: Sequence[RunCaseChange]) -> DataTable[RunCaseChange]:
+    """Cases with both numbers, and whether they differ by more than their noise."""
+    metric = wording.metric(found.metric)
+    unit = f", {metric.unit}" if metric.unit not in ("", "count", "share") else ""
+
+    def number(which: str) -> Column[RunCaseChange]:
+        side = found.a if which == "old" else found.b
+
+        def cell(one: RunCaseChange) -> Markup:
+            measured = one.old if which == "old" else one.new
+            if measured is None:
+                status = one.old_status if which == "old" else one.new_status
+                return Markup(markup.chip(status)) if status != "ok" else Markup(wording.NONE)
+            ends = wording.value_range(measured.low, measured.high, metric.unit)
+            return Markup('<a href="{}" target="_self">{}</a><small>{}</small>').format(
+                links.result(side.run.id, one.case, side.environment.fingerprint),
+                wording.number(measured.point, metric.unit),
+                f"n {measured.n}" if measured.low is None else f"{ends}, n {measured.n}",
+            )
+
+        letter = "A" if which == "old" else "B"
+        return Column(which, f"{letter}{unit}", lambda one: _point(one, which), cell, number=True)
+
+    columns: list[Column[RunCaseChange]] = [
+        Column("case", "Case", lambda one: one.case, lambda one: Markup(markup.case(one.case))),
+        number("old"),
+        number("new"),
+        Column("ratio", "Change", lambda one: one.ratio, _change, number=True),
+        Column("status", "Noise", lambda one: one.status, _status),
+        Column("old_status", value=lambda one: one.old_status),
+        Column("new_status", value=lambda one: one.new_status),
+        Column("reason", value=lambda one: one.reason),
+    ]
+    return DataTable(title, columns, cases, _MOST, "more cases: the CSV file has them.")
+
+
+def _point(one: RunCaseChange, which: str) -> float | None:
+    measured = one.old if which == "old" else one.new
+    return None if measured is None else measured.point
+
+
+def _change(one: RunCaseChange) -> str:
+    return wording.NONE if one.ratio is None else percent(math.log(one.ratio))
+
+
+def _status(one: RunCaseChange) -> Markup:
+    words = {"outside": "outside noise", "within": "within noise", "no interval": "one replicate: no range"}
+    text = Markup("{}").format(words.get(one.status, one.status))
+    return text + Markup("<small>{}</small>").format(one.reason) if one.reason else text
+
+
+def title_of(side: RunSide) -> str:
+    """A run as its PyTorch, suite, hardware and moment."""
+    torch = side.environment.torch_version or side.environment.name
+    run = side.run
+    return f"torch {torch} · {run.suite} · {run.machine.hardware.label} · {wording.utc(run.started_at)}"

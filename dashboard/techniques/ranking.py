@@ -1,0 +1,231 @@
+"""The techniques of one workload in order of speed-up, those of all workloads as a grid, and what to use."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dashboard.components import wording
+from dashboard.techniques import break_even, categories
+from dashboard.techniques.columns import SAME_MEMORY, status
+from dashboard.techniques.results import EAGER, TechniqueResult, TechniqueRun, key_of
+
+
+@dataclass(frozen=True, slots=True)
+class TechniqueGrid:
+    """Workloads (case keys without their technique) by techniques; None where there is no such case."""
+
+    workloads: tuple[str, ...]
+    lines: tuple[tuple[str, tuple[TechniqueResult | None, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadRanking:
+    """The techniques of one workload set against `baseline`, a technique.
+
+    `cases` have a speed-up, the fastest first. `base` is the baseline itself; None where the cases were
+    measured in several runs, each with its own. `ended` did not end well, `others` have no speed-up.
+    """
+
+    workload: str
+    baseline: str
+    cases: tuple[TechniqueResult, ...]
+    base: TechniqueResult | None
+    others: tuple[TechniqueResult, ...]
+    ended: tuple[TechniqueResult, ...]
+
+    @property
+    def unit(self) -> str:
+        """What a step's items are: `tokens`, `images`; `items` where that is not known, or differs."""
+        units = {case.facts.get("unit") for case in self.cases if case.facts}
+        unit = next(iter(units)) if len(units) == 1 else None
+        return unit if isinstance(unit, str) and unit else "items"
+
+
+def workload_words(workload: str) -> tuple[str, str]:
+    """A workload as its name with the phase, and its parameters."""
+    words = wording.case(f"{workload}/{EAGER}")
+    return f"{words.name} {words.phase}".strip(), words.parameters
+
+
+def workload_title(workload: str) -> str:
+    """A workload in one line."""
+    return " ".join(part for part in workload_words(workload) if part)
+
+
+def technique_words(technique: str) -> str:
+    """A technique as an address spells it, in words: `compile=default precision=bf16`, `eager fp32`."""
+    return "eager fp32" if technique == EAGER else technique.replace(",", " ")
+
+
+def workloads(cases: Sequence[TechniqueResult]) -> list[str]:
+    """The workloads, those with the most speed-ups first."""
+    ratios = Counter(case.key.workload for case in cases if case.speed_up is not None)
+    return sorted({case.key.workload for case in cases}, key=lambda each: (-ratios[each], each))
+
+
+def baselines(cases: Sequence[TechniqueResult], workload: str) -> list[str]:
+    """The techniques that others of a workload may be set against: those that ended well."""
+    own = (case for case in cases if case.key.workload == workload and case.failed is None)
+    return sorted(case.case.rpartition("/")[2] for case in own)
+
+
+def grid(cases: Sequence[TechniqueResult]) -> TechniqueGrid:
+    """Every case once; techniques of one axis come before those that combine several."""
+    columns = sorted({case.key.workload for case in cases})
+    cells = {(case.key.workload, case.case.rpartition("/")[2]): case for case in cases}
+    names = sorted({technique for _, technique in cells}, key=lambda name: (name.count(","), name))
+    lines = tuple((name, tuple(cells.get((column, name)) for column in columns)) for name in names)
+    return TechniqueGrid(tuple(columns), lines)
+
+
+def ranking(
+    readings: Sequence[TechniqueRun], brought: Sequence[TechniqueResult], workload: str
+) -> WorkloadRanking:
+    """The ranking of one workload, of `brought` cases of the runs that were read."""
+    baseline = readings[0].baseline
+    own = [case for case in brought if case.key.workload == workload]
+    well = [case for case in own if case.failed is None]
+    # Several ranks are more hardware: they have an efficiency instead.
+    well = [case for case in well if not categories.several_ranks(case.key)]
+    timed = [case for case in well if case.speed_up is not None]
+    return WorkloadRanking(
+        workload,
+        baseline,
+        tuple(sorted(timed, key=lambda case: (-ratio(case), case.case))),
+        _base(readings, f"{workload}/{baseline}", timed),
+        tuple(case for case in well if case.speed_up is None),
+        tuple(case for case in own if case.failed is not None),
+    )
+
+
+def _base(
+    readings: Sequence[TechniqueRun], case: str, timed: Sequence[TechniqueResult]
+) -> TechniqueResult | None:
+    runs = {one.run for one in timed}
+    found = next((each for each in readings if {each.run} == runs and case in each.metrics), None)
+    key = key_of(case)
+    if found is None or key is None:
+        return None
+    metrics = found.metrics[case]
+    environment = next((one.environment for one in metrics.values()), "")
+    return TechniqueResult(case, key, found.run, environment, {}, metrics, {}, {})
+
+
+def ratio(case: TechniqueResult) -> float:
+    """Its speed-up; 0 where there is none."""
+    gain = case.speed_up
+    return gain.ratio if gain is not None and gain.ratio is not None else 0.0
+
+
+def memory(case: TechniqueResult) -> float | None:
+    """Its peak memory / the baseline's, if that is known."""
+    gain = case.ratio("memory")
+    return gain.ratio if gain is not None else None
+
+
+def memory_words(share: float) -> str:
+    """Peak memory against the baseline: `48 % less memory`; empty where it is the same."""
+    if abs(share - 1) < SAME_MEMORY:
+        return ""
+    return f"{wording.significant(100 * abs(share - 1), 2)} % {'less' if share < 1 else 'more'} memory"
+
+
+def pareto(cases: Sequence[TechniqueResult]) -> list[TechniqueResult]:
+    """The cases that no other beats in both speed-up and memory, of those whose memory is known."""
+    known = [(case, ratio(case), share) for case in cases if (share := memory(case)) is not None]
+    return [
+        case
+        for case, fast, small in known
+        if not any(
+            one >= fast and other <= small and (one, other) != (fast, small) for _, one, other in known
+        )
+    ]
+
+
+def advice(found: WorkloadRanking) -> list[str]:
+    """What to use, in sentences made of the measured numbers alone; the first one says what is fastest.
+
+    Only pairs without disturbance count, and only the run that measured most of the techniques: machines
+    drift between runs.
+    """
+    against = technique_words(found.baseline)
+    quiet = [case for case in found.cases if case.speed_up and not case.speed_up.disturbed]
+    runs = Counter(case.run for case in quiet)
+    one_run = [case for case in quiet if case.run == runs.most_common(1)[0][0]]
+    proved = [case for case in one_run if _proved(case)]
+    bound = _launch_bound(found, against)
+    if not proved:
+        return [f"Stay with {against}: no technique measured here is proved faster.", *bound]
+    best, *rest = proved
+    peers = [_named(case) for case in rest if _high(case) >= _low(best)]
+    fastest = f"among the fastest, with {', '.join(peers)}" if peers else "the fastest"
+    lines = [f"{_named(best)} is {fastest}: {_numbers(best)}."]
+    plain = next((case for case in proved if _simpler(case, best)), None)
+    if plain is not None:
+        lines.append(f"{_named(plain)} alone gives {_numbers(plain)}, with nothing to compile.")
+    return [*lines, *_pays(best, plain, against), *bound]
+
+
+def _launch_bound(found: WorkloadRanking, against: str) -> list[str]:
+    share = found.base.own.get("launch_bound") if found.base is not None else None
+    if share is None:
+        return []
+    idle = _percent(share.point)
+    return [f"No kernel ran in {idle} of a step of {against}: a CUDA graph saves at most that."]
+
+
+def _proved(case: TechniqueResult) -> bool:
+    return case.speed_up is not None and status(case.speed_up)[1] == "faster"
+
+
+def _simpler(case: TechniqueResult, best: TechniqueResult) -> bool:
+    """Whether a case compiles nothing, unlike the best one."""
+    return break_even.COLD not in case.own and break_even.COLD in best.own
+
+
+def _pays(best: TechniqueResult, plain: TechniqueResult | None, against: str) -> list[str]:
+    """When the compiling of the best one has paid, against the baseline and what compiles nothing."""
+    paid = break_even.of(best)
+    if paid is None:
+        return []
+    seconds = wording.duration(best.own[break_even.COLD].point)
+    text = (
+        f"Compiling takes {seconds} with an empty cache; against {against} it has paid after "
+        f"{break_even.in_words(paid.steps)} steps ({wording.duration(paid.seconds)} of work)"
+    )
+    alike = plain is not None and plain.facts.get("items") == best.facts.get("items")
+    steps = break_even.overtakes(plain, best) if plain is not None and alike else None
+    if plain is not None and steps is not None:
+        text += f", against {_named(plain)} after {break_even.in_words(steps)}"
+    return [f"{text}."]
+
+
+def _low(case: TechniqueResult) -> float:
+    """The lower end of a speed-up that has an interval."""
+    return (case.speed_up.low if case.speed_up else None) or 0.0
+
+
+def _high(case: TechniqueResult) -> float:
+    """The upper end of a speed-up that has an interval."""
+    return (case.speed_up.high if case.speed_up else None) or 0.0
+
+
+def _named(case: TechniqueResult) -> str:
+    return categories.technique(case.key)
+
+
+def _percent(share: float) -> str:
+    return f"{wording.significant(100 * share, 2)} %"
+
+
+def _numbers(case: TechniqueResult) -> str:
+    """`5.90× (5.82× to 5.97×), 48 % less memory, error 0.43 %`."""
+    gain = case.speed_up
+    if gain is None:
+        return wording.NONE
+    parts = [f"{wording.gain(gain)} ({wording.gain_interval(gain)})"]
+    if (share := memory(case)) is not None and (words := memory_words(share)):
+        parts.append(words)
+    if "error" in case.own:
+        parts.append(f"error {_percent(case.own['error'].point)}")
+    return ", ".join(parts)

@@ -1,0 +1,61 @@
+"""The first page after the first run: speed-ups, what limited them, and the next commands."""
+
+import altair as alt
+
+from dashboard.overview import charts, first_run
+from db.connection.engine import Database
+from db.runs import queries, store
+from support.builders.run_records import (
+    MLP,
+    RESNET,
+    RESNET_COMPILED,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
+from support.pages import TODAY, Open, html, typed
+
+
+def fill(database: Database) -> None:
+    """One run: eager, the same compiled in half of the time, and a crash."""
+    outcomes = [
+        *(
+            an_outcome(
+                case,
+                replicate=number,
+                metrics={"latency": value, "latency_floor": value + number / 10},
+                facts={"items": 8},
+            )
+            for case, value in ((RESNET, 40.0), (RESNET_COMPILED, 20.0))
+            for number in range(3)
+        ),
+        an_outcome(MLP, status="crashed", reason="out of luck"),
+    ]
+    store.save_run(database, a_run("first", environments=[an_environment("2.13.0+cpu")], planned=7))
+    store.save_outcomes(database, "first", outcomes)
+    store.save_measurements(database, "first", measurements_for(outcomes[:-1]))
+
+
+def test_the_first_run_shows_speed_ups_limits_and_three_commands(
+    open_page: Open, url: str, database: Database
+) -> None:
+    fill(database)
+    page = open_page(url, TODAY)
+    titles = [each.value for each in page.header]
+    assert titles[:3] == ["What this machine says", "What limited it", "Next steps"]
+    assert "Latest latency" not in titles and "nothing before" not in html(page)
+    assert "1 of 7 processes crashed" in html(page)
+    assert typed(page) == [
+        "pyrometer upgrade 2.13.0 nightly --suite smoke",
+        "pyrometer serve",
+        "pyrometer import PATH",
+    ]
+    (bar,) = first_run.bars(queries.outcomes_of_run(database, "first"))
+    assert 1.9 < bar.ratio < 2.1 and bar.label == "resnet50 infer · compile=default"
+
+
+def test_the_chart_is_a_valid_specification() -> None:
+    made = charts.speed_ups(3, dark=False)
+    alt.Chart.from_dict({name: value for name, value in made.items() if name != "usermeta"})
+    assert made["height"] == 3 * 28 + 58

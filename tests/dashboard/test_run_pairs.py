@@ -1,0 +1,156 @@
+"""Two runs compared: what differs by more than its noise, and that nothing of it is proved."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.run_pairs import tables
+from dashboard.run_pairs.comparison import RunSide, candidate, compare, metrics
+from dashboard.run_pairs.view import RunPairView, run_pair
+from records.outcomes import Outcome
+from support.builders.run_records import (
+    BERT,
+    FIRST_NIGHT,
+    MLP,
+    RESNET,
+    RESNET_COMPILED,
+    a_machine,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
+from support.builders.technique_runs import save
+from support.pages import RUN_PAIR, Open, html, text, typed
+
+OLD, NEW = an_environment("2.13.0+cpu"), an_environment("2.14.0+cpu")
+
+
+def outcomes(environment: object, slower: float = 1.0, crashed: bool = False) -> list[Outcome]:
+    """Three processes of each of four cases; one takes so many times as long, one may crash."""
+    found: list[Outcome] = []
+    for replicate in range(3):
+        noise = 1 + replicate / 1000
+        for case, latency in ((MLP, 2.0), (RESNET, 48.0 * slower), (RESNET_COMPILED, 31.0)):
+            found.append(
+                an_outcome(case, environment=environment, replicate=replicate, latency=latency * noise)
+            )
+        status = "crashed" if crashed else "ok"
+        reason = "<b>SIGSEGV</b>" if crashed else ""
+        metrics = {} if crashed else None
+        found.append(
+            an_outcome(
+                BERT,
+                environment=environment,
+                replicate=replicate,
+                status=status,
+                reason=reason,
+                metrics=metrics,
+                latency=210.0 * noise,
+            )
+        )
+    return found
+
+
+def side(id: str, environment: object, measured: Sequence[Outcome]) -> RunSide:
+    made = a_run(id, environments=[environment])
+    return RunSide(made, environment, measured, measurements_for([o for o in measured if o.status == "ok"]))
+
+
+A = side("a", OLD, outcomes(OLD))
+B = side("b", NEW, outcomes(NEW, 1.08, crashed=True))
+
+
+def test_what_broke_comes_first_then_what_differs_by_more_than_its_noise() -> None:
+    found = compare(A, B, "latency")
+    assert [(one.case, one.status) for one in found.cases] == [
+        (BERT, "broke"),
+        (RESNET, "outside"),
+        (MLP, "within"),
+        (RESNET_COMPILED, "within"),
+    ]
+    assert found.cases[1].ratio == pytest.approx(1.08)
+    # Three cases have a ratio, two of them 1.
+    assert found.mean == pytest.approx(1.08 ** (1 / 3))
+    assert tables.headline(found) == "1 case broke; latency +2.6 % over 3 cases (geomean); 1 outside noise."
+
+
+def test_one_process_has_no_range_and_other_cases_are_counted() -> None:
+    alone = [each for each in outcomes(NEW) if each.replicate == 0 and each.case != MLP]
+    found = compare(A, side("b", NEW, alone), "latency")
+    assert {one.status for one in found.cases} == {"no interval"}
+    assert (found.only_a, found.only_b) == (1, 0)
+
+
+def test_only_metrics_of_both_are_offered() -> None:
+    other = replace(B, measurements=[each for each in B.measurements if each.metric != "latency"])
+    assert "latency" in metrics(A, B) and "latency" not in metrics(A, other)
+
+
+def test_the_candidate_of_a_run_of_two_environments_speaks() -> None:
+    assert candidate(a_run(environments=[OLD, NEW, an_environment("", name="canary")])) == NEW
+
+
+def test_conditions_that_differ_are_named_and_only_versions_can_be_measured_in_turns() -> None:
+    found = compare(A, B, "latency")
+    assert tables.differences(found) == []
+    assert tables.paired_command(found) == "pyrometer upgrade 2.13.0 2.14.0 --suite smoke"
+    elsewhere = replace(B, run=replace(B.run, machine=a_machine("bench-2", "8 x H200"), harness="other"))
+    found = compare(A, elsewhere, "latency")
+    assert tables.differences(found) == ["hardware", "machine", "harness"]
+    assert tables.paired_command(found) == ""
+    assert tables.paired_command(compare(A, side("b", OLD, outcomes(OLD)), "latency")) == ""
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> str:
+    """A database with both runs, and an older one of another suite."""
+    url = f"sqlite:///{tmp_path}/p.db"
+    save(url, a_run("other", suite="gpu", environments=[OLD]), outcomes(OLD))
+    for days, one in ((1, A), (2, B)):
+        save(url, replace(one.run, started_at=FIRST_NIGHT + timedelta(days=days)), one.outcomes)
+    return url
+
+
+def test_it_opens_on_the_newest_two_that_are_alike_and_says_that_it_is_a_hint(
+    open_page: Open, two: str
+) -> None:
+    at = open_page(two, RUN_PAIR)
+    assert [at.selectbox(key=f"choose-{name}").value for name in ("a", "b", "metric")] == [
+        "a",
+        "b",
+        "latency",
+    ]
+    shown = html(at)
+    assert "Hint</p>" in shown and "1 case broke" in shown and "not measured in turns" in shown
+    # Nothing is proved, so nothing of a number is good or bad.
+    body = shown.partition("py-verdict")[2]
+    assert "py-good" not in body.replace("py-chip py-good", "") and "<b>" not in shown
+    assert typed(at)[0] == "pyrometer upgrade 2.13.0 2.14.0 --suite smoke"
+    assert [each.label for each in at.expander] == ["2 within noise"]
+    assert "What else differs" in [each.value for each in at.header]
+
+
+def test_an_address_names_both_runs_and_unknown_ones_are_said(open_page: Open, two: str) -> None:
+    at = open_page(two, RUN_PAIR, a="b", b="other")
+    assert [at.selectbox(key=f"choose-{name}").value for name in ("a", "b")] == ["b", "other"]
+    assert not at.warning and 'href="/compare?view=runs&amp;a=b&amp;b=other&amp;metric=latency"' in html(at)
+    at = open_page(two, RUN_PAIR, a="nowhere", metric="beauty")
+    warnings = " ".join(each.value for each in at.warning)
+    assert "nknown run" in warnings and "nknown metric" in warnings
+    at.selectbox(key="choose-a").set_value("other").run()
+    assert dict(at.query_params) == {"view": "runs", "a": "other", "b": "b"}
+
+
+def test_one_run_has_nothing_to_be_compared_with(open_page: Open, tmp_path: Path, empty_url: str) -> None:
+    url = save(f"sqlite:///{tmp_path}/one.db", a_run("only", environments=[OLD]), outcomes(OLD))
+    assert "1 run stored, but none to compare it with" in text(open_page(url, RUN_PAIR))
+    assert "Nothing measured yet" in html(open_page(empty_url, RUN_PAIR))
+
+
+def test_another_run_gives_up_the_metric() -> None:
+    assert RunPairView("a", "b", "latency").after("b", "c") == RunPairView("a", "c")
+    assert run_pair({}, [], lambda _: False) == (None, [])
