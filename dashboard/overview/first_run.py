@@ -1,5 +1,6 @@
 """What a machine's first runs say: speed-ups as bars, what limited them, and the next steps."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,9 +22,13 @@ FEW = 3
 
 @dataclass(frozen=True, slots=True)
 class SpeedUpBar:
-    """One technique of a workload: how many times as fast as its baseline, with a 95 % interval if known."""
+    """One technique of a workload: how many times as fast as its baseline, with a 95 % interval if known.
+
+    `label` is short where that names one `case` only.
+    """
 
     label: str
+    case: str
     ratio: float
     low: float | None
     high: float | None
@@ -32,12 +37,28 @@ class SpeedUpBar:
 def bars(outcomes: Sequence[Outcome]) -> list[SpeedUpBar]:
     """The speed-ups of a run over eager fp32, the largest first."""
     found = [
-        SpeedUpBar(wording.case(gain.case).text, gain.ratio, gain.low, gain.high)
+        (gain, gain.ratio)
         for own in gains(outcomes, baselines).values()
         for gain in own
         if gain.kind == "speed-up" and gain.ratio is not None
     ]
-    return sorted(found, key=lambda one: -one.ratio)
+    short = Counter(_short(gain.case) for gain, _ in found)
+    made = [
+        SpeedUpBar(
+            _short(gain.case) if short[_short(gain.case)] == 1 else wording.case(gain.case).text,
+            wording.case(gain.case).text,
+            ratio,
+            gain.low,
+            gain.high,
+        )
+        for gain, ratio in found
+    ]
+    return sorted(made, key=lambda one: -one.ratio)
+
+
+def _short(case: str) -> str:
+    words = wording.case(case)
+    return f"{words.name} {words.phase} · {words.technique}"
 
 
 def limits(outcomes: Sequence[Outcome], notes: Sequence[str]) -> list[str]:
@@ -58,8 +79,8 @@ def section(url: str, last: RunSummary) -> None:
     outcomes = load.outcomes(url, last.id)
     if drawn := bars(outcomes):
         rows = pd.DataFrame(
-            [(one.label, one.ratio, one.low, one.high, wording.times(one.ratio)) for one in drawn],
-            columns=["label", "ratio", "low", "high", "text"],
+            [(one.label, one.case, one.ratio, one.low, one.high, wording.times(one.ratio)) for one in drawn],
+            columns=["label", "case", "ratio", "low", "high", "text"],
         )
         parts.heading("What this machine says", lambda: rows, f"speed-ups-{last.id}.csv")
         parts.caption("Speed-up over eager fp32 of the same run, with its 95 % interval.")

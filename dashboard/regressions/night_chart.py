@@ -14,8 +14,8 @@ from records.findings import Finding, FindingState
 from records.runs import RunChange
 from reports.text.numbers import percent
 
-#: Nights that are drawn, and pixels.
-NIGHTS, _HEIGHT = 90, 190
+#: Nights that are drawn, and pixels with axis and legend.
+NIGHTS, _HEIGHT = 90, 260
 _BLUE = {False: "#1f5fc4", True: "#7aa9ff"}
 #: What of a change of the machine is written beside its line.
 _LABEL = 40

@@ -143,4 +143,4 @@ def test_the_chart_has_the_track_the_baseline_and_what_changed(regression: Findi
 def test_the_chart_is_a_valid_specification() -> None:
     made = night_chart.spec("Latency (ms)", ("nightly", "2.13.0"), dark=True)
     alt.Chart.from_dict({name: value for name, value in made.items() if name != "usermeta"})
-    assert made["height"] == 190 and detection_nights.METRIC == "latency_floor"
+    assert made["height"] == 260 and detection_nights.METRIC == "latency_floor"
