@@ -80,6 +80,8 @@ def frame_page() -> None:
     # A file of ours and nothing else: no text from outside is ever part of it.
     st.html(chart_download.script(), unsafe_allow_javascript=True)
     theme = "dark" if st.context.theme.type == "dark" else "light"
+    # A dialog stands outside of what Streamlit gives its colour scheme.
+    st.html(f'<style>[data-testid="stDialog"] {{ color-scheme: {theme}; }}</style>')
     st.logo(str(_STATIC / f"logo-{theme}.svg"), size="large")
 
 

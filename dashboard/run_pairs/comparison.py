@@ -123,13 +123,13 @@ def _change(
     new_numbers: Mapping[str, Measurement],
 ) -> RunCaseChange:
     before, after = side(old), side(new)
-    ended = {"old_status": before.status, "new_status": after.status}
     broken = before.status in BROKEN, after.status in BROKEN
     if any(broken):
         status: Status = "broken in both" if all(broken) else "broke" if broken[1] else "fixed"
-        return RunCaseChange(case, status, reason=after.reason or before.reason, **ended)
+        reason = after.reason or before.reason
+        return RunCaseChange(case, status, None, None, before.status, after.status, reason)
     one, other = old_numbers.get(case), new_numbers.get(case)
-    return RunCaseChange(case, _noise(one, other), one, other, **ended)
+    return RunCaseChange(case, _noise(one, other), one, other, before.status, after.status)
 
 
 def _noise(old: Measurement | None, new: Measurement | None) -> Status:

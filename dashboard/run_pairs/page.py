@@ -94,8 +94,9 @@ def _cases(found: RunComparison) -> None:
         parts.table(tables.changes(found, "What differs", moved))
     else:
         parts.caption("No case differs by more than its noise.")
-    for title, status in (("within noise", "within"), ("broken in both", "broken in both")):
-        if folded := found.having(status):
+    rest = {"within noise": found.having("within"), "broken in both": found.having("broken in both")}
+    for title, folded in rest.items():
+        if folded:
             with parts.folded(f"{len(folded):,} {title}"):
                 parts.table(tables.changes(found, title, folded))
     if found.only_a or found.only_b:

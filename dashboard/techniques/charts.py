@@ -39,12 +39,9 @@ def pareto(*, dark: bool) -> Spec:
     fill = alt.when("datum.best").then(alt.value(_BEST[dark])).otherwise(alt.value(QUIET))
     dot = points.mark_point(filled=True, size=90, opacity=1)
     # A name stands on the side of its point where there is room.
-    names = [
-        points.transform_filter(f"datum.{side}")
-        .mark_text(align=side, dx=dx, dy=-7, fontSize=11.5, color=_INK[dark])
-        .encode(x=x, y=y, text="label:N")
-        for side, dx in (("left", 8), ("right", -8))
-    ]
+    left = points.transform_filter("datum.left").mark_text(align="left", dx=8, dy=-7, **_name(dark=dark))
+    right = points.transform_filter("datum.right").mark_text(align="right", dx=-8, dy=-7, **_name(dark=dark))
+    names = [each.encode(x=x, y=y, text="label:N") for each in (left, right)]
     rule = once().mark_rule(color=QUIET, strokeDash=[4, 3], opacity=0.7)
     return as_spec(
         alt.layer(
@@ -54,6 +51,11 @@ def pareto(*, dark: bool) -> Spec:
             *names,
         ).properties(height=300)
     )
+
+
+def _name(*, dark: bool) -> dict[str, Any]:
+    """How the name of a point is set."""
+    return {"fontSize": 11.5, "color": _INK[dark]}
 
 
 @kept

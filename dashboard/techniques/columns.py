@@ -89,7 +89,11 @@ TECHNIQUE: ColumnGroup = (Column("case", "Technique", lambda case: case.case, _t
 
 def opened_technique(address: Callable[[str], str]) -> ColumnGroup:
     """The technique, which leads to the panel of its case at an `address`."""
-    return (replace(TECHNIQUE[0], link=lambda case: address(case.case)),)
+
+    def link(case: TechniqueResult) -> str:
+        return address(case.case)
+
+    return (replace(TECHNIQUE[0], link=link),)
 
 
 def metric(name: str, title: str = "", *, base: bool = False, unit: str = "") -> ColumnGroup:

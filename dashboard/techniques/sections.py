@@ -279,7 +279,11 @@ def _memory_and_claims(
     if claimed:
         with both[1]:
             parts.heading("Claims check", lambda: gains.claims_frame(claimed), "techniques-claims.csv")
-            parts.html(gains.claims(claimed, lambda case, _: markup.case(case)))
+            parts.html(gains.claims(claimed, lambda case, _: _technique(case)))
+
+
+def _technique(case: str) -> str:
+    return markup.technique(ranking.technique_words(case.rpartition("/")[2]))
 
 
 def _pareto(rows: pd.DataFrame) -> None:

@@ -63,13 +63,14 @@ def trend(unit: str, lines: int, axis: Axis, style: TrendStyle) -> Spec:
     `ticks`; `opened`; `hovered`, a row for each moment. The band spans the smallest to the largest replicate.
     """
     panels = [_panel(unit, lines, axis, style, place) for place in range(lines if style.stacked else 1)]
-    drawn = panels[0]
+    drawn: alt.LayerChart | alt.VConcatChart = panels[0]
     if style.stacked:
         drawn = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared")
-    if style.series:
-        # One for all panels; each panel's own would light up alone.
+    if style.series and axis == "date":
+        # One for all panels; each panel's own would light up alone. Stacking gives their layers new names.
         select = alt.PointSelectionConfig(type="point", on="pointerover", clear="pointerout", fields=["from"])
-        views = [_moments_of(letter(place) if style.stacked else "") for place in range(len(panels))]
+        stacked = drawn.vconcat if isinstance(drawn, alt.VConcatChart) else [drawn]
+        views = [layer.name for panel in stacked for layer in panel.layer if layer.name is not alt.Undefined]
         drawn.params = [alt.TopLevelSelectionParameter(name=_POINTED, select=select, views=views)]
     return as_spec(drawn)
 

@@ -68,7 +68,8 @@ def series(points: pd.DataFrame) -> tuple[tuple[str, str], ...]:
 
     Nothing where there are too few moments to choose between, or too many to be met by a pointer.
     """
-    if not len(points) or not 2 <= points["x"].nunique() <= _MOST_MOMENTS:
+    moments = set(points["x"].tolist()) if len(points) else set()
+    if not 2 <= len(moments) <= _MOST_MOMENTS:
         return ()
     firsts = points.drop_duplicates("end").to_dict("records")
     several = len(firsts) > len({each["case"] for each in firsts})

@@ -173,7 +173,7 @@ def trends(
         "relative" if pick(query, "scale", SCALES, SCALES[0], complaints) == "relative" else "absolute"
     )
     wanted = pick(query, "points", POINTS, POINTS[0], complaints)
-    points = next(each for each in POINTS if each == wanted)
+    points: Points = next(each for each in POINTS if each == wanted)
     offer = TrendChoices(tuple(metrics), distinct(labels), distinct(presets), tuple(known))
     chosen = Trends(
         metric=metric,

@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard.components import links
-from support.builders import technique_runs, upgrade_journals
+from support.builders import upgrade_journals
 from support.builders.run_records import RESNET
 from support.servers.browser import Visitor, settle
 
@@ -25,7 +25,7 @@ OPENED = (
     "/runs?run=latest",
     "/runs?run=no-such-run",
     links.outcome("run-11", RESNET, "", 1),
-    f"/explore?hardware={technique_runs.CPU}",
+    "/explore?run=techniques-cpu",
     "/explore?view=history",
     "/explore?view=utilisation",
     "/compare?view=runs",

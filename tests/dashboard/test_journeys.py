@@ -119,7 +119,7 @@ def test_an_upgrade_is_decided_and_the_decision_handed_on(
 
 
 def test_a_researcher_ranks_one_workload_against_another_baseline_and_opens_a_case(visitor: Visitor) -> None:
-    page = visitor.open(f"/explore?hardware={technique_runs.CPU}")
+    page = visitor.open("/explore?run=techniques-cpu")
     workload = technique_runs.RESNET
     follow(page, page.locator(f'.py-matrix th a[href*="{quote_plus(workload)}"]').first)
     assert parse_qs(urlsplit(page.url).query)["workload"] == [workload]
@@ -127,7 +127,7 @@ def test_a_researcher_ranks_one_workload_against_another_baseline_and_opens_a_ca
     choose(page, "Baseline", "compile=default")
     expect(page.get_by_role("heading", name="Speed-up over compile=default")).to_be_visible()
     # 50 ms against 40 ms.
-    expect(page.get_by_role("region", name="resnet50 infer").get_by_text("1.25×")).to_be_visible()
+    expect(page.get_by_role("region", name="resnet50 infer").get_by_text("▲ 1.25×")).to_be_visible()
     before = page.url
     follow(page, page.get_by_role("region", name="resnet50 infer").get_by_role("link").first)
     panel = page.get_by_role("dialog")
