@@ -23,7 +23,15 @@ at::Tensor squared_relu(const at::Tensor& rows) {
 }
 
 TORCH_LIBRARY(pyrometer, library) {
-  library.def("squared_relu(Tensor rows) -> Tensor", &squared_relu);
+  library.def("squared_relu(Tensor rows) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(pyrometer, CPU, library) {
+  library.impl("squared_relu", &squared_relu);
+}
+
+TORCH_LIBRARY_IMPL(pyrometer, CUDA, library) {
+  library.impl("squared_relu", &squared_relu);
 }
 """
 
