@@ -74,6 +74,9 @@ _ALL = (
     Metric("cuda_peak_allocated_compile", "Peak allocated, first call", "MiB", "lower", "until warm"),
     Metric("cuda_peak_reserved_compile", "Peak reserved, first call", "MiB", "lower", "until warm"),
     Metric("model_tflops", "Model TFLOP/s", "TFLOP/s", "higher", "analytic FLOPs of an item x throughput"),
+    Metric(
+        "generated_kernels", "Generated kernels", "count", "lower", "kernels that Inductor fused the graph to"
+    ),
     Metric("graph_breaks", "Graph breaks", "count", "lower", "times Dynamo had to split the graph"),
     Metric("recompiles", "Recompiles", "count", "lower", "graphs compiled anew after the first"),
     Metric("latency_p99", "Latency p99", "ms", "lower", "99th percentile, of at least 662 timed iterations"),
@@ -119,6 +122,8 @@ _ALL = (
     Metric("bus_bandwidth", "Bus bandwidth", "GB/s", "higher", "all-reduce, S/t x 2(n-1)/n as nccl-tests do"),
     Metric("fragmentation", "Fragmentation", "share", "lower", "1 - allocated / reserved at the peak"),
     Metric("alloc_retries", "Allocator retries", "count", "lower", "cudaMalloc retried after freeing caches"),
+    Metric("queue_latency", "Queue latency", "ms", "lower", "from a request's arrival to its answer, median"),
+    Metric("queue_latency_p99", "Queue latency p99", "ms", "lower", "the same, 99th percentile"),
     Metric("data_wait", "Waiting for data", "share", "lower", "share of the step spent waiting for a batch"),
     Metric("new_shape", "New shape", "s", "lower", "first call of a shape not seen before, median"),
     Metric("known_shape", "Known shape", "ms", "lower", "second call of a shape, median"),

@@ -87,7 +87,7 @@ def samples_in_order() -> Spec:
                 y=y,
                 tooltip=tooltip,
                 shape=left_out.then(alt.value("cross")).otherwise(alt.value("circle")),
-                size=left_out.then(alt.value(30)).otherwise(alt.value(16)),
+                size=left_out.then(alt.value(40)).otherwise(alt.value(28)),
                 color=left_out.then(alt.value(QUIET)),
             ),
         ).properties(height=240)

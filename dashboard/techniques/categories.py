@@ -12,7 +12,10 @@ _AXES: dict[Subject, frozenset[str]] = {
     "precision": frozenset({"precision"}),
     "graphs": frozenset({"graph"}),
     "pinning": frozenset({"cpus", "threads", "omp", "instances"}),
-    "others": frozenset({"allocator", "attention", "layout", "checkpoint", "export", "memory", "optimizer"}),
+    "others": frozenset(
+        {"allocator", "attention", "layout", "checkpoint", "export", "memory", "optimizer"}
+        | {"cudnn", "onednn", "device_allocator"}
+    ),
 }
 
 

@@ -107,8 +107,15 @@ MIDDLE_LENGTH, LENGTH_STEP = 128, 16
 MOST_LENGTHS = 2 * (MIDDLE_LENGTH // LENGTH_STEP) - 1
 
 
-def _lengths(count: int) -> list[int]:
-    """`count` lengths around 128, an odd number of them, so that 128 is mean and median; 128 comes first."""
+def dynamic_lengths(count: int) -> list[int]:
+    """`count` lengths around 128, so that 128 is mean and median; 128 comes first.
+
+    Raises ValueError for an even number of lengths, and for more than there are.
+    """
+    if count > MOST_LENGTHS:
+        raise ValueError(f"lengths must be {MOST_LENGTHS} at most, or the shortest has no token, not {count}")
+    if count % 2 == 0:
+        raise ValueError(f"lengths must be odd, so that their mean is one of them, not {count}")
     reach = count // 2
     around = [MIDDLE_LENGTH + LENGTH_STEP * offset for offset in range(-reach, reach + 1) if offset]
     # Neither rising nor falling, so that no length can be guessed from the one before.
@@ -121,13 +128,7 @@ def dynamic_shapes(batch: int, layers: int, lengths: int) -> Workload:
 
     Items and operations of a step are means over the lengths.
     """
-    if lengths > MOST_LENGTHS:
-        raise ValueError(
-            f"lengths must be {MOST_LENGTHS} at most, or the shortest has no token, not {lengths}"
-        )
-    if lengths % 2 == 0:
-        raise ValueError(f"lengths must be odd, so that their mean is one of them, not {lengths}")
-    sizes = _lengths(lengths)
+    sizes = dynamic_lengths(lengths)
     first, *others = (draw(batch, tokens) for tokens in sizes)
     return Workload(
         Bert(layers, BASE),

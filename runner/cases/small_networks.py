@@ -1,4 +1,4 @@
-"""Small networks: a convolutional one, a perceptron, an LSTM language model, a GRU cell written by hand."""
+"""Small networks: a convolutional one, a perceptron, an LSTM language model, recurrent cells by hand."""
 
 from itertools import pairwise
 
@@ -92,7 +92,7 @@ def lstm_lm(batch: int, tokens: int) -> Workload:
     )
 
 
-GRU_FEATURES = 128
+FEATURES = 128
 
 
 class GruCell(nn.Module):
@@ -105,7 +105,7 @@ class GruCell(nn.Module):
     def __init__(self, hidden: int) -> None:
         super().__init__()
         self.hidden = hidden
-        self.from_input = nn.Linear(GRU_FEATURES, 3 * hidden)
+        self.from_input = nn.Linear(FEATURES, 3 * hidden)
         self.from_state = nn.Linear(hidden, 3 * hidden)
 
     def forward(self, sequence: Tensor) -> Tensor:
@@ -120,14 +120,53 @@ class GruCell(nn.Module):
         return state
 
 
+class LstmCell(nn.Module):
+    """Long short-term memory, stepped over (batch, steps, 128) in Python to its last output (batch, hidden).
+
+    Source: Hochreiter and Schmidhuber 1997, in the form of `torch.nn.LSTMCell`. torch.compile unrolls the
+    loop, which makes it the static graph that `nn.LSTM` does not become.
+    """
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.hidden = hidden
+        self.from_input = nn.Linear(FEATURES, 4 * hidden)
+        self.from_state = nn.Linear(hidden, 4 * hidden)
+
+    def forward(self, sequence: Tensor) -> Tensor:
+        state = memory = sequence.new_zeros(sequence.shape[0], self.hidden)
+        for features in sequence.unbind(1):
+            gates = self.from_input(features) + self.from_state(state)
+            enter, forget, new, leave = gates.chunk(4, -1)
+            memory = torch.sigmoid(forget) * memory + torch.sigmoid(enter) * torch.tanh(new)
+            state = torch.sigmoid(leave) * torch.tanh(memory)
+        return state
+
+
+@case(family="recurrent networks", phases=("infer", "train"), batch=[16], steps=[16], hidden=[256])
+def custom_lstm_cell(batch: int, steps: int, hidden: int) -> Workload:
+    """An LSTM written out in Python, step by step; its last output serves as class scores in training.
+
+    Guards: a loop that is compiled step by step, or pays for its Python in each step.
+    """
+    return Workload(
+        LstmCell(hidden),
+        (torch.randn(batch, steps, FEATURES),),
+        items=batch,
+        unit="sequences",
+        flops=flops.recurrent(batch, steps, FEATURES, hidden, gates=4),
+        loss=cross_entropy(batch, classes=hidden),
+    )
+
+
 @case(family="recurrent networks", phases=("infer", "train"), batch=[16], steps=[8, 64], hidden=[256])
 def custom_gru_cell(batch: int, steps: int, hidden: int) -> Workload:
     """A GRU written out in Python, step by step; its last state serves as class scores in training."""
     return Workload(
         GruCell(hidden),
-        (torch.randn(batch, steps, GRU_FEATURES),),
+        (torch.randn(batch, steps, FEATURES),),
         items=batch,
         unit="sequences",
-        flops=flops.recurrent(batch, steps, GRU_FEATURES, hidden, gates=3),
+        flops=flops.recurrent(batch, steps, FEATURES, hidden, gates=3),
         loss=cross_entropy(batch, classes=hidden),
     )

@@ -1,9 +1,9 @@
 """How a worker is started: which CPUs there are, and the axes that take effect before torch is imported.
 
 A CPU's number is what affinity takes. A core's number is another thing: it repeats from package to package
-and counts no hardware threads, so nothing here ever pins to one. `cpus`, `threads`, `omp` and `allocator` are
-decided when the process begins: OpenMP and malloc read their variables once, and torch counts its CPUs when
-it is imported.
+and counts no hardware threads, so nothing here ever pins to one. `cpus`, `threads`, `omp`, `allocator` and
+`device_allocator` are decided when the process begins: OpenMP and the allocators read their variables once,
+and torch counts its CPUs when it is imported.
 """
 
 import os
@@ -17,6 +17,7 @@ from typing import Any
 
 from runner.preset import MachinePreset, parse_cpus
 from runner.worker.case_key import CaseKey
+from runner.worker.variables import ALLOCATOR_VARIABLE
 
 from .allocators import NoAllocator, variables_for
 from .process import listed
@@ -83,6 +84,12 @@ _OMP = {
     "close": {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"},
     "spread": {"OMP_PROC_BIND": "spread", "OMP_PLACES": "cores"},
 }
+#: Settings of PyTorch's allocator for CUDA. Source: the PyTorch documentation, CUDA semantics, "Optimizing
+#: memory usage with PYTORCH_CUDA_ALLOC_CONF".
+_DEVICE_ALLOCATORS = {
+    "expandable": {ALLOCATOR_VARIABLE: "expandable_segments:True"},
+    "async": {ALLOCATOR_VARIABLE: "backend:cudaMallocAsync"},
+}
 #: Asked for NUMA nodes: the path of a numactl that can bind memory to them, and why there is none.
 FindNumactl = Callable[[tuple[int, ...]], tuple[str, str]]
 
@@ -147,7 +154,7 @@ def start_of(
         variables = kept if allocator == "preset" else variables_for(allocator, kept)
     except NoAllocator as error:
         raise CannotLaunch(str(error)) from None
-    variables |= _OMP.get(key.axis("omp"), {})
+    variables |= _OMP.get(key.axis("omp"), {}) | _DEVICE_ALLOCATORS.get(key.axis("device_allocator"), {})
     threads = _threads(key, cpus, machine)
     if threads:
         variables |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}

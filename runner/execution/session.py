@@ -180,13 +180,13 @@ class Session:
 
     def _too_little_memory(self, planned: Planned) -> str:
         """Why a contender does not start beside the others; empty where it does."""
-        if self._telemetry is None or not self._conditions.gpus:
+        if self._telemetry is None or not self._conditions.gpus or not self._alive:
             return ""
         own = FilteredTelemetry(self._telemetry, self._gpus(CaseKey.parse(planned.case)))
         shares = [gpu.memory_free for gpu in own.read(os.getpid()).gpus if gpu.memory_free is not None]
         if shares:
             self._free[planned] = min(shares)
-        if not self._alive or min(shares, default=1.0) >= _FREE_SHARE:
+        if min(shares, default=1.0) >= _FREE_SHARE:
             return ""
         count = plural(len(self._alive), "other")
         return f"beside {count} of its session only {percent(min(shares))} of its GPU's memory was free"
@@ -250,7 +250,8 @@ class Session:
     def _with_history(self, outcome: Outcome) -> Outcome:
         """An outcome with what is known of its contender from before it started among its facts.
 
-        These are the share of its GPU's memory that was free, why it was measured alone, and earlier losses.
+        These are the share of its GPU's memory that others had left, why it was measured alone, and earlier
+        losses.
         """
         facts = dict(outcome.facts)
         if outcome.planned in self._free:

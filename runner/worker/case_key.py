@@ -63,6 +63,13 @@ _ALL = (
         "the one kernel that scaled_dot_product_attention may take; auto leaves PyTorch its choice",
     ),
     Axis(
+        "cudnn",
+        "heuristic",
+        ("heuristic", "benchmark"),
+        "how cuDNN chooses its algorithms: by rule, or by trying them (cudnn.benchmark)",
+    ),
+    Axis("onednn", "on", ("on", "off"), "whether operators on a CPU may take oneDNN's kernels"),
+    Axis(
         "export",
         "none",
         ("none", "jit-trace", "jit-freeze", "jit-script", "export", "aot-inductor", "onnxruntime"),
@@ -73,9 +80,9 @@ _ALL = (
         "fp32",
         (
             *("fp32", "tf32", "amp-fp16", "amp-bf16", "bf16", "fp16"),
-            *("int8-dynamic", "int8-static", "int8-torchao"),
+            *("int8-dynamic", "int8-static", "int8-torchao", "int8-qat"),
         ),
-        "number format: autocast (amp-), the whole model in it, or quantised",
+        "number format: autocast (amp-), the whole model in it, quantised, or trained for it (int8-qat)",
     ),
     Axis(
         "graph",
@@ -107,6 +114,12 @@ _ALL = (
         "malloc: glibc untouched, with the quiet thresholds or huge pages, or another library by LD_PRELOAD",
     ),
     Axis(
+        "device_allocator",
+        "default",
+        ("default", "expandable", "async"),
+        "PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True, or backend:cudaMallocAsync",
+    ),
+    Axis(
         "instances",
         "1",
         (),
@@ -134,6 +147,12 @@ _ALL = (
         "each rank brings a batch of its own (tp and pp join them), or all share one batch",
     ),
     Axis("launcher", "spawn", ("spawn", "torchrun"), "who starts the ranks"),
+    Axis(
+        "sharding",
+        "full",
+        ("full", "gradients", "hybrid"),
+        "what FSDP2 divides: all; gradients and optimizer state, as ZeRO-2; or all within pairs of ranks",
+    ),
     Axis("hook", "none", ("none", "fp16", "bf16", "powersgd"), "DDP's communication hook"),
     Axis("bucket", "25", (), "DDP's bucket_cap_mb, in MiB", counts=True),
     Axis("ddp", "plain", ("plain", "bucket-view", "static-graph"), "options of DistributedDataParallel"),

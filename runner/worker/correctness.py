@@ -31,6 +31,7 @@ TOLERANCE = {
     "int8-dynamic": 1e-1,
     "int8-torchao": 1e-1,
     "int8-static": 2e-1,
+    "int8-qat": 2e-1,
 }
 
 #: Training steps whose losses are compared with the reference's.

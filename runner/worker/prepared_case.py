@@ -16,7 +16,7 @@ from .measurements import bounds
 #: Small enough that training changes no number's size, large enough to be a real update.
 LEARNING_RATE = 1e-5
 #: What only the workload can know. Everything else is measured, and no case may put its own word over that.
-_OWN_METRICS = ("data_wait",)
+_OWN_METRICS = ("data_wait", "queue_latency", "queue_latency_p99")
 
 Inputs = tuple[torch.Tensor, ...]
 #: The shapes of one step's inputs.

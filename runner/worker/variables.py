@@ -30,6 +30,9 @@ RELEVANT_VARIABLES = (
     "TRITON_",
 )
 
+#: What PyTorch's allocator for CUDA reads when it is first used.
+ALLOCATOR_VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
+
 #: They name places, not behaviour.
 _PLACES = (
     "CUDA_CACHE_PATH",

@@ -108,7 +108,7 @@ def test_a_newer_database_says_what_to_do_and_a_locked_one_is_called_locked(
         assert "locked" in unreadable(page)
         holder.execute("COMMIT")
     page.reload()
-    expect(page.get_by_role("heading", name="Overview")).to_be_attached()
+    expect(page.get_by_role("heading", name="Today")).to_be_attached()
     assert "cannot be read" not in said(page)
 
 
@@ -131,7 +131,7 @@ def test_a_page_that_there_is_not_is_said_and_the_first_one_shown(
     expect(page.get_by_role("dialog")).to_contain_text("does not seem to exist")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
-    assert "Last run" in said(page)
+    assert "Last night" in said(page)
 
 
 def test_a_server_that_comes_back_has_its_readers_again(

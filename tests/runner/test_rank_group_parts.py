@@ -129,7 +129,7 @@ def test_the_first_step_of_all_ranks_is_judged(parts: dict[str, Any]) -> None:
 @pytest.mark.torch
 def test_incompatible_parts_are_refused_in_a_sentence(parts: dict[str, Any]) -> None:
     refused: dict[str, str] = parts["refused"]
-    assert len(set(refused.values())) == len(refused) == 16
+    assert len(set(refused.values())) == len(refused) == 18
     for case, reason in refused.items():
         assert reason, case
         assert "\n" not in reason

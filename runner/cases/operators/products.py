@@ -105,6 +105,26 @@ def addmm(m: int, n: int, k: int) -> Workload:
     )
 
 
+@case(family="products", size=[1008, 1016, 1023])
+def square_layer(size: int) -> Workload:
+    """A linear layer, as wide as long, whose size is a multiple of 16 (1008), of 8 (1016), or odd (1023).
+
+    Under precision=int8-dynamic the rows of its product are numbers of one byte: tensor cores, and vectors of
+    a CPU, want multiples of 16.
+
+    Guards: a quantised product that falls to a slow kernel off the grid.
+    """
+    rows = torch.randn(size, size)
+    return Workload(
+        nn.Linear(size, size),
+        (rows,),
+        items=size,
+        unit="rows",
+        flops=flops.linear(size, size, size),
+        variants=copies(rows),
+    )
+
+
 def _batched(batch: int, m: int, n: int, k: int) -> tuple[Tensor, Tensor]:
     return torch.randn(batch, m, k), torch.randn(batch, k, n)
 

@@ -1,10 +1,13 @@
 """DataLoader without a network: small objects, batches with bytes, and the first batch of a new loader."""
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from ...worker.case import case
 
@@ -69,3 +72,43 @@ def first_batch(batch: int, workers: int) -> Callable[[], object]:
         return next(iter(loader))
 
     return first
+
+
+#: Files of the sharded data set, samples in each, and numbers in a sample: 4 MiB a file.
+SHARDS, SAMPLES, NUMBERS = 8, 256, 4096
+
+
+class Shards(IterableDataset[Tensor]):
+    """Samples (4096,) out of files that hold many each; every worker process reads files of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = sorted(folder.glob("*.pt"))
+
+    def __iter__(self) -> Iterator[Tensor]:
+        worker = get_worker_info()
+        first, step = (worker.id, worker.num_workers) if worker else (0, 1)
+        for file in self._files[first::step]:
+            yield from torch.load(file, weights_only=True)
+
+
+@case(family="input pipeline", batch=[32], workers=[0, 1, 2])
+def sharded_records(batch: int, workers: int) -> Callable[[], object]:
+    """An epoch over a data set of eight files, which the worker processes divide among themselves.
+
+    Guards: what is loaded file by file, and batches that go through pipes. The page cache answers: the disk
+    is not measured.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="pyrometer-shards-")
+    for number in range(SHARDS):
+        torch.save(torch.randn(SAMPLES, NUMBERS), Path(folder.name) / f"shard-{number}.pt")
+    parallel: dict[str, Any] = (
+        {"multiprocessing_context": "fork", "persistent_workers": True} if workers else {}
+    )
+    loader = DataLoader(Shards(Path(folder.name)), batch, num_workers=workers, **parallel)
+
+    def epoch() -> int:
+        # Named here, for the folder goes with the last name of it.
+        assert Path(folder.name).is_dir()
+        return sum(len(one) for one in loader)
+
+    return epoch

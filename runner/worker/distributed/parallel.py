@@ -19,7 +19,7 @@ DATA_PARALLEL = ("ddp", "zero1", "fsdp2")
 #: Gradients are averaged by DistributedDataParallel.
 BY_DDP = ("ddp", "zero1")
 _OF_DDP = ("hook", "bucket", "ddp")
-_OF_PARALLEL = ("ranks", "nodes", "scaling", "launcher", *_OF_DDP)
+_OF_PARALLEL = ("ranks", "nodes", "scaling", "launcher", "sharding", *_OF_DDP)
 _PRECISIONS = {
     "ddp": ("fp32", "tf32", "bf16", "amp-bf16", "amp-fp16"),
     "zero1": ("fp32", "tf32", "bf16", "amp-bf16"),
@@ -51,8 +51,17 @@ def refuse(key: CaseKey, device: str, nodes: int = 1) -> None:
             raise Unsupported(f"{axis}={key.axis(axis)} takes the model out of reach of parallel={parallel}")
     if key.axis("precision") not in _PRECISIONS[parallel]:
         raise Unsupported(f"precision={key.axis('precision')} is not measured under parallel={parallel}")
+    _refuse_sharding(key)
     _refuse_nodes(key, nodes)
     _refuse_devices(key, device)
+
+
+def _refuse_sharding(key: CaseKey) -> None:
+    sharding, ranks = key.axis("sharding"), key.count("ranks")
+    if sharding != "full" and key.axis("parallel") != "fsdp2":
+        raise Unsupported("axis sharding is an option of FSDP2: choose parallel=fsdp2 too")
+    if sharding == "hybrid" and (ranks < 4 or ranks % 2):
+        raise Unsupported(f"sharding=hybrid takes several pairs of ranks, which {ranks} ranks are not")
 
 
 def _refuse_options_of_ddp(key: CaseKey, parallel: str) -> None:
@@ -257,15 +266,22 @@ def _sharded_optimizer(prep: Preparation) -> torch.optim.Optimizer:
 
 
 def fsdp2(prep: Preparation) -> None:
-    """Shard the parameters of each repeated block, then of what is left, over all ranks."""
+    """Shard the parameters of each repeated block, then of what is left, as axis `sharding` says.
+
+    With `gradients` the parameters stay whole from the forward to the backward pass (Rajbhandari et al. 2020,
+    arXiv:1910.02054, stage 2); with `hybrid` each pair of ranks has all shards.
+    """
     try:
         from torch.distributed.fsdp import fully_shard
     except ImportError as error:
         raise Unsupported(f"this PyTorch has no fully_shard: {error}") from error
-    mesh = mesh_of(prep)
+    sharding = prep.key.axis("sharding")
+    options: dict[str, Any] = {"mesh": _pairs_of(prep) if sharding == "hybrid" else mesh_of(prep)}
+    if sharding == "gradients":
+        options["reshard_after_forward"] = False
     for name in prep.workload.checkpointed:
-        fully_shard(prep.model.get_submodule(name), mesh=mesh)
-    fully_shard(prep.model, mesh=mesh)
+        fully_shard(prep.model.get_submodule(name), **options)
+    fully_shard(prep.model, **options)
     prep.facts["sharded_blocks"] = len(prep.workload.checkpointed)
 
 
@@ -274,6 +290,14 @@ def mesh_of(prep: Preparation) -> Any:
     from torch.distributed.device_mesh import init_device_mesh
 
     return init_device_mesh(prep.device.split(":")[0], (dist.get_world_size(),))
+
+
+def _pairs_of(prep: Preparation) -> Any:
+    """All ranks in pairs: replicas in the first dimension, shards in the second."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    shape = dist.get_world_size() // 2, 2
+    return init_device_mesh(prep.device.split(":")[0], shape, mesh_dim_names=("replicate", "shard"))
 
 
 Loss = Callable[[Any], torch.Tensor]

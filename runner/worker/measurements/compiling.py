@@ -35,7 +35,8 @@ class CompileReport:
 
     `frames_ok` of `frames_total` frames were compiled: fewer means that a part silently runs eager, for the
     reasons in `fallbacks`. `cudagraph_skips` counts graphs of which no CUDA graph was recorded; it is None
-    where none is asked for and none was left out.
+    where none is asked for and none was left out. Inductor has fused `nodes_before_fusion` to
+    `generated_kernels`.
     """
 
     graphs: int | None = None
@@ -51,6 +52,8 @@ class CompileReport:
     guards: int | None = None
     cache_hits: int | None = None
     cache_misses: int | None = None
+    generated_kernels: int | None = None
+    nodes_before_fusion: int | None = None
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -59,6 +62,7 @@ class CompileReport:
             "graph_breaks": self.graph_breaks,
             "recompiles": self.recompiles,
             "cudagraph_skips": self.cudagraph_skips,
+            "generated_kernels": self.generated_kernels,
         }
         return {name: float(count) for name, count in counts.items() if count is not None}
 
@@ -163,7 +167,18 @@ def report(records_graphs: bool = False) -> CompileReport:
         guards=_guards(compilations),
         cache_hits=int(inductor.get("fxgraph_cache_hit", 0)),
         cache_misses=int(inductor.get("fxgraph_cache_miss", 0)),
+        generated_kernels=_inductor_count("generated_kernel_count"),
+        nodes_before_fusion=_inductor_count("ir_nodes_pre_fusion"),
     )
+
+
+def _inductor_count(name: str) -> int | None:
+    """One of Inductor's own counters; None where nothing was counted, as under another backend."""
+    try:
+        from torch._inductor import metrics
+    except ImportError:
+        return None
+    return getattr(metrics, name, None) or None
 
 
 def _counts_skips() -> bool:

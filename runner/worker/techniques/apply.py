@@ -1,5 +1,6 @@
 """From a case key to a prepared case: memory format, checkpointing and limits, then each technique."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,8 @@ import torch
 from ..case import Workload
 from ..case_key import CaseKey
 from ..prepared_case import Preparation, PreparedCase, UnknownCase, Unsupported, begin, finish, make
-from . import attention, compiled, exported, graphs, precision
+from ..variables import ALLOCATOR_VARIABLE
+from . import compiled, exported, graphs, kernels, precision
 
 #: The share of the device's memory that axis `memory` leaves to PyTorch's allocator.
 FRACTIONS = {"all": 1.0, "0.8": 0.8, "half": 0.5, "quarter": 0.25}
@@ -17,6 +19,7 @@ FRACTIONS = {"all": 1.0, "0.8": 0.8, "half": 0.5, "quarter": 0.25}
 def apply_storage(prep: Preparation) -> None:
     """Do what the axes `memory`, `layout`, `checkpoint` and `optimizer` say before anything is computed."""
     limit(prep.key, prep.device)
+    _require_allocator(prep)
     _channels_last(prep)
     _checkpoint(prep)
     if (optimizer := prep.key.axis("optimizer")) != "fused" and not prep.training:
@@ -40,6 +43,19 @@ def lift_limit(key: CaseKey, device: str) -> None:
 
 def _index(device: str) -> int:
     return torch.device(device).index if ":" in device else torch.cuda.current_device()
+
+
+def _require_allocator(prep: Preparation) -> None:
+    """Raise Unsupported where axis `device_allocator` has no device, or the process began without it."""
+    wanted = prep.key.axis("device_allocator")
+    if wanted == "default":
+        return
+    if not prep.device.startswith("cuda"):
+        raise Unsupported(
+            f"device_allocator={wanted} is PyTorch's allocator for CUDA, and this device is {prep.device}"
+        )
+    if not os.environ.get(ALLOCATOR_VARIABLE):
+        raise Unsupported(f"device_allocator={wanted} takes {ALLOCATOR_VARIABLE} before the process begins")
 
 
 def _channels_last(prep: Preparation) -> None:
@@ -82,7 +98,7 @@ def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 #: Each changes the preparation for the axes it knows and leaves it alone where they have their defaults.
-IN_ORDER = (apply_storage, precision.apply, attention.apply, exported.apply, compiled.apply, graphs.apply)
+IN_ORDER = (apply_storage, precision.apply, kernels.apply, exported.apply, compiled.apply, graphs.apply)
 
 #: The axes a closure can be measured under: what surrounds or compiles the call.
 _FOR_CLOSURES = (

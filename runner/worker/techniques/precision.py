@@ -28,6 +28,8 @@ def quantise(prep: Preparation) -> None:
     precision = prep.key.axis("precision")
     if prep.training:
         raise Unsupported(f"precision={precision} is for inference: int8 weights do not train")
+    if precision == "int8-qat":
+        raise Unsupported("precision=int8-qat is for training: it rounds weights and activations that train")
     prep.facts["parameters"] = sum(one.numel() for one in prep.model.parameters())
     with _old_ways(), torch.no_grad():
         if precision == "int8-torchao":
@@ -69,6 +71,22 @@ def _static(prep: Preparation) -> torch.nn.Module:
     for inputs in prep.inputs:
         observed(*inputs)
     return convert(observed)
+
+
+def train_for_int8(prep: Preparation) -> None:
+    """Train a model that rounds weights and activations to int8 in each step: quantisation-aware training.
+
+    Fact `quantised`: how many tensors are rounded. Source: Jacob et al. 2018, arXiv:1712.05877.
+    """
+    prepare = _find("torch.ao.quantization.quantize_fx", "prepare_qat_fx")
+    mapping = _find("torch.ao.quantization", "get_default_qat_qconfig_mapping")
+    rounding = _find("torch.ao.quantization", "FakeQuantizeBase")
+    _require_cpu(prep)
+    with _old_ways():
+        prep.model = prepare(prep.model, mapping(torch.backends.quantized.engine), prep.inputs[0])
+    prep.called = prep.model
+    prep.workload = replace(prep.workload, model=prep.model, checkpointed=())
+    prep.facts["quantised"] = {"rounded": sum(isinstance(one, rounding) for one in prep.model.modules())}
 
 
 def _torchao(prep: Preparation) -> dict[str, int]:
@@ -154,7 +172,9 @@ def apply(prep: Preparation) -> None:
     prep.context = context(prep.key, prep.device)
     if precision in _WHOLE:
         _cast(prep, _WHOLE[precision])
-    if precision.startswith("int8-"):
+    if precision == "int8-qat" and prep.training:
+        train_for_int8(prep)
+    elif precision.startswith("int8-"):
         quantise(prep)
     else:
         kept = (*prep.model.parameters(), *prep.model.buffers())

@@ -90,6 +90,11 @@ def test_a_dense_block_concatenates_all_its_layers(families: Any) -> None:
     assert families["dense_width"] == 64 + 6 * 32
 
 
+def test_an_operator_in_cpp_and_a_cell_in_python_are_those_of_pytorch(families: Any) -> None:
+    assert families["operator_in_cpp"] == 0.0
+    assert families["lstm"] < 1e-5
+
+
 def test_every_built_in_case_is_of_a_known_family(families: Any) -> None:
     assert set(families["families"].values()) == set(FAMILIES)
 

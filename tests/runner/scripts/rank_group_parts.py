@@ -38,6 +38,8 @@ REFUSED = [
     "mlp_overhead/train/batch=64/compile=default,nodes=2,parallel=ddp,ranks=2",
     "mlp_overhead/train/batch=64/nodes=2,parallel=ddp,ranks=2",
     "mlp_overhead/train/batch=64/nodes=4,parallel=ddp,ranks=4",
+    "mlp_overhead/train/batch=64/parallel=ddp,ranks=2,sharding=gradients",
+    "mlp_overhead/train/batch=64/parallel=fsdp2,ranks=2,sharding=hybrid",
 ]
 
 

@@ -11,9 +11,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import runner.cases
-from runner.cases import conv_networks, decoding, encoder_decoder, experts
+from runner.cases import conv_networks, decoding, encoder_decoder, experts, small_networks
 from runner.cases.operators import operator
-from runner.cases.programs import transforms
+from runner.cases.programs import extensions, transforms
 from runner.worker.case import REGISTER, Workload
 
 #: Small enough to be quick, while copies are still taken.
@@ -225,6 +225,24 @@ def rotated_by_hand():
     return {"length": length, "apart": [score(3, 1), score(12, 10)], "other": score(3, 2)}
 
 
+def operator_in_cpp():
+    torch.manual_seed(0)
+    rows = torch.randn(7, 5)
+    return error(extensions._load()(rows), rows.clamp_min(0).square())
+
+
+def lstm_step_by_step():
+    torch.manual_seed(0)
+    cell, sequence = small_networks.LstmCell(8), torch.randn(3, 5, small_networks.FEATURES)
+    reference = torch.nn.LSTM(small_networks.FEATURES, 8, batch_first=True)
+    with torch.no_grad():
+        reference.weight_ih_l0.copy_(cell.from_input.weight)
+        reference.bias_ih_l0.copy_(cell.from_input.bias)
+        reference.weight_hh_l0.copy_(cell.from_state.weight)
+        reference.bias_hh_l0.copy_(cell.from_state.bias)
+    return error(cell(sequence), reference(sequence)[0][:, -1])
+
+
 def dense_block_width():
     block = conv_networks.DenseBlock(6)
     return block.head.in_features
@@ -247,6 +265,8 @@ with torch.no_grad():
         "gradient": gradient_of_a_product(),
         "rotated": rotated_by_hand(),
         "dense_width": dense_block_width(),
+        "operator_in_cpp": operator_in_cpp(),
+        "lstm": lstm_step_by_step(),
     }
 result["families"] = {name: case.family for name, case in REGISTER.items()}
 print(json.dumps(result))

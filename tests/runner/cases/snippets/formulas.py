@@ -10,7 +10,7 @@ from torch import nn
 from runner.cases import resnet  # noqa: F401
 from runner.cases.gpt2 import Gpt2
 from runner.cases.layers import SelfAttention, cross_entropy
-from runner.cases.small_networks import GRU_FEATURES, GruCell
+from runner.cases.small_networks import FEATURES, GruCell
 from runner.cases.transformer_xl import (
     HEAD_WIDTH,
     HEADS,
@@ -31,12 +31,12 @@ def error(ours, theirs):
 
 
 def gru_against_torch():
-    cell, reference = GruCell(48), nn.GRU(GRU_FEATURES, 48, batch_first=True)
+    cell, reference = GruCell(48), nn.GRU(FEATURES, 48, batch_first=True)
     reference.weight_ih_l0.copy_(cell.from_input.weight)
     reference.weight_hh_l0.copy_(cell.from_state.weight)
     reference.bias_ih_l0.copy_(cell.from_input.bias)
     reference.bias_hh_l0.copy_(cell.from_state.bias)
-    sequence = torch.randn(3, 7, GRU_FEATURES)
+    sequence = torch.randn(3, 7, FEATURES)
     return error(cell(sequence), reference(sequence)[1][0])
 
 

@@ -1,0 +1,105 @@
+"""Which kernels PyTorch may take: those of attention, oneDNN's on a CPU, and how cuDNN chooses its own."""
+
+import contextlib
+import importlib
+from collections.abc import Callable, Generator
+from typing import Any
+
+import torch
+
+from ..prepared_case import Preparation, Unsupported
+
+#: The names that PyTorch has for them.
+_BACKENDS = {
+    "flash": "FLASH_ATTENTION",
+    "efficient": "EFFICIENT_ATTENTION",
+    "cudnn": "CUDNN_ATTENTION",
+    "math": "MATH",
+}
+
+
+def apply(prep: Preparation) -> None:
+    """Do what the axes `attention`, `cudnn` and `onednn` say; raises Unsupported where it cannot be done."""
+    _attention(prep)
+    _cudnn(prep)
+    _onednn(prep)
+
+
+def _attention(prep: Preparation) -> None:
+    """Allow one kernel of attention around each call.
+
+    Raises Unsupported where this PyTorch cannot choose or has no such kernel. A call for whose inputs the
+    kernel cannot be taken raises it, too: PyTorch refuses instead of taking another.
+    """
+    wanted = prep.key.axis("attention")
+    if wanted == "auto":
+        return
+    allow, backend = _find(wanted)
+    around = prep.context
+
+    @contextlib.contextmanager
+    def context() -> Generator[None]:
+        with around(), allow(backend):
+            try:
+                yield
+            except RuntimeError as error:
+                if "No available kernel" not in str(error):
+                    raise
+                raise Unsupported(
+                    f"attention={wanted}: PyTorch has no such kernel for this case on {prep.device}"
+                ) from error
+
+    prep.context = context
+
+
+def _find(wanted: str) -> tuple[Callable[[Any], Any], Any]:
+    try:
+        module = importlib.import_module("torch.nn.attention")
+        return module.sdpa_kernel, getattr(module.SDPBackend, _BACKENDS[wanted])
+    except (ImportError, AttributeError):
+        raise Unsupported(
+            f"attention={wanted} cannot be chosen in this version of PyTorch ({torch.__version__})"
+        ) from None
+
+
+def _cudnn(prep: Preparation) -> None:
+    """Let cuDNN try its algorithms in the first call of each shape; for the whole process."""
+    if prep.key.axis("cudnn") == "heuristic":
+        return
+    if not prep.device.startswith("cuda"):
+        raise Unsupported(f"cudnn=benchmark is for a CUDA device, and this one is {prep.device}")
+    torch.backends.cudnn.benchmark = True
+
+
+def _onednn(prep: Preparation) -> None:
+    """Leave oneDNN out of the forward and the backward pass."""
+    if prep.key.axis("onednn") == "on":
+        return
+    if prep.device != "cpu":
+        raise Unsupported(f"onednn=off is for a CPU, and this device is {prep.device}")
+    if not torch.backends.mkldnn.is_available():
+        raise Unsupported("onednn=off changes nothing: this PyTorch was built without oneDNN")
+    around, backward = prep.context, prep.backward
+
+    @contextlib.contextmanager
+    def context() -> Generator[None]:
+        with around(), _without_onednn():
+            yield
+
+    def backward_without(loss: torch.Tensor) -> None:
+        with _without_onednn():
+            backward(loss)
+
+    prep.context, prep.backward = context, backward_without
+
+
+@contextlib.contextmanager
+def _without_onednn() -> Generator[None]:
+    # Not `mkldnn.flags`, which in newer versions also decides on TF32.
+    onednn: Any = torch.backends.mkldnn
+    before = onednn.enabled
+    onednn.enabled = False
+    try:
+        yield
+    finally:
+        onednn.enabled = before
