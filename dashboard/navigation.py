@@ -78,7 +78,7 @@ PAGES = (
                 "History",
                 (
                     *("metric", "hardware", "preset", "axis", "scale", "baseline", "case", "track", "at"),
-                    "points",
+                    *("points", "shown"),
                 ),
                 "trends",
             ),

@@ -18,9 +18,10 @@ from analysis.metrics import Better, Metric
 from dashboard.components import load, wording
 from dashboard.components.query_params import Query
 from dashboard.server.database import opened
-from dashboard.trends import charts, frames, lines, marks, moves, view
+from dashboard.trends import charts, frames, grid, lines, marks, moves, view
 from dashboard.trends.charts import TrendStyle
 from dashboard.trends.frames import Levels
+from dashboard.trends.grid import NIGHTS, CaseHistory
 from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
 from dashboard.trends.marks import TrackChange
 from dashboard.trends.moves import Borders, Move, border
@@ -223,6 +224,21 @@ class ChartData:
     marks: pd.DataFrame
     steps: tuple[TrackChange, ...]
     ticks: pd.DataFrame
+
+
+@st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=16, show_spinner=False)
+def every_case(url: str, keys: tuple[SeriesKey, ...]) -> list[CaseHistory]:
+    """The newest nights of many series."""
+    database = opened(url)
+    points: dict[SeriesKey, list[SeriesPoint]] = {key: [] for key in keys}
+    for hardware in {key.hardware for key in keys}:
+        own = {key.case: key for key in keys if key.hardware == hardware}
+        # Two tracks share the nights of a series.
+        for point in series_queries.series(database, list(own.values()), newest=2 * NIGHTS):
+            points[own[point.case]].append(point)
+    runs = {point.run for each in points.values() for point in each}
+    about = {(each.run, each.environment): each for each in measured_history.measured_for(database, runs)}
+    return grid.histories(points, about)
 
 
 def reach(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> tuple[History, Trends]:

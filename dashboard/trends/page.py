@@ -21,6 +21,10 @@ def show() -> None:
     parts.complain(found.complaints)
     sections.choices(chosen, found.offer, known, drawn, wording.titles(found.offer.metrics, found.defined))
 
+    if chosen.shown == "grid":
+        sections.every_case(url, chosen, metric)
+        parts.pinned(chosen.address)
+        return
     opened = sections.at(known, chosen.at)
     sections.chart(
         chosen, metric, drawn, [(line, point) for point, line, track in opened if track in drawn.drawn]

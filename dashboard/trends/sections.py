@@ -11,7 +11,8 @@ from dashboard.components import links, load, markup, parts, run_source, wording
 from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
 from dashboard.regressions import findings
-from dashboard.trends import charts, frames, lines, marks, tables, words
+from dashboard.trends import charts, frames, grid, lines, marks, tables, words
+from dashboard.trends import load as trends_load
 from dashboard.trends.lines import TrendLine, place_of
 from dashboard.trends.load import ChartData, History
 from dashboard.trends.view import MAX_LINES, MAX_TRACKS, TrendChoices, Trends, is_canary
@@ -29,6 +30,7 @@ def choices(
     """What can be chosen, all of it in the address."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.select("Metric", "metric", titles, chosen)
+        parts.segments("Show", "shown", {"lines": "chosen cases", "grid": "all cases"}, chosen)
         parts.select("Preset", "preset", offer.presets, chosen)
         parts.segments("Along", "axis", {"date": "dates", "version": "PyTorch versions"}, chosen)
         if chosen.axis == "date":
@@ -265,6 +267,19 @@ def every_point(chosen: Trends, metric: Metric, drawn: ChartData) -> None:
     )
     items = tables.newest_first(drawn.lines)
     parts.html(tables.points(items, chosen, metric, drawn.drawn, drawn.levels))
+
+
+def every_case(url: str, chosen: Trends, metric: Metric) -> None:
+    """All cases of the metric as small pictures: more than one chart has room for."""
+    keys = tuple(
+        key
+        for key in load.series_keys(url)
+        if (key.metric, key.preset) == (chosen.metric, chosen.preset) and key.hardware in chosen.hardware
+    )
+    table = grid.table(trends_load.every_case(url, keys), chosen, metric)
+    parts.heading(f"All cases: {metric.title}", table, f"cases-{chosen.metric}.csv")
+    parts.caption("Not coloured: a change of one night is no finding.")
+    parts.table(table)
 
 
 def canary(chosen: Trends, offer: TrendChoices) -> None:

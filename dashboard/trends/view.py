@@ -24,11 +24,14 @@ from runner.execution.canary_runner import CASES
 
 Axis = Literal["date", "version"]
 Scale = Literal["absolute", "relative"]
+Shown = Literal["lines", "grid"]
 Points = Literal["recent", "30d", "90d", "1y", "all"]
 
 AXES = ("date", "version")
 SCALES = ("absolute", "relative")
 POINTS: tuple[Points, ...] = ("recent", "30d", "90d", "1y", "all")
+#: The chosen cases as lines, or all cases of the metric as small pictures.
+SHOWN: tuple[Shown, ...] = ("lines", "grid")
 #: How many days before the newest point a line begins; without one it has as many points as there are.
 DAYS: Mapping[Points, int] = {"30d": 30, "90d": 90, "1y": 365}
 #: What reaches further back than the newest points of a line.
@@ -65,6 +68,7 @@ class Trends(View):
     baseline: str = ""
     at: str = ""
     points: Points = "recent"
+    shown: Shown = "lines"
 
     @property
     def recent(self) -> bool:
@@ -90,6 +94,7 @@ class Trends(View):
             "track": list(self.tracks),
             "at": [self.at] if self.at else [],
             "points": [self.points] if self.points != POINTS[0] else [],
+            "shown": [self.shown] if self.shown != SHOWN[0] else [],
         }
 
     def after(self, name: str, value: Any) -> "Trends":
@@ -113,6 +118,10 @@ class Trends(View):
     def address(self) -> str:
         """The view's own address."""
         return links.history(self.query())
+
+    def of_case(self, case: str, hardware: str) -> str:
+        """The address of the view of one case on one hardware, as lines."""
+        return replace(self, cases=(case,), hardware=(hardware,), at="", shown="lines").address
 
     def address_at(self, run: str) -> str:
         """The view's address with the points of a run opened; quick, for a table has hundreds."""
@@ -188,6 +197,7 @@ def trends(
         baseline=last(query, "baseline") or "",
         at=last(query, "at") or "",
         points=points,
+        shown="grid" if pick(query, "shown", SHOWN, SHOWN[0], complaints) == "grid" else "lines",
     )
     complaints += _not_there(chosen, offer, keys)
     return chosen, offer, complaints

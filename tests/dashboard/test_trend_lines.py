@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.metrics import METRICS
-from dashboard.trends import lines, marks, moves, tables
+from dashboard.trends import grid, lines, marks, moves, tables
 from dashboard.trends.lines import OTHER
 from records.runs import RunChange
 from records.series import SeriesPoint
@@ -326,3 +326,16 @@ def test_a_border_without_a_baseline_says_by_how_much_the_level_moved() -> None:
     # Beside a baseline that is judged.
     assert moves.levels([line], tracks_of_place(points, baseline="2.13.0"), {("A", place)}) == []
     assert moves.levels([line], tracks_of_place(points), set()) == []
+
+
+def test_a_small_picture_has_the_nights_and_is_compared_with_the_median_before() -> None:
+    points, about = two_tracks()
+    last = a_point(10, "2.14.0.dev10", point=2.42, run="new-10")
+    about |= tracks_of_place([last], track="nightly", baseline="2.13.0")
+    (one,) = grid.histories({KEY: [*points, last]}, about)
+    assert [point.run for point in one.points] == [f"new-{night}" for night in range(11)]
+    assert one.change == pytest.approx(0.1)
+    # Without a schedule there is every point, and one night has nothing before it.
+    (alone,) = grid.histories({KEY: points[:1]}, {})
+    assert len(alone.points) == 1 and alone.change is None
+    assert grid.histories({KEY: []}, {}) == []

@@ -448,6 +448,18 @@ def test_the_last_nights_are_drawn_and_a_link_leads_to_all_and_back(shown: Any) 
     assert "points" not in parse_qs(urlsplit(fewer).query)
 
 
+def test_all_cases_of_the_metric_are_small_pictures_that_lead_to_their_lines(shown: Any) -> None:
+    at = shown()
+    at.button_group(key="choose-shown").set_value("grid").run()
+    assert at.query_params["shown"] == "grid" and not at.get("arrow_vega_lite_chart")
+    body = html(at)
+    assert "py-sparkline" in body and "Last 60 nights" in body
+    addresses = {unescape(each) for each in re.findall(r'<td><a href="([^"]+)"', body)}
+    queries = [parse_qs(urlsplit(each).query) for each in addresses]
+    assert [MLP] in [query["case"] for query in queries]
+    assert not any("shown" in query for query in queries)
+
+
 def test_a_range_of_days_is_drawn_and_stands_in_the_address(shown: Any) -> None:
     at = shown(points="30d")
     assert at.button_group(key="choose-points").value == "30d" and not at.warning

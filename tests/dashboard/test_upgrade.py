@@ -456,8 +456,8 @@ def test_a_phone_shows_all_of_it_and_requests_no_other_site(
 ) -> None:
     visitor = Visitor(chromium, serve(filled(Story(broken=(GPT_COMPILED,)))).url)
     page = visitor.open("/compare", "phone")
-    # Of the cases that have a ratio those that are not the same, and their geomean.
-    drawn(page, 3 + 1)
+    # Cases with a ratio that are not the same, their geomean, and the folded chart by technique.
+    drawn(page, 3 + 1 + 3)
     assert fits(page)
     page.get_by_text("Change policy").click()
     threshold = page.get_by_label("A change of it matters from, %")
