@@ -107,8 +107,8 @@ class Read:
                 before.set_aside + contents.set_aside + unfit,
             )
             run = _run_of(position, running=running)
-            stored = (tuple(map(finite_outcome, each)) for each in (new, contents.canaries))
-            return Read(path, position, run, *stored, fingerprints)
+            stored, canaries = (tuple(map(finite_outcome, each)) for each in (new, contents.canaries))
+            return Read(path, position, run, stored, canaries, fingerprints)
 
     def store(self, database: Database) -> int:
         """Store all of it or nothing, and answer how many outcomes of the plan were new.

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from analysis.operators import OperatorChange, difference, operators, unlike
 from common.interrupts import interruptible
+from common.text import key_matches
 from configuration.suggestions import unknown
 from db.connection.engine import Database
 from db.runs.traces import operator_tables
@@ -20,7 +21,6 @@ from interchange.exporters.tables import cell
 from records.outcomes import OperatorTable
 from runner.census.census import Census, summary
 from runner.census.recording import record_program
-from runner.suites import plan
 from workflows.errors import JobError, UsageError
 from workflows.ingest import store_pending
 from workflows.run_locally import RunRequest
@@ -125,7 +125,7 @@ def _table(database: Database, wanted: str, case: str | None) -> OperatorTable:
     tables = operator_tables(database, run=run)
     if not tables:
         raise UsageError(_no_table(database, run))
-    meant = [table for table in tables if pattern is None or plan.matches(table.case, pattern)]
+    meant = [table for table in tables if pattern is None or key_matches(table.case, pattern)]
     cases = [table.case for table in tables]
     if not meant:
         raise UsageError(f"run {run}: {unknown('case', pattern or '', cases)}")

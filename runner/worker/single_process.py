@@ -131,15 +131,16 @@ class SingleProcess:
         On CUDA also what takes steps of its own after the last block.
         """
         prepared, device = self.prepared, self._device
-        known = prepared.metrics | final_metrics(prepared)
+        known = {**prepared.metrics, **final_metrics(prepared)}
         if prepared.key.axis("compile") != "none":
             known |= compiling.report(records_graphs(prepared.key, device)).metrics
         if prepared.key.phase == "infer":
-            known |= guarded(prepared, lambda: measure_request_latency(prepared.step, device))
+            known.update(guarded(prepared, lambda: measure_request_latency(prepared.step, device)))
         step_ns = median(self._medians_ns) if self._medians_ns else 0.0
-        return known | guarded(
+        device_time = guarded(
             prepared, lambda: bounds.measure_device_time(prepared.step, device, step_ns, self._shapes)
         )
+        return {**known, **device_time}
 
     def check(self) -> correctness.Check:
         """Compare with the eager fp32 reference; what cannot be compared is a note."""

@@ -64,7 +64,7 @@ def _product(left: torch.Tensor, right: torch.Tensor, device: str) -> tuple[int,
 
     def products() -> None:
         for _ in range(queued):
-            left @ right
+            torch.matmul(left, right)
 
     before = time.process_time_ns()
     taken = timing.first_call(products, device) // queued
