@@ -98,3 +98,16 @@ def resnet50(batch: int, image: int) -> Workload:
         loss=cross_entropy(batch, classes=CLASSES),
         checkpointed=repeated("blocks", sum(count for _, count, _ in STAGES)),
     )
+
+
+@case(family="convolutional networks", batch=[1], largest=[64, 224])
+def image_sizes(batch: int, largest: int) -> Workload:
+    """ResNet-50 over images of three sizes in turn: `largest` pixels a side, three quarters and half of it.
+
+    Guards: a compilation for each size, where one for all of them was made before. Metrics `new_shape` and
+    `known_shape` are the first and the second call of a size: what a service spares its users by warming up.
+    """
+    first, *others = (
+        (torch.randn(batch, 3, side, side),) for side in (largest, largest * 3 // 4, largest // 2)
+    )
+    return Workload(ResNet50(), first, items=batch, unit="images", variants=tuple(others))

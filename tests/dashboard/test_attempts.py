@@ -5,7 +5,7 @@ from datetime import timedelta
 from db.connection.engine import Database
 from db.queue import commands as queue
 from support.builders.schedule_nights import HOSTILE, Mornings
-from support.pages import MACHINES, TODAY, Open, html
+from support.pages import SCHEDULE, TODAY, Open, html
 
 
 def test_a_night_took_as_long_as_all_attempts_at_it(
@@ -25,6 +25,6 @@ def test_a_task_that_waits_for_another_run_says_so(
     mornings.trigger(mornings.due(0), ("nightly", ""))
     token = mornings.begin(mornings.due(0), "bench-1")
     assert queue.set_wait_reason(database, token, f"another run measures this machine {HOSTILE}")
-    page = open_page(url, MACHINES)
+    page = open_page(url, SCHEDULE)
     assert "for 6 hours; another run measures this machine" in html(page)
     assert HOSTILE not in html(page)

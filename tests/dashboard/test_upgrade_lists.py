@@ -57,7 +57,7 @@ def test_a_list_that_is_cut_says_so_and_its_file_has_the_rest(
     files: dict[str, CsvSource] = {}
     monkeypatch.setattr("dashboard.upgrades.page._SESSIONS", 1)
 
-    def heading(title: str, csv_of: CsvSource, file_name: str = "") -> None:
+    def heading(title: str, csv_of: CsvSource, file_name: str = "", about: str = "") -> None:
         files[file_name] = csv_of
 
     monkeypatch.setattr("dashboard.components.parts.heading", heading)

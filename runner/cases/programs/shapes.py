@@ -1,25 +1,10 @@
-"""Inputs whose shapes vary: images of several sizes, and sentences padded to the longest of all."""
+"""Inputs whose shapes vary: sentences padded to the longest of all."""
 
-import torch
 from torch.nn import functional as F
 
 from ...worker.case import Workload, case
 from ..bert import BASE, MIDDLE_LENGTH, Bert, dynamic_lengths, operations
 from ..bert import draw as draw_tokens
-from ..resnet import ResNet50
-
-
-@case(family="convolutional networks", batch=[1], largest=[64, 224])
-def image_sizes(batch: int, largest: int) -> Workload:
-    """ResNet-50 over images of three sizes in turn: `largest` pixels a side, three quarters and half of it.
-
-    Guards: a compilation for each size, where one for all of them was made before. Metrics `new_shape` and
-    `known_shape` are the first and the second call of a size: what a service spares its users by warming up.
-    """
-    first, *others = (
-        (torch.randn(batch, 3, side, side),) for side in (largest, largest * 3 // 4, largest // 2)
-    )
-    return Workload(ResNet50(), first, items=batch, unit="images", variants=tuple(others))
 
 
 @case(family="transformers", batch=[4], layers=[2], lengths=[3, 9])
