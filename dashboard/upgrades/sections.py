@@ -221,15 +221,16 @@ def _cases(run: Run, judged: JudgedUpgrade, ordered: Sequence[Row], shown: Upgra
     def opened(case: str) -> Markup:
         return Markup(markup.opened_case(case, shown.opened(case)))
 
-    def table(rows: Sequence[Row]) -> DataTable[Row]:
-        return _at_most(tables.cases(judged.subject, judged.upgrade, rows, opened, trend))
+    def table(title: str, rows: Sequence[Row]) -> DataTable[Row]:
+        cases = tables.cases(judged.subject, judged.upgrade, rows, opened, trend)
+        return _at_most(replace(cases, label=f"Cases: {title}"))
 
     groups = by_status(ordered)
     content = [
         part
         for title, rows in groups.items()
         if not _is_folded(rows)
-        for part in (f'<h3 class="py-sub">{title}</h3>', table(rows))
+        for part in (f'<h3 class="py-sub">{title}</h3>', table(title, rows))
     ]
     drawn = _drawn_cases(judged, ordered)
     about = f"{sentences.about_cases(metric)} {sentences.about_same(judged.subject)}".strip()
@@ -240,7 +241,7 @@ def _cases(run: Run, judged: JudgedUpgrade, ordered: Sequence[Row], shown: Upgra
         _file(judged, "cases"),
         drawn,
         tables.cases(judged.subject, judged.upgrade, ordered),
-        tuple((title, table(rows)) for title, rows in groups.items() if _is_folded(rows)),
+        tuple((title, table(title, rows)) for title, rows in groups.items() if _is_folded(rows)),
     )
 
 
