@@ -95,6 +95,13 @@ def test_an_operator_in_cpp_and_a_cell_in_python_are_those_of_pytorch(families: 
     assert families["lstm"] < 1e-5
 
 
+def test_waits_of_requests_are_those_after_the_first_calls(families: Any) -> None:
+    assert families["waits"] == {
+        "0": {"many": 0, "positive": True},
+        "2": {"many": 2 * 64, "positive": True},
+    }
+
+
 def test_every_built_in_case_is_of_a_known_family(families: Any) -> None:
     assert set(families["families"].values()) == set(FAMILIES)
 

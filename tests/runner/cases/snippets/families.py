@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import runner.cases
 from runner.cases import conv_networks, decoding, encoder_decoder, experts, small_networks
 from runner.cases.operators import operator
-from runner.cases.programs import extensions, transforms
+from runner.cases.programs import extensions, requests, transforms
 from runner.worker.case import REGISTER, Workload
 
 #: Small enough to be quick, while copies are still taken.
@@ -243,6 +243,14 @@ def lstm_step_by_step():
     return error(cell(sequence), reference(sequence)[0][:, -1])
 
 
+def waits_after_calls(extra):
+    """The waits of a server called so many times after its first calls, and that none was negative."""
+    server = requests.Server(torch.nn.Linear(4, 2), 16, torch.linspace(0, 0.01, requests.REQUESTS))
+    for _ in range(requests.FIRST_CALLS + extra):
+        server(torch.randn(requests.REQUESTS, 4))
+    return {"many": len(server.waits), "positive": all(wait > 0 for wait in server.waits)}
+
+
 def dense_block_width():
     block = conv_networks.DenseBlock(6)
     return block.head.in_features
@@ -267,6 +275,7 @@ with torch.no_grad():
         "dense_width": dense_block_width(),
         "operator_in_cpp": operator_in_cpp(),
         "lstm": lstm_step_by_step(),
+        "waits": {extra: waits_after_calls(extra) for extra in (0, 2)},
     }
 result["families"] = {name: case.family for name, case in REGISTER.items()}
 print(json.dumps(result))
