@@ -21,6 +21,7 @@ from runner import journal
 from runner.execution.session import Conditions, Entered, Measured
 from runner.journal import Journal
 from runner.preset import MachinePreset
+from runner.session_plan import Timing
 from runner.telemetry.gpu.nvml import THROTTLE_FIELDS
 from runner.telemetry.sampler_client import Sampler
 from runner.telemetry.telemetry_interface import GpuCounters, Reading
@@ -89,6 +90,12 @@ def measured(
     """The outcome of one case."""
     happened = one_session(shared, meanwhile, case)
     return happened.of(case.partition("/")[0]), happened
+
+
+def on_a_gpu(scratch: Scratch, timing: Timing) -> Conditions:
+    """A case that counts, with the sampler on the H200 that the stand-in of NVML plays."""
+    cases = CASE_FILES / "counts.py"
+    return conditions(scratch.folder, cases, timing=timing, preset=PINNED, telemetry=Sampler, gpus=(H200,))
 
 
 def one_session(shared: Conditions, meanwhile: Callable[[Entered | Measured], None], *cases: str) -> Happened:
@@ -201,15 +208,7 @@ def test_a_gpu_that_is_slowed_down_and_looked_at(
     hot = f"0 0 throttle_{THROTTLE_FIELDS['hw_thermal']} 0.5"
     for name, value in shim.variables("h200", hot).items():
         monkeypatch.setenv(name, value)
-    timing = replace(TIMING, max_seconds=0.5, observe_seconds=1.4, contention_limit=1.0)
-    shared = conditions(
-        scratch.folder,
-        CASE_FILES / "counts.py",
-        timing=timing,
-        preset=PINNED,
-        telemetry=Sampler,
-        gpus=(H200,),
-    )
+    shared = on_a_gpu(scratch, replace(TIMING, max_seconds=0.5, observe_seconds=1.4, contention_limit=1.0))
     outcome, _ = measured(shared)
     assert outcome.status == "throttled", outcome.reason
     assert outcome.reason.endswith("of the time (hw_thermal)")
@@ -248,15 +247,7 @@ def test_a_stranger_on_the_gpu_matters_where_it_computes(
 ) -> None:
     for name, value in shim.variables("h200", line).items():
         monkeypatch.setenv(name, value)
-    timing = replace(TIMING, max_seconds=0.5, contention_limit=0.9)
-    shared = conditions(
-        scratch.folder,
-        CASE_FILES / "counts.py",
-        timing=timing,
-        preset=PINNED,
-        telemetry=Sampler,
-        gpus=(H200,),
-    )
+    shared = on_a_gpu(scratch, replace(TIMING, max_seconds=0.5, contention_limit=0.9))
     outcome, _ = measured(shared)
     assert outcome.status == status, outcome.reason
     if status == "ok":
@@ -294,15 +285,7 @@ def test_a_driver_that_never_answers_holds_no_session_up(
 ) -> None:
     for name, value in shim.variables("h200", "0 - block nvmlDeviceGetFieldValues 100000000").items():
         monkeypatch.setenv(name, value)
-    timing = replace(TIMING, observe_seconds=0.9, contention_limit=1.0)
-    shared = conditions(
-        scratch.folder,
-        CASE_FILES / "counts.py",
-        timing=timing,
-        preset=PINNED,
-        telemetry=Sampler,
-        gpus=(H200,),
-    )
+    shared = on_a_gpu(scratch, replace(TIMING, observe_seconds=0.9, contention_limit=1.0))
     outcome, happened = measured(shared)
     assert outcome.status == "ok", outcome.reason
     assert outcome.facts["telemetry_notes"]
