@@ -12,6 +12,7 @@ from typing import Any
 import tomlkit
 
 from common.atomic_file import write_whole
+from configuration.data_dirs import environments_folder
 from configuration.environments import EnvironmentSettings
 from configuration.errors import ConfigurationError
 from configuration.reading import FILE_NAME
@@ -46,7 +47,7 @@ class ReadyEnvironment:
 
 def store_of(app: AppContext) -> Store:
     """The store of built environments."""
-    return Store(app.places.data_dir / "environments")
+    return Store(environments_folder(app.settings, app.places.data_dir))
 
 
 def declared_environments(settings: Settings) -> dict[str, Wanted]:
