@@ -35,11 +35,13 @@ def decode_line(raw: bytes, *, allow_nan: bool = True) -> JournalLine:
         line = json.loads(raw, parse_constant=None if allow_nan else _refuse_constant)
         kind, body = str(line["kind"]), dict(line["body"])
         version, crc = int(line["v"]), int(line["crc"])
+        # Here, as what can just be read may be nested too deep to be written.
+        checksum = _checksum(kind, body)
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
         raise ValueError("torn or not a journal line") from None
     if version > VERSION:
         raise ValueError(f"written in version {version} of the journal, this Pyrometer reads {VERSION}")
-    if crc != _checksum(kind, body):
+    if crc != checksum:
         raise ValueError("damaged: its checksum does not match")
     return JournalLine(kind, body, crc)
 

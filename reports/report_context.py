@@ -10,9 +10,9 @@ from typing import Any
 
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
-from analysis.decision.comparison import AGAIN
 from analysis.decision.what_would_decide import PairsToDecide
 from analysis.dispatch_difference import CaseDifference
+from records.fingerprints import AGAIN
 from records.runs import StepScript
 
 #: Of this many the two sides start first in half each: it is an even number.

@@ -312,10 +312,14 @@ def dispatch(subject: Subject, each: Sequence[Row], case: CaseFormat = whole_cas
 
 
 def screening(each: Sequence[Row], case: CaseFormat = whole_case) -> DataTable[tuple[str, ScreenedCase]]:
-    """The cases that went on from a screen to full pairs, each with the reason and its short pairs."""
+    """The cases that went on from a screen to full pairs, each with the reason and its short pairs.
+
+    What fails comes first, then what looks slowest.
+    """
     found = [
         (row.case, row.result.screen) for row in each if row.result.screen and row.result.screen.selection
     ]
+    found.sort(key=lambda row: row[1].priority, reverse=True)
     columns: list[Column[tuple[str, ScreenedCase]]] = [
         case_column(lambda row: row[0], case),
         Column(

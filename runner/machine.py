@@ -1,7 +1,6 @@
 """Facts about this machine, and what it cannot measure."""
 
 import hashlib
-import json
 import os
 import platform
 import re
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from records.fingerprints import fingerprint_of
 
 from .telemetry.capability import Probe
 from .telemetry.sample_log import bare
@@ -93,9 +94,9 @@ def describe(
     }
     return MachineFacts(
         name=name,
-        fingerprint=_digest({"id": _read(Path("/etc/machine-id")), "name": name}),
+        fingerprint=fingerprint_of({"id": _read(Path("/etc/machine-id")), "name": name}),
         hardware_label=_label(hardware),
-        hardware_fingerprint=_digest(hardware),
+        hardware_fingerprint=fingerprint_of(hardware),
         hardware=hardware,
         conditions=conditions,
     )
@@ -133,7 +134,7 @@ def combine(leader: MachineFacts, others: Sequence[MachineFacts]) -> MachineFact
     return replace(
         leader,
         hardware_label=" + ".join(f"{count} x ({label})" for label, count in kinds.items()),
-        hardware_fingerprint=_digest({"machines": [one.hardware_fingerprint for one in every]}),
+        hardware_fingerprint=fingerprint_of({"machines": [one.hardware_fingerprint for one in every]}),
         hardware=hardware,
     )
 
@@ -238,7 +239,3 @@ def _read(path: Path) -> str | None:
         return path.read_text(errors="replace").strip()
     except OSError:
         return None
-
-
-def _digest(value: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

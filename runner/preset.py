@@ -5,12 +5,12 @@ threads sleep, and leaves one core to the controller. On a small CPU machine tha
 processes from 6-13 % to 1-2 % (docs/decisions/0004-quiet-profile.md). `as-it-comes` changes nothing.
 """
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from records.fingerprints import compared_settings, fingerprint_of
 
 from .worker.variables import relevant_variables
 
@@ -71,8 +71,7 @@ class MachinePreset:
     @property
     def fingerprint(self) -> str:
         """Identity of the settings: equal settings are comparable, whatever they are called."""
-        settings = {k: v for k, v in self.settings.items() if k != "name"}
-        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+        return fingerprint_of(compared_settings(self.settings))
 
 
 def make(

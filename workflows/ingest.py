@@ -110,13 +110,15 @@ class Read:
             stored, canaries = (tuple(map(finite_outcome, each)) for each in (new, contents.canaries))
             return Read(path, position, run, stored, canaries, fingerprints)
 
-    def store(self, database: Database) -> int:
+    def store(self, database: Database, *, authoritative: bool = True) -> int:
         """Store all of it or nothing, and answer how many outcomes of the plan were new.
 
+        A journal that is `authoritative`, one of this data folder, decides how machine and hardware are
+        called; an imported one does not.
         No lock is held while it is read. Raises JournalError and DatabaseError.
         """
         with _fitting(self.path), one_transaction(database) as whole:
-            store.save_run(whole, self.run)
+            store.save_run(whole, self.run, authoritative=authoritative)
             new = store.save_outcomes(whole, self.run.id, self.outcomes)
             store.save_outcomes(whole, self.run.id, self.canaries, planned=False)
             for conditions, taken in self.fingerprints:
@@ -201,7 +203,7 @@ def _fitting(path: Path) -> Generator[None]:
     """A line with a right checksum may still hold anything; it must not stop the journals after it."""
     try:
         yield
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise JournalError(f"{path} does not fit together: {type(error).__name__}: {error}") from error
 
 

@@ -10,6 +10,7 @@ from db.connection.engine import Database
 from db.errors import DatabaseError
 from records.kinds import RunState
 from records.outcomes import Outcome
+from runner.errors import JournalError
 from runner.journal import Journal
 
 from .database_upkeep import FOR_EVER, Kept, prune
@@ -85,7 +86,7 @@ class Recorder:
             outcomes = 0 if self._journal.waiting else len(read.position.outcomes)
             size = self._journal.path.stat().st_size
             mark_stored(self._journal.path, size, outcomes, read.position.set_aside)
-        except DatabaseError as error:
+        except (DatabaseError, JournalError) as error:
             self._report_failure(error)
             return False
         self._prune(self._opened())
@@ -113,7 +114,8 @@ class Recorder:
             read = Read.after(self._position, self._journal.path, written, waiting, running=True)
             read.store(database)
             self._position = read.position
-        except DatabaseError as error:
+        except (DatabaseError, JournalError) as error:
+            # Also where the database holds what contradicts the run: it is measured to its end all the same.
             self._report_failure(error)
             return
         if self._failure:
@@ -125,10 +127,12 @@ class Recorder:
             self._database = self._open()
         return self._database
 
-    def _report_failure(self, error: DatabaseError) -> None:
+    def _report_failure(self, error: DatabaseError | JournalError) -> None:
         if str(error) != self._failure:
             where = "The rest" if self._journal.waiting else "Everything"
-            self._note(f"{error} {where} is in the journal; the next command stores it.")
+            self._note(
+                f"{str(error).removesuffix('.')}. {where} is in the journal; the next command stores it."
+            )
         self._failure = str(error)
         self._retry_at = time.monotonic() + _RETRY_SECONDS
         # Opened anew next time: it may be another database by then, which has nothing of this run.

@@ -11,9 +11,10 @@ from analysis.comparison.screening import FIRST_FULL
 from analysis.comparison.sequential_test import Advice, advise
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import Verdict, judge
-from analysis.decision.comparison import AGAIN, Comparison
+from analysis.decision.comparison import Comparison
 from analysis.decision.reasons import leaves_open
 from analysis.decision.upgrade import TABLES
+from records.fingerprints import AGAIN
 from records.outcomes import Outcome, OutcomeStatus, Planned
 from reports.text.verdict_text import advised
 from runner.session_plan import SessionPlan, Timing

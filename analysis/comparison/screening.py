@@ -73,6 +73,21 @@ class ScreenedCase:
     selection: Selection | None
     compared: bool
 
+    @property
+    def least_change(self) -> float:
+        """The smallest change of a short pair that counts, a logarithm; 0 without any."""
+        return min(self.changes, default=0.0)
+
+    @property
+    def looks_slower(self) -> bool:
+        """Whether it was slower by `SCREEN_LIMIT` or more in every short pair that counts."""
+        return self.least_change >= math.log1p(SCREEN_LIMIT)
+
+    @property
+    def priority(self) -> tuple[bool, float]:
+        """The larger, the sooner it gets its full pairs: what fails, then what looks slowest."""
+        return self.selection == Selection.FAILURE, self.least_change
+
 
 def as_evidence(outcome: Outcome) -> Outcome:
     """The outcome of a short pair as it is kept: without metrics, which are the fact `EVIDENCE`.

@@ -17,9 +17,6 @@ from .upgrade import Upgrade, decide
 
 #: The facts of a run that hold its comparison (see `to_body`), and what came of it (see `decision_body`).
 COMPARED, DECIDED = "comparison", "decided"
-#: What makes a second identity of one environment, where it is compared with itself.
-AGAIN = "-again"
-#: Why a case that a screen sent on has no result yet.
 #: The largest plan; every look of a larger one from a file would be stored.
 MOST_PAIRS = 10_000
 

@@ -25,6 +25,7 @@ Kind = Literal[
     "compile",
     "memory",
     "shaky",
+    "suspected",
     "unmeasured",
     "screened",
     "repaired",
@@ -45,6 +46,7 @@ _KINDS: tuple[Kind, ...] = (
     "memory",
     "compile",
     "shaky",
+    "suspected",
     "unmeasured",
     "screened",
     "repaired",
@@ -240,6 +242,18 @@ class OnlyScreened:
     missed_share: float = MISSED_SHARE
 
 
+@dataclass(frozen=True, slots=True)
+class SlowerInShortPairs:
+    """Of `total` cases these were slower by `limit` (a share) or more in short pairs, and have no interval.
+
+    The slowest comes first, each with the smallest change that a short pair showed (a logarithm).
+    """
+
+    cases: tuple[tuple[str, float], ...]
+    total: int
+    limit: float = SCREEN_LIMIT
+
+
 CaseDetail = (
     CaseRepaired | CaseShaky | CaseBroke | CaseRegressed | CaseSlowerUnderLoad | CaseUnknown | CaseBeyondLimit
 )
@@ -251,6 +265,7 @@ Detail = (
     | MeanChange
     | Unmeasured
     | OnlyScreened
+    | SlowerInShortPairs
     | Alike
     | Worse
     | Doubtful
@@ -331,6 +346,7 @@ def reasons(
         *_unguarded(results, policy),
         *_slower_under_load(results, policy),
         *combined,
+        *_suspected(results, policy),
         *_unmeasured(results, policy),
         *_gains(results, policy),
     ]
@@ -544,6 +560,20 @@ def _of_one_pair(result: CaseResult, policy: Policy) -> bool:
 def _without_number(result: CaseResult, policy: Policy) -> bool:
     decided = result.broke or result.repaired or result.never_worked
     return not decided and not measured(result, policy)
+
+
+def _suspected(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
+    """The cases that look slower in a screen that ended before full pairs could judge them."""
+    found = [
+        (result.case, result.screen.least_change)
+        for result in results
+        if result.screen and result.screen.looks_slower and _without_number(result, policy)
+    ]
+    if found:
+        found.sort(key=lambda one: -one[1])
+        cases = tuple(case for case, _ in found)
+        detail = SlowerInShortPairs(tuple(found), len(results))
+        yield Reason("unclear", "suspected", detail, cases, weight=found[0][1])
 
 
 def _unmeasured(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:

@@ -18,6 +18,7 @@ from .reasons import (
     NoMean,
     OnlyScreened,
     Reason,
+    SlowerInShortPairs,
     SlowerShare,
     Unmeasured,
     negligible,
@@ -205,7 +206,7 @@ def _decided(every: Sequence[CaseResult], policy: Policy, plan: Plan, also: Sequ
 
 def _of_single_cases(reason: Reason) -> bool:
     """Whether a reason holds whatever the other cases of the suite do."""
-    return isinstance(reason.detail, CaseDetail | Unmeasured) or (
+    return isinstance(reason.detail, CaseDetail | SlowerInShortPairs | Unmeasured) or (
         reason.speaks == "go" and not isinstance(reason.detail, SlowerShare | NoMean | MeanChange)
     )
 

@@ -166,9 +166,10 @@ def prune(
 
 _FORGET_HELP = """Delete RUN from the database for good: outcomes, measurements, samples, telemetry.
 
-Without --yes it only reports what would be deleted. The journal of the run stays on disk with a file
-`forgotten` beside it: while that file exists, no command stores the journal again. If the journal is on
-another machine, run the same command there too.
+The machine, preset and environments that no other run names are deleted too. Without --yes it only reports
+what would be deleted. The journal of the run stays on disk with a file `forgotten` beside it: while that
+file exists, no command stores the journal again. If the journal is on another machine, run the same command
+there too.
 
 A run that findings or tasks refer to is kept. With --force it is deleted, and the findings with their triage
 too. On Postgres this needs the role that owns the tables.

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from urllib.parse import quote_plus, urlencode
 
-from analysis.decision.comparison import AGAIN
+from records.fingerprints import AGAIN
 
 #: How much of a fingerprint an address carries.
 FINGERPRINT = 12

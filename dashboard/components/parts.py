@@ -14,7 +14,6 @@ import pandas as pd
 import streamlit as st
 
 from analysis.comparison import rounds
-from analysis.decision.comparison import AGAIN
 from common.text import printable
 from dashboard.components import charts, filters, frames, links, markup, tables, wording
 from dashboard.components.query_params import View, bounded
@@ -26,6 +25,7 @@ from db.errors import DatabaseError
 from interchange.exporters.tables import cell
 from interchange.formats import came_from
 from records.environments import Environment
+from records.fingerprints import AGAIN
 from records.kinds import EnvironmentKind, RunKind
 from records.outcomes import Outcome
 from records.runs import Run

@@ -5,12 +5,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, exists, func, or_, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Table, delete, exists, func, or_, select, update
 
 from ..connection.engine import Database
 from ..connection.statements import in_batches
 from ..errors import DatabaseError, StillReferred
 from ..schema import core_tables as tables
+from ..schema.dispatch_tables import CaseFingerprintRow
 from ..schema.finding_tables import FindingRow, TriageRow
 from ..schema.queue_tables import AttemptRow, TaskRow
 
@@ -42,9 +43,10 @@ def forget_run(
 ) -> DeletedRun | None:
     """Delete a run and all that was measured in it, or with `dry_run` only count; None if there is none.
 
-    Series that have no measurement left go too; machines, environments, presets and cases stay. Raises
-    StillReferred for a run that findings or tasks refer to, unless `force`: then the findings go, with what
-    people did with them, and the tasks lose their run.
+    What no other run needs goes too: series without a measurement, the machine, its hardware, environments,
+    preset, and their dispatch fingerprints; cases stay. Raises StillReferred for a run that findings or
+    tasks refer to, unless `force`: then the findings go, with what people did with them, and the tasks lose
+    their run.
     """
     with database.writing() as connection:
         number = connection.execute(
@@ -58,8 +60,10 @@ def forget_run(
         if (counted.findings or counted.tasks) and not force:
             raise StillReferred(f"Run {run_id} is what {_referring(counted)} rest on.")
         _remove_references(connection, run_id, number)
+        owners = _owners(connection, number)
         series = _deleted(connection, number)
     _delete_empty_series(database, series)
+    _delete_unused_owners(database, owners)
     return counted
 
 
@@ -128,3 +132,40 @@ def _delete_empty_series(database: Database, series: Collection[int]) -> None:
         # One that is used again by now stays.
         with suppress(DatabaseError), database.writing() as connection:
             connection.execute(delete(table).where(table.id.in_(some), unused))
+
+
+def _owners(connection: Connection, number: int) -> dict[Table, set[int]]:
+    """The ids of what a run names, by table, in the order of deletion."""
+    run, link = tables.RunRow, tables.RunEnvironmentRow
+    one = connection.execute(select(run).where(run.number == number)).one()
+    environments = select(link.environment_id).where(link.run_number == number)
+    every = tables.Base.metadata.tables
+    return {
+        every["environment"]: set(connection.execute(environments).scalars()),
+        every["preset"]: {one.preset_id},
+        every["machine"]: {one.machine_id},
+        every["hardware"]: {one.hardware_id},
+    }
+
+
+def _delete_unused_owners(database: Database, owners: dict[Table, set[int]]) -> None:
+    """Delete those rows that nothing names any more, with the dispatch fingerprints taken under them.
+
+    Each in a transaction of its own: one that is used again by now stays.
+    """
+    taken = tables.Base.metadata.tables[CaseFingerprintRow.__tablename__]
+    for table, id in ((table, id) for table, ids in owners.items() for id in sorted(ids)):
+        with suppress(DatabaseError), database.writing() as connection:
+            naming = {other: _naming(other, table) for other in tables.Base.metadata.tables.values()}
+            of_it = naming.pop(taken)
+            columns = [column for each in naming.values() for column in each]
+            if any(connection.execute(select(exists().where(column == id))).scalar() for column in columns):
+                continue
+            for column in of_it:
+                connection.execute(delete(taken).where(column == id))
+            connection.execute(delete(table).where(table.c.id == id))
+
+
+def _naming(other: Table, table: Table) -> list[Column[Any]]:
+    """The columns of another table that name rows of this one."""
+    return [key.parent for key in other.foreign_keys if key.column.table is table]

@@ -25,18 +25,20 @@ _POINT = ("series_id", "started_at", "run_number", "environment_id")
 _NUMBERS = ("point", "low", "high", "smallest", "largest", "spread", "n")
 
 
-def save_run(database: Database, run: Run) -> None:
+def save_run(database: Database, run: Run, *, authoritative: bool = False) -> None:
     """Store a run, or what has become of it since: state, end, planned, notes and facts.
 
-    A run that is complete stays so, whatever older record arrives later. The rows of its machine,
-    environments and preset are written once: a fingerprint stands for what it was first stored with.
+    A run that is complete stays so, whatever older record arrives later. The rows of its environments and
+    its preset are written once, unless what is stored cannot be what their fingerprints stand for. The names
+    of machine and hardware are those that were stored first, or those of a later run that is `authoritative`:
+    one from a journal of this data folder, not from an imported file.
 
     Raises ValueError where the id is that of another run, of another machine for example, and where an
     environment or a preset of the same fingerprint is stored as something else.
     """
     with database.writing() as connection:
-        machine = machine_id(connection, run.machine)
-        hardware = hardware_id(connection, run.machine.hardware)
+        machine = machine_id(connection, run.machine, authoritative=authoritative)
+        hardware = hardware_id(connection, run.machine.hardware, authoritative=authoritative)
         preset = preset_id(connection, run.preset)
         environments = environment_ids(connection, run.environments)
         later = _later_values(run)

@@ -164,6 +164,6 @@ def called(kind: str, metric: str) -> str:
 
 
 def of_cases(many: int, total: int, verb: str = "are") -> str:
-    """`1 of 39 cases is`, `2 of 39 cases are`; the verb is `are` or `have`."""
-    singular = {"are": "is", "have": "has"}
+    """`1 of 39 cases is`, `2 of 39 cases are`; the verb is `are`, `have` or `were`."""
+    singular = {"are": "is", "have": "has", "were": "was"}
     return f"{many:,} of {plural(total, 'case')} {singular[verb] if many == 1 else verb}"

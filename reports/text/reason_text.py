@@ -22,6 +22,7 @@ from analysis.decision.reasons import (
     NoneBeyondLimit,
     OnlyScreened,
     Reason,
+    SlowerInShortPairs,
     SlowerShare,
     Unmeasured,
     Worse,
@@ -58,6 +59,8 @@ def sentence(reason: Reason) -> str:
             return _unmeasured(missing)
         case OnlyScreened() as screened:
             return _only_screened(screened)
+        case SlowerInShortPairs() as suspected:
+            return _suspected(suspected)
         case Alike(metric, kind, cases, total):
             return f"{of_cases(cases, total)} {'the same' if kind == 'same' else called(kind, metric)}"
         case Worse() as worse:
@@ -217,6 +220,15 @@ def _only_screened(one: OnlyScreened) -> str:
         f"proves nothing; a slow-down by {share(one.missed_limit)} passes in at most "
         f"{share(one.missed_share)} of cases, and a smaller one oftener"
     )
+
+
+def _suspected(one: SlowerInShortPairs) -> str:
+    named = ", ".join(f"{case} {percent(change)}" for case, change in one.cases[:_NAMED])
+    more = ", ..." if len(one.cases) > _NAMED else ""
+    slower = (
+        f"{of_cases(len(one.cases), one.total, 'were')} slower by {share(one.limit)} or more in short pairs"
+    )
+    return f"{slower}, and full pairs are too few for an interval: {named}{more}"
 
 
 def _unmeasured(one: Unmeasured) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from records.fingerprints import fingerprint_of
 from records.outcomes import Outcome, OutcomeStatus
 
 from ..machine import last_level_cache_mib
@@ -48,7 +49,7 @@ class Canary:
     @property
     def fingerprint(self) -> str:
         """A hash of `facts`. PyTorch is not part of it, so no release changes it."""
-        return hashlib.sha256(json.dumps(self.facts, sort_keys=True).encode()).hexdigest()[:16]
+        return fingerprint_of(self.facts)
 
     def environment(self) -> dict[str, Any]:
         """Its environment as plain JSON values."""

@@ -66,7 +66,7 @@ def test_pages_questions_and_readers(printed: Print) -> None:
 def test_times_to_marks_next_to_an_empty_page(printed: Print) -> None:
     if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
         unavailable("no Chromium on PATH")
-    shown = printed("--results", "2800", "--only", "browser", "--rounds", "1", "--page", "hardware")
-    for page in ("an empty Streamlit page", "a plain chart, 7 widgets", "Hardware"):
+    shown = printed("--results", "2800", "--only", "browser", "--rounds", "1", "--page", "compare")
+    for page in ("an empty Streamlit page", "a plain chart, 7 widgets", "Compare, hardware"):
         assert re.search(rf"^{page} +\d+ +\d+ +\d\.\d\d", shown, re.MULTILINE), page
     assert "never stood" not in shown

@@ -152,7 +152,7 @@ def test_a_command_is_copied_as_it_stands(look: Look) -> None:
 def test_a_table_is_downloaded_as_csv(look: Look) -> None:
     page = look("/runs?run=run-11")
     with page.expect_download() as download:
-        page.get_by_test_id("stDownloadButton").first.get_by_role("button").click()
+        page.locator("[class*=st-key-csv-measurements]").get_by_role("button").click()
     file = download.value
     assert file.suggested_filename == "measurements-run-11.csv"
     header, *rows = file.path().read_text().splitlines()

@@ -8,9 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from analysis.decision.comparison import AGAIN
 from dashboard.components import frames, tables
 from db.runs import queries, store
+from records.fingerprints import AGAIN
 from support.builders.run_records import MLP, RESNET, a_run, an_environment, an_outcome
 from support.pages import RUNS, Open, html, typed
 from support.sqlite_files import open_with_tables

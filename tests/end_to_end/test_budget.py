@@ -19,7 +19,9 @@ def test_a_budget_too_small_leaves_out_later_replicates_and_says_so(site: Site) 
     counts = Counter(outcome["status"] for outcome in outcomes)
     assert counts.keys() == {"ok", "skipped"} and sum(counts.values()) == 100
     measured = [(o["replicate"], o["case"]) for o in outcomes if o["status"] == "ok"]
-    assert measured[:2] == [(0, ADD), (0, LINEAR)] and measured == sorted(measured)
+    # A loaded machine may get no further than the first case within the budget.
+    assert measured and measured[:2] == [(0, ADD), (0, LINEAR)][: len(measured)]
+    assert measured == sorted(measured)
     for outcome in outcomes:
         if outcome["status"] == "skipped":
             assert re.fullmatch(

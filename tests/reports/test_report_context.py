@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
-from analysis.decision.comparison import AGAIN, Comparison
+from analysis.decision.comparison import Comparison
 from analysis.decision.what_would_decide import PairsToDecide
+from records.fingerprints import AGAIN
 from reports import sentences
 from reports.markdown import upgrade_markdown
 from reports.page import upgrade_html

@@ -106,5 +106,5 @@ def test_a_database_that_was_exchanged_while_it_was_away_gets_everything(
             assert stored_outcomes(database) == held
 
 
-def lost(*_: object) -> None:
+def lost(*_: object, **__: object) -> None:
     raise DatabaseError("the database is lost.")

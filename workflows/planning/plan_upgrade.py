@@ -11,13 +11,14 @@ from analysis.comparison.plan import FEWEST, Plan
 from analysis.comparison.policy import Policy, Waiver
 from analysis.comparison.screening import FIRST_FULL, Screen
 from analysis.comparison.thresholds import Threshold, threshold_of
-from analysis.decision.comparison import AGAIN, MOST_PAIRS, Comparison
+from analysis.decision.comparison import MOST_PAIRS, Comparison
 from analysis.decision.suite_pairs import varies
 from analysis.dispatch_difference import CaseDifference
 from analysis.metrics import COLD, METRICS
 from common.text import plural
 from configuration.settings import Settings
 from configuration.suggestions import unknown
+from records.fingerprints import AGAIN
 from records.kinds import RunKind
 from records.runs import StepScript
 from runner.environment import MeasuredEnvironment

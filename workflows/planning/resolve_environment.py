@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from common.atomic_file import write_whole
+from configuration.data_dirs import environments_folder
 from configuration.environments import EnvironmentSettings
 from configuration.errors import ConfigurationError
 from configuration.reading import FILE_NAME
@@ -45,7 +46,7 @@ class ReadyEnvironment:
 
 def store_of(app: AppContext) -> Store:
     """The store of built environments."""
-    return Store(app.places.data_dir / "environments")
+    return Store(environments_folder(app.settings, app.places.data_dir))
 
 
 def declared_environments(settings: Settings) -> dict[str, Wanted]:

@@ -102,13 +102,18 @@ class ScreenedPairs:
         return "not needed: the case is screened"
 
     def _full_pairs(self) -> Pairs:
-        """The full pairs of the cases that the screen selects."""
-        selected = self._selected
+        """The full pairs of the cases that the screen selects, in order of what it saw.
+
+        Where the budget has no room for all of them, the cases that fail or look slowest are judged.
+        """
+        selected, priorities = self._selected, dict[str, tuple[bool, float]]()
         for case in {planned.case for planned in self._full_planned}:
             screened = self._comparison.screened(case, self._outcomes[case])
-            if screened is None or screened.selection is not None:
+            if screened is not None and screened.selection is not None:
                 selected.add(case)
+                priorities[case] = screened.priority
         planned = [one for one in self._full_planned if one.case in selected]
+        planned.sort(key=lambda one: priorities[one.case], reverse=True)
         passed = [one for one in self._full_planned if one.case not in selected]
         sides, look = (self._comparison.old, self._comparison.new), first_look(self._comparison)
         allocate = SuiteAllocation(self._comparison, single_cases=bool(passed)).choose

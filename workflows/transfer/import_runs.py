@@ -349,7 +349,7 @@ def _from_journal(path: Path, database: Database | None, dry_run: bool) -> Impor
             with _whole(database, dry_run) as whole:
                 if whole is not None:
                     before = _stored(whole, read.run.id)
-                    read.store(whole)
+                    read.store(whole, authoritative=False)
                     new = _stored(whole, read.run.id) - before
         except JournalError as error:
             raise BadFile(place, str(error).removeprefix(f"{copy} ")) from None

@@ -22,10 +22,11 @@ from analysis.dispatch_difference import CaseDifference, compare_cases
 from records.dispatch import CaseFingerprint
 from records.outcomes import Outcome
 from reports import wording
+from reports.text.reason_text import sentence
 from support.builders.run_records import a_case_fingerprint
 from support.builders.upgrade_cases import OK, kinds, result
 
-A, B, C = "a/infer/-/eager", "b/infer/-/eager", "c/infer/-/eager"
+A, B, C, D = (f"{name}/infer/-/eager" for name in "abcd")
 
 
 def outcomes(case: str, *ratios: float, first: int = 0, status: str = "ok") -> list[Outcome]:
@@ -182,3 +183,22 @@ def test_a_case_that_went_on_and_is_not_decided_keeps_its_own_reason() -> None:
     assert upgrade.decision == "unclear" and not upgrade.only_screened
     assert kinds(upgrade, "unclear") == ["worst", "screened"]
     assert wording.decided(upgrade) == "Unclear"
+
+
+def test_what_short_pairs_saw_is_the_reason_where_no_full_pair_followed() -> None:
+    short = [*outcomes(A, 1.75), *outcomes(B, 1.2), *outcomes(C, 0.5)]
+    judged = compared().results([*short, *outcomes(D, 1.0, 1.02)])
+    upgrade = compared().verdict(judged)
+    assert (upgrade.decision, upgrade.only_screened) == ("unclear", False)
+    first = upgrade.reasons[0]
+    assert (first.kind, first.cases) == ("suspected", (A, B))
+    assert sentence(first) == (
+        "2 of 3 cases were slower by 10 % or more in short pairs, and full pairs are too few for an "
+        f"interval: {A} +75.0 %, {B} +20.0 %"
+    )
+
+
+def test_full_pairs_outweigh_what_short_pairs_saw() -> None:
+    full = outcomes(A, *[1.0] * 6, first=FIRST_FULL)
+    upgrade = compared().verdict(compared().results([*outcomes(A, 1.75), *full]))
+    assert "suspected" not in {reason.kind for reason in upgrade.reasons}

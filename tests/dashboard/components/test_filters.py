@@ -6,9 +6,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from analysis.decision.comparison import AGAIN
 from dashboard.components import filters, links, query_params
 from dashboard.components.parts import declared_name
+from records.fingerprints import AGAIN
 from records.telemetry import TelemetryWindow
 from support.builders.notifications import a_finding
 from support.builders.run_records import MLP, a_night, a_run, an_environment, an_outcome

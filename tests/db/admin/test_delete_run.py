@@ -74,8 +74,8 @@ def test_what_is_left_is_as_if_it_had_never_been(database: Database, night: int)
     assert forget_run(database, f"night-{night}") == gone
     assert everything(database) == expected
     for table, count in rows(database).items():
-        # Cases, machines and environments are known further on.
-        assert count == counts[table] or table in ("benchmark_case", "environment"), table
+        # Cases are known further on.
+        assert count == counts[table] or table == "benchmark_case", table
     assert [problem for _, _, look in WHOLE for problem in look(database).problems] == []
     assert forget_run(database, f"night-{night}") is None
     measured(database, night)

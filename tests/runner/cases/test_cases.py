@@ -38,8 +38,8 @@ def formulas(measured: Any) -> Any:
 
 def test_all_models_are_registered_for_inference_and_training(sizes: Any) -> None:
     register = sizes["register"]
-    # Their modules hold four workloads that are tested elsewhere.
-    elsewhere = ["autoencoder_block", "custom_lstm_cell", "diffusion_block", "dynamic_shapes"]
+    # Their modules hold five workloads that are tested elsewhere.
+    elsewhere = ["autoencoder_block", "custom_lstm_cell", "diffusion_block", "dynamic_shapes", "image_sizes"]
     assert sorted(register) == sorted([*NAMES, *elsewhere])
     for case in (register[name] for name in NAMES):
         assert case["phases"] == ["infer", "train"]

@@ -17,7 +17,7 @@ from workflows.planning.plan_upgrade import UpgradeRequest, check_screen
 from workflows.planning.screening import ScreenedPairs
 from workflows.session_queue import pairs_planned
 
-A, B, C = "a/infer/-/eager", "b/infer/-/eager", "c/infer/-/eager"
+A, B, C, D = (f"{name}/infer/-/eager" for name in "abcd")
 TIMING = Timing()
 
 
@@ -115,6 +115,24 @@ def test_two_short_pairs_of_each_and_full_pairs_of_what_runs_differently_or_diff
     judged = {one.case: one for one in comparison.results(flat(found))}
     assert (judged[A].only_screened, judged[B].only_screened) == (True, False)
     assert comparison.verdict([*judged.values()]).decision == "no-go"
+
+
+def test_a_budget_that_ends_early_judges_what_fails_or_looks_slowest() -> None:
+    comparison = a_comparison(C)
+    queue = ScreenedPairs(planned(comparison, A, B, C, D), comparison, TIMING)
+    ratios: dict[str, float] = {A: 1.2, B: 1.8, D: 0.5}
+    full: list[str] = []
+
+    def fits(sessions: Sequence[SessionPlan]) -> bool:
+        return sessions[0].contenders[0].replicate < FIRST_FULL or len(sessions) <= 4
+
+    while len(full) < 4 and (session := queue.next(fits)):
+        (case,) = {one.case for one in session.contenders}
+        if session.contenders[0].replicate >= FIRST_FULL:
+            full.append(case)
+        for outcome in measured(session, ratios.get(case, 1.0), "ok"):
+            queue.learn(outcome)
+    assert full == [B] * 4
 
 
 def test_a_short_pair_that_others_disturbed_is_taken_again() -> None:
