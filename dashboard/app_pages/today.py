@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import streamlit as st
 
 from dashboard.components import frames, load, parts, tables
-from dashboard.overview import manual_runs, nightly
-from dashboard.overview.load import morning
-from dashboard.overview.view import chosen
 from dashboard.server.settings import ServerSettings
+from dashboard.today import manual_runs, nightly
+from dashboard.today.load import morning
+from dashboard.today.view import chosen
 
 #: Runs listed.
 LISTED = 10

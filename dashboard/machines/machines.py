@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.staleness import alive
 from dashboard.components import links, markup, wording
 from dashboard.machines.load import Able, OpenTasks
-from dashboard.overview.load import OverviewData
+from dashboard.today.load import TodayData
 from records.kinds import RunSource
 from records.runs import RunSummary
 from records.tasks import SchedulerSeen, Task
@@ -56,7 +56,7 @@ class MachineStatus:
 
 
 def machines(
-    morning: OverviewData,
+    morning: TodayData,
     runs: Iterable[RunSummary],
     running: Iterable[Task],
     now: datetime,

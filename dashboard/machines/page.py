@@ -9,8 +9,8 @@ from dashboard.components import parts
 from dashboard.machines import load, sections
 from dashboard.machines.load import OpenTasks, chosen
 from dashboard.machines.machines import MachineStatus, machines
-from dashboard.overview.load import OverviewData, morning
 from dashboard.server.settings import ServerSettings
+from dashboard.today.load import TodayData, morning
 
 
 def show_machines() -> None:
@@ -39,7 +39,7 @@ def show_schedule() -> None:
     sections.schedule(url, known, found, tasks, now)
 
 
-def _state(url: str, now: datetime) -> tuple[OverviewData, OpenTasks, Sequence[MachineStatus]]:
+def _state(url: str, now: datetime) -> tuple[TodayData, OpenTasks, Sequence[MachineStatus]]:
     """The schedules, the open tasks and the machines; stops the page where there is none of all three."""
     known, tasks = morning(url), load.open_tasks(url)
     found = machines(known, load.newest_runs(url), tasks.running, now, load.without_task(url))

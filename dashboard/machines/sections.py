@@ -12,8 +12,8 @@ from dashboard.components import load as common
 from dashboard.machines import load, machines, timetable, tracks, waiting
 from dashboard.machines.load import Able, OpenTasks
 from dashboard.machines.machines import MachineStatus
-from dashboard.overview.load import OverviewData
 from dashboard.runs import capabilities
+from dashboard.today.load import TodayData
 
 #: Rows of a list at most; what is left is counted. Environments, and machines of which the list says what
 #: they can measure.
@@ -21,7 +21,7 @@ ROWS, ENVIRONMENTS, ABLE = 40, 12, 8
 
 
 def every_machine(
-    url: str, morning: OverviewData, found: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
+    url: str, morning: TodayData, found: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
 ) -> None:
     """All machines, what they measure with, and what they can measure."""
     parts.html(machines.cards(found, tasks, timetable.following(morning.plan, now), now))
@@ -32,7 +32,7 @@ def every_machine(
 
 
 def schedule(
-    url: str, morning: OverviewData, found: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
+    url: str, morning: TodayData, found: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
 ) -> None:
     """The schedules, what runs and waits, and how fresh the results of each track are."""
     _schedules(url, morning, now)
@@ -47,7 +47,7 @@ def schedule(
         parts.html(tracks.table(morning.parts[:ROWS], now) + _rest(morning.parts, "track"))
 
 
-def one_machine(url: str, one: MachineStatus, morning: OverviewData, now: datetime) -> None:
+def one_machine(url: str, one: MachineStatus, morning: TodayData, now: datetime) -> None:
     """One machine: what is known of it, what it can measure, what runs and waits for it."""
     opened = common.run(url, one.run.id) if one.run else None
     about = {**opened[0].machine.hardware.facts, **opened[0].machine.facts} if opened else {}
@@ -66,7 +66,7 @@ def one_machine(url: str, one: MachineStatus, morning: OverviewData, now: dateti
 
 def _open(
     url: str,
-    morning: OverviewData,
+    morning: TodayData,
     tasks: OpenTasks,
     machines: Sequence[MachineStatus],
     now: datetime,
@@ -93,7 +93,7 @@ def _open(
     parts.html(waiting.table(found[:ROWS], now) + _rest(found, "task", every=every))
 
 
-def _schedules(url: str, morning: OverviewData, now: datetime) -> None:
+def _schedules(url: str, morning: TodayData, now: datetime) -> None:
     rows = timetable.rows(morning.plan, load.last_scheduled_runs(url))
     parts.heading("Schedules", lambda: timetable.frame(rows), "schedules.csv")
     if not rows:

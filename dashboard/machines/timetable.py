@@ -8,7 +8,7 @@ from html import escape
 import pandas as pd
 
 from dashboard.components import markup, wording
-from dashboard.overview.schedule_heartbeat import Served
+from dashboard.today.schedule_heartbeat import Served
 from records.tasks import LastScheduledRun, TaskState
 from reports.table import Column, DataTable
 from reports.text.staleness_text import in_words

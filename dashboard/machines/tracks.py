@@ -8,8 +8,8 @@ from html import escape
 import pandas as pd
 
 from dashboard.components import links, markup, wording
-from dashboard.overview import cards
-from dashboard.overview.track_status import TrackStatus
+from dashboard.today import cards
+from dashboard.today.track_status import TrackStatus
 from records.environments import EnvironmentUsed
 from reports.text.staleness_text import silence
 

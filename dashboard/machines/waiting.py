@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.staleness import WaitReason, alive
 from dashboard.components import links, markup, wording
-from dashboard.overview.load import OverviewData
+from dashboard.today.load import TodayData
 from records.tasks import Task, TaskState
 from reports.text.staleness_text import in_its_turn, in_words, some
 from workflows.fleet_status import MEASURING, URGENCY, fleet_status, machine_of
@@ -29,9 +29,7 @@ class Open:
         return URGENCY.index(self.why), self.task.due_at, self.task.id
 
 
-def opened(
-    tasks: Iterable[Task], morning: OverviewData, said: Mapping[int, str], now: datetime
-) -> list[Open]:
+def opened(tasks: Iterable[Task], morning: TodayData, said: Mapping[int, str], now: datetime) -> list[Open]:
     """Every task with why it waits, unschedulable ones first.
 
     `said` is what some that run wait for before they measure, by task.

@@ -8,8 +8,8 @@ import streamlit as st
 
 from dashboard.auth import reader
 from dashboard.components import load, parts
-from dashboard.overview import load as overview
 from dashboard.server.errors import NotAllowed
+from dashboard.today import load as today
 from records.findings import Finding
 
 #: What can be done, as it is written in the log, and as a person reads it.
@@ -75,8 +75,8 @@ def _form(url: str, items: Sequence[Finding], key: str) -> None:
         st.warning(parts.plain(str(refusal)))
         return
     # The first page shows it too, and would still have the old state.
-    overview.recent_findings.clear()
-    overview.still_open.clear()
+    today.recent_findings.clear()
+    today.still_open.clear()
     st.rerun()
 
 

@@ -8,9 +8,9 @@ from analysis.decision.comparison import COMPARED
 from dashboard.components import filters, frames, links, load, markup, parts, run_source, tables, wording
 from dashboard.components.query_params import Query
 from dashboard.exports import page_recorder as kept
-from dashboard.overview.problems import needed
 from dashboard.runs import gains, operators, run_facts, run_list
 from dashboard.server.settings import ServerSettings
+from dashboard.today.problems import needed
 from records.kinds import RunSource
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from configuration.settings import load_settings
-from dashboard.overview import load
-from dashboard.overview.problems import CaseProblem, causes, table
-from dashboard.overview.track_status import TrackStatus
+from dashboard.today import load
+from dashboard.today.problems import CaseProblem, causes, table
+from dashboard.today.track_status import TrackStatus
 from db.connection.engine import Database
 from scheduled_jobs.notifications.collect import collect_digest_data
 from support.builders.run_records import BERT, MLP, RESNET

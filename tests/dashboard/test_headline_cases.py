@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard.overview import headlines, load
-from dashboard.overview.headlines import CaseNight
+from dashboard.today import headlines, load
+from dashboard.today.headlines import CaseNight
 from db.connection.engine import Database
 from db.findings import store as findings
 from records.evidence import Confirmation

@@ -80,7 +80,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return url, put(url, "submitted", HOSTILE, HOSTILE, HOSTILE, MANY, LATER)
 
 
-def test_the_overview_speaks_of_own_runs_where_there_are_any(open_page: Open, mixed: tuple[str, str]) -> None:
+def test_today_speaks_of_own_runs_where_there_are_any(open_page: Open, mixed: tuple[str, str]) -> None:
     at = open_page(mixed[0], TODAY)
     shown = html(at)
     assert "Last own run" in shown and "10 of 15" in shown

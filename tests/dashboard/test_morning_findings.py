@@ -1,4 +1,4 @@
-"""What the overview says of findings in the morning: of new ones, older ones, those that people know."""
+"""What the Today page says of findings in the morning: of new ones, older ones, those that people know."""
 
 import re
 from datetime import timedelta

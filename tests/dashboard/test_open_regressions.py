@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from cli.registry import app
 from configuration.settings import load_settings
-from dashboard.overview import load, verdict
 from dashboard.server.metrics import exposition
+from dashboard.today import load, verdict
 from db.connection.engine import Database
 from db.findings import store as findings
 from records.evidence import Confirmation

@@ -36,9 +36,7 @@ def test_an_unusable_database_is_one_sentence(open_page: Open, url: str, page: s
     assert not at.error
 
 
-def test_the_overview_shows_what_ran_what_failed_and_the_newest_numbers(
-    open_page: Open, filled_url: str
-) -> None:
+def test_today_shows_what_ran_what_failed_and_the_newest_numbers(open_page: Open, filled_url: str) -> None:
     at = open_page(filled_url)
     shown = text(at)
     for part in (

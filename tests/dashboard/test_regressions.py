@@ -15,9 +15,9 @@ from streamlit.testing.v1 import AppTest
 
 from analysis.comparison.verdict import Verdict
 from dashboard.components import filters, markup, parts
-from dashboard.overview import load as overview
 from dashboard.regressions import findings as page
 from dashboard.regressions import triage
+from dashboard.today import load as today
 from db.connection.engine import Database
 from db.findings import store as findings
 from records.evidence import Confirmation, Continuation, Evidence, RelatedFinding, RelatedVerdict
@@ -278,7 +278,7 @@ def test_new_is_what_was_decided_within_a_day(
 
 def test_the_first_page_knows_at_once_what_was_said(open_page: Open, url: str) -> None:
     def triage_by_id() -> dict[int, str]:
-        return {one.id: one.triage for each in overview.recent_findings(url, 9999)[:2] for one in each}
+        return {one.id: one.triage for each in today.recent_findings(url, 9999)[:2] for one in each}
 
     page = open_page(url, REGRESSIONS, finding="1")
     assert triage_by_id()[1] == "open"

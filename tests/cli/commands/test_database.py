@@ -86,6 +86,7 @@ def test_a_damaged_file_is_no_traceback(typed: CliRunner, data_dir: Path, tmp_pa
 
 
 def test_no_database_is_one_sentence(typed: CliRunner, tmp_path: Path) -> None:
+    (tmp_path / ".pyrometer").mkdir()
     for arguments in (["check"], ["backup", "copy"]):
         said = typed.invoke(app, arguments)
         assert (said.exit_code, said.stdout) == (2, "") and "There is no database" in said.stderr

@@ -8,7 +8,7 @@ from html import escape
 import pandas as pd
 
 from dashboard.components import links, markup, tables, wording
-from dashboard.overview.track_status import TrackStatus
+from dashboard.today.track_status import TrackStatus
 from records.outcomes import OutcomeStatus
 from records.tasks import TaskState
 from reports.text.staleness_text import counted as counted_outcomes

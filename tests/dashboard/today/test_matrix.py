@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from analysis.recent_level import RecentChange
-from dashboard.overview.headlines import CaseNight
-from dashboard.overview.matrix import MOST, MatrixCell, matrix, table
+from dashboard.today.headlines import CaseNight
+from dashboard.today.matrix import MOST, MatrixCell, matrix, table
 from db.connection.engine import Database
 from records.findings import Finding
 from records.series import SeriesKey

@@ -1,4 +1,4 @@
-"""The view of the overview: how many days back a finding is new."""
+"""The view of the Today page: how many days back a finding is new."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,8 +10,8 @@ DAYS = {"1": "a day", "3": "3 days", "7": "a week"}
 
 
 @dataclass(frozen=True, slots=True)
-class Overview(View):
-    """The overview. `days`: what was found or decided within so many is new."""
+class TodayView(View):
+    """The Today page. `days`: what was found or decided within so many is new."""
 
     days: str
 
@@ -24,7 +24,7 @@ class Overview(View):
         return now - timedelta(days=int(self.days))
 
 
-def chosen(query: Query) -> tuple[Overview, list[str]]:
+def chosen(query: Query) -> tuple[TodayView, list[str]]:
     """The selection in `query`, and complaints."""
     complaints: list[str] = []
-    return Overview(pick(query, "days", tuple(DAYS), next(iter(DAYS)), complaints)), complaints
+    return TodayView(pick(query, "days", tuple(DAYS), next(iter(DAYS)), complaints)), complaints

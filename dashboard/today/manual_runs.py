@@ -1,12 +1,12 @@
-"""The overview where people measure by hand: what ran last, what failed and why, and the newest numbers."""
+"""The Today page where people measure by hand: what ran last, what failed and why, and the newest numbers."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.components import frames, links, load, markup, parts, run_source, tables, wording
 from dashboard.components.sparkline import sparkline
-from dashboard.overview import first_run, headlines, problems
-from dashboard.overview import load as overview_load
+from dashboard.today import first_run, headlines, problems
+from dashboard.today import load as today_load
 from records.kinds import EnvironmentKind, RunSource
 from records.outcomes import OutcomeStatus
 from records.runs import RunSummary
@@ -44,7 +44,7 @@ def _failures(
     url: str, runs: Sequence[RunSummary], own: Sequence[RunSummary], now: datetime, *, mixed: bool
 ) -> None:
     # Pairs that a comparison leaves out say nothing of the cases: its own page shows them.
-    comparing = overview_load.compared(url, tuple(run.id for run in own))
+    comparing = today_load.compared(url, tuple(run.id for run in own))
     alone = [run for run in own if run.id not in comparing]
     searched = alone if own else run_source.to_search(runs, ())
     found = [item for item in load.failures(url, searched[:SEARCHED]) if problems.needed(item[1])]
@@ -65,7 +65,7 @@ def _headlines(url: str, now: datetime) -> None:
         "Changes are against the run before on the same hardware and preset: a hint, not a verdict. Lower "
         "is better; n replicates, with their range."
     )
-    course = overview_load.newest_points(url, tuple(each.key for each in shown), headlines.COURSE)
+    course = today_load.newest_points(url, tuple(each.key for each in shown), headlines.COURSE)
     pictures = {
         key: sparkline([point.point for point in points], wording.metric(key.metric).unit, "runs")
         for key, points in course.items()

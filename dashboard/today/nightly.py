@@ -9,12 +9,12 @@ import streamlit as st
 from analysis.recent_level import NIGHTS
 from configuration.schedules import MEASURE
 from dashboard.components import links, markup, parts, wording
-from dashboard.overview import cards, headlines, load, matrix, problems, trust, verdict
-from dashboard.overview.headlines import TrackHeadlines
-from dashboard.overview.load import OverviewData
-from dashboard.overview.track_status import TrackStatus
-from dashboard.overview.view import DAYS, Overview
 from dashboard.regressions import cause_cards, causes, findings
+from dashboard.today import cards, headlines, load, matrix, problems, trust, verdict
+from dashboard.today.headlines import TrackHeadlines
+from dashboard.today.load import TodayData
+from dashboard.today.track_status import TrackStatus
+from dashboard.today.view import DAYS, TodayView
 
 #: Tracks whose results are looked at, the worst first, and cards of them; findings in the list.
 LOOKED, CARDS, FINDINGS = 24, 12, 40
@@ -22,7 +22,7 @@ LOOKED, CARDS, FINDINGS = 24, 12, 40
 STILL_OPEN, NEXT = 8, 4
 
 
-def show(url: str, chosen: Overview, now: datetime) -> None:
+def show(url: str, chosen: TodayView, now: datetime) -> None:
     """What needs a person, what changed and why, whether the night can be trusted, and what is open."""
     morning = load.morning(url)
     looked = load.results(url, morning.parts[:LOOKED])
@@ -72,7 +72,7 @@ def _tracks(looked: Sequence[TrackStatus], every: Sequence[TrackStatus], now: da
         )
 
 
-def _findings(url: str, found: verdict.NewFindings, chosen: Overview, now: datetime) -> None:
+def _findings(url: str, found: verdict.NewFindings, chosen: TodayView, now: datetime) -> None:
     shown = found.items[:FINDINGS]
     parts.heading("New findings", lambda: findings.frame(found.items), "new-findings.csv")
     parts.segments("New is what was decided within", "days", DAYS, chosen)
@@ -102,7 +102,7 @@ def _still_open(url: str, found: verdict.NewFindings, now: datetime) -> None:
     parts.table(findings.open_causes(items[:STILL_OPEN], len(items) - STILL_OPEN))
 
 
-def _next_runs(morning: OverviewData, now: datetime) -> None:
+def _next_runs(morning: TodayData, now: datetime) -> None:
     """The next scheduled runs, the first one first."""
     coming = sorted(
         (moment, one.schedule)

@@ -1,4 +1,4 @@
-"""The overview in the morning: what it says of nights that went well, of late ones, of findings and cases."""
+"""The Today page in the morning: nights that went well, late ones, findings and cases."""
 
 import re
 from dataclasses import replace
@@ -11,8 +11,8 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dashboard.components.sparkline import sparkline
-from dashboard.overview import problems, verdict
-from dashboard.overview import schedule_heartbeat as serving
+from dashboard.today import problems, verdict
+from dashboard.today import schedule_heartbeat as serving
 from db.connection.engine import Database
 from db.findings import store as findings
 from db.queue import commands as queue

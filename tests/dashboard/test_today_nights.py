@@ -1,7 +1,7 @@
-"""Which nights the overview says are missing."""
+"""Which nights the Today page says are missing."""
 
-from dashboard.overview import load
-from dashboard.overview.track_status import NIGHTS
+from dashboard.today import load
+from dashboard.today.track_status import NIGHTS
 from support.builders.schedule_nights import Mornings
 from support.pages import TODAY, Open, html
 

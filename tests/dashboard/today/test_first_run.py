@@ -2,7 +2,7 @@
 
 import altair as alt
 
-from dashboard.overview import charts, first_run
+from dashboard.today import charts, first_run
 from db.connection.engine import Database
 from db.runs import queries, store
 from support.builders.run_records import (

@@ -14,7 +14,7 @@ from analysis.ratios import ratio
 from analysis.recent_level import NIGHTS, RecentChange, against
 from dashboard.components import links, markup, wording
 from dashboard.components.sparkline import sparkline
-from dashboard.overview.track_status import TrackStatus
+from dashboard.today.track_status import TrackStatus
 from db.runs.series_queries import Lines, identity
 from records.findings import Finding, FindingState, FindingTriage
 from records.kinds import EnvironmentKind

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from dashboard.components import links, markup, wording
-from dashboard.overview.headlines import CaseNight
+from dashboard.today.headlines import CaseNight
 from reports.table import Column, DataTable
 from reports.text.numbers import percent
 

@@ -7,8 +7,8 @@ from html import escape
 
 from analysis.staleness import Outage, part_label
 from dashboard.components import links, markup, wording
-from dashboard.overview.track_status import TrackStatus
 from dashboard.regressions.causes import causes
+from dashboard.today.track_status import TrackStatus
 from records.findings import Finding, FindingGroup, FindingState
 from records.tasks import TaskState
 from reports.text.staleness_text import silence

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.staleness import DISTURBED, part_label
 from dashboard.components import links, markup, wording
-from dashboard.overview.track_status import TrackStatus
+from dashboard.today.track_status import TrackStatus
 from records.outcomes import Outcome, OutcomeCount, OutcomeStatus
 
 #: Causes at most: the pages of the runs list all.

@@ -24,7 +24,7 @@ from analysis.staleness import (
     waiting,
 )
 from dashboard.components import wording
-from dashboard.overview.schedule_heartbeat import Served
+from dashboard.today.schedule_heartbeat import Served
 from records.outcomes import OutcomeCount, OutcomeStatus
 from records.runs import RunSummary
 from records.tasks import SchedulerSeen, Task, TaskState

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from analysis.comparison.thresholds import threshold_of
 from analysis.recent_level import against
 from dashboard.components import wording
-from dashboard.overview.track_status import TrackStatus
+from dashboard.today.track_status import TrackStatus
 from db.runs.series_queries import Lines
 from records.kinds import EnvironmentKind
 from reports.text.numbers import percent

@@ -1,4 +1,4 @@
-"""The queries of the overview, cached for a few seconds; they raise `db.errors.DatabaseError`."""
+"""The queries of the Today page, cached for a few seconds; they raise `db.errors.DatabaseError`."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ import streamlit as st
 
 from analysis.staleness import Outage
 from dashboard.components.load import FRESH_SECONDS
-from dashboard.overview.headlines import METRICS
-from dashboard.overview.schedule_heartbeat import Served, served
-from dashboard.overview.track_status import TrackStatus, standings, with_results
 from dashboard.server.database import opened
+from dashboard.today.headlines import METRICS
+from dashboard.today.schedule_heartbeat import Served, served
+from dashboard.today.track_status import TrackStatus, standings, with_results
 from db.findings import store as findings
 from db.queue import queries as queue_queries
 from db.runs import queries, series_queries
@@ -37,7 +37,7 @@ _kept_long = st.cache_resource(ttl=_LONG_SECONDS, show_spinner=False, max_entrie
 
 
 @dataclass(frozen=True, slots=True)
-class OverviewData:
+class TodayData:
     """The status of schedules and schedulers. `parts` and `silent` have the worst first.
 
     `parts` have no results yet: those cost a question each.
@@ -51,7 +51,7 @@ class OverviewData:
 
 
 @_kept
-def morning(url: str) -> OverviewData:
+def morning(url: str) -> TodayData:
     """The status of each target of each schedule, and the live schedulers."""
     database, now = opened(url), datetime.now(UTC)
     tasks = recent_nights(database, now)
@@ -61,7 +61,7 @@ def morning(url: str) -> OverviewData:
     plan = served(seen, now, waits.silent_minutes)
     silent = outages(database, seen, now, waits)
     overdue = {one.name: one for one in silent.nights}
-    return OverviewData(
+    return TodayData(
         parts=tuple(standings(tasks, missed, seen, plan, now, waits, overdue)),
         silent=silent.machines,
         seen=tuple(seen),

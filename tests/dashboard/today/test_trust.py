@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.overview import load
-from dashboard.overview.trust import NightTrust, canary_sentences, trust
+from dashboard.today import load
+from dashboard.today.trust import NightTrust, canary_sentences, trust
 from records.kinds import EnvironmentKind
 from records.series import SeriesKey, SeriesPoint
 from support.builders.run_records import MLP, a_night

@@ -10,7 +10,7 @@ import streamlit as st
 from analysis.speedups import gains
 from dashboard.components import links, load, markup, parts, wording
 from dashboard.machines import load as machine_load
-from dashboard.overview import charts
+from dashboard.today import charts
 from records.kinds import RunSource
 from records.outcomes import Outcome, OutcomeStatus
 from records.runs import RunSummary
