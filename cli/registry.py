@@ -36,6 +36,9 @@ _PLACES = {
     ),
     "demo": _Place("dashboard:demo", "Serve the dashboard of a small made-up history; every page says so."),
     "report": _Place("report:report", "Print the report of a stored run or upgrade again."),
+    "reproduce": _Place(
+        "report:reproduce", "Print what made the numbers of a run or of one case, or measure it again."
+    ),
     "regressions": _Place(
         "regressions:app",
         "List and triage the changes that detection found: candidates, regressions, improvements.",

@@ -18,7 +18,7 @@ from db.runs import series_queries
 from records.evidence import Confirmation, Detection, Evidence, PairVerdict
 from records.findings import FindingState, NewFinding
 from records.kinds import RunKind
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, OutcomeStatus, Planned
 from records.tasks import NewTask, TaskState
 from runner.journal import Journal
 from runner.session_plan import Timing
@@ -199,7 +199,7 @@ def _outcome(planned: Planned, started_at: datetime, factor: float) -> Outcome:
         planned.case,
         planned.environment,
         planned.replicate,
-        "ok",
+        OutcomeStatus.OK,
         started_at=started_at,
         wall_seconds=25.0,
         metrics=metrics,

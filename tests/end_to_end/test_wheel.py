@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, expect
 
 from support.site import LOCK_FOLDER, ROOT, Done, unavailable
 
@@ -34,7 +35,7 @@ class Installed:
         """This process's variables without the program's settings and without the checkout."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYROMETER_", "XDG_", "PYTHON"))}
         quiet = {"PYROMETER_CONTENTION_LIMIT": "1", LOCK_FOLDER: str(self.home)}
-        return {**kept, **quiet, "HOME": str(self.home)}
+        return {**kept, **quiet, "HOME": str(self.home), "TMPDIR": str(self.home / "tmp")}
 
     def call(self, *arguments: str, folder: Path | None = None) -> Done:
         """Run `pyrometer` to its end."""
@@ -47,6 +48,21 @@ class Installed:
             text=True,
         )
         return Done(done.returncode, done.stdout, done.stderr)
+
+    def serve(self, *arguments: str) -> tuple[subprocess.Popen[str], str]:
+        """A command that serves the dashboard, and its address once it answers."""
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+        process = subprocess.Popen(
+            [self.command, *arguments, "--port", str(port)],
+            cwd=self.folder,
+            env=self.environ(),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        return process, next(line.split()[1] for line in process.stdout if line.startswith("Dashboard: "))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +78,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     done = subprocess.run(install, capture_output=True, text=True, cwd=place)
     if done.returncode != 0:
         unavailable(f"the wheel's dependencies cannot be installed: {done.stderr.strip()[-500:]}")
-    for name in ("empty", "home"):
+    for name in ("empty", "home", "home/tmp"):
         (place / name).mkdir()
     yield Installed(place / "venv/bin/pyrometer", place / "empty", place / "home")
     shutil.rmtree(place)
@@ -90,6 +106,15 @@ def test_an_upgrade_builds_measures_and_leaves_its_report_alone(installed: Insta
     assert run.run in installed.call("report", "--json").out
     found = json.loads(installed.call("doctor", "--json").out)
     assert found["environments"]["default"].startswith(f"torch {TORCH}")
+
+    # What made that number, and the same again, in the environment that is still there.
+    printed = json.loads(installed.call("reproduce", f"{run.run}:{CASE}", "--json").out)
+    (lock,) = printed["environments"]
+    assert f"torch=={TORCH}" in " ".join(lock["packages"]) and Path(lock["python"]).exists()
+    assert printed["harness"] == printed["own_harness"]
+    again = installed.call("reproduce", f"{run.run}:{CASE}", "--run")
+    assert again.code == 0 and lock["python"] in again.err, again
+    assert json.loads(installed.call("reproduce", "latest", "--json").out)["run"] != run.run
     assert list(installed.folder.iterdir()) == []
 
 
@@ -110,19 +135,8 @@ def test_what_a_wheel_carries(installed: Installed) -> None:
 
 @pytest.mark.parametrize("command", [("dashboard",), ("serve", "--no-measuring")])
 def test_the_dashboard_is_served_from_an_empty_folder(installed: Installed, command: tuple[str, ...]) -> None:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    process = subprocess.Popen(
-        [installed.command, *command, "--port", str(port)],
-        cwd=installed.folder,
-        env=installed.environ(),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    process, url = installed.serve(*command)
     try:
-        assert process.stdout is not None
-        url = next(line.split()[1] for line in process.stdout if line.startswith("Dashboard: "))
         for path, inside in (("/readyz", b"ready"), ("/", b"<title>"), ("/app/static/icon.png", b"PNG")):
             with urllib.request.urlopen(url + path, timeout=60) as answer:
                 assert inside in answer.read()
@@ -130,6 +144,30 @@ def test_the_dashboard_is_served_from_an_empty_folder(installed: Installed, comm
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
     assert list(installed.folder.iterdir()) == []
+
+
+def test_the_demonstration_says_on_every_page_what_it_is(installed: Installed, chromium: Browser) -> None:
+    process, url = installed.serve("demo")
+    try:
+        page = chromium.new_page()
+        for path in (
+            "",
+            "compare",
+            "compare?view=hardware",
+            "explore",
+            "explore?view=history",
+            "regressions",
+            "runs",
+        ):
+            page.goto(f"{url}/{path}")
+            expect(page.get_by_text("Made-up data: nothing on this page was measured.")).to_be_visible()
+            expect(page.get_by_role("heading", level=1)).to_be_visible()
+        page.goto(f"{url}/regressions")
+        expect(page.get_by_text("bert_base").first).to_be_visible()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert list(installed.home.glob("tmp/pyrometer-demo-*")) == []
 
 
 def test_settings_for_this_machine_are_written_once(installed: Installed, tmp_path: Path) -> None:
