@@ -88,6 +88,9 @@ _ALL = (
     Metric("error", "Error", "share", "lower", "L2 norm of the difference / L2 norm of the reference"),
     Metric("error_worst", "Worst error", "share", "lower", "largest difference / largest reference value"),
     Metric("error_mean", "Mean error", "share", "lower", "mean difference / mean magnitude of the reference"),
+    Metric(
+        "top1_agreement", "Top-1 agreement", "share", "higher", "rows with the class that eager fp32 names"
+    ),
     Metric("loss_drift", "Loss drift", "share", "lower", "relative difference of the loss after k steps"),
     Metric("scaler_skips", "GradScaler skips", "count", "lower", "steps that overflowed and were skipped"),
     Metric("capture", "Graph capture", "ms", "lower", "recording the CUDA graph, warm-up excluded"),

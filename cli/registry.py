@@ -34,7 +34,11 @@ _PLACES = {
     "dashboard": _Place(
         "dashboard:dashboard", "Serve the dashboard of this machine's results; Ctrl-C stops it."
     ),
+    "demo": _Place("dashboard:demo", "Serve the dashboard of a small made-up history; every page says so."),
     "report": _Place("report:report", "Print the report of a stored run or upgrade again."),
+    "reproduce": _Place(
+        "report:reproduce", "Print what made the numbers of a run or of one case, or measure it again."
+    ),
     "regressions": _Place(
         "regressions:app",
         "List and triage the changes that detection found: candidates, regressions, improvements.",
@@ -56,6 +60,7 @@ _PLACES = {
     "doctor": _Place(
         "doctor:doctor", "Report what this machine can measure, what it cannot measure, and why."
     ),
+    "init": _Place("doctor:init", "Write a commented pyrometer.toml for this machine."),
     "cases": _Place("suites:cases", "List the cases that can be measured."),
     "suites": _Place("suites:app", "List the suites: curated lists of cases with a time budget."),
     "environments": _Place("environments:app", "List and build the environments that can be measured."),

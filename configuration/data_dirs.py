@@ -1,4 +1,4 @@
-"""The data folder in use: the configured one, or the user's state folder where that cannot be written."""
+"""The data folder in use: that of the settings, or the user's state folder where that cannot be written."""
 
 import errno
 import os
@@ -11,6 +11,7 @@ from .database_url import anchored, sqlite_file
 from .errors import UnwritablePlace
 from .overrides import PREFIX
 from .settings import Settings
+from .user_folders import state_folder
 
 #: A full disk is the right place all the same. To leave it would show people an empty database.
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -55,6 +56,11 @@ def resolve_places(
     return DataDirs(data_dir, database_url, tuple(notes))
 
 
+def environments_folder(settings: Settings, data_dir: Path) -> Path:
+    """Where environments are built, for commands whose data folder in use is `data_dir`."""
+    return settings.environments_dir if data_dir == settings.data_dir else data_dir / "environments"
+
+
 def _instead(field: str, wanted: Path, refusal: str, settings: Settings, environ: Mapping[str, str]) -> Path:
     """The state folder; raises UnwritablePlace when it may not or cannot take the wanted place's part."""
     variable = PREFIX + field.upper()
@@ -62,7 +68,9 @@ def _instead(field: str, wanted: Path, refusal: str, settings: Settings, environ
         raise UnwritablePlace(
             f"{field} {wanted} cannot be written ({refusal}): choose another with {variable}"
         )
-    state = _state_folder(environ)
+    state = state_folder(environ)
+    if wanted.is_relative_to(state):
+        raise UnwritablePlace(f"{wanted} cannot be written ({refusal}): choose a place with {variable}")
     if second := _refusal(state):
         raise UnwritablePlace(
             f"neither {wanted} ({refusal}) nor {state} ({second}) can be written: "
@@ -76,14 +84,6 @@ def _note(what: str, wanted: Path, refusal: str, taken: Path, variable: str) -> 
         f"{wanted} cannot be written ({refusal}), so {what} goes to {taken}; "
         f"{PREFIX}{variable} chooses another place"
     )
-
-
-def _state_folder(environ: Mapping[str, str]) -> Path:
-    state = Path(environ.get("XDG_STATE_HOME", ""))
-    if not state.is_absolute():
-        # The XDG Base Directory Specification has relative paths ignored.
-        state = Path(environ.get("HOME") or Path.home()) / ".local" / "state"
-    return state / "pyrometer"
 
 
 def _refusal(folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -28,26 +29,35 @@ from .schema import (
 )
 from .secret_files import with_secrets
 from .suggestions import unknown
+from .user_folders import cache_folder, state_folder
 
 DEFAULT_ENVIRONMENT = "default"
+#: What `default` is built of outside a project folder: a release of the `worker` extra in pyproject.toml.
+DEFAULT_TORCH = "2.13.0"
+#: What makes a folder a project folder even without settings.
+_DATA_DIR, _DATABASE = ".pyrometer", "pyrometer.db"
+_PLACES = frozenset(("data_dir", "database_url"))
 
 
 class Settings(BaseModel):
     """Settings with every default filled in and every path absolute.
 
-    `file` is what was read, None for none. `explicit` names the top-level fields that file or variables
-    gave, `by_variable` those that variables did. `presets` and `schedules` hold the built-in ones too, the
-    latter named in `built_in_schedules`; `environments` and `policies` always hold `default`; `suites` holds
-    only what was written, for the runner knows its own. `database_url` may hold a password: it is not in the
-    repr.
+    `file` is what was read, None for none. `in_project` says whether data lies in the folder of that file, or
+    the current one; outside a project it lies in the user's folders. `explicit` names the top-level fields
+    that file or variables gave, `by_variable` those that variables did. `presets` and `schedules` hold the
+    built-in ones too, the latter named in `built_in_schedules`; `environments` and `policies` always hold
+    `default`; `suites` holds only what was written, for the runner knows its own. `database_url` may hold a
+    password: it is not in the repr.
     """
 
     model_config = ConfigDict(frozen=True)
 
     file: Path | None
+    in_project: bool
     explicit: frozenset[str]
     by_variable: frozenset[str]
     data_dir: Path
+    environments_dir: Path
     database_url: str = Field(repr=False)
     preset: str
     contention_limit: float
@@ -80,10 +90,12 @@ def load_settings(
     """The settings of this place: variables over the file over the defaults.
 
     The file is `path`, else PYROMETER_CONFIG, else `pyrometer.toml` in `cwd` (default: the current folder).
-    Relative paths in the file count from the file's folder, those in variables from `cwd`. The database's URL
-    may also lie in a file of its own, see `with_secrets`. With `content` the file at `path` is taken to hold
-    that, whether it is there or not. Raises ConfigurationError with one sentence for a file that cannot be
-    read, an unknown key or a wrong value.
+    Relative paths in the file count from the file's folder, those in variables from `cwd`. Without a file,
+    and without a place that a variable names, a folder with neither `.pyrometer` nor `pyrometer.db` is no
+    project: runs and database go to the user's state folder, environments to the cache folder. The
+    database's URL may also lie in a file of its own, see `with_secrets`. With `content` the file at `path` is
+    taken to hold that, whether it is there or not. Raises ConfigurationError with one sentence for a file
+    that cannot be read, an unknown key or a wrong value.
     """
     environ = os.environ if environ is None else environ
     cwd = absolute(cwd or Path.cwd(), Path.cwd())
@@ -97,18 +109,49 @@ def load_settings(
     except ValidationError as error:
         # Not chained: pydantic repeats the input, and the input may hold a password.
         raise complain(error, origin) from None
-    return _resolved(wanted, file, cwd, origin)
+    return _resolved(wanted, file, cwd, origin, environ)
 
 
-def _resolved(wanted: SettingsFile, file: Path | None, cwd: Path, origin: Origin) -> Settings:
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where data lies, and what environment `default` is there."""
+
+    in_project: bool
+    data_dir: Path
+    environments_dir: Path
+    database_url: str
+    default: EnvironmentSettings
+
+
+def _places(
+    wanted: SettingsFile,
+    file: Path | None,
+    cwd: Path,
+    base_of: Callable[..., Path],
+    environ: Mapping[str, str],
+) -> _Places:
+    chosen = not _PLACES.isdisjoint(wanted.model_fields_set)
+    if file or chosen or any(os.path.lexists(cwd / name) for name in (_DATA_DIR, _DATABASE)):
+        data_dir = absolute(wanted.data_dir, base_of("data_dir"))
+        environments_dir = data_dir / "environments"
+        python = environments_dir / DEFAULT_ENVIRONMENT / "bin" / "python"
+        url = anchored(wanted.database_url, base_of("database_url"))
+        return _Places(True, data_dir, environments_dir, url, EnvironmentSettings(python=python))
+    data_dir, environments_dir = state_folder(environ), cache_folder(environ) / "environments"
+    url = anchored(wanted.database_url, data_dir)
+    return _Places(False, data_dir, environments_dir, url, EnvironmentSettings(torch=DEFAULT_TORCH))
+
+
+def _resolved(
+    wanted: SettingsFile, file: Path | None, cwd: Path, origin: Origin, environ: Mapping[str, str]
+) -> Settings:
     folder = file.parent if file else cwd
 
     def base_of(*path: str) -> Path:
         return cwd if path in origin.variables else folder
 
-    data_dir = absolute(wanted.data_dir, base_of("data_dir"))
-    default = data_dir / "environments" / DEFAULT_ENVIRONMENT / "bin" / "python"
-    environments = {DEFAULT_ENVIRONMENT: EnvironmentSettings(python=default)}
+    places = _places(wanted, file, cwd, base_of, environ)
+    environments = {DEFAULT_ENVIRONMENT: places.default}
     for name, environment in wanted.environments.items():
         environments[name] = resolve_environment(name, environment, base_of, origin)
     presets = _presets(wanted.presets, origin)
@@ -122,10 +165,12 @@ def _resolved(wanted: SettingsFile, file: Path | None, cwd: Path, origin: Origin
     schedules, built_in = resolve_schedules(wanted.schedules, policies, origin)
     return Settings(
         file=file,
+        in_project=places.in_project,
         explicit=frozenset(wanted.model_fields_set),
         by_variable=frozenset(path[0] for path in origin.variables if len(path) == 1),
-        data_dir=data_dir,
-        database_url=anchored(wanted.database_url, base_of("database_url")),
+        data_dir=places.data_dir,
+        environments_dir=places.environments_dir,
+        database_url=places.database_url,
         preset=wanted.preset,
         contention_limit=wanted.contention_limit,
         telemetry_days=wanted.telemetry_days,

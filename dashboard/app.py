@@ -40,7 +40,10 @@ page = st.navigation(
 _admit()
 with page_with_footer(lambda: page_views.chosen(page_at(page.url_path), parts.query())[0].title):
     try:
-        load.fits(ServerSettings.from_environment().database_url)
+        settings = ServerSettings.from_environment()
+        if settings.made_up:
+            parts.complain(["Made-up data: nothing on this page was measured."])
+        load.fits(settings.database_url)
         query = parts.query()
         known = page_views.parameters(page_at(page.url_path), query)
         parts.complain(unknown_parameters(query, known))

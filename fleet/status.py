@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from analysis.staleness import alive
+from configuration.data_dirs import environments_folder
 from db.queue import queries as queue_queries
 from records.tasks import SchedulerSeen
 from scheduled_jobs.scheduler.process_identity import dead_process, machine_name, this_process
@@ -123,7 +124,8 @@ def engine_of(app: AppContext) -> Engine:
         from .slurm.engine import SlurmEngine
 
         shared = app.settings.slurm.folder or data_dir / "fleet" / "slurm"
-        return SlurmEngine(app.settings.slurm, shared, data_dir / "environments", app.settings.file)
+        environments = environments_folder(app.settings, data_dir)
+        return SlurmEngine(app.settings.slurm, shared, environments, app.settings.file)
     where = app.settings.file.name if app.settings.file else "pyrometer.toml"
     raise UsageError(f"no fleet is configured: {where} has no [fleet] with an engine; see docs/fleet.md")
 

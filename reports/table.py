@@ -83,13 +83,13 @@ class DataTable(Generic[Row]):
 
     def markdown(self, most: int | None = None, home: str = "") -> str:
         """The table in GitHub's Markdown, of `most` rows at most; links are resolved against `home`."""
+        # Markdown is made of HTML by libraries that no other table waits for.
+        from .text.html_markdown import converted
+
         limit = min((each for each in (most, self.most) if each is not None), default=len(self.rows))
         text = markdown.table(
             [column.label or "" for column in self.shown],
-            [
-                [markdown.converted(column.cell(row), home) for column in self.shown]
-                for row in self.rows[:limit]
-            ],
+            [[converted(column.cell(row), home) for column in self.shown] for row in self.rows[:limit]],
             [column.number for column in self.shown],
         )
         left = self.omitted + len(self.rows) - min(limit, len(self.rows))

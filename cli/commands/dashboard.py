@@ -1,21 +1,30 @@
-"""`pyrometer dashboard` shows what is stored; `pyrometer serve` runs the scheduler as well."""
+"""`pyrometer dashboard` shows stored results, `demo` a made-up history; `serve` adds the scheduler."""
 
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from common.interrupts import interruptible
 from common.processes import die_with
+from dashboard.server.settings import MADE_UP, PRICES, Prices
 from workflows.errors import UsageError
 from workflows.ingest import store_then_read
 
 from ..context import FAILED, context, in_one_sentence, say
 from ..options import AllowHost, Host, LogForm, Measuring, Port
+
+if TYPE_CHECKING:
+    from dashboard.auth.policy import AccessRules
 
 
 def dashboard(
@@ -27,8 +36,6 @@ def dashboard(
     # Streamlit takes seconds to import; no other command should wait for it.
     from dashboard.auth.policy import access_rules
     from dashboard.server import server
-    from dashboard.server.errors import DashboardError
-    from dashboard.server.settings import PRICES, Prices
 
     with in_one_sentence():
         app_context = context(reading=True)
@@ -39,16 +46,43 @@ def dashboard(
                 "see docs/dashboard.md"
             )
         store_then_read(app_context)
-        # The file is resolved already; given with the URL itself it would be a contradiction.
-        os.environ.pop("PYROMETER_DATABASE_URL_FILE", None)
-        os.environ["PYROMETER_DATABASE_URL"] = app_context.places.database_url
-        os.environ["PYROMETER_DATA_DIR"] = str(app_context.places.data_dir)
-        prices = app_context.settings.prices
+        places, prices = app_context.places, app_context.settings.prices
         os.environ[PRICES] = Prices(prices.currency, prices.per_hour).text
-        try:
-            server.serve(host, port, allow_host or (), rules)
-        except DashboardError as error:
-            raise UsageError(str(error)) from error
+        _serve(places.database_url, places.data_dir, host, port, allow_host or (), rules)
+
+
+def demo(port: Port = 8501) -> None:
+    """Serve the dashboard of a small made-up history; every page says so, and nothing of it is kept."""
+    from workflows import demonstration
+
+    temporary = tempfile.TemporaryDirectory(prefix="pyrometer-demo-")
+    with in_one_sentence(), suppress(KeyboardInterrupt), interruptible(), temporary as folder:
+        say("making up a history of three weeks")
+        url = demonstration.write(Path(folder), datetime.now(UTC))
+        os.environ[MADE_UP] = "1"
+        _serve(url, Path(folder), "127.0.0.1", port)
+
+
+def _serve(
+    database_url: str,
+    data_dir: Path,
+    host: str,
+    port: int,
+    names: Sequence[str] = (),
+    rules: "AccessRules | None" = None,
+) -> None:
+    """Serve the dashboard of this database until Ctrl-C or SIGTERM; raises UsageError where it cannot."""
+    from dashboard.server import server
+    from dashboard.server.errors import DashboardError
+
+    # The file is resolved already; given with the URL itself it would be a contradiction.
+    os.environ.pop("PYROMETER_DATABASE_URL_FILE", None)
+    os.environ["PYROMETER_DATABASE_URL"] = database_url
+    os.environ["PYROMETER_DATA_DIR"] = str(data_dir)
+    try:
+        server.serve(host, port, names, rules)
+    except DashboardError as error:
+        raise UsageError(str(error)) from error
 
 
 SERVE_HELP = """Run the scheduler and the dashboard together, until Ctrl-C or SIGTERM.

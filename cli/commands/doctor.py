@@ -1,12 +1,17 @@
-"""`pyrometer doctor`: what this machine can measure, what it cannot, and why."""
+"""`pyrometer doctor`: what this machine can measure, and why not; `pyrometer init`: settings for it."""
 
 import json
+import os
+import shutil
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from common.text import plural
+from configuration.reading import FILE_NAME
+from configuration.settings import DEFAULT_TORCH, load_settings
 from runner import environment as environments
 from runner import machine
 from runner.errors import BrokenEnvironment
@@ -14,6 +19,7 @@ from runner.execution import harness
 from runner.telemetry.capability import Capability, Probe, host_capabilities
 from runner.telemetry.gpu import probe
 from workflows.app_context import AppContext
+from workflows.errors import UsageError
 from workflows.planning.resolve_environment import declared_environments, existing_interpreter, store_of
 from workflows.planning.select_cases import choose_preset
 from workflows.run_header import telemetry_body
@@ -113,3 +119,78 @@ def telemetry_lines(gpus: Probe, cpu: Iterable[Capability]) -> list[str]:
 
 def _listed(capabilities: Iterable[Capability]) -> list[str]:
     return [f"           {'✓' if each.present else '✗'} {each.name}: {each.detail}" for each in capabilities]
+
+
+_GIB = 2**30
+#: Built environments may take this share of the free disk space, at most what they may by default.
+_DISK_SHARE, _MOST_GIB = 0.5, 60
+
+_TEMPLATE = """\
+# Settings of Pyrometer for this machine: {hardware}, {gpus}.
+# docs/configuration.md describes every key. A key after "# " is an example or a default.
+# Runs, environments and the database lie in this folder, in .pyrometer/ and pyrometer.db.
+
+# The time zone of the schedules below.
+timezone = "{timezone}"
+
+# Built environments may take so many GiB together; the least recently used one is removed first.
+environments_gib = {environments_gib}
+
+# A name for this machine beside its host name, for schedules and `pyrometer upgrade --on LABEL`.
+# machine_labels = ["bench"]
+
+# The environment that is measured where none is named. It is built when it is first needed; `python = "PATH"`
+# in place of `torch` measures an interpreter that you have.
+[environments.default]
+torch = "{torch}"
+# index = "https://download.pytorch.org/whl/cpu"   # instead of the package index that pip is configured with
+
+# What `pyrometer serve` measures every night.
+# [schedules.nightly]
+# cron = "30 2 * * *"
+# suite = "{suite}"
+# environments = ["{torch}", "nightly"]
+# baseline = "{torch}"
+
+# Who is notified: URLs of Apprise, for example mailto://, slack:// or json://.
+# [alerts]
+# targets = ["mailto://user:password@example.com"]
+
+# When `pyrometer upgrade` says no.
+# [policies.default]
+# worst = {{ latency_floor = 0.10 }}
+"""
+
+
+def init() -> None:
+    """Write a commented pyrometer.toml for this machine; an existing one is never changed."""
+    with in_one_sentence():
+        before = load_settings()
+        file = Path.cwd() / FILE_NAME
+        try:
+            with file.open("x", encoding="utf-8") as stream:
+                stream.write(settings_text(file.parent))
+        except FileExistsError:
+            raise UsageError(f"{file} exists already and is not changed") from None
+    typer.echo(f"{file}: settings for this machine; runs and database lie in this folder from now on")
+    if not before.in_project and (before.data_dir / "runs").exists():
+        typer.echo(f"earlier runs stay in {before.data_dir}")
+
+
+def settings_text(folder: Path) -> str:
+    """The commented settings for this machine, whose environments are built on the disk of `folder`."""
+    gpus = probe.examine().gpus
+    return _TEMPLATE.format(
+        hardware=machine.describe([]).hardware_label,
+        gpus=plural(len(gpus), "NVIDIA GPU") if gpus else "no NVIDIA GPU",
+        timezone=_timezone(),
+        environments_gib=min(_MOST_GIB, max(1, int(shutil.disk_usage(folder).free * _DISK_SHARE / _GIB))),
+        torch=DEFAULT_TORCH,
+        suite="gpu" if gpus else "cpu",
+    )
+
+
+def _timezone() -> str:
+    """The name of this machine's time zone, by the link that systemd and Debian set; UTC where it is not."""
+    name = os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
+    return name if "/" in name else "UTC"

@@ -145,9 +145,7 @@ def list_available(
         # What another index or another Python was offered is no measure of what is new here.
         query = json.dumps([recipe.index, recipe.find_links, base.version.rpartition(".")[0], pre])
         digest = hashlib.sha256(query.encode()).hexdigest()[:8]
-        fresh = package_index.news(
-            app_context.places.data_dir / "environments" / f"offered-{digest}.json", versions
-        )
+        fresh = package_index.news(store_of(app_context).folder / f"offered-{digest}.json", versions)
         built = {str(row["name"]): str(row["torch"]) for row in _rows(app_context) if row.get("torch")}
     rows: list[dict[str, Any]] = [
         {

@@ -1,18 +1,24 @@
-"""The report at the end of a run, and `pyrometer report`, which prints it again."""
+"""`pyrometer report` prints the report of a run again, `pyrometer reproduce` what made its numbers."""
 
-from dataclasses import replace
+import json
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
 
+from common.text import printable
 from records.kinds import RunSource
 from workflows.errors import UsageError
 from workflows.ingest import store_pending
 from workflows.load_run import LATEST, judge_loaded, load_run
 from workflows.planning.plan_upgrade import waivers
+from workflows.planning.reproduction import EnvironmentLock, Reproduction, reproduction
 
-from ..context import FAILED, context, in_one_sentence
-from ..options import Because, Reports, Waived
+from ..context import FAILED, context, in_one_sentence, say
+from ..options import Because, Json, Reports, Waived
 from ..output.console import report_console
 from ..output.progress import JsonWatcher
 from ..output.run_report import print_loaded
@@ -57,3 +63,63 @@ def report(
     # Which processes of an imported run were alive at once is unknown: there are no gains.
     foreign = loaded.source != RunSource.MEASURED
     watcher.finished(replace(loaded.result, outcomes=()) if foreign else loaded.result)
+
+
+REPRODUCE_HELP = """Print what made the numbers of a run or of one case, or measure it again.
+
+\b
+pyrometer reproduce latest                                    the command of the run, and locks
+pyrometer reproduce latest:resnet50/infer/batch=1/eager       the command of one case
+pyrometer reproduce latest:resnet50/infer/batch=1/eager --run  measure it again
+
+That is the command, the preset, the harness, and each environment as requirements that `pip install -r`
+reads. An environment that was built here and is still there is measured itself; any other is built again, and
+packages besides torch may then be newer than the lock.
+"""
+
+
+def reproduce(
+    text: Annotated[
+        str, typer.Argument(metavar="RUN", help="the id of a run, or `latest`; RUN:CASE for one case")
+    ],
+    again: Annotated[bool, typer.Option("--run", help="run the command instead of printing it")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print what made a number (the help text is above, where its layout survives)."""
+    with in_one_sentence():
+        app_context = context()
+        store_pending(app_context)
+        found = reproduction(app_context, text)
+        if again and len(found.commands) > 1:
+            raise UsageError(
+                f"run {found.run} measured several environments: run one of the printed commands"
+            )
+    if again:
+        # The scheduler's packages take long to import; no other command should wait for them.
+        from scheduled_jobs.scheduler.child_process import OURSELVES
+
+        command = found.commands[0]
+        say(shlex.join(command))
+        os.execv(OURSELVES[0], [*OURSELVES, *command[1:]])
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=2, default=str))
+        return
+    for line in _reproduction_lines(found):
+        typer.echo(printable(line))
+
+
+def _reproduction_lines(found: Reproduction) -> Iterator[str]:
+    """Everything as lines; all but the commands and the requirements are comments to a shell and to pip."""
+    yield f"# run {found.run}, {found.hardware}, Pyrometer {found.pyrometer or 'of an unknown version'}"
+    yield from map(shlex.join, found.commands)
+    yield f"# preset {found.preset}: {json.dumps(dict(found.settings), sort_keys=True, default=str)}"
+    same = "that of this program" if found.harness == found.own_harness else "another one than this program's"
+    yield f"# harness {found.harness}: {same}"
+    for lock in found.environments:
+        yield from _lock_lines(lock)
+
+
+def _lock_lines(lock: EnvironmentLock) -> Iterator[str]:
+    where = f"here: {lock.python}" if lock.python else "not built here any more"
+    yield f"# environment {lock.name}: torch {lock.torch}, Python {lock.python_version}, {where}"
+    yield from lock.packages or ("# its packages were not recorded",)

@@ -14,6 +14,7 @@ from dashboard.exports import page_recorder
 from dashboard.exports.page_recorder import PageItem, PageRecord, frame_of
 from reports.table import DataTable
 from reports.text import markdown
+from reports.text.html_markdown import converted
 
 #: Lines of a log that are kept: its end.
 _LOG_LINES = 40
@@ -70,7 +71,7 @@ def _piece(piece: PageItem, home: str) -> str:
         case "heading":
             return f"## {plain_words(piece.text)}"
         case "html":
-            return markdown.converted(piece.text, home)
+            return converted(piece.text, home)
         case "table":
             return piece.table.markdown(markdown.MOST_ROWS, home) if piece.table and piece.table.rows else ""
         case "words":

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 #: Holds the prices of hardware, as `Prices.text` writes them.
 PRICES = "PYROMETER_DASHBOARD_PRICES"
+#: Set where the history is made up, which every page then says.
+MADE_UP = "PYROMETER_DASHBOARD_MADE_UP"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +26,15 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """`database_url`: what `open_database` accepts. `data_dir` holds the runs' folders."""
+    """`database_url`: what `open_database` accepts. `data_dir` holds the runs' folders.
+
+    `made_up`: nothing in them was measured.
+    """
 
     database_url: str
     data_dir: str
     prices: Prices = Prices()
+    made_up: bool = False
 
     @staticmethod
     def from_environment() -> "ServerSettings":
@@ -37,4 +43,5 @@ class ServerSettings:
             os.environ.get("PYROMETER_DATABASE_URL") or "sqlite:///pyrometer.db",
             os.environ.get("PYROMETER_DATA_DIR") or ".pyrometer",
             Prices(**json.loads(os.environ.get(PRICES) or "{}")),
+            bool(os.environ.get(MADE_UP)),
         )

@@ -55,6 +55,7 @@ _ALL_METRICS = (
     metric("error"),
     columns.ALLOWED,
     metric("error_worst"),
+    metric("top1_agreement"),
     metric("loss_drift"),
     metric("throughput_per_core", "Per core"),
     gain("one process", "Over one process"),

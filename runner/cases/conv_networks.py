@@ -62,6 +62,7 @@ def densenet_block(batch: int, image: int, layers: int) -> Workload:
         unit="images",
         flops=total + flops.linear(batch, features, CLASSES),
         loss=cross_entropy(batch, classes=CLASSES),
+        classes=True,
     )
 
 
@@ -87,6 +88,7 @@ def three_convolutions(batch: int, image: int) -> Workload:
         unit="images",
         flops=operations + flops.linear(batch, WIDTHS[-1], CLASSES),
         loss=cross_entropy(batch, classes=CLASSES),
+        classes=True,
     )
 
 
@@ -177,6 +179,7 @@ def depthwise_network(batch: int, image: int) -> Workload:
         unit="images",
         flops=total + flops.linear(batch, inputs, CLASSES),
         loss=cross_entropy(batch, classes=CLASSES),
+        classes=True,
     )
 
 
@@ -225,4 +228,5 @@ def convolution_attention(batch: int, image: int) -> Workload:
         unit="images",
         flops=total + flops.linear(batch, width, CLASSES),
         loss=cross_entropy(batch, classes=CLASSES),
+        classes=True,
     )

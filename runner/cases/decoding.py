@@ -232,6 +232,7 @@ def decoder_block(model: str, batch: int, tokens: int, layers: int) -> Workload:
         unit="tokens",
         flops=batch * (layers * size.flops(tokens, tokens) + size.head_flops(tokens)),
         loss=cross_entropy(batch, tokens, classes=size.vocabulary),
+        classes=True,
         checkpointed=repeated("layers", layers),
     )
 
@@ -271,4 +272,5 @@ def decoding(model: str, cache: str, batch: int, past: int, layers: int) -> Work
         unit="tokens",
         flops=batch * (layers * (rest + attention) + size.head_flops(1)),
         variants=tuple(others),
+        classes=True,
     )

@@ -47,5 +47,6 @@ def gpt2_small(batch: int, tokens: int, layers: int) -> Workload:
         unit="tokens",
         flops=layers * flops.transformer_layer(batch, tokens, WIDTH, INNER) + head,
         loss=cross_entropy(batch, tokens, classes=VOCABULARY),
+        classes=True,
         checkpointed=repeated("layers", layers),
     )

@@ -96,6 +96,7 @@ def resnet50(batch: int, image: int) -> Workload:
         unit="images",
         flops=_flops(batch, image),
         loss=cross_entropy(batch, classes=CLASSES),
+        classes=True,
         checkpointed=repeated("blocks", sum(count for _, count, _ in STAGES)),
     )
 
@@ -110,4 +111,4 @@ def image_sizes(batch: int, largest: int) -> Workload:
     first, *others = (
         (torch.randn(batch, 3, side, side),) for side in (largest, largest * 3 // 4, largest // 2)
     )
-    return Workload(ResNet50(), first, items=batch, unit="images", variants=tuple(others))
+    return Workload(ResNet50(), first, items=batch, unit="images", variants=tuple(others), classes=True)

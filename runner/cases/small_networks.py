@@ -36,6 +36,7 @@ def custom_cnn(batch: int) -> Workload:
         unit="images",
         flops=operations + flops.linear(batch, features, CNN_CLASSES),
         loss=cross_entropy(batch, classes=CNN_CLASSES),
+        classes=True,
     )
 
 
@@ -52,6 +53,7 @@ def mlp_overhead(batch: int) -> Workload:
         items=batch,
         flops=sum(flops.linear(batch, inputs, outputs) for inputs, outputs in pairwise(MLP_WIDTHS)),
         loss=cross_entropy(batch, classes=MLP_WIDTHS[-1]),
+        classes=True,
     )
 
 
@@ -89,6 +91,7 @@ def lstm_lm(batch: int, tokens: int) -> Workload:
         unit="tokens",
         flops=LSTM_LAYERS * layer + flops.linear(batch * tokens, LSTM_WIDTH, LSTM_VOCABULARY),
         loss=cross_entropy(batch, tokens, classes=LSTM_VOCABULARY),
+        classes=True,
     )
 
 

@@ -52,5 +52,6 @@ def vit_b(batch: int, image: int) -> Workload:
         unit="images",
         flops=flops.conv2d(batch, 3, WIDTH, PATCH, side) + encoder + flops.linear(batch, WIDTH, CLASSES),
         loss=cross_entropy(batch, classes=CLASSES),
+        classes=True,
         checkpointed=repeated("layers", LAYERS),
     )

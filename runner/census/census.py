@@ -4,13 +4,11 @@ import hashlib
 import json
 import math
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
-
-import tomlkit
-from tomlkit.exceptions import TOMLKitError
 
 from common.text import plural
 
@@ -80,6 +78,9 @@ class Census:
 
     def to_toml(self) -> str:
         """The file."""
+        # Only a recorded census is written: no run waits for this import.
+        import tomlkit
+
         document = tomlkit.document()
         document.add(
             tomlkit.comment("Operators of a program, by the time they took; made by `pyrometer record`.")
@@ -142,10 +143,10 @@ def from_raw(body: Mapping[str, Any]) -> Census:
 def read_census(path: Path) -> Census:
     """The census in a file; raises BadCensus for one that is missing, of another kind, or damaged."""
     try:
-        body: dict[str, Any] = tomlkit.parse(path.read_text(encoding="utf-8")).unwrap()
+        body: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadCensus(f"{path}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, TOMLKitError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadCensus(f"{path} is no census: {error}") from None
     if body.get("schema") != SCHEMA:
         raise BadCensus(f'{path} is no census: it lacks schema = "{SCHEMA}", which `pyrometer record` writes')

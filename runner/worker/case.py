@@ -26,7 +26,8 @@ class Workload:
     `(inputs, *variants)[k % n]`. They keep a small operation from finding its inputs in the cache, or bring
     other shapes. `report` is asked once, at the end, for metrics of the workload's own, by the names of the
     catalogue. `ceiling` asks for the share of the fastest matrix product here. `checkpointed` names the
-    submodules (`layers.0`) that activation checkpointing wraps.
+    submodules (`layers.0`) that activation checkpointing wraps. `classes`: the output is one tensor, whose
+    last dimension holds the scores of classes, which is then compared by the class it names, too.
     """
 
     model: "nn.Module"
@@ -39,6 +40,7 @@ class Workload:
     report: "Callable[[], Mapping[str, float]] | None" = None
     ceiling: bool = False
     checkpointed: tuple[str, ...] = ()
+    classes: bool = False
 
     def __post_init__(self) -> None:
         """Raises ValueError for inputs that are no tuple, unknown submodules and impossible numbers."""

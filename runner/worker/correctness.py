@@ -54,8 +54,9 @@ _PART = 1 << 20
 class Check:
     """The verdict: relative errors against the reference, their tolerance, and why it is wrong if it is.
 
-    Of outputs, `error` is in the Euclidean norm, `worst` the largest difference over the largest value and
-    `mean` the mean difference over the mean magnitude. Of a training, `error` is the larger one of the first
+    Of outputs, `error` is in the Euclidean norm, `worst` the largest difference over the largest value,
+    `mean` the mean difference over the mean magnitude, and `agreement` the share of rows of class scores
+    whose largest one is at the same class. Of a training, `error` is the larger one of the first
     step's loss and gradient norm, `drift` that of the loss after some steps.
     """
 
@@ -66,6 +67,7 @@ class Check:
     worst: float | None = None
     mean: float | None = None
     drift: float | None = None
+    agreement: float | None = None
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -75,6 +77,7 @@ class Check:
             "error_worst": self.worst,
             "error_mean": self.mean,
             "loss_drift": self.drift,
+            "top1_agreement": self.agreement,
         }
         return {name: value for name, value in errors.items() if value is not None}
 
@@ -134,7 +137,7 @@ def _compare_outputs(prepared: PreparedCase, reference: PreparedCase, allowed: f
             expected = reference.step()
         got = prepared.step()
         if index in firsts or not firsts:
-            checks.append(compare(got, expected, allowed))
+            checks.append(compare(got, expected, allowed, classes=prepared.classes))
     return max(checks, key=lambda one: (bool(one.wrong), one.error or 0.0))
 
 
@@ -179,8 +182,11 @@ def relative(got: float, want: float) -> float:
     return abs(got - want) / (abs(want) or 1.0)
 
 
-def compare(got: Any, expected: Any, tolerance: float) -> Check:
-    """Relative errors of `got` against `expected` (tensors, or tuples and dicts of tensors)."""
+def compare(got: Any, expected: Any, tolerance: float, *, classes: bool = False) -> Check:
+    """Relative errors of `got` against `expected` (tensors, or tuples and dicts of tensors).
+
+    With `classes` both are one tensor of class scores, of which the top class is compared, too.
+    """
     ours, theirs = list(_tensors(got)), list(_tensors(expected))
     if not ours and not theirs:
         return Check(None, tolerance, note="the output holds no tensor to compare")
@@ -206,7 +212,14 @@ def compare(got: Any, expected: Any, tolerance: float) -> Check:
             error = max(error, float(off.norm()) / (float(want.norm()) or 1.0))
             worst = max(worst, float(off.max()) / (float(want.max()) or 1.0))
             mean = max(mean, float(off.mean()) / (float(want.mean()) or 1.0))
-    return judged(error, tolerance, worst=worst, mean=mean)
+    agreement = _top1_agreement(ours[0], theirs[0]) if classes and len(ours) == 1 else None
+    return judged(error, tolerance, worst=worst, mean=mean, agreement=agreement)
+
+
+def _top1_agreement(got: torch.Tensor, expected: torch.Tensor) -> float:
+    """The share of rows in which both have their largest score at the same class (Top-1)."""
+    same = got.argmax(-1).cpu() == expected.argmax(-1).cpu()
+    return float(same.double().mean())
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:

@@ -83,6 +83,7 @@ class PreparedCase:
     `step()` runs one inference (returning the model's output) or one training step (returning the loss,
     gradients left in place). `rewind()` makes the next step use the first inputs again. `model` is None for
     a case given as a closure. `shapes` are those of the inputs, in the order in which steps take them.
+    `classes`: see `Workload`.
     """
 
     key: CaseKey
@@ -96,6 +97,7 @@ class PreparedCase:
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
     final_metrics: list[FinalMetrics] = field(default_factory=list[FinalMetrics])
     shapes: tuple[Shapes, ...] = ()
+    classes: bool = False
 
     @property
     def dtype(self) -> str | None:
@@ -160,6 +162,7 @@ def finish(prep: Preparation) -> PreparedCase:
         prep.facts,
         words,
         prep.shapes,
+        prep.workload.classes,
     )
 
 

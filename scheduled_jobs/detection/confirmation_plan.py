@@ -9,6 +9,7 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
 from analysis.decision.comparison import Comparison
 from analysis.metrics import METRICS
+from configuration.data_dirs import environments_folder
 from configuration.environments import EnvironmentSettings
 from db.connection.engine import Database
 from db.runs import environments_in_use, queries
@@ -195,7 +196,7 @@ def plan_confirmation(
         raise EnvironmentGone(
             f"run {gone}, whose environment is to be compared, is no longer in the database"
         )
-    store = Store(context.data_dir / "environments")
+    store = Store(environments_folder(context.settings, context.data_dir))
     old, new = (
         _side(database, context, store, first.machine, _environment(run, fingerprint))
         for run, fingerprint in ((before, sides.old), (after, sides.new))

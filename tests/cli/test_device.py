@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.components.parts import reproduce_command
 from runner import journal, machine
 from runner.environment import MeasuredEnvironment
 from runner.suites.suite import built_in
@@ -13,6 +12,7 @@ from runner.telemetry.capability import GpuCapabilities, Probe
 from support.builders.run_records import a_run
 from support.fakes.scripted_workers import CASE, World, one_world
 from workflows.planning.plan_run import gpus_in_use, without_uuids_of_whole_gpus
+from workflows.planning.reproduction import reproduce_command
 from workflows.run_header import Header
 
 ENVIRONMENT = MeasuredEnvironment(

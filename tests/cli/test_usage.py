@@ -265,7 +265,8 @@ def test_a_command_waits_for_no_import_of_another(
 )
 def test_where_data_goes_instead_is_said_once(tmp_path: Path, words: tuple[str, ...]) -> None:
     # No user, root included, can make files in /proc.
-    done = called(Path("/proc"), {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}, *words)
+    database = {"PYROMETER_DATABASE_URL": f"sqlite:///{tmp_path}/pyrometer.db"}
+    done = called(Path("/proc"), {"HOME": str(tmp_path), "PATH": os.environ["PATH"], **database}, *words)
     notes = [line for line in done.err.splitlines() if "so data goes to" in line]
     assert len(notes) == 1 and notes[0].startswith("note: /proc/.pyrometer cannot be written (")
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from configuration.data_dirs import DataDirs, resolve_places
+from configuration.data_dirs import DataDirs, environments_folder, resolve_places
 from configuration.errors import UnwritablePlace
+from configuration.reading import FILE_NAME
 from configuration.settings import load_settings
 
 UNPRIVILEGED = 65534
@@ -21,12 +22,16 @@ UNPRIVILEGED = 65534
 def world() -> Iterator[Path]:
     """A folder that any user may pass through, with `closed`, where this user may write nothing, and `home`.
 
+    Both are project folders.
+
     Root may write everywhere, so root becomes nobody for the length of the test.
     """
     root = Path(tempfile.mkdtemp(prefix="pyrometer-places-"))
     root.chmod(0o755)
-    (root / "closed").mkdir()
-    (root / "home").mkdir()
+    for name in ("closed", "home"):
+        (root / name).mkdir()
+        (root / name / FILE_NAME).touch(0o666)
+        (root / name / FILE_NAME).chmod(0o666)
     is_root = os.geteuid() == 0
     groups = os.getgroups()
     if is_root:
@@ -52,10 +57,55 @@ def resolve(cwd: Path, home: Path, **variables: str) -> DataDirs:
 
 
 def test_a_writable_folder_is_taken_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / ".pyrometer").mkdir()
     places = resolve(tmp_path, tmp_path / "home")
     assert places == DataDirs(tmp_path / ".pyrometer", f"sqlite:///{tmp_path}/pyrometer.db", ())
     assert list(tmp_path.iterdir()) == [tmp_path / ".pyrometer"]
     assert list(places.data_dir.iterdir()) == []
+
+
+def test_an_empty_folder_stays_empty_and_data_goes_to_the_users_folders(tmp_path: Path) -> None:
+    home, empty = tmp_path / "home", tmp_path / "empty"
+    home.mkdir()
+    empty.mkdir()
+    settings = load_settings(cwd=empty, environ={"HOME": str(home)})
+    state = home / ".local" / "state" / "pyrometer"
+    places = resolve_places(settings, environ={"HOME": str(home)})
+    assert places == DataDirs(state, f"sqlite:///{state}/pyrometer.db", ())
+    assert environments_folder(settings, places.data_dir) == home / ".cache" / "pyrometer" / "environments"
+    assert list(empty.iterdir()) == [] and not settings.in_project
+    chosen = {"XDG_STATE_HOME": str(home / "s"), "XDG_CACHE_HOME": str(home / "c")}
+    settings = load_settings(cwd=empty, environ=chosen)
+    assert (settings.data_dir, settings.environments_dir) == (
+        home / "s" / "pyrometer",
+        home / "c" / "pyrometer" / "environments",
+    )
+
+
+@pytest.mark.parametrize("marker", [".pyrometer", "pyrometer.db", "pyrometer.toml"])
+def test_what_makes_a_folder_a_project(tmp_path: Path, marker: str) -> None:
+    (tmp_path / marker).touch()
+    settings = load_settings(cwd=tmp_path, environ={"HOME": str(tmp_path / "home")})
+    assert settings.in_project
+    assert settings.database_url == f"sqlite:///{tmp_path}/pyrometer.db"
+    assert settings.environments_dir == tmp_path / ".pyrometer" / "environments"
+
+
+def test_a_place_that_a_variable_names_makes_the_folder_a_project(tmp_path: Path) -> None:
+    settings = load_settings(cwd=tmp_path, environ={"PYROMETER_DATA_DIR": "data", "HOME": str(tmp_path)})
+    assert settings.data_dir == tmp_path / "data"
+    assert settings.database_url == f"sqlite:///{tmp_path}/pyrometer.db"
+    assert settings.environments_dir == tmp_path / "data" / "environments"
+
+
+def test_outside_a_project_a_closed_state_folder_is_one_sentence(world: Path) -> None:
+    (world / "home" / FILE_NAME).unlink()
+    with pytest.raises(UnwritablePlace) as caught:
+        resolve(world / "home", world / "closed")
+    state = world / "closed" / ".local" / "state" / "pyrometer"
+    assert str(caught.value) == (
+        f"{state} cannot be written (Permission denied): choose a place with PYROMETER_DATA_DIR"
+    )
 
 
 def test_a_closed_folder_is_replaced_by_the_state_folder_with_a_note(world: Path) -> None:
@@ -142,7 +192,9 @@ def test_a_read_only_database_in_a_writable_folder(world: Path) -> None:
 
 def test_root_is_not_fooled_by_permission_bits(tmp_path: Path) -> None:
     # No user, root included, can make files in /proc, though its permission bits let root write.
-    places = resolve(Path("/proc"), tmp_path)
+    environ = {"HOME": str(tmp_path)}
+    settings = load_settings(Path("/proc") / FILE_NAME, environ=environ, content=b"")
+    places = resolve_places(settings, environ=environ)
     assert places.data_dir == tmp_path / ".local" / "state" / "pyrometer"
     assert len(places.notes) == 2
 
@@ -175,7 +227,9 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_still_the_right_place(full_disk: Path, tmp_path: Path) -> None:
-    places = resolve(full_disk, tmp_path)
+    environ = {"HOME": str(tmp_path)}
+    settings = load_settings(full_disk / FILE_NAME, environ=environ, content=b"")
+    places = resolve_places(settings, environ=environ)
     assert places == DataDirs(full_disk / ".pyrometer", f"sqlite:///{full_disk}/pyrometer.db", ())
 
 

@@ -51,6 +51,7 @@ def test_relative_paths_count_from_the_current_folder(tmp_path: Path) -> None:
 
 
 def test_an_empty_variable_is_none_at_all(tmp_path: Path) -> None:
+    (tmp_path / ".pyrometer").mkdir()
     (tmp_path / "secret").write_text(URL)
     assert settings_of(tmp_path, **{VARIABLE: ""}).database_url == f"sqlite:///{tmp_path}/pyrometer.db"
     assert settings_of(tmp_path, PYROMETER_DATABASE_URL=URL, **{VARIABLE: ""}).database_url == URL

@@ -37,7 +37,8 @@ measure_seconds = 0.5
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current folder, with no variable of ours set."""
+    """The current folder of a project without settings, with no variable of ours set."""
+    (tmp_path / ".pyrometer").mkdir()
     for table in ("CONFIG", *(scalar.upper() for scalar in SCALARS)):
         monkeypatch.delenv(f"PYROMETER_{table}", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -22,7 +22,7 @@ from db.findings import store as findings
 from db.runs import queries
 from records.evidence import evidence_body
 from reports.table import Column, DataTable
-from reports.text import markdown
+from reports.text.html_markdown import converted
 from support.builders import technique_runs, upgrade_journals
 from support.builders.detection_nights import HOSTILE, Nights, a_regression
 from support.builders.run_records import BERT, RESNET, a_run
@@ -185,9 +185,7 @@ def test_the_script_holds_nothing_that_a_sanitizer_would_drop() -> None:
 def test_tables_lists_cards_and_links_become_markdown() -> None:
     link = markup.link("/runs?run=a(b)|c", "Open [it] →")
     rows = [(markup.case(RESNET), "<strong>1</strong><small>n 3</small>"), (link, markup.chip("ok", 3))]
-    assert markdown.converted(
-        markup.table("x", [("Case", False), ("N|o", True)], rows), HOME
-    ).splitlines() == [
+    assert converted(markup.table("x", [("Case", False), ("N|o", True)], rows), HOME).splitlines() == [
         "| Case | N&#124;o |",
         "| --- | --- |",
         "| resnet50 · infer · batch=8 image=224 · eager | 1 · n 3 |",
@@ -196,9 +194,9 @@ def test_tables_lists_cards_and_links_become_markdown() -> None:
     cards = markup.panels(
         markup.card("Runs", "5", markup.link("/runs", "All →")), markup.card("Other", "6", "")
     )
-    assert markdown.converted(cards, HOME) == "- Runs · 5 · [All →](http://bench:8501/runs)\n- Other · 6"
-    assert markdown.converted(cards, "") == "- Runs · 5 · All →\n- Other · 6"
-    facts = markdown.converted(markup.facts("Machine", "bench", {"cores": 2, "build": "flag " * 100}), HOME)
+    assert converted(cards, HOME) == "- Runs · 5 · [All →](http://bench:8501/runs)\n- Other · 6"
+    assert converted(cards, "") == "- Runs · 5 · All →\n- Other · 6"
+    facts = converted(markup.facts("Machine", "bench", {"cores": 2, "build": "flag " * 100}), HOME)
     assert facts.startswith("### Machine\n\nbench\n\n- cores: 2\n- build: flag flag")
     assert facts.count("flag") == 100
 
@@ -206,8 +204,8 @@ def test_tables_lists_cards_and_links_become_markdown() -> None:
 def test_no_text_becomes_markup_on_its_way_to_markdown() -> None:
     nasty = "@ann #1 | *b* ![x](http://evil) <img src=x> `c` __d__"
     for made in (
-        markdown.converted(markup.table("x", [("A", False)], [(markup.case(nasty),)]), HOME),
-        markdown.converted(markup.notes([nasty]), HOME),
+        converted(markup.table("x", [("A", False)], [(markup.case(nasty),)]), HOME),
+        converted(markup.notes([nasty]), HOME),
         page.plain_words(parts.plain(nasty)),
         page.of_page(PageRecord("x", [PageItem("chart", nasty), PageItem("complaint", nasty)]), "", NOON),
     ):
@@ -218,12 +216,12 @@ def test_no_text_becomes_markup_on_its_way_to_markdown() -> None:
 
 
 def test_a_script_address_is_no_link() -> None:
-    assert markdown.converted('<a href="javascript:alert(1)">x</a>', HOME) == "x"
+    assert converted('<a href="javascript:alert(1)">x</a>', HOME) == "x"
 
 
 def test_long_tables_and_logs_are_cut_and_say_so() -> None:
     rows = [(str(number),) for number in range(60)]
-    table = markdown.converted(markup.table("x", [("N", True)], rows), HOME)
+    table = converted(markup.table("x", [("N", True)], rows), HOME)
     assert table.count("\n| ") == 51 and table.endswith("and 10 more rows, which the CSV file has")
     frame = pd.DataFrame({"n": range(60), "x": [None, 0.123456789, *[float("nan")] * 58], "t": [NOON] * 60})
     record = PageRecord("x", [PageItem("heading", "A", lambda: frame)])
@@ -312,11 +310,11 @@ def test_a_log_keeps_its_tabs() -> None:
 def test_commands_stay_lines_of_their_own() -> None:
     commands = "<pre><code>pyrometer run &amp;&amp; a\nb  c</code></pre>"
     body = f"<p>These:</p><details><summary>two</summary>{commands}</details>"
-    assert markdown.converted(body, HOME) == "These:\n\ntwo\n\n```text\npyrometer run && a\nb  c\n```"
+    assert converted(body, HOME) == "These:\n\ntwo\n\n```text\npyrometer run && a\nb  c\n```"
     cell = f"<table><tr><td>why</td></tr><tr><td>slower{body}</td></tr></table>"
-    assert "| slower · These: `pyrometer run && a` · `b c` |" in markdown.converted(cell, HOME)
+    assert "| slower · These: `pyrometer run && a` · `b c` |" in converted(cell, HOME)
     long = "<dl><dt>built</dt><dd><details><summary>a …</summary><pre>a\nb *c*</pre></details></dd></dl>"
-    assert markdown.converted(long, HOME) == "- built: a b &#42;c&#42;"
+    assert converted(long, HOME) == "- built: a b &#42;c&#42;"
 
 
 def test_no_cell_of_the_evidence_starts_a_formula(tmp_path: Path) -> None:

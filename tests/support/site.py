@@ -198,7 +198,7 @@ class Site:
 
         Other load on this machine does not concern a test that does not say so.
         """
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYROMETER_")}
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYROMETER_", "XDG_"))}
         inherited["PYROMETER_CONTENTION_LIMIT"] = "1"
         own = {LOCK_FOLDER: str(self.temporary), "TMPDIR": str(self.temporary), "HOME": str(self.folder)}
         return {**inherited, **own, **variables}

@@ -4,14 +4,14 @@ import hashlib
 import re
 import shlex
 import threading
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import tomlkit
-
 from common.atomic_file import write_whole
+from configuration.data_dirs import environments_folder
 from configuration.environments import EnvironmentSettings
 from configuration.errors import ConfigurationError
 from configuration.reading import FILE_NAME
@@ -46,7 +46,7 @@ class ReadyEnvironment:
 
 def store_of(app: AppContext) -> Store:
     """The store of built environments."""
-    return Store(app.places.data_dir / "environments")
+    return Store(environments_folder(app.settings, app.places.data_dir))
 
 
 def declared_environments(settings: Settings) -> dict[str, Wanted]:
@@ -279,9 +279,12 @@ def add_table(settings: Settings, name: str, spec: Wanted) -> Path:
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
         raise UsageError(f'"{name}" is not a name: use letters, digits and . _ + -')
+    # Only a declared environment is written: no run waits for this import.
+    import tomlkit
+
     file = settings.file or Path.cwd() / FILE_NAME
     before = file.read_bytes() if file.exists() else b""
-    if name in tomlkit.parse(before.decode("utf-8-sig")).get("environments", {}):
+    if name in tomllib.loads(before.decode("utf-8-sig")).get("environments", {}):
         raise UsageError(f"environment {name} is already declared in {file}")
     end = "\r\n" if b"\r\n" in before else "\n"
     gap = end if before.endswith(b"\n") else end + end if before else ""

@@ -32,7 +32,8 @@ PATIENCE_SECONDS = 20.0
 
 def examine(patience: float = PATIENCE_SECONDS) -> Probe:
     """The capabilities of NVML on this machine; never raises, takes about `patience` seconds at most."""
-    command = [sys.executable, "-m", "runner.telemetry.gpu.probe"]
+    # -P: a folder `runner` or `records` in the current one is not ours.
+    command = [sys.executable, "-P", "-m", "runner.telemetry.gpu.probe"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=patience)
     except subprocess.TimeoutExpired:

@@ -18,6 +18,8 @@ STEADY = 0.02
 _WINDOW_STEPS = 3
 _WINDOW_NS = 50_000_000
 
+#: The NVTX range around the timed steps of a block, for Nsight Systems: `nsys profile pyrometer run ...`.
+NVTX_RANGE = "pyrometer: timed steps"
 #: SM cycles that the clock is measured over: a quarter of a millisecond, which events resolve to 0.2 %.
 _CLOCK_CYCLES = 500_000
 
@@ -199,11 +201,12 @@ class CudaQueue:
         for _ in range(last):
             step()
         first, *others = self._marks
-        first.record()
-        for mark in others:
-            for _ in range(per_sample):
-                step()
-            mark.record()
+        with torch.cuda.nvtx.range(NVTX_RANGE):
+            first.record()
+            for mark in others:
+                for _ in range(per_sample):
+                    step()
+                mark.record()
         self._spin(*self._clock_events[2:])
         self._clock_events[3].synchronize()
 

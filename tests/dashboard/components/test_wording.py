@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from analysis.metrics import Better
-from dashboard.components import parts, wording
+from dashboard.components import wording
 from records.series import SeriesPoint
 from support.builders.run_records import a_run
 from support.builders.trends import a_point
+from workflows.planning.reproduction import reproduce_command
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_durations(seconds: float | None, text: str) -> None:
 def test_the_reproduce_command_survives_a_shell() -> None:
     key = "gpt/infer/kind=a b;rm/eager"
     run = replace(a_run(), suite="chosen", command="pyrometer run --cases 'my cases.py' --deadline=9")
-    command = parts.reproduce_command(run, key, "my nightly")
+    command = reproduce_command(run, key, "my nightly")
     wanted = ["pyrometer", "run", "--case", key, "--environment", "my nightly", "--preset", run.preset.name]
     assert shlex.split(command) == [*wanted, "--cases", "my cases.py", "--deadline", "9"]
 
@@ -147,7 +148,7 @@ def test_the_reproduce_command_survives_a_shell() -> None:
 def test_the_reproduce_command_keeps_suite_and_interpreter() -> None:
     run = replace(a_run(), suite="smoke", command="pyrometer run --python /venv/bin/python")
     key = "resnet50/infer/batch=1,image=64/compile=default"
-    plain = parts.reproduce_command(run, key, "default")
+    plain = reproduce_command(run, key, "default")
     preset = run.preset.name
     assert plain == (f"pyrometer run --case {key} --suite smoke --preset {preset} --python /venv/bin/python")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from interchange.errors import BadFile
-from interchange.importers import optimum_settings
+from interchange.importers.optimum_yaml import yaml_settings
 
 
 def test_scalars_are_read_as_they_are_written_with_their_place() -> None:
@@ -12,7 +12,7 @@ def test_scalars_are_read_as_they_are_written_with_their_place() -> None:
         'c: "quoted"\n# a comment\nd:\n    deep:\n    -   x\ne: plain, with (brackets)\n'
         "f: 1.0\ng: 'null'\nh: [1, 2]\ni: >\n  folded\n  text\nj:\n- k: 0x10\nl: True # said\n"
     )
-    found = optimum_settings.yaml_settings(text, "s.yaml")
+    found = yaml_settings(text, "s.yaml")
 
     assert {path: at.value for path, at in found.items()} == {
         "a.b": "it's",
@@ -33,11 +33,7 @@ def test_scalars_are_read_as_they_are_written_with_their_place() -> None:
 
 
 def test_an_empty_file_has_no_settings() -> None:
-    assert (
-        optimum_settings.yaml_settings("", "s.yaml")
-        == optimum_settings.yaml_settings("# nothing\n", "s.yaml")
-        == {}
-    )
+    assert yaml_settings("", "s.yaml") == yaml_settings("# nothing\n", "s.yaml") == {}
 
 
 @pytest.mark.parametrize(
@@ -63,5 +59,5 @@ def test_an_empty_file_has_no_settings() -> None:
 )
 def test_other_yaml_is_refused_with_its_line(text: str, sentence: str) -> None:
     with pytest.raises(BadFile) as refused:
-        optimum_settings.yaml_settings(text, "s.yaml")
+        yaml_settings(text, "s.yaml")
     assert sentence in str(refused.value)

@@ -58,6 +58,13 @@ class Device:
         """torch.cuda.reset_peak_memory_stats."""
         self.calls.append("reset peaks")
 
+    @contextlib.contextmanager
+    def range(self, name):
+        """torch.cuda.nvtx.range."""
+        self.calls.append(name)
+        yield
+        self.calls.append("end of range")
+
     def event(self, enable_timing=False):
         """torch.cuda.Event."""
         assert enable_timing
@@ -158,6 +165,7 @@ def installed(device):
     patches = [
         mock.patch.object(torch.cuda, "Event", device.event),
         mock.patch.object(torch.cuda, "synchronize", device.synchronize),
+        mock.patch.object(torch.cuda.nvtx, "range", device.range),
         mock.patch.object(torch.cuda, "_sleep", device.sleep, create=True),
         mock.patch.object(torch.version, "cuda", "13.0"),
         mock.patch.object(torch.cuda, "CUDAGraph", Graph),

@@ -17,7 +17,7 @@ def found() -> Any:
 
 
 def test_untimed_steps_lead_in_to_the_same_queue_and_no_event_is_made_within_it(found: Any) -> None:
-    timed = ["record", *["step", "record"] * 4]
+    timed = ["pyrometer: timed steps", "record", *["step", "record"] * 4, "end of range"]
     clock = ["record", "spin", "record"]
     queue = ["step", "step", *clock, "step", *timed, *clock, "synchronize"]
     first, second = (block["calls"] for block in found["order"])

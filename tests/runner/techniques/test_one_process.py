@@ -169,6 +169,12 @@ def test_the_three_errors_are_the_formulas(results: Any) -> None:
     )
 
 
+def test_class_scores_agree_in_the_share_of_rows_with_the_same_class(results: Any) -> None:
+    found = results["by_hand"]["classes"]
+    assert found["scores"]["top1_agreement"] == 0.5
+    assert "top1_agreement" not in found["none"] and "top1_agreement" not in found["several"]
+
+
 def test_model_size_is_what_is_kept(results: Any) -> None:
     # 16 x 32 and 32 x 8 weights and their 40 biases.
     for precision, size in (("eager", 4), ("precision=bf16", 2), ("precision=amp-fp16", 4)):

@@ -172,6 +172,16 @@ def by_hand():
     one, other = ((2, 8),), ((3, 8),)
     return {
         "compared": compare(got, want, 1.0).metrics,
+        "classes": {
+            "scores": compare(
+                torch.tensor([[1.0, 3.0], [2.5, 2.0]]),
+                torch.tensor([[1.0, 2.0], [2.0, 2.5]]),
+                1.0,
+                classes=True,
+            ).metrics,
+            "none": compare(got, want, 1.0).metrics,
+            "several": compare((got, got), (want, want), 1.0, classes=True).metrics,
+        },
         "union": bounds.union([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (1.5, 2.5)]),
         "nothing": bounds.union([]),
         "costs": compiling.shape_costs(

@@ -1,0 +1,192 @@
+"""The bounds of the acceptance hold figures to what they say, and a figure that is missing fails."""
+
+import json
+import math
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from records.outcomes import Outcome, OutcomeStatus
+from support.acceptance import FOLDER, acceptance_module
+
+lines = acceptance_module("lines")
+suite_figures = acceptance_module("suite_figures")
+processes = acceptance_module("processes")
+
+MLP = "mlp_overhead/infer/batch=64"
+GEMM = "gemm/infer/size=4096"
+
+
+def inside(bound: Any) -> float:
+    """A value that the bound allows."""
+    if bound.low is None:
+        return float(bound.high)
+    return float(bound.low) if bound.high is None else (bound.low + bound.high) / 2
+
+
+def outside(bound: Any) -> list[float]:
+    """Values that it does not allow."""
+    beyond = [] if bound.low is None else [bound.low - 0.001]
+    return [*beyond, *([] if bound.high is None else [bound.high + 0.001]), math.nan]
+
+
+def outcome(case: str, status: OutcomeStatus = OutcomeStatus.OK, **about: Any) -> Outcome:
+    """An outcome with made-up metrics and facts."""
+    return Outcome(case, "env", 0, status, started_at=datetime(2026, 1, 1, tzinfo=UTC), **about)
+
+
+@pytest.mark.parametrize("line", lines.LINES, ids=lambda line: line.name)
+def test_a_line_passes_within_its_bounds_only(line: Any) -> None:
+    good = {bound.figure: inside(bound) for bound in line.bounds}
+    assert line.bounds and lines.judged(line.name, good, 0.0).verdict == "pass"
+    for bound in line.bounds:
+        for value in outside(bound):
+            result = lines.judged(line.name, {**good, bound.figure: value}, 0.0)
+            assert result.verdict == "fail" and result.reason.startswith(f"{bound.figure} = ")
+        for missing in ({}, {bound.figure: None}):
+            without = {name: value for name, value in good.items() if name != bound.figure} | missing
+            result = lines.judged(line.name, without, 0.0)
+            assert (result.verdict, result.reason) == ("fail", f"{bound.figure} was not measured")
+
+
+def test_names_are_unique_and_numbers_are_places() -> None:
+    assert len(lines.BY_NAME) == len(lines.LINES)
+    assert [lines.NUMBERS[line.name] for line in lines.LINES] == list(range(1, len(lines.LINES) + 1))
+
+
+def test_figures_of_graphs_and_launches_are_ratios_of_the_right_cases() -> None:
+    outcomes = suite_figures.Outcomes(
+        [
+            outcome(f"{MLP}/eager", metrics={"latency": 0.2, "launch_bound": 0.8, "device_time": 0.04}),
+            outcome(
+                f"{MLP}/graph=capture",
+                metrics={
+                    "latency": 0.05,
+                    "launch_bound": 0.2,
+                    "device_time": 0.04,
+                    "capture": 3.0,
+                    "instantiate": 1.0,
+                    "first_replay": 0.5,
+                },
+            ),
+            outcome(f"{MLP}/graph=callables", metrics={"latency": 0.1}),
+            outcome(f"{MLP}/compile=reduce-overhead", metrics={"latency": 0.06, "cudagraph_skips": 0.0}),
+            outcome(f"{GEMM}/eager", metrics={"launch_bound": 0.01, "error": 0.0}),
+            outcome(
+                f"{GEMM}/precision=tf32",
+                metrics={"error": 3e-4},
+                facts={"check": {"tolerance": 2e-2}},
+            ),
+        ]
+    )
+    figures = suite_figures.of_suite(outcomes, 80_000)
+    assert figures["graphs"]["capture_by_eager"] == pytest.approx(0.25)
+    assert figures["launch_bound"]["device_time_ratio"] == 1
+    assert figures["answers"]["tf32_by_fp32"] == pytest.approx(3000)
+    assert figures["answers"]["worst_by_tolerance"] == pytest.approx(0.015)
+    for name in ("graphs", "launch_bound", "answers"):
+        assert lines.judged(name, figures[name], 0.0).verdict == "pass"
+    # Nothing is known of these: they must not pass.
+    for name in ("ranks", "instances", "pipeline", "grad_scaler", "memory", "captured_training"):
+        assert lines.judged(name, figures[name], 0.0).verdict == "fail"
+
+
+def test_a_suite_counts_what_is_missing_and_what_is_not_as_expected() -> None:
+    refused = "bert_base/train/batch=4,layers=2,tokens=128/parallel=ddp,ranks=16"
+    outcomes = suite_figures.Outcomes(
+        [outcome("a/infer/-/eager"), outcome(refused, OutcomeStatus.UNSUPPORTED, reason="one GPU")]
+    )
+    figures = suite_figures.suite(["a/infer/-/eager", refused], outcomes)
+    assert (figures["missing"], figures["not_ok"]) == (0, 0)
+    outcomes = suite_figures.Outcomes([outcome(refused), outcome("b/infer/-/eager", OutcomeStatus.WRONG)])
+    figures = suite_figures.suite(["a/infer/-/eager", "b/infer/-/eager", refused], outcomes)
+    assert (figures["missing_cases"], figures["not_ok"]) == (["a/infer/-/eager"], 2)
+
+
+def test_faults_need_the_right_end_and_good_company() -> None:
+    wrong, right = "precision=bf16", "eager"
+    ended = [
+        outcome(f"asks_too_much/infer/-/{wrong}", OutcomeStatus.OOM),
+        outcome(f"asks_too_much/infer/-/{right}"),
+        outcome(f"fails_an_assertion/infer/-/{wrong}", OutcomeStatus.CRASHED),
+        outcome(f"fails_an_assertion/infer/-/{right}"),
+        outcome(f"reads_beyond/infer/-/{wrong}", OutcomeStatus.CRASHED),
+        outcome(f"reads_beyond/infer/-/{right}", OutcomeStatus.CRASHED),
+    ]
+    figures = suite_figures.faults(suite_figures.Outcomes(ended))
+    assert lines.judged("out_of_memory", figures["out_of_memory"], 0.0).verdict == "pass"
+    assert lines.judged("device_faults", figures["device_faults"], 0.0).reason == "others_ok = 0"
+    assert lines.judged(
+        "device_faults", suite_figures.faults(suite_figures.Outcomes([]))["device_faults"], 0.0
+    )
+
+
+def test_blocks_disturbed_by_the_cpu_are_no_strangers_on_the_gpu() -> None:
+    blocks = [{"cause": "cpu"}, {"cause": "gpu_process"}]
+    assert suite_figures.disturbed([outcome("a/infer/-/eager", facts={"tainted_blocks": blocks})]) == 1
+
+
+PROBES = """
+import sys, time
+from probe_loop import NotHere, serve
+
+def hangs():
+    time.sleep(600)
+
+def raises():
+    raise ValueError("no such figure")
+
+def refuses():
+    raise NotHere("no counters")
+
+def prints():
+    print("a library says something", flush=True)
+    return {"doctor": {"exit_code": 0}}
+
+serve({each.__name__: each for each in (hangs, raises, refuses, prints)})
+"""
+
+
+def test_a_probe_that_hangs_costs_its_own_time_only(tmp_path: Path) -> None:
+    script = tmp_path / "probes.py"
+    script.write_text(PROBES)
+    with (tmp_path / "log.txt").open("w") as log:
+        started = processes.Processes({"PYTHONPATH": str(FOLDER), "ACCEPTANCE_MARK": "m1"}, tmp_path, log)
+        server = processes.ProbeServer(started, (sys.executable, str(script)))
+        try:
+            assert server.ask("prints", 60)["figures"] == {"doctor": {"exit_code": 0}}
+            assert started.left_over("m1")
+            with pytest.raises(processes.NoAnswer, match="no answer within 1 s"):
+                server.ask("hangs", 1)
+            assert started.left_over("m1") == []
+            assert server.ask("raises", 60) == {"error": "ValueError: no such figure"}
+            assert server.ask("refuses", 60) == {"skip": "no counters"}
+        finally:
+            server.close()
+    assert "a library says something" in (tmp_path / "log.txt").read_text()
+
+
+def test_a_command_that_does_not_end_is_ended_with_its_children(tmp_path: Path) -> None:
+    command = (
+        sys.executable,
+        "-c",
+        "import subprocess; print('on', flush=True); subprocess.run(['sleep', '600'])",
+    )
+    with (tmp_path / "log.txt").open("w") as log:
+        started = processes.Processes({"ACCEPTANCE_MARK": "m2", "PATH": "/usr/bin:/bin"}, tmp_path, log)
+        done = started.run(command, 1)
+        assert done.late and done.code != 0
+        assert started.left_over("m2") == []
+
+
+def test_results_are_on_disk_after_each_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    report = acceptance_module("report").Report(tmp_path)
+    for number, name in enumerate(("leftovers", "doctor"), start=1):
+        report.add(lines.without_figures(name, "skip", "no CUDA device"))
+        body = json.loads((tmp_path / "accept.json").read_text())
+        assert body["counts"]["skip"] == number and body["complete"] is False
+    assert [line["name"] for line in body["lines"]] == ["doctor", "leftovers"]

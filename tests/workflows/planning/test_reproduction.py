@@ -1,0 +1,96 @@
+"""What made a number: command, preset, harness and locks, from journals as runs leave them."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from configuration.data_dirs import resolve_places
+from configuration.settings import load_settings
+from records.fingerprints import AGAIN
+from records.outcomes import Outcome
+from runner.journal import Journal
+from support.builders.journals import a_header, a_plan
+from support.builders.run_records import MLP
+from support.builders.upgrade_journals import NEW, OLD, RESNET, Story, write_upgrade
+from workflows.app_context import AppContext
+from workflows.errors import UsageError
+from workflows.planning.reproduction import reproduction
+from workflows.session_queue import second_identity
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> AppContext:
+    """A project folder without runs."""
+    (tmp_path / "pyrometer.toml").touch()
+    settings = load_settings(cwd=tmp_path, environ={})
+    return AppContext(settings, resolve_places(settings), reporter=None, command="")  # type: ignore[arg-type]
+
+
+def build(app: AppContext, fingerprint: str, freeze: str) -> Path:
+    """An environment as a build leaves it; its interpreter cannot be started."""
+    folder = app.settings.environments_dir / f"2.13.0-{abs(hash(fingerprint)) % 16**8:08x}"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python").touch()
+    (folder / "recipe.json").write_text("{}")
+    (folder / "freeze.txt").write_text(freeze)
+    body = {"label": "2.13.0", "recipe": {}, "facts": {"fingerprint": fingerprint}}
+    numbers = {"size_mib": 1, "seconds": 1.0, "built_at": 1.0}
+    (folder / "built.json").write_text(json.dumps(body | numbers))
+    return folder / "bin" / "python"
+
+
+def test_a_case_of_an_upgrade_names_the_environments_that_still_exist(app: AppContext) -> None:
+    write_upgrade(app.places.data_dir, Story())
+    pinned = "torch @ file:///wheels/torch.whl#sha256=00ff\n"
+    python = build(app, OLD.fingerprint, pinned)
+    found = reproduction(app, f"latest:{RESNET}")
+    assert found.commands == (
+        (
+            *("pyrometer", "upgrade", str(python), "2.15.0", "--case", RESNET),
+            *("--suite", "cpu", "--pairs", "12"),
+        ),
+    )
+    old, new = found.environments
+    assert (old.packages, old.python) == ((pinned.strip(),), python)
+    assert (new.packages, new.python) == (("numpy==2.4.0", "triton==3.8.0"), None)
+    assert (old.name, new.fingerprint) == ("2.13.0", NEW.fingerprint)
+
+
+def test_a_whole_run_has_the_command_that_was_typed(app: AppContext) -> None:
+    write_upgrade(app.places.data_dir, Story())
+    found = reproduction(app, Story().run)
+    assert found.commands == (("pyrometer", "upgrade", "2.13.0", "2.15.0", "--suite", "cpu"),)
+    assert found.case == "" and found.preset == "quiet"
+    assert found.harness == "harness-1f3a" != found.own_harness
+
+
+def test_an_environment_that_was_compared_with_itself_has_one_lock(app: AppContext) -> None:
+    again = replace(OLD, fingerprint=second_identity(OLD.fingerprint), name=OLD.name + AGAIN)
+    write_upgrade(app.places.data_dir, Story(sides=(OLD, again)))
+    python = build(app, OLD.fingerprint, "numpy==2.3.1\n")
+    found = reproduction(app, f"latest:{RESNET}")
+    assert [lock.python for lock in found.environments] == [python, python]
+    assert [lock.name for lock in found.environments] == [OLD.name, OLD.name]
+
+
+def test_a_plain_run_has_a_command_for_each_environment(app: AppContext) -> None:
+    plan = a_plan(replicates=1)
+    header = a_header("run-1", plan)
+    with Journal(app.places.data_dir / "runs" / "run-1") as journal:
+        journal.header(header.to_body())
+        for one in plan:
+            outcome = Outcome(one.case, one.environment, one.replicate, "ok", metrics={"latency": 1.0})
+            journal.outcome(outcome)
+    found = reproduction(app, f"run-1:{MLP}")
+    names = [lock.name for lock in found.environments]
+    assert len(names) == 2
+    assert [command[command.index("--environment") + 1] for command in found.commands] == names
+    assert all(command[:4] == ("pyrometer", "run", "--case", MLP) for command in found.commands)
+
+
+def test_what_is_unknown_is_named(app: AppContext) -> None:
+    write_upgrade(app.places.data_dir, Story())
+    with pytest.raises(UsageError, match=r'unknown case "resnet".*did you mean|unknown case "resnet"'):
+        reproduction(app, "latest:resnet")
