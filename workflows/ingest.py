@@ -95,7 +95,13 @@ class Read:
             if header is None:
                 raise JournalError(f"{path} has no readable header")
             known = {outcome.planned for outcome in before.outcomes}
-            new = [each for each in contents.outcomes if each.planned not in known]
+            plan = {*header.replicates}
+            unplanned = tuple(
+                f"outcome of {each.case}, replicate {each.replicate}: the run did not plan it"
+                for each in contents.outcomes
+                if each.planned not in plan
+            )
+            new = [each for each in contents.outcomes if each.planned in plan - known]
             outcomes = (*before.outcomes, *(replace(each, blocks=(), telemetry=()) for each in new))
             fingerprints, unfit = _fingerprints(header, contents.fingerprints)
             position = Position(
@@ -104,34 +110,37 @@ class Read:
                 header,
                 outcomes,
                 str(contents.ended["at"]) if contents.ended else before.ended_at,
-                before.set_aside + contents.set_aside + unfit,
+                before.set_aside + contents.set_aside + unplanned + unfit,
             )
             run = _run_of(position, running=running)
             stored, canaries = (tuple(map(finite_outcome, each)) for each in (new, contents.canaries))
             return Read(path, position, run, stored, canaries, fingerprints)
 
-    def store(self, database: Database, *, authoritative: bool = True) -> int:
+    def store(self, database: Database) -> int:
         """Store all of it or nothing, and answer how many outcomes of the plan were new.
 
-        A journal that is `authoritative`, one of this data folder, decides how machine and hardware are
-        called; an imported one does not.
+        Only for a journal of this data folder: it decides how machine and hardware are called.
         No lock is held while it is read. Raises JournalError and DatabaseError.
         """
         with _fitting(self.path), one_transaction(database) as whole:
-            store.save_run(whole, self.run, authoritative=authoritative)
+            store.save_run(whole, self.run, authoritative=True)
             new = store.save_outcomes(whole, self.run.id, self.outcomes)
             store.save_outcomes(whole, self.run.id, self.canaries, planned=False)
-            for conditions, taken in self.fingerprints:
-                known = fingerprints_under(whole, conditions, [taken.case]).get(taken.case)
-                # A journal that is stored once more says nothing new.
-                if known is None or known.taken_at < taken.taken_at:
-                    save_fingerprints(whole, conditions, [taken])
+            self.store_fingerprints(whole)
             if cases := {each.case for each in (*self.outcomes, *self.canaries)}:
                 # Not of what was read: another process may meanwhile have read and stored more lines.
                 some = cases if len(cases) <= _SOME_CASES else None
                 replicates = replicates_of_run(whole, self.run.id, cases=some)
                 store.save_measurements(whole, self.run.id, measurements_of(replicates))
         return new
+
+    def store_fingerprints(self, database: Database, *, replace: bool = True) -> None:
+        """Store its dispatch fingerprints; with `replace` the newer one of two stays, else the stored one."""
+        for conditions, taken in self.fingerprints:
+            known = fingerprints_under(database, conditions, [taken.case]).get(taken.case)
+            # A journal that is stored once more says nothing new.
+            if known is None or (replace and known.taken_at < taken.taken_at):
+                save_fingerprints(database, conditions, [taken])
 
     @property
     def measurements(self) -> list[Measurement]:
@@ -250,14 +259,26 @@ def store_pending(app: AppContext, runs: Collection[str] = ()) -> None:
         app.reporter.note(str(error))
 
 
+def runs_with_journal(app: AppContext) -> frozenset[str]:
+    """The runs whose journals are what the database stores of them; none in a database from elsewhere."""
+    if _is_elsewhere(app):
+        return frozenset()
+    found = (app.places.data_dir / "runs").glob(f"*/{journal.FILE}")
+    return frozenset(path.parent.name for path in found if not path.with_name(FORGOTTEN).exists())
+
+
+def _is_elsewhere(app: AppContext) -> bool:
+    """Whether a variable names a database, and no data folder with it: a copy, a backup."""
+    named = app.settings.by_variable
+    return "database_url" in named and "data_dir" not in named
+
+
 def store_then_read(app: AppContext) -> None:
     """`store_pending` where the database is this folder's; of another one only report what it lacks.
 
-    A variable that names a database, and no data folder with it, points elsewhere: at a copy, at a backup.
-    Who looks at one wants nothing stored in it.
+    Who looks at a copy or a backup wants nothing stored in it.
     """
-    named = app.settings.by_variable
-    if "database_url" not in named or "data_dir" in named:
+    if not _is_elsewhere(app):
         store_pending(app)
         return
     try:

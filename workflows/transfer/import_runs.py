@@ -104,6 +104,14 @@ Restate = Callable[[Imported, SourcePlace], Imported]
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedRun:
+    """A run that was stored before a file was read, and what the file added to it."""
+
+    run: str
+    added: Amount
+
+
+@dataclass(frozen=True, slots=True)
 class ImportSummary:
     """The result of one file: its usable runs, the new ones among them, and what was set aside."""
 
@@ -111,6 +119,8 @@ class ImportSummary:
     held: Amount
     new: Amount
     set_aside: tuple[ImportProblem, ...] = ()
+    #: What was added to runs that were stored before.
+    changed: tuple[ChangedRun, ...] = ()
 
 
 def files(path: Path, name: str | None = None) -> Iterator[Path]:
@@ -143,11 +153,13 @@ def import_path(
     *,
     dry_run: bool = False,
     restate: Restate = _unchanged,
+    with_journal: Collection[str] = (),
 ) -> ImportSummary:
     """Read a file, or a folder that is one thing, and store it; storing it again changes nothing.
 
     Without a `database` everything is new; with `dry_run` nothing is kept. `restate` may say more of what was
-    read than the file does. Raises UnknownFormat, BadFile, and DatabaseError.
+    read than the file does. Nothing is added to the runs `with_journal`, those that have one in this data
+    folder. Raises UnknownFormat, BadFile, and DatabaseError.
     """
     place = SourcePlace(path.name)
     try:
@@ -156,14 +168,16 @@ def import_path(
         found = _journal(path) if name in (None, JOURNAL) else None
         if found is not None:
             restate(Imported(JOURNAL, ()), place)
-            return _from_journal(found, database, dry_run)
+            return _from_journal(found, database, dry_run, with_journal)
         if name == JOURNAL:
             raise BadFile(place, f"is no {journal.FILE}, and no folder of a run")
         importer = formats.reader(path, name)
         # ExporterExtras may be larger than any memory.
         parts = pyrometer.parts(path) if importer.NAME == pyrometer.NAME else iter([importer.read(path)])
         restated = (restate(part, place) for part in parts)
-        return keep(importer.NAME, restated, place, database, progress, dry_run=dry_run)
+        return keep(
+            importer.NAME, restated, place, database, progress, dry_run=dry_run, with_journal=with_journal
+        )
     except RecursionError:
         raise BadFile(place, "is nested too deep") from None
 
@@ -176,6 +190,7 @@ def keep(
     progress: Progress,
     *,
     dry_run: bool = False,
+    with_journal: Collection[str] = (),
 ) -> ImportSummary:
     """Store the runs of a file of format `name`, each whole or not at all; raises DatabaseError.
 
@@ -184,11 +199,11 @@ def keep(
     come in several consecutive pieces. Each is stored on its own, so that no writer waits while the next one
     is read; until the last one is stored, the run has the note `merging.UNFINISHED`.
     """
-    keeping = _Keeping(place, database, dry_run)
+    keeping = _Keeping(place, database, dry_run, with_journal)
     for number, (run, pieces) in enumerate(groupby(keeping.taken(parts), _id_of), start=1):
         keeping.keep(run, pieces)
         progress(number)
-    return ImportSummary(name, keeping.held, keeping.new, tuple(keeping.problems))
+    return ImportSummary(name, keeping.held, keeping.new, tuple(keeping.problems), tuple(keeping.changed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +237,14 @@ def _whole(database: Database | None, dry_run: bool) -> Generator[Database | Non
 class _Keeping:
     """The runs of one file on their way in."""
 
-    def __init__(self, place: SourcePlace, database: Database | None, dry_run: bool) -> None:
+    def __init__(
+        self, place: SourcePlace, database: Database | None, dry_run: bool, with_journal: Collection[str]
+    ) -> None:
         self.held = Amount()
         self.new = Amount()
         self.problems: list[ImportProblem] = []
+        self.changed: list[ChangedRun] = []
+        self._with_journal = with_journal
         self._place = place
         self._database = database
         self._dry_run = dry_run
@@ -264,6 +283,8 @@ class _Keeping:
             raise type(error)(f"{error} Of run {run} only a part is stored; {_REST}.") from error
         self.held += replace(held, runs=1)
         self.new += new.amount
+        if not (new.run or new.nothing):
+            self.changed.append(ChangedRun(run, new.amount))
         for each in new.otherwise:
             self._problem(f"run {run}: {each}; the first stays")
 
@@ -274,7 +295,8 @@ class _Keeping:
         with _whole(self._database, self._dry_run) as whole:
             self._definitions.define(self._defined, piece.defined, whole)
             usable = self._definitions.usable(piece.one, whole)
-            added = merge_run(usable, whole, more=more) if whole else all_of(usable)
+            journaled = usable.run.id in self._with_journal
+            added = merge_run(usable, whole, more=more, has_journal=journaled) if whole else all_of(usable)
         # Those of a piece that was undone are defined with the next one.
         self._defined = piece.defined
         # Of a run in pieces each one names the run.
@@ -334,8 +356,10 @@ def _journal(path: Path) -> Path | None:
     return path if start.startswith(b'{"v":') and b'"kind":"header"' in start else None
 
 
-def _from_journal(path: Path, database: Database | None, dry_run: bool) -> ImportSummary:
-    """Ingest a journal of another machine as one of this machine."""
+def _from_journal(
+    path: Path, database: Database | None, dry_run: bool, with_journal: Collection[str]
+) -> ImportSummary:
+    """Store the journal of another machine's run, by the rules of every other file."""
     place = SourcePlace(path.name)
     if journal.in_use(path):
         raise BadFile(place, "a run is writing it just now")
@@ -344,17 +368,27 @@ def _from_journal(path: Path, database: Database | None, dry_run: bool) -> Impor
         copy = Path(shutil.copyfile(path, Path(folder) / journal.FILE))
         try:
             read = Read.of(copy)
-            held = new = Amount(1, len(read.outcomes) + len(read.canaries), len(read.measurements))
-            # Reading holds no lock: other writers wait only while it is stored.
-            with _whole(database, dry_run) as whole:
-                if whole is not None:
-                    before = _stored(whole, read.run.id)
-                    read.store(whole, authoritative=False)
-                    new = _stored(whole, read.run.id) - before
         except JournalError as error:
             raise BadFile(place, str(error).removeprefix(f"{copy} ")) from None
-    problems = tuple(_torn(place, line) for line in read.position.set_aside)
-    return ImportSummary(JOURNAL, held, new, problems)
+    run, outcomes = read.run, (*read.outcomes, *read.canaries)
+    held = new = Amount(1, len(outcomes), len(read.measurements))
+    problems = [_torn(place, line) for line in read.position.set_aside]
+    changed: list[ChangedRun] = []
+    try:
+        # Reading holds no lock: other writers wait only while it is stored.
+        with _whole(database, dry_run) as whole:
+            if whole is not None:
+                before = _stored(whole, run.id)
+                added = merge_run(ImportedRun(run, outcomes, ()), whole, has_journal=run.id in with_journal)
+                read.store_fingerprints(whole, replace=False)
+                new = _stored(whole, run.id) - before
+                problems += [
+                    ImportProblem(place, f"run {run.id}: {each}; the first stays") for each in added.otherwise
+                ]
+                changed += [] if added.run or added.nothing else [ChangedRun(run.id, new)]
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise BadFile(place, f"run {run.id} is left out: {error}") from None
+    return ImportSummary(JOURNAL, held, new, tuple(problems), tuple(changed))
 
 
 def _stored(database: Database, run: str) -> Amount:
@@ -366,7 +400,11 @@ def _stored(database: Database, run: str) -> Amount:
 def _torn(place: SourcePlace, line: str) -> ImportProblem:
     """A line that a journal set aside: `line 3: torn`."""
     number, _, reason = line.removeprefix("line ").partition(": ")
-    return ImportProblem(replace(place, line=int(number)), reason)
+    return (
+        ImportProblem(replace(place, line=int(number)), reason)
+        if number.isdecimal()
+        else ImportProblem(place, line)
+    )
 
 
 def submit(
