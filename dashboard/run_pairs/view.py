@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from dashboard.components import links
 from dashboard.components.query_params import Query, View, last, sentence
@@ -12,6 +12,8 @@ from records.runs import RunSummary
 @dataclass(frozen=True, slots=True)
 class RunPairView(View):
     """Two runs by their ids, `a` the baseline, and a metric; empty where the page chooses."""
+
+    context: ClassVar = ("metric",)
 
     a: str
     b: str

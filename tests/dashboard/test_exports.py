@@ -49,8 +49,8 @@ NOON = datetime(2026, 9, 20, 12, 30, tzinfo=UTC)
 PAGES: list[tuple[str, dict[str, str], str]] = [
     (TODAY, {}, "today.md"),
     (HISTORY, {}, "history.md"),
-    (TECHNIQUES, {"hardware": technique_runs.CPU}, "techniques.md"),
-    (HARDWARE, {"to": technique_runs.CPU}, "hardware.md"),
+    (TECHNIQUES, {"hardware": technique_runs.fingerprint(technique_runs.CPU)}, "techniques.md"),
+    (HARDWARE, {"to": technique_runs.fingerprint(technique_runs.CPU)}, "hardware.md"),
     (UPGRADE, {"run": upgrade_journals.RUN}, "upgrade.md"),
     (UTILISATION, {}, "utilisation.md"),
     (REGRESSIONS, {}, "regressions.md"),
