@@ -165,7 +165,7 @@ def test_a_report_longer_than_a_comment_is_shortened_in_whole_lines(api: Api, tm
     assert set(comment["body"].splitlines()[1:-2]) <= set(whole)
 
 
-def test_a_server_that_fails_for_a_moment_is_asked_again(api: Api, tmp_path: Path) -> None:
+def test_a_request_that_a_server_fails_is_repeated(api: Api, tmp_path: Path) -> None:
     api.failing = 2
     assert published(api, tmp_path, GO).returncode == 0
     assert len(api.comments) == len(api.checks) == 1
