@@ -68,7 +68,7 @@ def measured_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_it_opens_where_we_ourselves_measured_techniques_last(open_page: Open, measured_url: str) -> None:
     at = open_page(measured_url, TECHNIQUES)
-    chosen = [fingerprint(GPU), preset().fingerprint, VERSION, "newest", MLP, "eager"]
+    chosen = [fingerprint(GPU), VERSION, MLP, preset().fingerprint, "newest", "eager"]
     assert [box.value for box in at.selectbox] == chosen
     assert "1 of 1 faster than eager fp32" in text(at)
 
