@@ -48,7 +48,7 @@ def show() -> None:
     sections.cheapest(rates, prices)
     columns = load.columns(url, chosen.metric, chosen.version, offer.sides)
     if columns[0].cells:
-        sections.compared(columns, metric, chosen, offer)
+        sections.compared(columns, metric, chosen, offer, (prices, settings.prices.currency))
     else:
         of = "" if chosen.version == view.NEWEST else f" of torch {chosen.version}"
         missing = f"There is no {metric.title.lower()}{of} on {columns[0].label}"

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 
 import pandas as pd
 
-from dashboard.components import links, load, markup, parts
+from dashboard.components import links, load, markup, parts, wording
 from dashboard.components.query_params import Query, pick
 from dashboard.header import page_context
 from dashboard.regressions import findings
@@ -15,6 +15,7 @@ from dashboard.run_pairs.view import RunPairView, run_pair
 from dashboard.server.database import opened
 from dashboard.server.settings import ServerSettings
 from db.runs import run_changes
+from records.runs import RunSummary
 
 #: Runs to choose from.
 _OFFERED = 100
@@ -34,7 +35,10 @@ def show() -> None:
         )
         return
     a, b = _side(url, chosen.a), _side(url, chosen.b)
-    offered = {run.id: f"{run.suite} · {' '.join(run.torch_versions)} · {run.id}" for run in newest}
+    offered = {
+        run.id: f"{run.suite} · {' '.join(map(wording.version, run.torch_versions))} · {run.id}"
+        for run in newest
+    }
     for run_id in (chosen.a, chosen.b):
         offered.setdefault(run_id, run_id)
     both = metrics(a, b) if a is not None and b is not None else {}
@@ -57,6 +61,11 @@ def show() -> None:
     _cases(found)
     _differences(url, found)
     parts.pinned(chosen.address)
+
+
+def _label(run: RunSummary) -> str:
+    torch = " ".join(map(wording.version, run.torch_versions))
+    return f"{run.suite} · {torch} · {run.id}"
 
 
 def _metric(query: Query, both: Mapping[str, str]) -> tuple[str, list[str]]:

@@ -188,7 +188,7 @@ def test_tables_lists_cards_and_links_become_markdown() -> None:
     assert converted(markup.table("x", [("Case", False), ("N|o", True)], rows), HOME).splitlines() == [
         "| Case | N&#124;o |",
         "| --- | --- |",
-        "| resnet50 · infer · batch=8 image=224 · eager | 1 · n 3 |",
+        "| resnet50 · infer `eager` · batch=8 image=224 | 1 · n 3 |",
         "| [Open &#91;it&#93; →](http://bench:8501/runs?run=a%28b%29%7Cc) | ✓ 3 ok |",
     ]
     cards = markup.panels(
