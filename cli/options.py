@@ -93,7 +93,7 @@ Also = Annotated[
 
 Reports = Annotated[
     list[Path] | None,
-    typer.Option("--report", help="write the report to FILE.html, .md or .json (repeatable)"),
+    typer.Option("--report", help="write the report to FILE.html, .md, .json or .xml (JUnit; repeatable)"),
 ]
 
 Port = Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")]

@@ -75,7 +75,8 @@ class DashboardSettings(ConfigTable):
     every user unless set. `triagers` may also write triage: none unless set. Both are globs over names,
     or over groups after `group:`. `ask` is shown to users who may not. `url` is the address that browsers
     call. A secret can be in a file of its own. `metrics` says who may read /metrics: "open", or "token";
-    by default viewers where users log in, else everyone.
+    by default viewers where users log in, else everyone. With `api_token` a program reads /api/v1 without
+    a login.
     """
 
     login: Login = Field(default="none", description='"none", "oidc" or "proxy"')
@@ -107,14 +108,16 @@ class DashboardSettings(ConfigTable):
     metrics: Literal["open", "token"] | None = Field(default=None, description='"open" or "token"')
     metrics_token: Text | None = Field(default=None, description="a token", repr=False)
     metrics_token_file: PathText | None = Field(default=None, description=_PATH)
+    api_token: Text | None = Field(default=None, description="a token", repr=False)
+    api_token_file: PathText | None = Field(default=None, description=_PATH)
 
 
 #: Each may stand in the table, or in the file that the key with `_file` names.
-SECRETS: tuple[str, ...] = ("client_secret", "cookie_secret", "metrics_token")
+SECRETS: tuple[str, ...] = ("client_secret", "cookie_secret", "metrics_token", "api_token")
 
 
 #: Keys of one kind of login; a key of another kind would seem to guard and would not.
-_PEOPLE = frozenset(("viewers", "triagers", "ask"))
+_PEOPLE = frozenset(("viewers", "triagers", "ask", "api_token", "api_token_file"))
 _OWN: dict[Login, frozenset[str]] = {
     "none": frozenset(),
     "oidc": _PEOPLE

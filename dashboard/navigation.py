@@ -58,7 +58,7 @@ PAGES = (
                 "upgrade",
             ),
             PageView("hardware", "Hardware", ("metric", "version", "preset", "to", "price"), "hardware"),
-            PageView("runs", "Two runs", ("a", "b", "metric")),
+            PageView("runs", "Two runs", ("a", "b", "metric", "run")),
         ),
     ),
     Page(

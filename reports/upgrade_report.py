@@ -13,6 +13,7 @@ from records.environments import Environment
 from records.outcomes import Outcome
 from records.runs import Run, step_in
 
+from . import junit, wording
 from .body import upgrade_json
 from .markdown import upgrade_markdown
 from .page import upgrade_html
@@ -114,5 +115,15 @@ def _json(one: JudgedUpgrade) -> str:
     return json.dumps(upgrade_json(one.subject, one.results, one.upgrade), indent=2) + "\n"
 
 
+def _junit(one: JudgedUpgrade) -> str:
+    suite = junit.upgrade_suite(one.subject, one.results, one.upgrade)
+    return junit.document([suite], wording.headline(one.upgrade))
+
+
 #: What writes a report, by the ending of the file's name.
-FORMATS: Mapping[str, Callable[[JudgedUpgrade], str]] = {".html": _page, ".md": _markdown, ".json": _json}
+FORMATS: Mapping[str, Callable[[JudgedUpgrade], str]] = {
+    ".html": _page,
+    ".md": _markdown,
+    ".json": _json,
+    ".xml": _junit,
+}

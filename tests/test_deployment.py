@@ -26,6 +26,8 @@ from websockets.sync.client import connect
 
 from cli.registry import app
 from configuration.settings import load_settings
+from runner.suites.suite import built_in
+from support.fakes.nvml import Shim, build
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]["build-backend"][
@@ -33,7 +35,16 @@ PACKAGES: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool
 ]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = sorted(name for name, service in SERVICES.items() if "build" in service)
+OURS = sorted(name for name, service in SERVICES.items() if "PYROMETER_IMAGE" in service["image"])
+WORKER: dict[str, Any] = yaml.safe_load((ROOT / "deploy/compose.worker.yml").read_text())
+#: Stands for the driver's program: what it prints comes from NVML, of which the tests have a stand-in.
+NVIDIA_SMI = """#!{python}
+import pynvml
+pynvml.nvmlInit()
+driver = pynvml.nvmlSystemGetDriverVersion()
+for index in range(pynvml.nvmlDeviceGetCount()):
+    print(pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(index)) + ", " + driver)
+"""
 UNITS = sorted((ROOT / "deploy").glob("*.service"))
 HOME = "/var/lib/pyrometer"
 
@@ -302,9 +313,92 @@ def prepared(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def prepare(folder: Path) -> subprocess.CompletedProcess[str]:
+def prepare(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """The ended `deploy/prepare` of a folder."""
-    return subprocess.run([folder / "deploy/prepare"], capture_output=True, text=True, check=False, cwd="/")
+    return subprocess.run(
+        [folder / "deploy/prepare"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+        env={**os.environ, **variables},
+    )
+
+
+def prepared_with_gpus(folder: Path, shim: Shim, script: str, *more: str) -> tuple[str, str, dict[str, str]]:
+    """`deploy/prepare` beside a driver that plays a script: what it said, and the lines of .env."""
+    shutil.copytree(ROOT / "deploy", folder / "deploy")
+    smi = folder / "nvidia-smi"
+    smi.write_text(NVIDIA_SMI.format(python=sys.executable))
+    smi.chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}"
+    done = prepare(folder, PATH=path, **shim.variables(script, *more))
+    assert done.returncode == 0, done.stderr
+    lines = (folder / ".env").read_text().splitlines()
+    return done.stdout, done.stderr, dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+
+
+@pytest.mark.slow
+def test_prepare_has_a_gpu_measured_on_the_gpu(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    shim = build(tmp_path_factory.mktemp("nvml"))
+    said, warned, variables = prepared_with_gpus(tmp_path, shim, "two")
+    assert variables["COMPOSE_PROFILES"] == "gpu" and variables["PYROMETER_SHM"] == "6gb"
+    settings = load_settings(cwd=tmp_path, environ={})
+    suite = settings.schedules["nightly"].suite
+    assert suite == "nightly-gpu" and built_in()[suite].device == "cuda"
+    assert "device  2 x " in said and 'suite = "nightly-gpu"' in said and warned == ""
+
+
+@pytest.mark.slow
+def test_prepare_warns_of_a_driver_that_is_too_old_for_releases(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    shim = build(tmp_path_factory.mktemp("nvml"))
+    said, warned, _ = prepared_with_gpus(tmp_path, shim, "h200", "0 - driver 570.86.15")
+    assert "driver 570.86.15" in said and "needs driver 580" in warned
+
+
+def test_prepare_says_that_a_machine_without_a_gpu_measures_its_cpu(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    done = prepare(tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert "device  the CPU" in done.stdout and 'suite = "cpu"' in done.stdout
+
+
+def test_one_image_is_built_once() -> None:
+    assert [name for name in OURS if "build" in SERVICES[name]] == ["migrate"]
+    assert {SERVICES[name]["image"] for name in OURS} == {SERVICES["migrate"]["image"]}
+    # Else it would be looked for in a registry before it is built.
+    assert {SERVICES[name]["pull_policy"] for name in set(OURS) - {"migrate"}} == {"never"}
+    for name in set(OURS) - {"migrate"}:
+        assert SERVICES[name]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
+
+
+@pytest.mark.parametrize("name", ["scheduler", "scheduler-gpu"])
+def test_a_worker_is_the_scheduler_without_what_the_first_machine_has(name: str) -> None:
+    left_out = ("depends_on", "networks", "pull_policy")
+    first = {key: value for key, value in SERVICES[name].items() if key not in left_out}
+    worker = dict(WORKER["services"][name])
+    assert worker.pop("build") == SERVICES["migrate"]["build"]
+    assert worker == first
+    assert WORKER["services"].keys() == {"scheduler", "scheduler-gpu"}
+    assert WORKER["volumes"] == {part: COMPOSE["volumes"][part] for part in ("data", "tmp")}
+
+
+def test_the_database_is_opened_on_an_address_that_is_given() -> None:
+    opened = yaml.safe_load((ROOT / "deploy/compose.database.yml").read_text())["services"]["database"]
+    (port,) = opened["ports"]
+    assert port.startswith("${PYROMETER_DATABASE_ADDRESS:?") and port.endswith("}:5432:5432")
+    assert set(opened["networks"]) == COMPOSE["networks"].keys()
+
+
+def test_a_mirrors_configuration_reaches_the_build_and_each_scheduler() -> None:
+    mirror = yaml.safe_load((ROOT / "deploy/compose.mirror.yml").read_text())["services"]
+    assert [name for name in mirror if "build" in mirror[name]] == ["migrate"]
+    assert {name for name in mirror if "environment" in mirror[name]} == {"scheduler", "scheduler-gpu"}
 
 
 def test_prepare_makes_what_the_services_need(prepared: Path) -> None:

@@ -3,16 +3,19 @@
 import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from math import isclose
 from pathlib import Path
 
 from analysis.metrics import METRICS
 from common.text import plural
 from configuration.suggestions import unknown
 from db.admin.check import (
+    STORE_AGAIN,
     WHOLE,
     Checked,
+    Problem,
     Progress,
     measurement_check,
     metric_check,
@@ -22,17 +25,18 @@ from db.admin.check import (
     telemetry_check,
     unseen,
 )
-from db.admin.delete_run import DeletedRun, forget_run
+from db.admin.delete_run import DeletedRun, clear_run, forget_run
 from db.admin.prune import Pruned, prune_queue, prune_samples, prune_telemetry
-from db.connection.engine import Database
+from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
 from db.runs import queries
 from db.runs.queries import stored_outcomes
+from records.outcomes import Outcome
 from runner import journal
 from runner.errors import JournalError
 
 from .errors import CannotForget, NoSuchRun
-from .ingest import FORGOTTEN, measurements_of, pending_journals
+from .ingest import FORGOTTEN, Read, measurements_of, pending_journals, replicates_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +195,7 @@ def check(
         progress(name, 0, 1)
         yield run_check(name, unit, lambda look=look: look(database))
     yield run_check("metrics", "metrics", lambda: metric_check(database, METRICS.keys()))
+    yield run_check("contents", "journals", lambda: journal_check(database, data_dir, newest, progress))
     unfinished = _unfinished(database, data_dir)
     yield run_check(
         "measurements",
@@ -207,6 +212,70 @@ def check(
     yield run_check(
         "telemetry", "recordings", lambda: telemetry_check(database, newest=newest, progress=progress)
     )
+
+
+def repair(database: Database, data_dir: Path) -> Iterator[str]:
+    """Store each run again from its journal where the database holds something else; one sentence for each.
+
+    What no journal has, as what a file added, is deleted. Runs whose journal is not in this data folder are
+    not looked at. Raises DatabaseError.
+    """
+    for path in sorted((data_dir / "runs").glob(f"*/{journal.FILE}")):
+        if path.with_name(FORGOTTEN).exists() or journal.in_use(path):
+            continue
+        try:
+            if difference := _difference(database, path):
+                run = path.parent.name
+                with one_transaction(database) as whole:
+                    clear_run(whole, run)
+                    for read in Read.pieces(path):
+                        read.store(whole)
+                yield f"run {run} is stored again from its journal: {difference}"
+        except JournalError as error:
+            yield f"{error}; it is left alone"
+
+
+def journal_check(database: Database, data_dir: Path, newest: int | None, progress: Progress) -> Checked:
+    """Whether the outcomes of each stored run are those of its journal, where that is in this data folder."""
+    paths = sorted((data_dir / "runs").glob(f"*/{journal.FILE}"), reverse=True)[:newest]
+    problems: list[Problem] = []
+    for done, path in enumerate(paths):
+        progress("contents", done, len(paths))
+        # A journal that cannot be read, or is being written, is a matter of another check.
+        with suppress(JournalError, OSError):
+            left = path.with_name(FORGOTTEN).exists() or journal.in_use(path)
+            if not left and (difference := _difference(database, path)):
+                problems.append(Problem(f"Run {path.parent.name}: {difference}.", STORE_AGAIN))
+    return Checked("contents", len(paths), "journals", tuple(problems))
+
+
+def _difference(database: Database, path: Path) -> str:
+    """What the database holds of a run that its journal does not, in words; empty for nothing."""
+    run = path.parent.name
+    stored = {each.key: each for each in queries.outcomes_of_run(database, run)}
+    own = {
+        each.key: replace(each, blocks=(), telemetry=())
+        for read in Read.pieces(path)
+        for each in (*read.outcomes, *read.canaries)
+    }
+    if added := stored.keys() - own.keys():
+        return f"{plural(len(added), 'outcome')} that its journal does not have"
+    changed = [key for key, each in stored.items() if not _is_same(each, own[key])]
+    if changed:
+        return f"{plural(len(changed), 'outcome')} with other values than its journal has"
+    numbers = {each.key: each for each in queries.measurements_of_run(database, run)}
+    made = {each.key: each for each in measurements_of(replicates_in(own.values()))}
+    if stored.keys() == own.keys() and any(
+        key not in made or each.n != made[key].n or not isclose(each.point, made[key].point)
+        for key, each in numbers.items()
+    ):
+        return "measurements that do not follow from its journal"
+    return ""
+
+
+def _is_same(one: Outcome, other: Outcome) -> bool:
+    same = one.status == other.status and one.metrics.keys() == other.metrics.keys()
+    return same and all(isclose(value, other.metrics[name]) for name, value in one.metrics.items())
 
 
 def _unfinished(database: Database, data_dir: Path) -> frozenset[str]:

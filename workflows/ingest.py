@@ -70,14 +70,16 @@ class Read:
     fingerprints: tuple[tuple[FingerprintConditions, CaseFingerprint], ...] = ()
 
     @staticmethod
-    def of(path: Path) -> "Read":
-        """All that is in it; raises JournalError when it has no header or its lines do not fit together."""
-        with _fitting(path):
-            try:
-                written = path.read_bytes()
-            except OSError as error:
-                raise JournalError(f"{path}: {error.strerror or error}") from error
-            return Read.after(Position(), path, written)
+    def pieces(path: Path) -> "Iterator[Read]":
+        """All that is in it, of a large journal piece by piece: only the last one knows how the run ended.
+
+        Raises JournalError when it has no header or its lines do not fit together.
+        """
+        position = Position()
+        for piece in journal.read_pieces(path):
+            read = Read.after(position, path, piece.lines, running=not piece.last)
+            position = replace(read.position, size=position.size + piece.size)
+            yield replace(read, position=position)
 
     @staticmethod
     def after(
@@ -85,7 +87,7 @@ class Read:
     ) -> "Read":
         """What is `written` behind a position, and what waits to be; with `running` more is to come.
 
-        Raises JournalError as `of` does.
+        Raises JournalError as `pieces` does.
         """
         with _fitting(path):
             contents = journal.parse(written + waiting, before.lines + 1)
@@ -95,7 +97,13 @@ class Read:
             if header is None:
                 raise JournalError(f"{path} has no readable header")
             known = {outcome.planned for outcome in before.outcomes}
-            new = [each for each in contents.outcomes if each.planned not in known]
+            plan = {*header.replicates}
+            unplanned = tuple(
+                f"outcome of {each.case}, replicate {each.replicate}: the run did not plan it"
+                for each in contents.outcomes
+                if each.planned not in plan
+            )
+            new = [each for each in contents.outcomes if each.planned in plan - known]
             outcomes = (*before.outcomes, *(replace(each, blocks=(), telemetry=()) for each in new))
             fingerprints, unfit = _fingerprints(header, contents.fingerprints)
             position = Position(
@@ -104,28 +112,23 @@ class Read:
                 header,
                 outcomes,
                 str(contents.ended["at"]) if contents.ended else before.ended_at,
-                before.set_aside + contents.set_aside + unfit,
+                before.set_aside + contents.set_aside + unplanned + unfit,
             )
             run = _run_of(position, running=running)
             stored, canaries = (tuple(map(finite_outcome, each)) for each in (new, contents.canaries))
             return Read(path, position, run, stored, canaries, fingerprints)
 
-    def store(self, database: Database, *, authoritative: bool = True) -> int:
+    def store(self, database: Database) -> int:
         """Store all of it or nothing, and answer how many outcomes of the plan were new.
 
-        A journal that is `authoritative`, one of this data folder, decides how machine and hardware are
-        called; an imported one does not.
+        Only for a journal of this data folder: it decides how machine and hardware are called.
         No lock is held while it is read. Raises JournalError and DatabaseError.
         """
         with _fitting(self.path), one_transaction(database) as whole:
-            store.save_run(whole, self.run, authoritative=authoritative)
+            store.save_run(whole, self.run, authoritative=True)
             new = store.save_outcomes(whole, self.run.id, self.outcomes)
             store.save_outcomes(whole, self.run.id, self.canaries, planned=False)
-            for conditions, taken in self.fingerprints:
-                known = fingerprints_under(whole, conditions, [taken.case]).get(taken.case)
-                # A journal that is stored once more says nothing new.
-                if known is None or known.taken_at < taken.taken_at:
-                    save_fingerprints(whole, conditions, [taken])
+            self.store_fingerprints(whole)
             if cases := {each.case for each in (*self.outcomes, *self.canaries)}:
                 # Not of what was read: another process may meanwhile have read and stored more lines.
                 some = cases if len(cases) <= _SOME_CASES else None
@@ -133,23 +136,33 @@ class Read:
                 store.save_measurements(whole, self.run.id, measurements_of(replicates))
         return new
 
+    def store_fingerprints(self, database: Database, *, replace: bool = True) -> None:
+        """Store its dispatch fingerprints; with `replace` the newer one of two stays, else the stored one."""
+        for conditions, taken in self.fingerprints:
+            known = fingerprints_under(database, conditions, [taken.case]).get(taken.case)
+            # A journal that is stored once more says nothing new.
+            if known is None or (replace and known.taken_at < taken.taken_at):
+                save_fingerprints(database, conditions, [taken])
+
     @property
     def measurements(self) -> list[Measurement]:
         """What its own outcomes say together."""
-        ended_well = (each for each in (*self.outcomes, *self.canaries) if each.status == OutcomeStatus.OK)
-        return measurements_of(Replicate(o.case, o.environment, o.metrics) for o in ended_well)
+        return measurements_of(replicates_in((*self.outcomes, *self.canaries)))
 
 
 def ingest(path: Path, database: Database) -> Ingested:
-    """Store one journal, all of it or nothing; storing it again changes nothing, also concurrently.
+    """Store one journal; storing it again changes nothing, also concurrently.
 
-    Lines that cannot be used are set aside, and noted with the run.
+    All of it is stored or nothing; of a journal above 16 MiB each piece, and until the last one the run is
+    running. Lines that cannot be used are set aside, and noted with the run.
 
     Raises JournalError when it has no header that can be read or its lines do not fit together,
     DatabaseError when the database refuses.
     """
-    read = Read.of(path)
-    new = read.store(database)
+    new, read = 0, None
+    for read in Read.pieces(path):
+        new += read.store(database)
+    assert read is not None
     position = read.position
     mark_stored(path, position.size, len(position.outcomes), position.set_aside)
     return Ingested(read.run.id, new, position.set_aside)
@@ -250,14 +263,26 @@ def store_pending(app: AppContext, runs: Collection[str] = ()) -> None:
         app.reporter.note(str(error))
 
 
+def runs_with_journal(app: AppContext) -> frozenset[str]:
+    """The runs whose journals are what the database stores of them; none in a database from elsewhere."""
+    if _is_elsewhere(app):
+        return frozenset()
+    found = (app.places.data_dir / "runs").glob(f"*/{journal.FILE}")
+    return frozenset(path.parent.name for path in found if not path.with_name(FORGOTTEN).exists())
+
+
+def _is_elsewhere(app: AppContext) -> bool:
+    """Whether a variable names a database, and no data folder with it: a copy, a backup."""
+    named = app.settings.by_variable
+    return "database_url" in named and "data_dir" not in named
+
+
 def store_then_read(app: AppContext) -> None:
     """`store_pending` where the database is this folder's; of another one only report what it lacks.
 
-    A variable that names a database, and no data folder with it, points elsewhere: at a copy, at a backup.
-    Who looks at one wants nothing stored in it.
+    Who looks at a copy or a backup wants nothing stored in it.
     """
-    named = app.settings.by_variable
-    if "database_url" not in named or "data_dir" in named:
+    if not _is_elsewhere(app):
         store_pending(app)
         return
     try:
@@ -293,6 +318,13 @@ def pending_journals(data_dir: Path, known: Mapping[str, int], runs: Collection[
         if size and not forgotten and (stored != size or held < outcomes):
             found.append(path)
     return found
+
+
+def replicates_in(outcomes: Iterable[Outcome]) -> Iterator[Replicate]:
+    """What measurements are computed from: the outcomes that ended well."""
+    for each in outcomes:
+        if each.status == OutcomeStatus.OK:
+            yield Replicate(each.case, each.environment, each.metrics)
 
 
 def measurements_of(replicates: Iterable[Replicate]) -> list[Measurement]:

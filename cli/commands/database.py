@@ -22,6 +22,7 @@ from workflows import database_upkeep
 from workflows.database_upkeep import Kept
 from workflows.database_upkeep import check as check_all
 from workflows.database_upkeep import forget as forget_run
+from workflows.database_upkeep import repair as repair_runs
 from workflows.errors import UsageError
 
 from ..context import FAILED, context, in_one_sentence
@@ -47,11 +48,13 @@ def upgrade() -> None:
         typer.echo(f"copy of the file before the upgrade: {done.backup}")
 
 
-_CHECK_HELP = f"""Check that the database is consistent. It is only read.
+_CHECK_HELP = f"""Check that the database is consistent. It is only read, except with --repair.
 
 Checks the schema, the pages of an SQLite file, references, counts, times and metrics of the whole
-database; and measurements (against their outcomes), samples and recordings of the newest {_NEWEST} runs, or
-with --all of all runs. Reports journals that are not stored to their end.
+database; and measurements (against their outcomes), outcomes (against the journals of this data folder),
+samples and recordings of the newest {_NEWEST} runs, or with --all of all runs. Reports journals that are not
+stored to their end. With --repair a run that differs from its journal is first stored again from it: what
+the journal does not have, such as what a file added, is deleted.
 
 Exit code: 0 no problem, 1 a problem, printed with its remedy, 2 the database cannot be opened.
 """
@@ -61,12 +64,19 @@ Exit code: 0 no problem, 1 a problem, printed with its remedy, 2 the database ca
 def check(
     every: Annotated[bool, typer.Option("--all", help="check all runs, not only the newest")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="first store runs again that differ from their journals")
+    ] = False,
 ) -> None:
     """Look for what is not as it should be (the help text is above, where its layout survives)."""
     sound = True
     with in_one_sentence():
-        app_context = context(reading=True)
+        app_context = context(reading=not repair)
         newest = None if every else _NEWEST
+        if repair:
+            with app_context.open_database() as database:
+                for sentence in repair_runs(database, app_context.places.data_dir):
+                    typer.echo(printable(sentence), err=as_json)
         with open_read_only(app_context.places.database_url) as database:
             for checked in check_all(
                 database, app_context.places.data_dir, newest=newest, progress=_progress
@@ -77,7 +87,9 @@ def check(
     if as_json:
         typer.echo(json.dumps({"sound": sound}))
     else:
-        typer.echo("no problem found" if sound else "problems found; nothing was changed")
+        typer.echo(
+            "no problem found" if sound else f"problems found{'' if repair else '; nothing was changed'}"
+        )
     if not sound:
         raise typer.Exit(FAILED)
 

@@ -30,6 +30,7 @@ from fleet.hosts import FleetHosts
 from fleet.status import engine_of, recently_seen
 from records.tasks import SchedulerSeen, Task, TaskAttempt, TaskState
 from runner import journal
+from runner.telemetry.gpu import probe
 from scheduled_jobs.jobs.context import CONTROL_JOBS
 from scheduled_jobs.jobs.detect import unwatchable_reason
 from scheduled_jobs.jobs.measure import LATEST
@@ -43,6 +44,7 @@ from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.fleet_status import MEASURING
 from workflows.planning.resolve_environment import parse_environment
+from workflows.planning.schedule_devices import schedule_devices, unmeasured_gpus
 from workflows.planning.select_cases import choose_preset, choose_suite
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, say
@@ -118,12 +120,15 @@ def serving_of(
 
     log = Log(form or ("plain" if sys.stdout.isatty() else "json"), now)
     machine = machine_name()
+    labels = tuple(dict.fromkeys((machine, *app_context.settings.machine_labels)))
+    if measuring:
+        log_devices(log, app_context.settings, labels)
     around = SchedulerConfig(
         settings=Reread(app_context.settings, log),
         data_dir=app_context.places.data_dir,
         open_database=app_context.open_database,
         machine=machine,
-        labels=tuple(dict.fromkeys((machine, *app_context.settings.machine_labels))),
+        labels=labels,
         jobs=JOBS,
         log=log,
         now=now,
@@ -135,6 +140,16 @@ def serving_of(
         [*slots, WorkerSlot("thinking", CONTROL_JOBS)],
         fleet_of(app_context, log, wait_for_nodes=wait_for_nodes),
     )
+
+
+def log_devices(log: Log, settings: Settings, labels: Collection[str]) -> None:
+    """Log what each schedule measures on this machine, and a warning where none measures its GPU."""
+    gpus = [gpu.name for gpu in probe.examine().gpus if not gpu.mig_of]
+    devices = schedule_devices(settings, labels, gpus)
+    for each in devices:
+        log("measures", each.sentence, {"schedule": each.schedule})
+    if sentence := unmeasured_gpus(devices, gpus):
+        log("measures", sentence, level="warning")
 
 
 def fleet_of(app_context: AppContext, log: Log, *, wait_for_nodes: bool) -> FleetHosts | None:

@@ -27,7 +27,7 @@ from interchange.source_file import MAX_BYTES, in_utc, text_of
 from records.machines import Machine
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
-from workflows.ingest import store_pending
+from workflows.ingest import runs_with_journal, store_pending
 from workflows.transfer import export_runs
 from workflows.transfer.export_runs import OF_TABLES, Exported, Format
 from workflows.transfer.import_runs import Amount, files, import_path, machine_of, submit
@@ -300,12 +300,21 @@ def _import(
     teller: "ImportReport",
 ) -> ImportCounts:
     done = ImportCounts()
+    with_journal = runs_with_journal(app_context)
     with _import_target(app_context, dry_run) as database, import_progress() as bar:
         for given in paths:
             for path in files(given, None if name == JOURNAL else name):
                 read_file = ReadFile(stated)
                 try:
-                    arrived = import_path(path, name, database, bar(path), dry_run=dry_run, restate=read_file)
+                    arrived = import_path(
+                        path,
+                        name,
+                        database,
+                        bar(path),
+                        dry_run=dry_run,
+                        restate=read_file,
+                        with_journal=with_journal,
+                    )
                 except ExchangeError as error:
                     # Other files in a folder of results were not meant.
                     if isinstance(error, UnknownFormat) and path != given:

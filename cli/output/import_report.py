@@ -106,6 +106,8 @@ class PlainImportReport:
         """What it holds, what of it is new, what is to be known of it, and what was set aside."""
         new = f"{self._new}: {described(arrived.new)}" if arrived.new != Amount() else "nothing is new"
         _echo(f"{path}: {arrived.format}, {described(arrived.held)}; {new}")
+        for change in arrived.changed:
+            _echo(f"  added to run {change.run}, which was stored before: {described(change.added)}")
         if read_file.undated:
             of = f" (of {read_file.undated:,} of {read_file.runs:,} runs)" if read_file.runs > 1 else ""
             _echo(f"  note: {NO_TIME}{of}; --date says when it was measured")

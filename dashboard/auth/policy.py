@@ -41,6 +41,7 @@ class AccessRules:
     logout: str = ""
     metrics: Literal["open", "token", "viewers"] = "open"
     metrics_token: str = field(default="", repr=False)
+    api_token: str = field(default="", repr=False)
     provider: dict[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @property
@@ -73,6 +74,7 @@ def access_rules(settings: DashboardSettings) -> AccessRules:
         logout="/auth/logout" if login == "oidc" else settings.logout_path or "",
         metrics=open_or_not,
         metrics_token=_secret(settings, "metrics_token") if open_or_not == "token" else "",
+        api_token=_secret(settings, "api_token") if settings.api_token or settings.api_token_file else "",
         provider=_provider(settings) if login == "oidc" else {},
     )
 

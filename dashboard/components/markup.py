@@ -159,10 +159,12 @@ def pager(
 
 
 def case(key: str) -> str:
-    """A case key: its name strong, the rest smaller below."""
+    """A case key: the workload, its technique as a chip, and its parameters smaller."""
     words = wording.case(key)
-    name, rest = escape(words.name), escape(words.rest)
-    return f'<span class="py-case"><strong>{name}</strong><small>{rest}</small></span>'
+    name = " · ".join(part for part in (words.name, words.phase) if part)
+    chip = f" {technique(words.technique)}" if words.technique else ""
+    parameters = f" <small>{escape(words.parameters)}</small>" if words.parameters else ""
+    return f'<span class="py-case"><span>{escape(name)}</span>{chip}{parameters}</span>'
 
 
 def verdict(tone: str, sign: str, word: str, text: str, *small: str) -> str:

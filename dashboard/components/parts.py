@@ -18,6 +18,7 @@ from dashboard.components.query_params import View, bounded
 from dashboard.exports import chart_download
 from dashboard.exports import page_recorder as kept
 from dashboard.exports.page_recorder import CsvSource
+from dashboard.header import page_context
 from dashboard.navigation import VIEW
 from db.errors import DatabaseError
 from interchange.exporters.tables import cell
@@ -369,5 +370,6 @@ def _write(chosen: View, name: str, widget: str = "") -> None:
     """Write the whole selection to the URL after a widget of field `name` changed."""
     value = st.session_state[f"choose-{widget or name}"]
     changed = chosen.after(name, tuple(value) if isinstance(value, list) else value)
+    page_context.remember(chosen, changed)
     view = {VIEW: st.query_params.get_all(VIEW)} if VIEW in st.query_params else {}
     st.query_params.from_dict({**view, **changed.query()})

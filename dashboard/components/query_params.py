@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from configuration.suggestions import unknown
 from dashboard.components import links
@@ -13,7 +13,12 @@ from dashboard.components import links
 
 @dataclass(frozen=True, slots=True)
 class View(ABC):
-    """Base of every page's selection, a frozen dataclass each. The address is the only place it lives."""
+    """Base of every page's selection, a frozen dataclass each. The address is the only place it lives.
+
+    `context` are its parameters that are remembered for other views (see `page_context`).
+    """
+
+    context: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def query(self) -> dict[str, list[str]]:
@@ -29,6 +34,8 @@ Query = Mapping[str, Sequence[str]]
 
 #: What follows the plus in a version where it says what device a build is for.
 _DEVICE = re.compile(r"(cpu|cu\d+|rocm[\d.]+|xpu)(\.cxx11\.abi)?")
+#: Characters of a fingerprint that set apart what has one label.
+_SHORT = 8
 #: An address may ask for thousands of things: so many values of each name count.
 _VALUES = 200
 
@@ -86,10 +93,25 @@ def pick_fingerprint(
     wanted = last(query, name)
     if wanted is None:
         return default
+    several = called(wanted, labels)
+    if len(several) > 1:
+        complaints.append(ambiguous(name, wanted, several))
+        return default if default in several else several[0]
     if found := named(wanted, labels):
         return found
     complaints.append(sentence(name, wanted, labels.values()))
     return default
+
+
+def called(label: str, labels: Mapping[str, str]) -> list[str]:
+    """The fingerprints of a label: several where different things have one name."""
+    return [fingerprint for fingerprint, own in labels.items() if own == label]
+
+
+def ambiguous(kind: str, label: str, fingerprints: Sequence[str]) -> str:
+    """The complaint about a label that several things have: which it is has to be chosen."""
+    names = ", ".join(fingerprint[:_SHORT] for fingerprint in fingerprints)
+    return f'The {kind} "{label}" exists {len(fingerprints)} times ({names}): choose which one is meant.'
 
 
 def named(wanted: str, labels: Mapping[str, str]) -> str | None:
@@ -143,4 +165,4 @@ def unknown_parameters(query: Query, parameters: Sequence[str]) -> list[str]:
 def distinct(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Labels that two fingerprints share get the beginning of theirs."""
     shared = {label for label, many in Counter(labels.values()).items() if many > 1}
-    return {f: f"{label} ({f[:8]})" if label in shared else label for f, label in labels.items()}
+    return {f: f"{label} ({f[:_SHORT]})" if label in shared else label for f, label in labels.items()}

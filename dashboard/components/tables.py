@@ -41,8 +41,17 @@ OUTCOMES = 100
 _FAILURES = 20
 
 
-def runs(items: Sequence[RunSummary], now: datetime, sources: Mapping[str, str] | None = None) -> str:
-    """A list of runs, each with a link to its page; `sources` say of some what was imported."""
+def runs(
+    items: Sequence[RunSummary],
+    now: datetime,
+    sources: Mapping[str, str] | None = None,
+    *,
+    compared: bool = False,
+) -> str:
+    """A list of runs, each with a link to its page; `sources` say of some what was imported.
+
+    `compared`: two of them can be ticked, which the page of two runs sets against each other.
+    """
     columns = [
         ("Run", False),
         ("Started", False),
@@ -55,18 +64,42 @@ def runs(items: Sequence[RunSummary], now: datetime, sources: Mapping[str, str] 
     ]
     rows = (
         (
-            markup.link(links.run(r.id), r.id),
+            (_tick(r.id) if compared else "") + markup.link(links.run(r.id), r.id),
             markup.two_lines(wording.ago(r.started_at, now), wording.utc(r.started_at)),
             markup.two_lines(r.suite, came_from(r), (sources or {}).get(r.id, "")),
             markup.chip(r.state),
             counts(r),
-            escape(" ".join(r.torch_versions) or wording.NONE),
-            markup.two_lines(r.machine, " · ".join(filter(None, (_unlike(r.hardware, r.machine), r.preset)))),
+            _torch(r.torch_versions),
+            markup.two_lines(
+                r.machine,
+                " · ".join(filter(None, (_unlike(wording.hardware(r.hardware), r.machine), r.preset))),
+            ),
             escape(wording.duration(took(r))),
         )
         for r in items
     )
-    return markup.table("Runs", columns, rows, folded=True)
+    table = markup.table("Runs", columns, rows, folded=True)
+    if not compared:
+        return table
+    # Runs are listed newest first, and so are those that are ticked.
+    return (
+        '<form class="py-pick" action="/compare" method="get"><input type="hidden" name="view" value="runs">'
+        '<p><button class="py-save">Compare</button> <span class="py-quiet">Tick two runs.</span></p>'
+        f"{table}</form>"
+    )
+
+
+def _tick(run_id: str) -> str:
+    return (
+        f'<label class="py-tick"><input type="checkbox" name="run" value="{escape(run_id)}" '
+        f'aria-label="Compare {escape(run_id)}"></label>'
+    )
+
+
+def _torch(versions: Sequence[str]) -> str:
+    """The PyTorches of a run in short; nightlies have their whole version as a tooltip."""
+    shown = (f'<span title="{escape(each)}">{escape(wording.version(each))}</span>' for each in versions)
+    return " ".join(shown) or wording.NONE
 
 
 def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = False, spare: int = 0) -> str:

@@ -151,8 +151,10 @@ def value_range(low: float | None, high: float | None, unit: str) -> str:
 
 
 def percent(fraction: float | None) -> str:
-    """A fraction as a percentage: 0.0123 is `1.23 %`; a dash for None."""
-    return NONE if fraction is None else f"{significant(100 * fraction)} %"
+    """A fraction as a percentage of two digits, of three from 10 % on: `1.2 %`, `33.1 %`; a dash for None."""
+    if fraction is None:
+        return NONE
+    return f"{significant(100 * fraction, 2 if abs(fraction) < 0.1 else 3)} %"
 
 
 def metric(name: str, defined: Definitions | None = None) -> Metric:
@@ -322,16 +324,20 @@ def hardware(label: str) -> str:
     return f"{found[1]}×{found[2]}" if found else label
 
 
-def build(torch_version: str) -> str:
-    """A PyTorch in short: `nightly 24 Nov` of `2.16.0.dev20261124+cu130`, else `torch 2.13.0+cu130`."""
+def version(torch_version: str) -> str:
+    """A PyTorch in short: `nightly 24 Nov` of `2.16.0.dev20261124+cu130`; any other version as it is."""
     found = re.fullmatch(r"[\d.]+\.dev(\d{4})(\d{2})(\d{2})(\+.*)?", torch_version)
-    if not found:
-        return f"torch {torch_version or NONE}"
     try:
-        day = date(int(found[1]), int(found[2]), int(found[3]))
+        day = date(int(found[1]), int(found[2]), int(found[3])) if found else None
     except ValueError:
-        return f"torch {torch_version}"
-    return f"nightly {day:%d %b}"
+        day = None
+    return f"nightly {day:%d %b}" if day else torch_version or NONE
+
+
+def build(torch_version: str) -> str:
+    """A PyTorch in a sentence: `nightly 24 Nov`, else `torch 2.13.0+cu130`."""
+    short = version(torch_version)
+    return f"torch {short}" if short in (torch_version, NONE) else short
 
 
 def utc(moment: datetime) -> str:

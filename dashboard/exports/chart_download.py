@@ -18,6 +18,7 @@ def buttons(alt: str, name: str) -> str:
 
 @cache
 def script() -> str:
-    """The script that a page needs once for those buttons, and for copying code; constant text."""
-    text = "".join((Path(__file__).parent / name).read_text() for name in ("pictures.js", "copying.js"))
+    """The script that a page needs once: for those buttons, copying and the context bar; constant text."""
+    names = ("pictures.js", "copying.js", "context.js")
+    text = "".join((Path(__file__).parent / name).read_text() for name in names)
     return f"<script>\n{text}</script>"

@@ -14,9 +14,16 @@ from dashboard.hardware.view import NEWEST, HardwareChoices, HardwareView
 
 
 def compared(
-    columns: Sequence[HardwareColumn], metric: Metric, chosen: HardwareView, offer: HardwareChoices
+    columns: Sequence[HardwareColumn],
+    metric: Metric,
+    chosen: HardwareView,
+    offer: HardwareChoices,
+    prices: tuple[Mapping[str, float], str],
 ) -> None:
-    """The hardware against the reference, the first of `columns`: overall, as a chart, case by case."""
+    """The hardware against the reference, the first of `columns`: overall, as a chart, case by case.
+
+    `prices` of an hour of all of a hardware, by its fingerprint, and their currency.
+    """
     found = [normalised.overall(column, columns[0], metric.better) for column in columns]
     threshold = normalised.threshold(columns, metric.name)
     parts.heading(
@@ -27,7 +34,7 @@ def compared(
     parts.caption(parts.plain(_how_to_read(columns, metric, chosen)))
     for warning in _warnings(columns, found, offer):
         parts.caption(parts.plain(warning))
-    parts.html(tables.means(columns, found, threshold))
+    parts.html(tables.means(columns, found, threshold, *prices))
     if len(columns) > 1:
         _chart(columns, found, metric, threshold)
     _cases(columns, metric, threshold)
@@ -47,7 +54,7 @@ def _chart(
     if drawn.empty:
         parts.caption("No hardware shares a case with the reference: there is no ratio to draw.")
         return
-    title = "times as good as on the reference (higher is better)"
+    title = "speed-up over the reference (higher is better)"
     said = [f"{row['label']} {row['text']} over {row['n']} cases" for row in drawn.to_dict("records")]
     dots = frames.dots(columns, drawn, metric)
     parts.chart(
@@ -57,7 +64,7 @@ def _chart(
         cases=dots,
     )
     each = "Dots: cases. " if len(dots) else ""
-    parts.caption(f"{each}Diamond: their geomean. Bar: from the least to the most of them.")
+    parts.caption(f"{each}Diamond: their geomean. Bar: min-max.")
 
 
 def _cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -> None:

@@ -13,16 +13,25 @@ from dashboard.hardware.normalised import HardwareColumn, HardwareValue, Overall
 MOST_CASES, MOST_LEFT_OUT = 150, 30
 
 
-def means(columns: Sequence[HardwareColumn], found: Sequence[Overall], threshold: float) -> str:
+def means(
+    columns: Sequence[HardwareColumn],
+    found: Sequence[Overall],
+    threshold: float,
+    prices: Mapping[str, float],
+    currency: str,
+) -> str:
     """A row for each hardware: its geomean over the cases that it shares with the reference, the first.
 
-    What differs by less than the `threshold` has no direction.
+    What differs by less than the `threshold` has no direction. `prices` are of an hour of all of a hardware,
+    by its fingerprint; without any there is no column of prices.
     """
+    price = [(f"Price ({currency} per GPU-hour)", True)] if prices else []
     heads = [
         ("Hardware", False),
         ("Geomean (×, higher is better)", True),
         ("Cases", True),
-        ("Least to most", True),
+        ("Min-max", True),
+        *price,
         ("Left out", True),
         ("CPUs of a process", True),
         ("PyTorch", False),
@@ -42,6 +51,7 @@ def means(columns: Sequence[HardwareColumn], found: Sequence[Overall], threshold
                 f"<strong>{escape(times(mean.ratio, threshold))}</strong>" if place else "reference",
                 f"{mean.n:,}" if place else f"{len(column.cells):,}",
                 escape(reach),
+                *([_gpu_hour(column, prices.get(column.hardware))] if prices else []),
                 f"{len(mean.left_out):,}" if place else wording.NONE,
                 f"{column.cpus:,}" if column.cpus else "not pinned",
                 escape(_several({cell.torch_version for cell in cells})),
@@ -121,6 +131,14 @@ def priced(column: HardwareColumn, price: float, currency: str) -> str:
     if column.gpus < 2:
         return title
     return f"{title} = {wording.significant(price / column.gpus)} {currency} per GPU-hour"
+
+
+def _gpu_hour(column: HardwareColumn, price: float | None) -> str:
+    """What an hour of one of its GPUs costs; of hardware without GPUs, an hour of all of it."""
+    if price is None:
+        return wording.NONE
+    share = wording.significant(price / max(column.gpus, 1))
+    return escape(share) + ("" if column.gpus else "<small>whole machine</small>")
 
 
 def _cost(column: HardwareColumn, case: str, price: float) -> str:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from analysis.metrics import METRICS
 from dashboard.components import frames, links
@@ -42,6 +42,8 @@ class HardwareView(View):
     machine has one for its own CUDA. `prices` are those of the address alone: fingerprint and price
     of an hour.
     """
+
+    context: ClassVar = ("metric", "version")
 
     metric: str
     version: str

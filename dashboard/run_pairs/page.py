@@ -1,19 +1,21 @@
 """Two runs compared: a hint where they were not measured in turns."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 
 import pandas as pd
-import streamlit as st
 
-from dashboard.components import links, load, markup, parts
-from dashboard.components.query_params import pick
+from dashboard.components import links, load, markup, parts, wording
+from dashboard.components.query_params import Query, pick
+from dashboard.header import page_context
 from dashboard.regressions import findings
 from dashboard.run_pairs import tables
 from dashboard.run_pairs.comparison import RunComparison, RunSide, candidate, compare, metrics
-from dashboard.run_pairs.view import run_pair
+from dashboard.run_pairs.view import RunPairView, run_pair
 from dashboard.server.database import opened
 from dashboard.server.settings import ServerSettings
 from db.runs import run_changes
+from records.runs import RunSummary
 
 #: Runs to choose from.
 _OFFERED = 100
@@ -33,18 +35,20 @@ def show() -> None:
         )
         return
     a, b = _side(url, chosen.a), _side(url, chosen.b)
-    offered = {run.id: f"{run.suite} · {' '.join(run.torch_versions)} · {run.id}" for run in newest}
+    offered = {
+        run.id: f"{run.suite} · {' '.join(map(wording.version, run.torch_versions))} · {run.id}"
+        for run in newest
+    }
     for run_id in (chosen.a, chosen.b):
         offered.setdefault(run_id, run_id)
     both = metrics(a, b) if a is not None and b is not None else {}
+    wanted = page_context.completed(query, RunPairView.context, lambda query: _metric(query, both)[1])
     if both:
-        default = "latency_floor" if "latency_floor" in both else next(iter(both))
-        metric = pick(
-            {"metric": [chosen.metric]} if chosen.metric else {}, "metric", list(both), default, complaints
-        )
+        metric, more = _metric(wanted, both)
         chosen = replace(chosen, metric=metric)
+        complaints += more
     parts.complain(complaints)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with page_context.bar("/compare", query, wanted):
         parts.select("A, the baseline", "a", offered, chosen)
         parts.select("B", "b", offered, chosen)
         if both:
@@ -57,6 +61,18 @@ def show() -> None:
     _cases(found)
     _differences(url, found)
     parts.pinned(chosen.address)
+
+
+def _label(run: RunSummary) -> str:
+    torch = " ".join(map(wording.version, run.torch_versions))
+    return f"{run.suite} · {torch} · {run.id}"
+
+
+def _metric(query: Query, both: Mapping[str, str]) -> tuple[str, list[str]]:
+    """The metric of a query, one of those of `both` runs, and complaints."""
+    complaints: list[str] = []
+    default = "latency_floor" if "latency_floor" in both else next(iter(both), "")
+    return pick(query, "metric", list(both), default, complaints), complaints
 
 
 def _side(url: str, run_id: str) -> RunSide | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from dashboard.components import links
 from dashboard.components.query_params import Query, View, last, sentence
@@ -12,6 +12,8 @@ from records.runs import RunSummary
 @dataclass(frozen=True, slots=True)
 class RunPairView(View):
     """Two runs by their ids, `a` the baseline, and a metric; empty where the page chooses."""
+
+    context: ClassVar = ("metric",)
 
     a: str
     b: str
@@ -38,12 +40,16 @@ def run_pair(
 ) -> tuple[RunPairView | None, list[str]]:
     """The runs that `query` names, and complaints; None where there are no two runs.
 
-    What it leaves open is the newest run, and before it the newest one of the same suite and hardware.
+    `run`, twice, names those that were ticked in the list of runs, the newer first. What the query leaves
+    open is the newest run, and before it the newest one of the same suite and hardware.
     `known` says of an id whether there is such a run; `newest` are offered.
     """
     ids = [run.id for run in newest]
-    wanted = {name: last(query, name) or "" for name in ("a", "b")}
+    b, a, *more = [*query.get("run", ()), "", ""]
+    wanted = {"a": last(query, "a") or a, "b": last(query, "b") or b}
     complaints = [sentence("run", run_id, ids) for run_id in wanted.values() if run_id and not known(run_id)]
+    if any(more):
+        complaints.append("Two runs are compared; shown are the newest of those that were ticked.")
     a, b = (run_id if run_id and known(run_id) else "" for run_id in wanted.values())
     b = b or next((run_id for run_id in ids if run_id != a), "")
     a = a or _before(b, newest)

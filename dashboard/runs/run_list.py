@@ -1,6 +1,5 @@
 """The list of runs: which ones, a page at a time, all of it in the address."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -10,7 +9,7 @@ import streamlit as st
 from dashboard.components import filters, frames, links, load, markup, parts, tables, wording
 from dashboard.components.query_params import ALL, Query, View, meant, offered, pick, spelled
 from records.kinds import RunCategory, RunState
-from records.runs import RunsOnly, RunSummary
+from records.runs import RunsOnly
 
 #: Runs on one page of the list.
 PAGE = 50
@@ -53,24 +52,6 @@ def selection(query: Query, suites: list[str], machines: list[str]) -> tuple[Run
     return RunList(*chosen), complaints
 
 
-def _compare(runs: Sequence[RunSummary], now: datetime) -> None:
-    """A choice of two runs of the page, and the way to their comparison."""
-    known = {run.id: f"{run.id} · {run.suite} · {wording.ago(run.started_at, now)}" for run in runs}
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        picked = st.multiselect(
-            "Compare two runs",
-            list(known),
-            format_func=lambda run_id: known[run_id],
-            max_selections=2,
-            key="compare-runs",
-            placeholder="Choose two",
-        )
-        if len(picked) == 2:
-            # The older one is the baseline.
-            b, a = sorted(picked, key=list(known).index)
-            parts.html(markup.link(links.run_pair({"a": [a], "b": [b]}), "Compare them →"))
-
-
 def section(url: str, query: Query, now: datetime) -> None:
     """The list and its filters; of an empty database, what to type."""
     parts.title("Runs")
@@ -99,7 +80,6 @@ def section(url: str, query: Query, now: datetime) -> None:
     runs = load.recent_runs(url, PAGE, PAGE * (page - 1), chosen.only)
     whole = partial(load.every_run, url, chosen.only)
     parts.heading(wording.plural(total, "run"), lambda: frames.runs(whole()), "runs.csv")
-    _compare(runs, now)
-    parts.html(tables.runs(runs, now, load.sources(url, runs)))
+    parts.html(tables.runs(runs, now, load.sources(url, runs), compared=len(runs) > 1))
     if pager := markup.pager(chosen.address, page, -(-total // PAGE)):
         st.html(pager)

@@ -10,9 +10,10 @@ import streamlit as st
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dashboard.api.api import PREFIX, create_api
 from dashboard.auth.middleware import MAY_LOOK, AccessGate
 from dashboard.auth.policy import AccessRules
 from dashboard.navigation import VIEW, old_addresses
@@ -182,6 +183,7 @@ def application(rules: AccessRules, names: Sequence[str] = ()) -> st.App:
         routes=[
             Route("/readyz", ready, methods=["GET"]),
             Route("/metrics", metrics_text, methods=["GET"]),
+            Mount(PREFIX, create_api()),
             *(Route(f"/{path}", moved, methods=["GET"]) for path in old_addresses()),
         ],
         middleware=[

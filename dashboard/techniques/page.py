@@ -5,13 +5,16 @@ from datetime import UTC, datetime
 from functools import partial
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.case_detail import panel
 from dashboard.components import load as pages
 from dashboard.components import markup, parts
+from dashboard.components.query_params import Query
+from dashboard.header import page_context
 from dashboard.server.settings import ServerSettings
 from dashboard.techniques import load, ranking, sections, view
-from dashboard.techniques.results import EAGER, TechniqueRun, best_of
+from dashboard.techniques.results import EAGER, TechniqueResult, TechniqueRun, best_of
 from records.runs import Run
 from records.series import MeasurementConditions
 
@@ -37,16 +40,22 @@ def show() -> None:
         partial(_run, url),
         partial(load.newest_with_ratios, url),
     )
-    chosen, offer, complaints = view.techniques(parts.query(), places, ask)
+    address = parts.query()
+    query = page_context.completed(
+        address, view.Techniques.context, lambda query: view.techniques(query, places, ask)[2]
+    )
+    chosen, offer, complaints = view.techniques(query, places, ask)
     parts.complain(complaints)
     if not offer.versions:
         parts.caption("No PyTorch version has a result under a technique.")
         st.stop()
+    bar = page_context.bar("/explore", address, query)
+    with bar:
+        parts.select("Hardware", "hardware", offer.hardware, chosen)
+        parts.select("PyTorch", "version", {version: version for version in offer.versions}, chosen)
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row:
-        parts.select("Hardware", "hardware", offer.hardware, chosen)
         parts.select("Preset", "preset", offer.presets, chosen)
-        parts.select("PyTorch", "version", {version: version for version in offer.versions}, chosen)
         parts.select("Runs", "run", offer.runs, chosen)
     readings = _readings(url, chosen, offer, places)
     cases = best_of(readings)
@@ -54,16 +63,7 @@ def show() -> None:
         parts.caption(f"Of torch {parts.plain(chosen.version)} no technique was measured in what is chosen.")
         st.stop()
 
-    workloads = ranking.workloads(cases)
-    chosen, complaints = view.resolved(chosen, workloads, partial(ranking.baselines, cases))
-    detail = panel.wanted(parts.query(), [case.case for case in cases], complaints)
-    parts.complain(complaints)
-    with row:
-        titles = {each: ranking.workload_title(each) for each in workloads}
-        parts.select("Workload", "workload", titles, chosen)
-        offered = (EAGER, *ranking.baselines(cases, chosen.workload))
-        baselines = {each: ranking.technique_words(each) for each in offered}
-        parts.select("Baseline", "baseline", baselines, chosen)
+    chosen, detail = _workload(chosen, cases, address, (bar, row))
     if chosen.baseline != EAGER:
         readings = load.pinned(url, [reading.run for reading in readings], chosen.version, chosen.baseline)
     sections.all_of_them(chosen, readings, datetime.now(UTC))
@@ -71,6 +71,31 @@ def show() -> None:
     opened = next((case for case in cases if case.case == detail), None)
     if opened is not None and (run := _run(url, opened.run)) is not None:
         panel.of_run(url, run, opened.case, opened.environment, load.METRIC)
+
+
+def _workload(
+    chosen: view.Techniques,
+    cases: Sequence[TechniqueResult],
+    address: Query,
+    rows: tuple[DeltaGenerator, DeltaGenerator],
+) -> tuple[view.Techniques, str | None]:
+    """The selection with its workload and baseline, whose choices stand in `rows`, and the case opened."""
+    bar, row = rows
+    workloads = ranking.workloads(cases)
+    if "workload" not in address and chosen.workload not in workloads:
+        # A remembered one that these runs did not measure.
+        chosen = chosen.after("workload", "")
+    chosen, complaints = view.resolved(chosen, workloads, partial(ranking.baselines, cases))
+    detail = panel.wanted(parts.query(), [case.case for case in cases], complaints)
+    parts.complain(complaints)
+    with bar:
+        titles = {each: ranking.workload_title(each) for each in workloads}
+        parts.select("Workload", "workload", titles, chosen)
+    with row:
+        offered = (EAGER, *ranking.baselines(cases, chosen.workload))
+        baselines = {each: ranking.technique_words(each) for each in offered}
+        parts.select("Baseline", "baseline", baselines, chosen)
+    return chosen, detail
 
 
 def _readings(

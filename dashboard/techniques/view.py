@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from dashboard.components import links, wording
 from dashboard.components.query_params import (
@@ -42,6 +42,8 @@ class Techniques(View):
     `run` is `NEWEST`, or the ids of some runs with commas between them: see `runs`. `workload` is a case key
     without its technique, `baseline` a technique of it; both are empty until they are `resolved`.
     """
+
+    context: ClassVar = ("hardware", "version", "workload")
 
     hardware: str
     preset: str

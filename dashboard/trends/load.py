@@ -372,14 +372,30 @@ class TrendsData:
     drawn: ChartData
 
 
-def load_trends(url: str, query: Query) -> TrendsData | None:
-    """What the page of this query shows; None where there is nothing to draw."""
+def complaints(url: str, query: Query) -> list[str]:
+    """What a query names that no series has."""
+    keys = load.series_keys(url)
+    return view.trends(query, keys, load.opening_places(url))[2] if keys else []
+
+
+def _leading(url: str, workload: str, metric: str, hardware: tuple[str, ...], preset: str) -> Sequence[str]:
+    """The cases of a metric at a place, those of the workload first."""
+    found = load.leading_cases(url, metric, hardware, preset)
+    own = f"{workload}/"
+    return sorted(found, key=lambda case: not case.startswith(own)) if workload else found
+
+
+def load_trends(url: str, query: Query, workload: str = "") -> TrendsData | None:
+    """What the page of this query shows; None where there is nothing to draw.
+
+    Without a case in the query it begins with those of the `workload`, if there are any.
+    """
     keys = load.series_keys(url)
     if not keys:
         return None
     defined = load.metric_definitions(url)
-    chosen, offer, complaints = view.trends(
-        query, keys, load.opening_places(url), partial(load.leading_cases, url)
+    chosen, offer, wrong = view.trends(
+        query, keys, load.opening_places(url), partial(_leading, url, workload)
     )
     shown = chosen.lines(keys)
     known, chosen = reach(url, shown, chosen)
@@ -388,4 +404,4 @@ def load_trends(url: str, query: Query) -> TrendsData | None:
     metric = wording.metric(chosen.metric, defined)
     chosen, more = resolve(known, chosen)
     drawn = drawing(url, shown, replace(chosen, at=""), metric.better)
-    return TrendsData(chosen, offer, (*complaints, *more), len(shown), defined, metric, known, drawn)
+    return TrendsData(chosen, offer, (*wrong, *more), len(shown), defined, metric, known, drawn)

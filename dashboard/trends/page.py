@@ -3,23 +3,29 @@
 import streamlit as st
 
 from dashboard.components import load, parts, wording
+from dashboard.header import page_context
 from dashboard.server.settings import ServerSettings
 from dashboard.trends import sections
-from dashboard.trends.load import load_trends
+from dashboard.trends.load import complaints, load_trends
+from dashboard.trends.view import Trends
 
 
 def show() -> None:
     """The series that the address names, else those of the watched metric."""
     url = ServerSettings.from_environment().database_url
     parts.title("History")
-    found = load_trends(url, parts.query())
+    address = parts.query()
+    query = page_context.completed(address, Trends.context, lambda query: complaints(url, query))
+    found = load_trends(url, query, page_context.workload())
     if found is None:
         parts.nothing_to_draw(load.count_runs(url))
         st.stop()
 
     chosen, known, drawn, metric = found.chosen, found.known, found.drawn, found.metric
     parts.complain(found.complaints)
-    sections.choices(chosen, found.offer, known, drawn, wording.titles(found.offer.metrics, found.defined))
+    with page_context.bar("/explore", address, query):
+        sections.context(chosen, found.offer, wording.titles(found.offer.metrics, found.defined))
+    sections.choices(chosen, found.offer, known, drawn)
 
     if chosen.shown == "grid":
         sections.every_case(url, chosen, metric)

@@ -24,28 +24,29 @@ from records.series import SeriesPoint
 _OFFERED_VERSIONS = 60
 
 
-def choices(
-    chosen: Trends, offer: TrendChoices, known: History, drawn: ChartData, titles: Mapping[str, str]
-) -> None:
-    """What can be chosen, all of it in the address."""
+def context(chosen: Trends, offer: TrendChoices, titles: Mapping[str, str]) -> None:
+    """What other views share with this one."""
+    parts.several("Hardware", "hardware", offer.hardware, chosen, MAX_LINES)
+    parts.select("Metric", "metric", titles, chosen)
+    if chosen.axis == "date":
+        ranges = {"recent": "newest", "30d": "30 d", "90d": "90 d", "1y": "1 y", "all": "all"}
+        parts.segments("Range", "points", ranges, chosen)
+
+
+def choices(chosen: Trends, offer: TrendChoices, known: History, drawn: ChartData) -> None:
+    """What can be chosen of these lines, all of it in the address."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        parts.select("Metric", "metric", titles, chosen)
         parts.segments("Show", "shown", {"lines": "chosen cases", "grid": "all cases"}, chosen)
-        parts.select("Preset", "preset", offer.presets, chosen)
         parts.segments("Along", "axis", {"date": "dates", "version": "PyTorch versions"}, chosen)
-        if chosen.axis == "date":
-            ranges = {"recent": "newest", "30d": "30 d", "90d": "90 d", "1y": "1 y", "all": "all"}
-            parts.segments("Range", "points", ranges, chosen)
         parts.segments("Scale", "scale", {"absolute": "absolute", "relative": "relative"}, chosen)
         if chosen.scale == "relative":
             parts.select("Against", "baseline", _baselines(chosen, known.lines), chosen)
-    named = {case: wording.case(case).text for case in offer.cases}
-    parts.several(f"Cases, up to {MAX_LINES} lines", "cases", named, chosen, MAX_LINES)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        parts.several("Hardware", "hardware", offer.hardware, chosen, MAX_LINES)
+        parts.select("Preset", "preset", offer.presets, chosen)
         if len(drawn.tracks) > 1:
             none = "the scheduled ones" if lines.scheduled(known.lines, known.tracks_of_place) else "all"
             parts.several(f"Tracks, none: {none}", "tracks", drawn.tracks, chosen, MAX_TRACKS)
+    named = {case: wording.case(case).text for case in offer.cases}
+    parts.several(f"Cases, up to {MAX_LINES} lines", "cases", named, chosen, MAX_LINES)
 
 
 def _baselines(chosen: Trends, drawn: Sequence[TrendLine]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import quote_plus
 
 from analysis.detection.default_watched_metrics import HEADLINE
@@ -12,6 +12,8 @@ from dashboard.components import charts, links, wording
 from dashboard.components.query_params import (
     Query,
     View,
+    ambiguous,
+    called,
     distinct,
     last,
     named,
@@ -57,6 +59,8 @@ class Trends(View):
     Both are empty where nothing was chosen.
     `points`: the newest nights, those of some `DAYS`, or all that a chart has room for.
     """
+
+    context: ClassVar = ("metric", "hardware", "points")
 
     metric: str
     hardware: tuple[str, ...]
@@ -231,7 +235,11 @@ def _pick_hardware(
     """Each by fingerprint, by its beginning, or by label; the default where none is left."""
     found: dict[str, None] = {}
     for wanted in dict.fromkeys(query.get("hardware", ())):
-        if (one := named(wanted, labels)) is None:
+        if len(several := called(wanted, labels)) > 1:
+            # On one chart they are set apart by colour and legend.
+            complaints.append(ambiguous("hardware", wanted, several))
+            found |= dict.fromkeys(several)
+        elif (one := named(wanted, labels)) is None:
             complaints.append(sentence("hardware", wanted, labels.values()))
         else:
             found[one] = None

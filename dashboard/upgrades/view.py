@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.decision.comparison import DECIDED, Comparison, compared
 from dashboard.components import links, wording
-from dashboard.components.query_params import Query, View, last, named, sentence
+from dashboard.components.query_params import Query, View, ambiguous, called, last, named, sentence
 from dashboard.upgrades.rules import RuleChanges
 from records.environments import NamedEnvironment
 from records.kinds import RunKind, RunSource
@@ -148,16 +148,19 @@ def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> Upg
         return UpgradeAddress(run)
     upgrades = [one for one in items if not one.confirms]
     old, new, hardware = (last(query, name) or "" for name in ("from", "to", "hardware"))
+    several: list[str] = []
     if hardware:
         labels = {one.run.hardware: one.run.hardware_label for one in upgrades}
+        several = called(hardware, labels)
         place = named(hardware, labels)
         if place is None:
             return UpgradeAddress(None, (sentence("hardware", hardware, labels.values()),))
-        upgrades = [one for one in upgrades if one.run.hardware == place]
+        upgrades = [one for one in upgrades if one.run.hardware in (several or [place])]
         hardware = labels[place]
     found = [one for one in upgrades if _between(one, old, new)]
     if found:
-        return UpgradeAddress(max(found, key=answers).run.id, any_hardware=not hardware)
+        question = (ambiguous("hardware", hardware, several),) if len(several) > 1 else ()
+        return UpgradeAddress(max(found, key=answers).run.id, question, any_hardware=not hardware)
     if not (old or new):
         return UpgradeAddress(None)
     among = sum(not one.confirms for one in items) if older else 0

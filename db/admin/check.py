@@ -38,8 +38,8 @@ RESTORE = (
     "the next command fills it from the journals."
 )
 STORE_AGAIN = (
-    "Remove the file `stored` next to the run's journal: the next `pyrometer run` or `pyrometer dashboard` "
-    "stores it again; if this is said after that, restore a backup."
+    "If its journal is in this data folder, `pyrometer db check --repair` stores the run again from it. A "
+    "run from a file: `pyrometer db forget RUN --yes`, and import its own file again. Else restore a backup."
 )
 IMPORT_AGAIN = (
     "Import the file again that it came from: nothing is stored twice, and the definition is stored with it. "

@@ -7,6 +7,8 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Table, delete, exists, func, or_, select, update
 
+from records.kinds import RunState
+
 from ..connection.engine import Database
 from ..connection.statements import in_batches
 from ..errors import DatabaseError, StillReferred
@@ -65,6 +67,21 @@ def forget_run(
     _delete_empty_series(database, series)
     _delete_unused_owners(database, owners)
     return counted
+
+
+def clear_run(database: Database, run_id: str) -> None:
+    """Delete what was measured in a run, and keep its number, which findings refer to: it is stored again.
+
+    Within the caller's transaction; does nothing where there is no such run.
+    """
+    run = tables.RunRow
+    with database.writing() as connection:
+        number = connection.execute(select(run.number).where(run.id == run_id).with_for_update()).scalar()
+        if number is not None:
+            for table in _OF_A_RUN:
+                connection.execute(delete(table).where(table.run_number == number))
+            emptied = {"state": RunState.INTERRUPTED, "counts": {}, "notes": []}
+            connection.execute(update(run).where(run.number == number).values(emptied))
 
 
 def _counted(connection: Connection, run_id: str, number: int) -> DeletedRun:

@@ -35,7 +35,7 @@ _REDIRECTING = (
     "PYTHONPATH",
     "PYTHONHOME",
 )
-_DRIVER = Path("/proc/driver/nvidia/version")
+_DRIVER = Path("/sys/module/nvidia/version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def pip_for(recipe: Recipe, base: BasePython) -> Pip:
         variables["PIP_INDEX_URL"] = recipe.index
     options = [f"--find-links={link}" for link in recipe.find_links]
     if _needs_nightlies(recipe):
-        options.append(f"--extra-index-url={NIGHTLIES}/cpu")
+        options.append(f"--extra-index-url={nightly_index(recipe.device, _driver())}")
     return Pip(variables, tuple(options), note)
 
 
@@ -189,12 +189,28 @@ def _configured(base: BasePython, variables: Mapping[str, str]) -> str:
 
 
 def _needs_nightlies(recipe: Recipe) -> bool:
-    """Whether PyTorch's own index of nightlies is searched too: where the recipe names no index.
+    """Whether PyTorch's own index of nightlies is searched too: where the recipe names no place."""
+    return recipe.torch.startswith(NIGHTLY) and not (recipe.index or recipe.find_links)
 
-    Not with a GPU: there is one such index for each CUDA version, and which is right only people know.
+
+def nightly_index(device: str, driver: str) -> str:
+    """The index of PyTorch's nightlies for a machine with this NVIDIA driver (`580.65.06`), empty for none.
+
+    There is one for each version of CUDA: 13.0 needs driver 580 or newer, 12.6 runs with each driver from 525
+    on (docs.nvidia.com/deploy/cuda-compatibility). An environment for the CPU has those for CPUs.
     """
-    placed = recipe.index or recipe.find_links
-    return recipe.torch.startswith(NIGHTLY) and not placed and not _DRIVER.exists()
+    if not driver or device == "cpu":
+        return f"{NIGHTLIES}/cpu"
+    major = driver.partition(".")[0]
+    return f"{NIGHTLIES}/{'cu126' if major.isdecimal() and int(major) < 580 else 'cu130'}"
+
+
+def _driver() -> str:
+    """The version of the NVIDIA driver that is loaded; empty for none."""
+    try:
+        return _DRIVER.read_text().strip()
+    except OSError:
+        return ""
 
 
 #: What pip's own configuration calls the settings that say where packages are.

@@ -114,6 +114,7 @@ class SingleProcess:
             "dtype": prepared.dtype,
             "threads": torch.get_num_threads(),
             "shapes": self._shapes,
+            **bounds.peak_facts(self._device, prepared.key.axis("precision")),
             **prepared.facts,
         }
         if prepared.key.axis("compile") != "none":

@@ -49,8 +49,8 @@ NOON = datetime(2026, 9, 20, 12, 30, tzinfo=UTC)
 PAGES: list[tuple[str, dict[str, str], str]] = [
     (TODAY, {}, "today.md"),
     (HISTORY, {}, "history.md"),
-    (TECHNIQUES, {"hardware": technique_runs.CPU}, "techniques.md"),
-    (HARDWARE, {"to": technique_runs.CPU}, "hardware.md"),
+    (TECHNIQUES, {"hardware": technique_runs.fingerprint(technique_runs.CPU)}, "techniques.md"),
+    (HARDWARE, {"to": technique_runs.fingerprint(technique_runs.CPU)}, "hardware.md"),
     (UPGRADE, {"run": upgrade_journals.RUN}, "upgrade.md"),
     (UTILISATION, {}, "utilisation.md"),
     (REGRESSIONS, {}, "regressions.md"),
@@ -188,7 +188,7 @@ def test_tables_lists_cards_and_links_become_markdown() -> None:
     assert converted(markup.table("x", [("Case", False), ("N|o", True)], rows), HOME).splitlines() == [
         "| Case | N&#124;o |",
         "| --- | --- |",
-        "| resnet50 · infer · batch=8 image=224 · eager | 1 · n 3 |",
+        "| resnet50 · infer `eager` · batch=8 image=224 | 1 · n 3 |",
         "| [Open &#91;it&#93; →](http://bench:8501/runs?run=a%28b%29%7Cc) | ✓ 3 ok |",
     ]
     cards = markup.panels(

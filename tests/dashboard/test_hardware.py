@@ -67,8 +67,8 @@ def test_two_machines_are_normalised_to_one(open_page: Open, two_url: str) -> No
         "▲ 21.0×</strong>",
         "2 runs, 2026-09-02",
         "2 replicates, 2026-09-03",
-        "▲ and ▼ stand only beyond 5.00 %",
-        "lie 5.00 % apart",
+        "▲ and ▼ stand only beyond 5.0 %",
+        "lie 5.0 % apart",
         "does not give a process the same number of CPUs on all of these machines",
         f"not measured on {CPU}",
     ):
@@ -198,6 +198,7 @@ def test_a_case_on_one_gpu_of_eight_costs_an_eighth_of_the_machine(
     save(url, made, outcomes([Measured(f"{MLP}/eager", (0.2, 0.2), items=8)], device="cuda"))
     monkeypatch.setenv(PRICES, Prices("USD", {GPU: 24.0}).text)
     shown = text(open_page(url, HARDWARE))
+    assert "Price (USD per GPU-hour)</th>" in shown and ">3.00</td>" in shown
     # 8 items in 0.2 ms: 40,000 items/s; 24 / 8 = 3 an hour for the one GPU; 3 / 3600 / 40,000 x 1e6.
     assert "0.0208<small>40,000 items/s, 2 replicates, 1 of 8 GPUs" in shown
     assert f"{GPU}, at 24 USD/h = 3.00 USD per GPU-hour" in shown.replace("\\", "")

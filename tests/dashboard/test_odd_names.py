@@ -60,7 +60,7 @@ def test_a_name_without_an_end_pushes_nothing_out_of_sight(visitor: Visitor, how
 def test_the_title_of_an_outcome_keeps_its_words_apart(visitor: Visitor) -> None:
     page = visitor.open(links.outcome(RUN, MLP, "", 0))
     title = page.locator(".py-title .py-case").last
-    name, rest = (title.locator(part).bounding_box() for part in ("strong", "small"))
+    name, rest = (title.locator(part).bounding_box() for part in ("span", "small"))
     assert name is not None and rest is not None
     assert rest["y"] >= name["y"] + name["height"] - 2 or rest["x"] >= name["x"] + name["width"] + 4
 

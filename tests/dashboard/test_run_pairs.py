@@ -11,6 +11,7 @@ from dashboard.run_pairs import tables
 from dashboard.run_pairs.comparison import RunSide, candidate, compare, metrics
 from dashboard.run_pairs.view import RunPairView, run_pair
 from records.outcomes import Outcome
+from records.runs import RunSummary
 from support.builders.run_records import (
     BERT,
     FIRST_NIGHT,
@@ -154,3 +155,16 @@ def test_one_run_has_nothing_to_be_compared_with(open_page: Open, tmp_path: Path
 def test_another_run_gives_up_the_metric() -> None:
     assert RunPairView("a", "b", "latency").after("b", "c") == RunPairView("a", "c")
     assert run_pair({}, [], lambda _: False) == (None, [])
+
+
+def summary(run: str) -> RunSummary:
+    return RunSummary(run, "s", FIRST_NIGHT, None, "complete", "m", "h", (), "p", 1, {})
+
+
+def test_two_ticked_runs_are_compared_the_older_as_the_baseline() -> None:
+    newest = [summary("new"), summary("middle"), summary("old")]
+    chosen, complaints = run_pair({"run": ["new", "old"]}, newest, lambda run: True)
+    assert (chosen, complaints) == (RunPairView("old", "new"), [])
+    chosen, complaints = run_pair({"run": ["new", "middle", "old"]}, newest, lambda run: True)
+    assert chosen == RunPairView("middle", "new") and complaints[0].startswith("Two runs are compared")
+    assert run_pair({"run": ["middle"]}, newest, lambda run: True)[0] == RunPairView("new", "middle")

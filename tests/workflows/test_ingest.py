@@ -213,12 +213,13 @@ def test_a_bad_journal_is_reported_and_does_not_stop_the_others(
     header, *rest = lines_of(the_journal)
     body = json.loads(header)["body"] | {"run": "5-unfit"}
     stranger = json.loads(rest[0])["body"] | {"environment": "another"}
+    planned = [*body["planned"], [stranger["case"], "another", stranger["replicate"]]]
     bad = {
         "0-empty": b"",
         "1-headless": b"".join(rest),
         "2-torn": header[:100],
         "3-strange": a_line("header", {"run": "3-strange"}),
-        "5-unfit": a_line("header", body) + a_line("outcome", stranger),
+        "5-unfit": a_line("header", body | {"planned": planned}) + a_line("outcome", stranger),
         "6-odd": a_line("header", json.loads(header)["body"] | {"run": "6-odd", "started_at": 5}),
     }
     for name, content in bad.items():

@@ -1,7 +1,5 @@
 """Import files of other machines and other tools into the database; importing one again changes nothing."""
 
-import shutil
-import tempfile
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -14,10 +12,10 @@ from analysis.metrics import METRICS
 from db.admin.delete_run import forget_run
 from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
-from db.runs import metric_definitions, queries
+from db.runs import metric_definitions
 from interchange import formats
 from interchange.errors import BadFile, SourcePlace
-from interchange.foreign_runs import digest, machine_called
+from interchange.foreign_runs import MOST_PROBLEMS, digest, machine_called
 from interchange.importers import pyrometer, submitted
 from interchange.importers.submitted import Gpu
 from interchange.overrides import JOURNAL
@@ -104,6 +102,14 @@ Restate = Callable[[Imported, SourcePlace], Imported]
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedRun:
+    """A run that was stored before a file was read, and what the file added to it."""
+
+    run: str
+    added: Amount
+
+
+@dataclass(frozen=True, slots=True)
 class ImportSummary:
     """The result of one file: its usable runs, the new ones among them, and what was set aside."""
 
@@ -111,6 +117,8 @@ class ImportSummary:
     held: Amount
     new: Amount
     set_aside: tuple[ImportProblem, ...] = ()
+    #: What was added to runs that were stored before.
+    changed: tuple[ChangedRun, ...] = ()
 
 
 def files(path: Path, name: str | None = None) -> Iterator[Path]:
@@ -143,11 +151,13 @@ def import_path(
     *,
     dry_run: bool = False,
     restate: Restate = _unchanged,
+    with_journal: Collection[str] = (),
 ) -> ImportSummary:
     """Read a file, or a folder that is one thing, and store it; storing it again changes nothing.
 
     Without a `database` everything is new; with `dry_run` nothing is kept. `restate` may say more of what was
-    read than the file does. Raises UnknownFormat, BadFile, and DatabaseError.
+    read than the file does. Nothing is added to the runs `with_journal`, those that have one in this data
+    folder. Raises UnknownFormat, BadFile, and DatabaseError.
     """
     place = SourcePlace(path.name)
     try:
@@ -156,14 +166,16 @@ def import_path(
         found = _journal(path) if name in (None, JOURNAL) else None
         if found is not None:
             restate(Imported(JOURNAL, ()), place)
-            return _from_journal(found, database, dry_run)
+            return _from_journal(found, database, progress, dry_run, with_journal)
         if name == JOURNAL:
             raise BadFile(place, f"is no {journal.FILE}, and no folder of a run")
         importer = formats.reader(path, name)
         # ExporterExtras may be larger than any memory.
         parts = pyrometer.parts(path) if importer.NAME == pyrometer.NAME else iter([importer.read(path)])
         restated = (restate(part, place) for part in parts)
-        return keep(importer.NAME, restated, place, database, progress, dry_run=dry_run)
+        return keep(
+            importer.NAME, restated, place, database, progress, dry_run=dry_run, with_journal=with_journal
+        )
     except RecursionError:
         raise BadFile(place, "is nested too deep") from None
 
@@ -176,6 +188,7 @@ def keep(
     progress: Progress,
     *,
     dry_run: bool = False,
+    with_journal: Collection[str] = (),
 ) -> ImportSummary:
     """Store the runs of a file of format `name`, each whole or not at all; raises DatabaseError.
 
@@ -184,11 +197,16 @@ def keep(
     come in several consecutive pieces. Each is stored on its own, so that no writer waits while the next one
     is read; until the last one is stored, the run has the note `merging.UNFINISHED`.
     """
-    keeping = _Keeping(place, database, dry_run)
-    for number, (run, pieces) in enumerate(groupby(keeping.taken(parts), _id_of), start=1):
-        keeping.keep(run, pieces)
-        progress(number)
-    return ImportSummary(name, keeping.held, keeping.new, tuple(keeping.problems))
+    keeping = _Keeping(place, database, dry_run, with_journal)
+    try:
+        for number, (run, pieces) in enumerate(groupby(keeping.taken(parts), _id_of), start=1):
+            keeping.keep(run, pieces)
+            progress(number)
+    except BadFile as error:
+        if not keeping.held.runs:
+            raise
+        keeping.add_problem(error.place, f"{error.sentence}; the rest of the file is not read")
+    return ImportSummary(name, keeping.held, keeping.new, keeping.problems, tuple(keeping.changed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +240,15 @@ def _whole(database: Database | None, dry_run: bool) -> Generator[Database | Non
 class _Keeping:
     """The runs of one file on their way in."""
 
-    def __init__(self, place: SourcePlace, database: Database | None, dry_run: bool) -> None:
+    def __init__(
+        self, place: SourcePlace, database: Database | None, dry_run: bool, with_journal: Collection[str]
+    ) -> None:
         self.held = Amount()
         self.new = Amount()
-        self.problems: list[ImportProblem] = []
+        self._problems: list[ImportProblem] = []
+        self._more_problems = 0
+        self.changed: list[ChangedRun] = []
+        self._with_journal = with_journal
         self._place = place
         self._database = database
         self._dry_run = dry_run
@@ -236,7 +259,8 @@ class _Keeping:
     def taken(self, parts: Iterable[Imported]) -> Iterator[_Taken]:
         """The runs; notes of the reader are collected meanwhile, also those of the next run."""
         for part in parts:
-            self.problems += part.set_aside
+            for each in part.set_aside:
+                self.add_problem(each.place, each.sentence)
             self._definitions.add(part.metrics)
             for one in part.runs:
                 yield _Taken(one, len(self._definitions))
@@ -264,6 +288,8 @@ class _Keeping:
             raise type(error)(f"{error} Of run {run} only a part is stored; {_REST}.") from error
         self.held += replace(held, runs=1)
         self.new += new.amount
+        if not (new.run or new.nothing):
+            self.changed.append(ChangedRun(run, new.amount))
         for each in new.otherwise:
             self._problem(f"run {run}: {each}; the first stays")
 
@@ -274,7 +300,8 @@ class _Keeping:
         with _whole(self._database, self._dry_run) as whole:
             self._definitions.define(self._defined, piece.defined, whole)
             usable = self._definitions.usable(piece.one, whole)
-            added = merge_run(usable, whole, more=more) if whole else all_of(usable)
+            journaled = usable.run.id in self._with_journal
+            added = merge_run(usable, whole, more=more, has_journal=journaled) if whole else all_of(usable)
         # Those of a piece that was undone are defined with the next one.
         self._defined = piece.defined
         # Of a run in pieces each one names the run.
@@ -291,7 +318,20 @@ class _Keeping:
         return f"here only in part, and {_REST}"
 
     def _problem(self, sentence: str) -> None:
-        self.problems.append(ImportProblem(self._place, sentence))
+        self.add_problem(self._place, sentence)
+
+    def add_problem(self, place: SourcePlace, sentence: str) -> None:
+        """Report what is set aside, or only count it where enough is reported."""
+        if len(self._problems) < MOST_PROBLEMS:
+            self._problems.append(ImportProblem(place, sentence))
+        else:
+            self._more_problems += 1
+
+    @property
+    def problems(self) -> tuple[ImportProblem, ...]:
+        """What was set aside, with the count of what is not reported one by one."""
+        more = f"and {self._more_problems:,} more"
+        return (*self._problems, *([ImportProblem(self._place, more)] if self._more_problems else []))
 
 
 def _with_a_look_ahead(pieces: Iterable[_Taken]) -> Iterator[tuple[_Taken, bool]]:
@@ -334,38 +374,46 @@ def _journal(path: Path) -> Path | None:
     return path if start.startswith(b'{"v":') and b'"kind":"header"' in start else None
 
 
-def _from_journal(path: Path, database: Database | None, dry_run: bool) -> ImportSummary:
-    """Ingest a journal of another machine as one of this machine."""
+def _from_journal(
+    path: Path,
+    database: Database | None,
+    progress: Progress,
+    dry_run: bool,
+    with_journal: Collection[str],
+) -> ImportSummary:
+    """Store the journal of another machine's run, by the rules of every other file."""
     place = SourcePlace(path.name)
     if journal.in_use(path):
         raise BadFile(place, "a run is writing it just now")
-    with tempfile.TemporaryDirectory(prefix="pyrometer-") as folder:
-        # A copy: a journal may go on while it is read.
-        copy = Path(shutil.copyfile(path, Path(folder) / journal.FILE))
-        try:
-            read = Read.of(copy)
-            held = new = Amount(1, len(read.outcomes) + len(read.canaries), len(read.measurements))
-            # Reading holds no lock: other writers wait only while it is stored.
-            with _whole(database, dry_run) as whole:
-                if whole is not None:
-                    before = _stored(whole, read.run.id)
-                    read.store(whole, authoritative=False)
-                    new = _stored(whole, read.run.id) - before
-        except JournalError as error:
-            raise BadFile(place, str(error).removeprefix(f"{copy} ")) from None
-    problems = tuple(_torn(place, line) for line in read.position.set_aside)
-    return ImportSummary(JOURNAL, held, new, problems)
+    reads: list[Read] = []
+    parts = _parts_of_journal(path, place, reads)
+    arrived = keep(JOURNAL, parts, place, database, progress, dry_run=dry_run, with_journal=with_journal)
+    if database is not None and arrived.new.runs and not dry_run:
+        for read in reads:
+            read.store_fingerprints(database, replace=False)
+    return arrived
 
 
-def _stored(database: Database, run: str) -> Amount:
-    known = queries.run_record(database, run) is not None
-    outcomes, numbers = queries.outcomes_of_run(database, run), queries.measurements_of_run(database, run)
-    return Amount(int(known), len(outcomes), len(numbers))
+def _parts_of_journal(path: Path, place: SourcePlace, reads: list[Read]) -> Iterator[Imported]:
+    """A journal piece by piece; `reads` gets those with dispatch fingerprints, without their outcomes."""
+    known = 0
+    try:
+        for read in Read.pieces(path):
+            aside = read.position.set_aside
+            problems = tuple(_torn(place, line) for line in aside[known:])
+            known = len(aside)
+            one = ImportedRun(read.run, (*read.outcomes, *read.canaries), tuple(read.measurements))
+            reads += [replace(read, outcomes=(), canaries=())] if read.fingerprints else []
+            yield Imported(JOURNAL, (one,), (), problems)
+    except JournalError as error:
+        raise BadFile(place, str(error).removeprefix(f"{path} ").removeprefix(f"{path}: ")) from None
 
 
 def _torn(place: SourcePlace, line: str) -> ImportProblem:
-    """A line that a journal set aside: `line 3: torn`."""
+    """A line that a journal set aside: `line 3: torn`, or another sentence."""
     number, _, reason = line.removeprefix("line ").partition(": ")
+    if not number.isdecimal():
+        return ImportProblem(place, line)
     return ImportProblem(replace(place, line=int(number)), reason)
 
 

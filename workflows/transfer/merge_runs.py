@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Protocol, TypeVar
 
+from common.text import plural
 from db.connection.engine import Database
 from db.runs import queries, store
 from db.runs.queries import replicates_of_run
@@ -91,16 +92,23 @@ def all_of(one: ImportedRun) -> Added:
     return Added(True, _keys(one.outcomes), _keys(one.measurements))
 
 
-def merge_run(one: ImportedRun, database: Database, *, more: bool = False) -> Added:
+def merge_run(
+    one: ImportedRun, database: Database, *, more: bool = False, has_journal: bool = False
+) -> Added:
     """Store what is new of one run, or of a piece of it where `more` pieces follow.
 
-    Until the last piece is stored a run is not complete, and has the note `UNFINISHED`. Of a run of ours in
-    pieces the numbers follow from its outcomes, so that they are what is stored after each piece.
+    Until the last piece is stored a run is not complete, and has the note `UNFINISHED`. Of a run that
+    Pyrometer measured the numbers follow from its outcomes. Nothing is added to such a run that is complete,
+    or that `has_journal`: one in this data folder, which is what is stored of it.
 
     Raises ValueError where the id is that of another run, and what else the store raises.
     """
     stored = queries.run_record(database, one.run.id)
-    if stored is None and not more:
+    if stored is not None:
+        _refuse_another(one.run, stored)
+    if stored is None and has_journal:
+        raise ValueError(f"run {one.run.id} has a journal in this data folder, which the next command stores")
+    if stored is None and not more and _is_foreign(one.run):
         _save(database, one, planned=one.run.planned)
         return all_of(one)
     begun = stored or replace(one.run, state=RunState.INTERRUPTED, notes=(*one.run.notes, UNFINISHED))
@@ -112,7 +120,12 @@ def merge_run(one: ImportedRun, database: Database, *, more: bool = False) -> Ad
         {each.key: each for each in queries.outcomes_of_run(database, one.run.id, cases=cases)},
         {each.key: each for each in queries.measurements_of_run(database, one.run.id, cases=cases)},
     )
-    added = (_more_of_a_foreign_run if _is_foreign(one.run) else _more_of_ours)(one, known, database, more)
+    if _is_foreign(one.run):
+        added = _more_of_a_foreign_run(one, known, database, more)
+    elif stored is not None and UNFINISHED not in stored.notes and (has_journal or _is_complete(stored)):
+        added = _nothing_of_ours(one, known)
+    else:
+        added = _more_of_ours(one, known, database, more)
     return Added(stored is None, otherwise=tuple(_otherwise(one, known.outcomes))) | added
 
 
@@ -144,24 +157,79 @@ class _Stored:
         return replace(run, state=RunState.INTERRUPTED if more else run.state, notes=noted)
 
 
+def _refuse_another(run: Run, stored: Run) -> None:
+    """Raise ValueError where two runs of one id are not the same run."""
+    pairs = zip(_identity(run), _identity(stored), strict=False)
+    if others := [name for (name, value), (_, known) in pairs if value != known]:
+        raise ValueError(f"run {run.id} is stored with another {' and another '.join(others)}")
+
+
+def _identity(run: Run) -> Iterator[tuple[str, object]]:
+    yield "source", run.source
+    if _is_foreign(run):
+        # Of one without a time each copy of the file has another start.
+        return
+    yield "start", run.started_at
+    yield "suite", run.suite
+    yield "machine", run.machine.fingerprint
+    yield "hardware", run.machine.hardware.fingerprint
+    yield "preset", run.preset.fingerprint
+    yield "harness", run.harness
+
+
+def _is_complete(run: Run) -> bool:
+    return run.state == RunState.COMPLETE
+
+
+def _nothing_of_ours(one: ImportedRun, stored: _Stored) -> Added:
+    """A run that is complete, or that has a journal of its own: the file is only compared."""
+    otherwise = list(_numbers_otherwise(one, stored.numbers))
+    if added := stored.added(one):
+        journal = "the run's journal, in this data folder, is what is stored,"
+        why = "the run is complete" if _is_complete(stored.run) else journal
+        otherwise.insert(0, f"{why} without {_named_outcomes(added)}")
+    return Added(otherwise=tuple(otherwise))
+
+
+def _named_outcomes(outcomes: Sequence[Outcome]) -> str:
+    first = min(outcomes, key=lambda each: each.key)
+    example = f"such as replicate {first.replicate} of {first.case}"
+    return f"{plural(len(outcomes), 'outcome')} of the file, {example}"
+
+
+def _planned_only(one: ImportedRun, stored: _Stored, database: Database) -> tuple[tuple[Outcome, ...], str]:
+    """The new outcomes; where they are more than the plan has left, only the canary's, with a sentence."""
+    added = stored.added(one)
+    canaries = _canaries(stored.run)
+    own = [each for each in added if each.environment not in canaries]
+    summary = queries.run_summary(database, one.run.id)
+    counted = sum(summary.counts.values()) if summary else 0
+    if counted + len(own) <= stored.run.planned:
+        return added, ""
+    of_canary = tuple(each for each in added if each.environment in canaries)
+    plan = f"the run planned {plural(stored.run.planned, 'outcome')} and has {counted:,}"
+    return of_canary, f"{plan} without {_named_outcomes(own)}"
+
+
 def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database, more: bool) -> Added:
     """A run of ours that may have gone on since: outcomes are added, and its numbers follow from all of them.
 
-    What the file says the numbers are is only compared. Notes are added, facts stay.
+    What the file says the numbers are is only compared. Notes are added, facts and the plan stay.
     """
-    added = stored.added(one)
+    added, refused = _planned_only(one, stored, database)
     now = dict(stored.numbers)
     changed: set[Name] = set()
     if added or (stored.ends_with(one.run) and not more):
         run = stored.going_on(one.run, (*stored.run.notes, *one.run.notes), more)
         run = replace(run, facts=stored.run.facts)
-        _save(database, ImportedRun(run, added, ()), planned=max(stored.run.planned, run.planned))
+        _save(database, ImportedRun(run, added, ()), planned=stored.run.planned)
         cases = _named({each.case for each in added})
         numbers = measurements_of(replicates_of_run(database, run.id, cases=cases))
         store.save_measurements(database, run.id, numbers)
         changed = {each.key for each in numbers if stored.numbers.get(each.key) != each}
         now |= {each.key: each for each in numbers}
-    return Added(False, _keys(added), frozenset(changed), tuple(_numbers_otherwise(one, now)))
+    otherwise = (*([refused] if refused else []), *_numbers_otherwise(one, now))
+    return Added(False, _keys(added), frozenset(changed), otherwise)
 
 
 def _more_of_a_foreign_run(one: ImportedRun, stored: _Stored, database: Database, more: bool) -> Added:
@@ -257,7 +325,11 @@ def _is_of(one: Measurement, values: Sequence[float]) -> bool:
 def _numbers_otherwise(one: ImportedRun, stored: Mapping[Name, Measurement]) -> list[str]:
     """The measurements that differ from the stored ones although they have as many processes."""
     known = ((stored.get(each.key), each) for each in one.measurements)
-    return [_unlike(mine, its) for mine, its in known if mine and mine.n == its.n and mine.point != its.point]
+    return [_unlike(mine, its) for mine, its in known if mine and mine.n == its.n and not _alike(mine, its)]
+
+
+def _alike(one: Measurement, other: Measurement) -> bool:
+    return math.isclose(one.point, other.point, rel_tol=_ROUNDING, abs_tol=_SMALLEST)
 
 
 def _unlike(known: Measurement, other: Measurement) -> str:
@@ -267,13 +339,17 @@ def _unlike(known: Measurement, other: Measurement) -> str:
 def _save(database: Database, one: ImportedRun, planned: int, gained: Collection[Outcome] = ()) -> None:
     run = replace(one.run, planned=planned)
     # Of a run of ours the canary's outcomes are in no plan.
-    canaries = {each.fingerprint for each in run.environments if each.kind == EnvironmentKind.CANARY}
+    canaries = _canaries(run)
     store.save_run(database, run)
     store.save_more_metrics(database, run.id, list(gained))
     for of_a_canary in (False, True):
         own = [each for each in one.outcomes if (each.environment in canaries) is of_a_canary]
         store.save_outcomes(database, run.id, own, planned=not of_a_canary)
     store.save_measurements(database, run.id, one.measurements)
+
+
+def _canaries(run: Run) -> set[str]:
+    return {each.fingerprint for each in run.environments if each.kind == EnvironmentKind.CANARY}
 
 
 class _Keyed(Protocol[K]):

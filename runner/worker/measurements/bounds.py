@@ -9,6 +9,7 @@ import torch
 
 from ..case_key import CaseKey
 from . import timing
+from .card_peaks import card_peaks
 
 #: Sides of a square product: large enough that no other is faster, on the grid of every tensor core.
 _SIDE = {"cuda": 8192, "cpu": 1024}
@@ -25,6 +26,17 @@ _FORMATS = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }
+
+
+def peak_facts(device: str, precision: str) -> dict[str, float]:
+    """Facts of a case on a CUDA device: the card's peaks in its number format; empty where not published."""
+    if not device.startswith("cuda"):
+        return {}
+    peaks = card_peaks(torch.cuda.get_device_name(device))
+    tflops = None if peaks is None else peaks.tflops(precision)
+    if peaks is None or tflops is None:
+        return {}
+    return {"card_peak_tflops": tflops, "card_peak_gb_per_second": peaks.bandwidth}
 
 
 def measure_matmul_peak(key: CaseKey, device: str, facts: dict[str, Any]) -> dict[str, float]:

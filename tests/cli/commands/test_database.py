@@ -59,10 +59,9 @@ def test_what_is_wrong_is_said_with_what_mends_it(typed: CliRunner, data_dir: Pa
     said = typed.invoke(app, ["check"])
     assert said.exit_code == 1 and said.stdout.endswith("problems found; nothing was changed\n")
     assert "13 of 13 measurements of run run-1 are not what its outcomes say: latency of " in said.stdout
-    assert "Remove the file `stored` next to the run's journal" in said.stdout
-    (data_dir / "runs" / "run-1" / "stored").unlink()
-    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as database:
-        assert len(list(ingest_pending(data_dir, database))) == 1
+    assert "`pyrometer db check --repair` stores the run again" in said.stdout
+    repaired = typed.invoke(app, ["check", "--repair"])
+    assert repaired.exit_code == 0 and "run run-1 is stored again from its journal" in repaired.stdout
     assert typed.invoke(app, ["check"]).exit_code == 0, "what was said to mend it mends it"
 
 

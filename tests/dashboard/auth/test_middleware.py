@@ -56,6 +56,8 @@ GUARDED = (
     "/app/static/icon.png",
     "/static/js/index.js",
     "/metrics",
+    "/api/v1/runs",
+    "/api/v1/openapi.json",
     "/readyz/",
     "/anything",
 )
@@ -178,6 +180,22 @@ def test_a_proxy_that_lets_a_forged_name_through_is_refused() -> None:
 def test_a_name_is_encoded_in_signs_that_a_header_can_hold() -> None:
     seen = ask(PROXY, "/", {"X-User": "Zoë 😀"}, peer="10.0.0.5")
     assert seen.stamp["name"] == "Zoë 😀"
+
+
+@pytest.mark.parametrize("rules", [PROXY, PROVIDER], ids=["proxy", "provider"])
+def test_the_token_of_the_api_opens_the_api_and_nothing_else(rules: AccessRules) -> None:
+    rules = replace(rules, api_token="a token of a program")
+    bearer = {"Authorization": "Bearer a token of a program"}
+    seen = ask(rules, "/api/v1/runs", bearer)
+    assert seen.passed is not None and seen.passed[MAY_LOOK] is True
+    assert STAMPED not in dict(seen.passed["headers"])
+    for path in ("/", "/metrics", "/api", "/api/v2/runs", "/_stcore/stream", "/media/0123.csv"):
+        assert ask(rules, path, bearer).passed is None
+    assert ask(rules, "/api/v1/runs", bearer, kind="websocket").passed is None
+    for wrong in ("Bearer", "Bearer ", "Bearer a token of a programme", "a token of a program"):
+        assert ask(rules, "/api/v1/runs", {"Authorization": wrong}).passed is None
+    # Without a token in the settings none opens it, the empty one neither.
+    assert ask(replace(rules, api_token=""), "/api/v1/runs", {"Authorization": "Bearer "}).passed is None
 
 
 @pytest.mark.parametrize("path", GUARDED)

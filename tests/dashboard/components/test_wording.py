@@ -45,7 +45,7 @@ def test_a_count_is_exact_and_has_no_unit() -> None:
 
 def test_a_quantity_has_its_unit_and_a_missing_interval_a_dash() -> None:
     assert wording.quantity(12.345, "ms") == "12.3 ms"
-    assert wording.percent(0.0123) == "1.23 %"
+    assert [wording.percent(each) for each in (0.0123, 0.0999, 0.331)] == ["1.2 %", "10 %", "33.1 %"]
     assert wording.percent(None) == "–"
 
 

@@ -70,13 +70,13 @@ def test_a_baseline_leads_its_techniques_and_absolute_numbers_lead_the_ratios() 
     head, *rows = TableCells(page.speed_ups(a_run(), MEASURED, FOUND)).rows
     assert head == ["Case", "Latency floor (ms)", "Items/s", "Speed-up", "95 % interval", "n", "Memory"]
     assert rows[:3] == [
-        ["resnet50 infer · batch=32 image=224 · eager", "20.0", "1,600", "baseline", "", "", ""],
+        ["resnet50 · infer eager batch=32 image=224", "20.0", "1,600", "baseline", "", "", ""],
         [
-            "resnet50 infer · batch=32 image=224 · compile=default",
+            "resnet50 · infer compile=default batch=32 image=224",
             *("10.0", "3,200", "2.00×", "2.00× to 2.00×", "2", "1.25×"),
         ],
         [
-            "resnet50 infer · batch=32 image=224 · precision=bf16",
+            "resnet50 · infer precision=bf16 batch=32 image=224",
             *("–", "–", "–", "2 of 2 replicates ended wrong", "0 2 left out", "–"),
         ],
     ]

@@ -7,25 +7,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from analysis.metrics import METRICS
+from db.admin.check import STORE_AGAIN
 from db.admin.delete_run import forget_run
 from db.connection.engine import Database, open_database
-from db.runs import queries
+from db.runs import queries, store
+from db.schema import core_tables as tables
 from interchange.runs import ImportedRun
 from records.environments import Environment
 from records.fingerprints import fingerprint_of
+from records.kinds import RunSource
 from records.machines import Hardware, Machine
-from records.outcomes import MetricDefinition
+from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import Run, RunPreset
 from runner.journal import Journal
 from runner.preset import MachinePreset
 from support.builders.exports import file_of
 from support.builders.journals import a_header, a_plan, an_outcome
-from support.builders.run_records import a_run
+from support.builders.run_records import a_run, measurements_for
 from support.sqlite_files import sqlite_with_tables
+from workflows.database_upkeep import check, journal_check, repair
 from workflows.recorder import Recorder
-from workflows.transfer.import_runs import ImportSummary, import_path
+from workflows.transfer.import_runs import Amount, ImportSummary, import_path
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 QUIET = MachinePreset("quiet", {"KMP_BLOCKTIME": "1"}, cpus=(1,), housekeeping=(0,))
@@ -162,3 +167,141 @@ def test_a_preset_under_another_name_is_the_same_preset(tmp_path: Path, url: str
     assert recorded(tmp_path, url, replace(header, preset=preset)) == []
     found = queries.run_record(database, "run-2")
     assert found and found.preset.fingerprint == QUIET.fingerprint
+
+
+def complete(folder: Path, url: str) -> tuple[Run, tuple[Outcome, ...], list[Measurement]]:
+    """A complete run of three outcomes that was measured here."""
+    recorded(folder, url, measured_header())
+    with open_database(url) as database:
+        run = queries.run_record(database, "run-1")
+        assert run
+        return run, tuple(queries.outcomes_of_run(database, "run-1")), numbers_of(database)
+
+
+def numbers_of(database: Database) -> list[Measurement]:
+    return queries.measurements_of_run(database, "run-1")
+
+
+def faster(outcome: Outcome, count: int) -> list[Outcome]:
+    """Replicates that no plan has, ten times as fast."""
+    metrics = {name: value / 10 for name, value in outcome.metrics.items()}
+    return [replace(outcome, replicate=1000 + number, metrics=metrics) for number in range(count)]
+
+
+def unchanged(url: str, before: object) -> None:
+    with open_database(url) as database:
+        found = queries.run_record(database, "run-1")
+        assert (found, tuple(queries.outcomes_of_run(database, "run-1")), numbers_of(database)) == before
+
+
+def test_outcomes_beyond_the_plan_change_no_number(tmp_path: Path, url: str, database: Database) -> None:
+    before = run, outcomes, _ = complete(tmp_path, url)
+    evil = ImportedRun(run, tuple(faster(outcomes[0], 50)), ())
+    arrived = read(exported(tmp_path / "evil.jsonl", evil), database)
+    unchanged(url, before)
+    assert (arrived.new, arrived.changed) == (Amount(), ())
+    assert "the run is complete without 50 outcomes of the file" in arrived.set_aside[0].sentence
+    assert [problem for each in check(database, tmp_path) for problem in each.problems] == []
+
+
+@pytest.mark.parametrize("planned", [False, True], ids=["beyond the plan", "with a plan of its own"])
+def test_a_journal_adds_nothing_to_a_complete_run(
+    tmp_path: Path, url: str, database: Database, planned: bool
+) -> None:
+    before = _, outcomes, _ = complete(tmp_path, url)
+    header = measured_header()
+    more = faster(outcomes[0], 120)
+    if planned:
+        plan = (*header.planned, *((each.case, each.environment, each.replicate) for each in more))
+        header = replace(header, planned=plan)
+    with Journal(tmp_path / "evil") as evil:
+        evil.header(replace(header, started_at=before[0].started_at.isoformat()).to_body())
+        for each in more:
+            evil.outcome(each)
+    arrived = read(evil.path, database)
+    unchanged(url, before)
+    assert arrived.new == Amount() and arrived.set_aside
+
+
+@pytest.mark.parametrize("source", ["imported", "submitted"])
+def test_a_file_cannot_say_that_a_run_of_ours_is_foreign(
+    tmp_path: Path, url: str, database: Database, source: str
+) -> None:
+    before = run, outcomes, _ = complete(tmp_path, url)
+    foreign = replace(run, source=RunSource(source), source_format="tool")
+    more = replace(outcomes[0], metrics={**outcomes[0].metrics, "rss_peak": 1.0})
+    evil = ImportedRun(foreign, (more, *faster(outcomes[0], 5)), tuple(measurements_for([more])))
+    (problem,) = read(exported(tmp_path / "evil.jsonl", evil), database).set_aside
+    unchanged(url, before)
+    assert "is stored with another source" in problem.sentence
+
+
+def test_a_new_run_has_no_more_outcomes_than_its_plan(tmp_path: Path, url: str, database: Database) -> None:
+    run, outcomes, _ = complete(tmp_path, url)
+    other = replace(run, id="other")
+    arrived = read(
+        exported(tmp_path / "a.jsonl", ImportedRun(other, (*outcomes, *faster(outcomes[0], 9)), ())), database
+    )
+    assert arrived.new == Amount(1, 0, 0)
+    assert "the run planned 3 outcomes and has 0 without 12 outcomes" in arrived.set_aside[0].sentence
+
+
+def test_measurements_follow_from_outcomes_and_not_from_the_file(
+    tmp_path: Path, url: str, database: Database
+) -> None:
+    run, outcomes, numbers = complete(tmp_path, url)
+    false = [replace(each, point=each.point / 1000, smallest=0.0) for each in numbers]
+    other = ImportedRun(replace(run, id="other"), outcomes, tuple(false))
+    arrived = read(exported(tmp_path / "a.jsonl", other), database)
+    assert arrived.new == Amount(1, 3, len(numbers)) and len(arrived.set_aside) == len(numbers)
+    assert queries.measurements_of_run(database, "other") == numbers
+    assert [problem for each in check(database, tmp_path) for problem in each.problems] == []
+
+
+def test_a_run_with_a_journal_takes_nothing_from_a_file(tmp_path: Path, url: str, database: Database) -> None:
+    """Also before it is stored, and while it is interrupted."""
+    header = measured_header()
+    run = header.run_record("interrupted", None)
+    false = [replace(an_outcome(each, NOW), metrics={"latency": 0.1}) for each in header.replicates]
+    evil = exported(tmp_path / "evil.jsonl", ImportedRun(run, tuple(false), ()))
+
+    def imported() -> ImportSummary:
+        return import_path(evil, None, database, lambda stored: None, with_journal={"run-1"})
+
+    assert "has a journal in this data folder" in imported().set_aside[0].sentence
+    assert queries.run_record(database, "run-1") is None
+    store.save_run(database, run)
+    arrived = imported()
+    assert (
+        arrived.new == Amount() and "is what is stored, without 3 outcomes" in arrived.set_aside[0].sentence
+    )
+    assert queries.outcomes_of_run(database, "run-1") == []
+
+
+def test_what_a_file_did_to_a_run_is_found_and_repaired_from_its_journal(
+    tmp_path: Path, url: str, database: Database
+) -> None:
+    """As earlier versions let a file do it."""
+    before = run, outcomes, _ = complete(tmp_path, url)
+    evil = faster(outcomes[0], 50)
+    store.save_outcomes(database, run.id, evil)
+    store.save_measurements(database, run.id, measurements_for([*outcomes, *evil]))
+    problems = [problem for each in check(database, tmp_path) for problem in each.problems]
+    assert any("50 outcomes that its journal does not have" in each.sentence for each in problems)
+    assert {each.mend for each in problems} == {STORE_AGAIN}
+    (sentence,) = repair(database, tmp_path)
+    assert sentence.startswith("run run-1 is stored again from its journal")
+    unchanged(url, before)
+    assert [problem for each in check(database, tmp_path) for problem in each.problems] == []
+    assert list(repair(database, tmp_path)) == []
+
+
+def test_a_metric_of_another_value_is_repaired(tmp_path: Path, url: str, database: Database) -> None:
+    before = complete(tmp_path, url)
+    table = tables.OutcomeRow
+    with database.writing() as connection:
+        connection.execute(update(table).values(metrics={"latency": 0.1}))
+    (problem,) = journal_check(database, tmp_path, None, lambda *_: None).problems
+    assert "3 outcomes with other values than its journal has" in problem.sentence
+    list(repair(database, tmp_path))
+    unchanged(url, before)

@@ -18,6 +18,7 @@ from interchange.errors import SourcePlace
 from interchange.runs import Imported, ImportedRun
 from records.outcomes import Measurement, MetricDefinition
 from records.runs import Run
+from support.builders.exports import file_of
 from support.builders.foreign_files import PYTEST, SAMPLES, TORCHBENCH, of_json, written
 from support.builders.run_records import (
     BERT,
@@ -32,7 +33,7 @@ from support.servers.databases import on_both
 from support.sqlite_files import sqlite_with_tables
 from workflows.database_upkeep import check
 from workflows.transfer import export_runs
-from workflows.transfer.import_runs import Amount, ImportSummary, import_path, keep
+from workflows.transfer.import_runs import Amount, ChangedRun, ImportSummary, import_path, keep
 
 NOTHING = Amount()
 SPEED = MetricDefinition("tool.speed", "Speed", "x", "higher")
@@ -353,9 +354,26 @@ def test_a_file_changes_no_number_of_a_run_that_was_measured_locally(sqlite: Dat
     assert numbers(sqlite, run) == [(2.0, 2.0, 2.0, 2)]
     (problem,) = arrived.set_aside
     assert "latency of " in problem.sentence and "stored as 2.0 and here as 50.0" in problem.sentence
-    # With more processes than are stored: they count, and the numbers are those of the processes.
+    # With more processes than are stored: the run is complete without them.
     more = [an_outcome(replicate=number, metrics={"latency": 4.0}, blocks=()) for number in range(2, 4)]
-    kept(sqlite, ImportedRun(theirs, (*outcomes, *more), tuple(lies)))
+    arrived = kept(sqlite, ImportedRun(theirs, (*outcomes, *more), tuple(lies)))
+    assert (arrived.new, arrived.changed) == (NOTHING, ())
+    assert "the run is complete without 2 outcomes of the file" in arrived.set_aside[0].sentence
+    assert numbers(sqlite, run) == [(2.0, 2.0, 2.0, 2)] and queries.run_record(sqlite, run.id) == run
+
+
+def test_of_an_interrupted_run_the_planned_processes_count_and_no_more(sqlite: Database) -> None:
+    outcomes = [an_outcome(replicate=number, metrics={"latency": 2.0}, blocks=()) for number in range(2)]
+    run = a_run("20260901-020000-1f3a", planned=4, state="interrupted", notes=("mine",))
+    kept(sqlite, ImportedRun(run, tuple(outcomes), tuple(measurements_for(outcomes))))
+    lies = [replace(each, point=1.0, smallest=0.5, n=5) for each in measurements_for(outcomes)]
+    theirs = replace(run, notes=("theirs",), facts={"imported_from": "x"})
+    more = [an_outcome(replicate=number, metrics={"latency": 4.0}, blocks=()) for number in range(2, 5)]
+    arrived = kept(sqlite, ImportedRun(replace(theirs, planned=5), (*outcomes, *more), tuple(lies)))
+    assert (arrived.new, len(arrived.set_aside), arrived.changed) == (NOTHING, 1, ())
+    arrived = kept(sqlite, ImportedRun(theirs, (*outcomes, *more[:2]), tuple(lies)))
+    assert arrived.changed == (ChangedRun(run.id, Amount(0, 2, 1)),)
+    # The numbers are those of the processes.
     assert numbers(sqlite, run) == [(3.0, 2.0, 4.0, 4)]
     stored = queries.run_record(sqlite, run.id)
     assert stored and (stored.notes, stored.facts) == (("mine", "theirs"), run.facts)
@@ -389,3 +407,14 @@ def test_every_number_comes_back_to_the_bit(tmp_path: Path, sqlite: Database) ->
     read(written(tmp_path, of_json("metrics-20240307222831.json", document)), sqlite)
     points: list[Measurement] = queries.measurements_of_run(sqlite, queries.recent_runs(sqlite)[0].id)
     assert [each.point for each in points if each.metric == "latency"] == [value]
+
+
+def test_an_import_that_is_refused_half_way_counts_what_it_stored(tmp_path: Path, sqlite: Database) -> None:
+    several = [a_run(f"2026090{day}-020000-1f3a") for day in range(1, 5)]
+    outcomes = (an_outcome(metrics={"latency": 2.0}, blocks=()),)
+    runs = [ImportedRun(replace(each, planned=1), outcomes, ()) for each in several]
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(file_of(*runs, definitions={}) + b"\n" * (2 << 20))
+    arrived = read(path, sqlite)
+    assert arrived.new.runs == arrived.held.runs == len(queries.run_ids(sqlite)) == 2
+    assert "blank lines; the rest of the file is not read" in arrived.set_aside[-1].sentence

@@ -1,0 +1,72 @@
+"""Answers of the API: JSON, or CSV where that is asked for, with an ETag and the address of the next page."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+from interchange.exporters.tables import cell
+
+_CSV = "text/csv"
+
+
+def rows(request: Request, model: type[BaseModel], found: Iterable[object], following: str = "") -> Response:
+    """The records as rows of `model`; `following` is the address of the next page, empty on the last one."""
+    each = [model.model_validate(one) for one in found]
+    link = {"link": f'<{following}>; rel="next"'} if following else {}
+    if _prefers_csv(request):
+        return _tagged(request, _csv(model, each), _CSV, link)
+    # A number that JSON lacks (infinity, NaN) becomes null.
+    text = ",".join(one.model_dump_json() for one in each)
+    return _tagged(request, f"[{text}]".encode(), "application/json", link)
+
+
+def body(request: Request, found: object) -> Response:
+    """One object as JSON."""
+    return _tagged(request, json.dumps(found, allow_nan=False).encode(), "application/json", {})
+
+
+def page(request: Request, found: Sequence[object], limit: int, offset: int) -> tuple[Sequence[object], str]:
+    """Of `limit` + 1 records those of this page, and the address of the next one, empty on the last."""
+    if len(found) <= limit:
+        return found, ""
+    following = request.url.include_query_params(limit=limit, offset=offset + limit)
+    # Relative: a proxy in front may have another name.
+    return found[:limit], f"{following.path}?{following.query}"
+
+
+def _prefers_csv(request: Request) -> bool:
+    accepted = request.headers.get("accept", "")
+    return _CSV in accepted and "application/json" not in accepted
+
+
+def _csv(model: type[BaseModel], each: Sequence[BaseModel]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = list(model.model_fields)
+    writer.writerow(names)
+    writer.writerows([_cell(getattr(one, name)) for name in names] for one in each)
+    return text.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    """Lists and tables are JSON in their cell."""
+    if isinstance(value, Mapping | tuple):
+        return cell(json.dumps(value, separators=(",", ":")))
+    return cell(value)
+
+
+def _tagged(request: Request, content: bytes, media_type: str, headers: Mapping[str, str]) -> Response:
+    """200 with the content, or 304 to a client that says it has it."""
+    tag = f'"{sha256(content).hexdigest()[:32]}"'
+    headers = {**headers, "etag": tag, "cache-control": "no-cache", "vary": "accept"}
+    known = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
+    if tag in known:
+        return Response(status_code=304, headers=headers)
+    return Response(content, headers=headers, media_type=media_type)

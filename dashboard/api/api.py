@@ -1,0 +1,219 @@
+"""The API for programs, `/api/v1`: read-only, by the queries of the pages; `openapi.json` describes it."""
+
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI, HTTPException, Path, Query, Request
+from fastapi.responses import JSONResponse
+from starlette.responses import Response
+
+from analysis.decision.comparison import compared
+from analysis.metrics import METRICS
+from dashboard.api import answers, models
+from dashboard.server.database import opened
+from dashboard.server.settings import ServerSettings
+from dashboard.upgrades.view import Listed, listed
+from db.connection.engine import Database
+from db.errors import DatabaseError
+from db.findings import store
+from db.queue import queries as queue
+from db.runs import metric_definitions, queries, series_queries
+from records.findings import Finding, FindingState
+from records.runs import Run, RunsOnly
+from records.series import SeriesKey
+from reports.body import upgrade_json
+from reports.upgrade_report import judged
+
+PREFIX = "/api/v1"
+
+Limit = Annotated[int, Query(ge=1, le=1000, description="rows at most")]
+Offset = Annotated[int, Query(ge=0, description="rows to leave out first")]
+#: No database takes NUL in a text.
+_TEXT = r"^[^\x00]*$"
+Exact = Annotated[str, Query(description="only this one; empty for all", pattern=_TEXT)]
+RunName = Annotated[str, Path(description="the run's id", pattern=_TEXT)]
+
+router = APIRouter()
+
+
+def create_api() -> FastAPI:
+    """The application that is mounted at `PREFIX`; who may ask it is checked before it."""
+    api = FastAPI(
+        title="Pyrometer",
+        version=version("pyrometer"),
+        description="Runs, series, findings and verdicts. `Accept: text/csv` turns lists into CSV. A list "
+        "names its next page in the header `Link`; every answer has an `ETag`.",
+        docs_url=None,
+        redoc_url=None,
+    )
+    api.include_router(router)
+    api.add_exception_handler(DatabaseError, _unavailable)
+    return api
+
+
+def _unavailable(request: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": str(error)}, 503)
+
+
+def _database() -> Database:
+    return opened(ServerSettings.from_environment().database_url)
+
+
+@router.get("/runs", response_model=list[models.ApiRun])
+def runs(
+    request: Request,
+    suite: Exact = "",
+    machine: Exact = "",
+    state: Exact = "",
+    limit: Limit = 100,
+    offset: Offset = 0,
+) -> Response:
+    """The newest runs first."""
+    only = RunsOnly(suite, machine, state)
+    found = queries.recent_runs(_database(), limit=limit + 1, offset=offset, only=only)
+    return answers.rows(request, models.ApiRun, *answers.page(request, found, limit, offset))
+
+
+@router.get("/runs/{run}", response_model=models.ApiRun)
+def run(request: Request, run: RunName) -> Response:
+    """One run."""
+    found = queries.run_summary(_database(), run)
+    if found is None:
+        raise HTTPException(404, f"no run is named {run}")
+    return answers.body(request, models.ApiRun.model_validate(found).model_dump(mode="json"))
+
+
+@router.get("/runs/{run}/measurements", response_model=list[models.ApiMeasurement])
+def measurements(request: Request, run: RunName) -> Response:
+    """Every metric of every case of a run."""
+    _known_run(run)
+    found = queries.measurements_of_run(_database(), run)
+    imported = metric_definitions.metric_definitions(_database())
+    units = {name: one.unit for name, one in {**imported, **METRICS}.items()}
+    each = ({**asdict(one), "unit": units.get(one.metric, "")} for one in found)
+    return answers.rows(request, models.ApiMeasurement, each)
+
+
+@router.get("/runs/{run}/outcomes", response_model=list[models.ApiOutcome])
+def outcomes(request: Request, run: RunName) -> Response:
+    """How each process of a run ended."""
+    _known_run(run)
+    return answers.rows(request, models.ApiOutcome, queries.outcomes_of_run(_database(), run))
+
+
+@router.get("/series", response_model=list[models.ApiSeries])
+def series(
+    request: Request,
+    case: Exact = "",
+    metric: Exact = "",
+    hardware: Exact = "",
+    preset: Exact = "",
+    limit: Limit = 1000,
+    offset: Offset = 0,
+) -> Response:
+    """What was measured: cases, metrics, hardware and presets (these two by their fingerprint)."""
+    wanted = {"case": case, "metric": metric, "hardware": hardware, "preset": preset}
+    found = [
+        key
+        for key in series_queries.series_keys(_database())
+        if all(value in ("", getattr(key, name)) for name, value in wanted.items())
+    ]
+    shown, following = answers.page(request, found[offset : offset + limit + 1], limit, offset)
+    return answers.rows(request, models.ApiSeries, shown, following)
+
+
+@router.get("/series/points", response_model=list[models.ApiPoint])
+def points(
+    request: Request,
+    case: Annotated[str, Query(pattern=_TEXT)],
+    metric: Annotated[str, Query(pattern=_TEXT)],
+    hardware: Annotated[str, Query(description="fingerprint of the hardware", pattern=_TEXT)],
+    preset: Annotated[str, Query(description="fingerprint of the preset", pattern=_TEXT)],
+    newest: Annotated[int, Query(ge=1, le=10_000, description="points at most")] = 1000,
+) -> Response:
+    """The newest points of one series, oldest first."""
+    key = SeriesKey(case, metric, hardware, "", preset, "")
+    return answers.rows(request, models.ApiPoint, series_queries.series(_database(), [key], newest=newest))
+
+
+@router.get("/findings", response_model=list[models.ApiFinding])
+def findings(
+    request: Request,
+    state: FindingState | None = None,
+    schedule: Exact = "",
+    limit: Annotated[int, Query(ge=1, le=1000, description="findings at most")] = 200,
+) -> Response:
+    """The newest findings first."""
+    found = store.findings(
+        _database(), states=[state] if state else None, schedule=schedule or None, newest=limit
+    )
+    return answers.rows(request, models.ApiFinding, map(_finding, found))
+
+
+@router.get("/findings/{number}", response_model=models.ApiFinding)
+def finding(request: Request, number: int) -> Response:
+    """One finding."""
+    found = store.finding(_database(), number)
+    if found is None:
+        raise HTTPException(404, f"there is no finding {number}")
+    row = models.ApiFinding.model_validate(_finding(found))
+    return answers.body(request, row.model_dump(mode="json"))
+
+
+@router.get("/verdicts", response_model=list[models.ApiVerdict])
+def verdicts(request: Request, limit: Limit = 100) -> Response:
+    """The newest upgrades first."""
+    found = listed(queries.upgrade_runs(_database(), newest=limit))
+    return answers.rows(request, models.ApiVerdict, map(_verdict, found))
+
+
+@router.get("/verdicts/{run}", response_model=dict[str, Any])
+def verdict(request: Request, run: RunName) -> Response:
+    """The decision on an upgrade with everything it rests on, as `--report FILE.json` writes it."""
+    record = _known_run(run)
+    try:
+        comparison = compared(record.facts)
+        if comparison is None:
+            raise HTTPException(404, f"run {run} compares no environments")
+        found = judged(record, comparison, queries.outcomes_of_run(_database(), run))
+    except ValueError as error:
+        raise HTTPException(409, f"run {run} cannot be judged: {error}") from error
+    return answers.body(request, upgrade_json(found.subject, found.results, found.upgrade))
+
+
+@router.get("/machines", response_model=list[models.ApiMachine])
+def machines(request: Request) -> Response:
+    """The schedulers of all machines."""
+    return answers.rows(request, models.ApiMachine, queue.schedulers(_database()))
+
+
+@router.get("/schedules", response_model=list[models.ApiSchedule])
+def schedules(request: Request) -> Response:
+    """The newest run of each schedule."""
+    return answers.rows(request, models.ApiSchedule, queue.last_scheduled_runs(_database()))
+
+
+def _known_run(run: str) -> Run:
+    found = queries.run_record(_database(), run)
+    if found is None:
+        raise HTTPException(404, f"no run is named {run}")
+    return found
+
+
+def _finding(one: Finding) -> dict[str, Any]:
+    """A finding with the fields of its series beside its own."""
+    fields = {name: getattr(one, name) for name in models.ApiFinding.model_fields if hasattr(one, name)}
+    return {**asdict(one.key), **fields}
+
+
+def _verdict(one: Listed) -> dict[str, Any]:
+    """An upgrade with its two environments and its decision."""
+    run = one.run
+    return {
+        **{name: getattr(run, name) for name in models.ApiVerdict.model_fields if hasattr(run, name)},
+        "old": one.old.torch_version or one.old.name,
+        "new": one.new.torch_version or one.new.name,
+        "decision": one.decision,
+        "because": one.because,
+    }

@@ -1,0 +1,153 @@
+"""The rows that the API answers with: what each field means stands in the OpenAPI description."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ApiRow(BaseModel):
+    """A row of an answer, made from a record of the database by the names of its fields."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class ApiRun(ApiRow):
+    """One run of a suite on one machine. Times are UTC."""
+
+    id: str
+    suite: str
+    kind: str = Field(description="run, upgrade, confirmation, import, ...")
+    state: str = Field(description="running, complete, interrupted, ...")
+    started_at: datetime
+    ended_at: datetime | None
+    machine: str
+    hardware: str = Field(description="the hardware's label")
+    torch_versions: tuple[str, ...]
+    preset: str
+    planned: int = Field(description="planned replicates")
+    counts: Mapping[str, int] = Field(description="number of outcomes by status")
+    source: str
+    source_format: str = Field(description="the format of an imported run, else empty")
+
+
+class ApiMeasurement(ApiRow):
+    """One metric of one case in one run: the median of `n` processes with its 95 % interval."""
+
+    case: str
+    environment: str = Field(description="fingerprint of the environment")
+    metric: str
+    unit: str
+    point: float
+    low: float | None = Field(description="of the 95 % interval; null with fewer than two processes")
+    high: float | None
+    smallest: float
+    largest: float
+    spread: float | None = Field(description="standard deviation of the logarithms; 0.01 is about 1 %")
+    n: int
+
+
+class ApiOutcome(ApiRow):
+    """How one planned process ended."""
+
+    case: str
+    environment: str
+    replicate: int
+    status: str
+    reason: str
+    phase: str = Field(description="where it ended; empty for one that ended well")
+    started_at: datetime
+    wall_seconds: float
+    metrics: Mapping[str, float] = Field(description="by metric, in the metric's unit")
+
+
+class ApiSeries(ApiRow):
+    """What identifies a series: the same case and metric, on one hardware, by one preset."""
+
+    case: str
+    metric: str
+    hardware: str = Field(description="fingerprint of the hardware")
+    hardware_label: str
+    preset: str = Field(description="fingerprint of the preset")
+    preset_name: str
+
+
+class ApiPoint(ApiRow):
+    """One measurement of a series: the median of `n` processes with its 95 % interval."""
+
+    run: str
+    started_at: datetime
+    torch_version: str
+    environment: str
+    machine: str
+    harness: str = Field(description="version of the code that measured")
+    point: float
+    low: float | None
+    high: float | None
+    smallest: float
+    largest: float
+    spread: float | None
+    n: int
+
+
+class ApiFinding(ApiRow):
+    """A change that detection found in a series."""
+
+    id: int
+    case: str
+    metric: str
+    hardware_label: str
+    schedule: str
+    track: str = Field(description="the environment as the schedule asks for it")
+    machine: str
+    direction: str = Field(description="worse or better")
+    change: float = Field(description="logarithm of new / old: 0.05 is about +5 %")
+    low: float | None
+    high: float | None
+    state: str = Field(description="candidate, confirmed, refuted, ...")
+    triage: str
+    muted_until: datetime | None
+    old_torch_version: str
+    new_torch_version: str
+    before_run: str
+    at_run: str
+    at: datetime
+    found_at: datetime
+    decided_at: datetime | None
+    link: str
+
+
+class ApiVerdict(ApiRow):
+    """One upgrade with its decision; `/verdicts/{run}` has everything it rests on."""
+
+    id: str
+    suite: str
+    state: str
+    started_at: datetime
+    machine: str
+    hardware_label: str
+    preset: str
+    old: str = Field(description="the PyTorch version that is used now, or the name of its environment")
+    new: str
+    decision: str = Field(description="go, no-go or unclear; empty where none is stored")
+    because: str = Field(description="the reason that weighs most")
+
+
+class ApiMachine(ApiRow):
+    """A scheduler that measures a machine, and when it last gave a sign."""
+
+    machine: str
+    labels: tuple[str, ...]
+    started_at: datetime
+    seen_at: datetime
+    version: str
+
+
+class ApiSchedule(ApiRow):
+    """The newest run of a schedule."""
+
+    schedule: str
+    due_at: datetime
+    kind: str = Field(description="timetable, caught up, by hand, missed, ...")
+    states: Mapping[str, int] = Field(description="number of tasks by state")
+    error: str = Field(description="why one of the tasks is not done; empty where all are")

@@ -1,0 +1,86 @@
+"""The context that readers keep from page to page: metric, hardware, PyTorch, workload and range.
+
+An address decides. What it leaves open is as the reader chose it last: in this session, else in this browser,
+where `exports/context.js` keeps it in a cookie and writes it into the address. A remembered value that a
+view cannot show is passed over without a complaint.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from urllib.parse import parse_qs, urlencode
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from dashboard.components.query_params import Query, View, bounded, last
+from dashboard.navigation import VIEW
+
+#: The parameters that views share, each before those that depend on it.
+NAMES = ("metric", "hardware", "version", "workload", "points")
+#: The cookie of the browser, and what it holds: a PyTorch remembered for months would hide newer ones.
+COOKIE, IN_COOKIE = "pyrometer_context", ("metric", "hardware", "workload", "points")
+#: Where the session keeps what was chosen in it.
+_CHOSEN = "page-context"
+#: Characters of the cookie that are read.
+_LONGEST = 2000
+
+
+def completed(query: Query, names: Sequence[str], complaints: Callable[[Query], Sequence[str]]) -> Query:
+    """An address with what it leaves open of `names` as it is remembered, as far as the view can show it.
+
+    `complaints` are those of a view about a query: a remembered value that adds one is left out.
+    """
+    chosen = _chosen()
+    _keep({name: query[name] for name in names if name in query})
+    open_names = [name for name in NAMES if name in names and name not in query and chosen.get(name)]
+    every = {**query, **{name: chosen[name] for name in open_names}}
+    if not open_names or len(complaints(every)) <= (expected := len(complaints(query))):
+        return every
+    found = dict(query)
+    for name in open_names:
+        tried = {**found, name: chosen[name]}
+        if len(complaints(tried)) <= expected:
+            found = tried
+    return found
+
+
+def remember(before: View, after: View) -> None:
+    """Keep what a reader changed in a view."""
+    old, new = before.query(), after.query()
+    _keep({name: new.get(name, []) for name in before.context if old.get(name) != new.get(name)})
+
+
+def bar(path: str, query: Query, completed_query: Query) -> DeltaGenerator:
+    """The row, below the title of the page at `path`, for the choices that make up its context.
+
+    `completed_query` is `query` with what was remembered: the browser writes it into the address.
+    """
+    added = {name: completed_query[name] for name in completed_query if name not in query}
+    kept = {name: values for name, values in _chosen().items() if name in IN_COOKIE and values}
+    about = {
+        "context": urlencode(kept, doseq=True),
+        "path": path,
+        "view": last(query, VIEW) or "",
+        "added": urlencode(added, doseq=True),
+    }
+    attributes = " ".join(f'data-{name}="{escape(text)}"' for name, text in about.items())
+    st.html(f"<p hidden {attributes}></p>")
+    return st.container(horizontal=True, vertical_alignment="bottom", key="context-bar")
+
+
+def workload() -> str:
+    """The workload that the reader chose last; empty for none."""
+    return next(iter(_chosen().get("workload", ())), "")
+
+
+def _chosen() -> dict[str, list[str]]:
+    """What the reader chose last, by parameter."""
+    if _CHOSEN not in st.session_state:
+        written = st.context.cookies.get(COOKIE) or ""
+        found = bounded(parse_qs(written[:_LONGEST]))
+        st.session_state[_CHOSEN] = {name: list(found[name]) for name in IN_COOKIE if name in found}
+    return st.session_state[_CHOSEN]
+
+
+def _keep(values: Mapping[str, Sequence[str]]) -> None:
+    st.session_state[_CHOSEN] = _chosen() | {name: list(each) for name, each in values.items()}

@@ -1,0 +1,160 @@
+"""The API for programs: the rows are those of the database, in JSON and CSV, page by page."""
+
+import csv
+import io
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from analysis.decision.comparison import DECIDED
+from dashboard.api.api import create_api
+from dashboard.server.database import opened
+from db.findings import store
+from db.queue import queries as queue
+from db.runs import queries, series_queries
+from support.builders.run_records import RESNET
+
+CSV = {"accept": "text/csv"}
+
+
+@pytest.fixture
+def api(full_url: str, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    """The API over a database with something of everything."""
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", full_url)
+    return TestClient(create_api())
+
+
+def asked(api: TestClient, path: str, **query: object) -> Any:
+    answer = api.get(path, params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_pages_of_runs_follow_each_other_to_the_last(api: TestClient, full_url: str) -> None:
+    seen: list[str] = []
+    address = "/runs?limit=5"
+    while address:
+        answer = api.get(address)
+        seen += [row["id"] for row in answer.json()]
+        address = answer.links.get("next", {}).get("url", "")
+    every = queries.recent_runs(opened(full_url), limit=1000)
+    assert seen == [run.id for run in every] and len(seen) > 10
+    first = asked(api, "/runs", limit=1)[0]
+    assert (first["state"], first["kind"]) == (str(every[0].state), str(every[0].kind))
+    suites = {run.suite for run in every}
+    assert {row["suite"] for row in asked(api, "/runs", suite=min(suites))} == {min(suites)}
+
+
+def test_a_run_has_its_measurements_with_units_and_its_outcomes(api: TestClient, full_url: str) -> None:
+    assert asked(api, "/runs/run-11")["counts"] == {"ok": 10, "crashed": 2}
+    rows = asked(api, "/runs/run-11/measurements")
+    stored = queries.measurements_of_run(opened(full_url), "run-11")
+    assert [(row["case"], row["metric"], row["point"], row["low"], row["n"]) for row in rows] == [
+        (one.case, one.metric, one.point, one.low, one.n) for one in stored
+    ]
+    assert {row["unit"] for row in rows if row["metric"] == "latency"} == {"ms"}
+    crashed = [row for row in asked(api, "/runs/run-11/outcomes") if row["status"] == "crashed"]
+    assert len(crashed) == 2 and "SIGILL" in crashed[0]["reason"]
+
+
+def test_points_of_a_series_are_those_of_its_chart(api: TestClient, full_url: str) -> None:
+    (key,) = asked(api, "/series", case=RESNET, metric="latency", limit=1)
+    query = {name: key[name] for name in ("case", "metric", "hardware", "preset")}
+    found = asked(api, "/series/points", **query)
+    (same,) = [
+        one
+        for one in series_queries.series_keys(opened(full_url))
+        if (one.case, one.metric, one.hardware, one.preset) == tuple(query.values())
+    ]
+    points = series_queries.series(opened(full_url), [same])
+    assert [(row["run"], row["point"]) for row in found] == [(one.run, one.point) for one in points]
+    assert len(found) > 2
+    assert [row["run"] for row in asked(api, "/series/points", **query, newest=2)] == [
+        one.run for one in points[-2:]
+    ]
+
+
+def test_findings_are_listed_by_state_and_shown_alone(api: TestClient, full_url: str) -> None:
+    stored = store.findings(opened(full_url))
+    rows = asked(api, "/findings")
+    assert [row["id"] for row in rows] == [one.id for one in stored] and rows
+    assert rows[0] == asked(api, f"/findings/{rows[0]['id']}")
+    assert rows[0]["case"] == stored[0].key.case and rows[0]["change"] == stored[0].change
+    confirmed = asked(api, "/findings", state="confirmed")
+    assert [row["id"] for row in confirmed] == [one.id for one in stored if one.state == "confirmed"]
+
+
+def test_a_verdict_has_the_decision_of_the_report(api: TestClient, full_url: str) -> None:
+    rows = asked(api, "/verdicts")
+    runs = {run.id: run for run in queries.upgrade_runs(opened(full_url))}
+    assert rows and {row["id"] for row in rows} <= runs.keys()
+    for row in rows:
+        whole = asked(api, f"/verdicts/{row['id']}")
+        assert whole["schema"] == "pyrometer.upgrade/1"
+        stored = runs[row["id"]].facts.get(DECIDED) or {}
+        assert row["decision"] == stored.get("decision", "")
+        assert whole["decision"] in ("go", "no-go", "unclear")
+
+
+def test_machines_and_schedules(api: TestClient, full_url: str) -> None:
+    assert [row["machine"] for row in asked(api, "/machines")] == [
+        one.machine for one in queue.schedulers(opened(full_url))
+    ]
+    assert {row["schedule"] for row in asked(api, "/schedules")} == {
+        one.schedule for one in queue.last_scheduled_runs(opened(full_url))
+    }
+
+
+def test_csv_has_the_same_rows_and_no_formula(api: TestClient) -> None:
+    for path in ("/runs", "/runs/run-11/measurements", "/findings", "/series", "/machines"):
+        rows = asked(api, path)
+        answer = api.get(path, headers=CSV)
+        assert answer.headers["content-type"].startswith("text/csv")
+        table = list(csv.DictReader(io.StringIO(answer.text)))
+        assert len(table) == len(rows)
+        assert not rows or list(table[0]) == list(rows[0])
+        assert all(not text.startswith(("=", "@", "+")) for row in table for text in row.values())
+    measured = asked(api, "/runs/run-11/measurements")
+    table = csv.DictReader(io.StringIO(api.get("/runs/run-11/measurements", headers=CSV).text))
+    assert [float(row["point"]) for row in table] == [row["point"] for row in measured]
+
+
+def test_what_a_client_has_is_not_sent_again(api: TestClient) -> None:
+    first = api.get("/runs")
+    again = api.get("/runs", headers={"if-none-match": f'"other", {first.headers["etag"]}'})
+    assert (again.status_code, again.content) == (304, b"")
+    assert api.get("/runs", headers={**CSV, "if-none-match": first.headers["etag"]}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/runs/nothing", 404, "no run is named nothing"),
+        ("/runs/nothing/outcomes", 404, "no run is named nothing"),
+        ("/findings/99999", 404, "there is no finding 99999"),
+        ("/verdicts/run-11", 404, "run run-11 compares no environments"),
+        ("/findings?state=good", 422, "confirmed"),
+        ("/runs?limit=0", 422, "greater than or equal to 1"),
+        ("/series/points?case=a", 422, "metric"),
+        ("/runs/%00", 422, "pattern"),
+        ("/runs?suite=a%00", 422, "pattern"),
+        ("/runs?suite='%22%3B--&machine=%F0%9F%92%A9", 200, "[]"),
+    ],
+)
+def test_bad_input_is_answered_in_words(api: TestClient, path: str, status: int, said: str) -> None:
+    answer = api.get(path)
+    assert answer.status_code == status and said in answer.text
+
+
+def test_no_route_writes(api: TestClient) -> None:
+    for path in asked(api, "/openapi.json")["paths"].values():
+        assert list(path) == ["get"]
+    assert api.post("/runs").status_code == 405
+
+
+def test_a_database_that_is_away_is_said(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pyrometer.db").write_text("no database at all, whatever its name says")
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{tmp_path}/pyrometer.db")
+    answer = TestClient(create_api()).get("/runs")
+    assert answer.status_code == 503 and answer.json()["detail"]

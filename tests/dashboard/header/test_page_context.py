@@ -1,0 +1,71 @@
+"""The context bar: the next view opens with what the last one was set to; an address decides."""
+
+from playwright.sync_api import Browser, expect
+
+from support.builders.run_records import RESNET
+from support.builders.technique_runs import CPU, fingerprint
+from support.pages import HARDWARE, HISTORY, TECHNIQUES, Open
+from support.servers.browser import Visitor, settle
+
+WORKLOAD = "resnet50/infer/batch=8,image=64"
+
+
+def turn_to(at, **query):
+    """Another view of the same page in the same session, as its tab opens it."""
+    at.query_params.clear()
+    for name, value in query.items():
+        at.query_params[name] = value
+    return at.run()
+
+
+def test_a_metric_travels_to_the_next_view_and_an_address_decides(open_page: Open, past_url: str) -> None:
+    at = open_page(past_url, HARDWARE, metric="throughput")
+    assert turn_to(at, view="runs").selectbox(key="choose-metric").value == "throughput"
+    assert turn_to(at, view="runs", metric="latency").selectbox(key="choose-metric").value == "latency"
+    assert turn_to(at, view="hardware").selectbox(key="choose-metric").value == "latency"
+
+
+def test_a_choice_is_remembered_and_its_default_forgets_it(open_page: Open, past_url: str) -> None:
+    at = open_page(past_url, HISTORY)
+    at.segmented_control(key="choose-points").set_value("90d").run()
+    assert turn_to(at, view="history").segmented_control(key="choose-points").value == "90d"
+    at.segmented_control(key="choose-points").set_value("recent").run()
+    assert turn_to(at, view="history").segmented_control(key="choose-points").value == "recent"
+
+
+def test_what_a_view_does_not_have_is_passed_over_without_a_complaint(open_page: Open, past_url: str) -> None:
+    at = open_page(past_url, HARDWARE, metric="no such metric")
+    assert len(at.warning) == 1
+    assert not turn_to(at, view="hardware").warning
+    at = open_page(past_url, HARDWARE, metric="energy_per_item")
+    at = turn_to(at, view="runs")
+    assert not at.warning
+    assert at.selectbox(key="choose-metric").value != "energy_per_item"
+
+
+def test_history_begins_with_the_workload_that_was_looked_at(open_page: Open, past_url: str) -> None:
+    at = open_page(past_url, TECHNIQUES, hardware=fingerprint(CPU), workload=WORKLOAD)
+    assert at.selectbox(key="choose-workload").value == WORKLOAD
+    at = turn_to(at, view="history")
+    assert at.multiselect(key="choose-cases").value[0].startswith(f"{WORKLOAD}/")
+
+
+def test_two_machines_of_one_label_are_a_question(open_page: Open, past_url: str) -> None:
+    at = open_page(past_url, HISTORY, hardware=CPU)
+    assert any("choose which one is meant" in warning.value for warning in at.warning)
+    assert not open_page(past_url, HISTORY, hardware=fingerprint(CPU)[:12]).warning
+
+
+def test_a_browser_remembers_and_writes_it_into_the_address(chromium: Browser, serve, past_url: str) -> None:
+    visitor = Visitor(chromium, serve(past_url).url)
+    first = visitor.open(f"{HISTORY}&metric=throughput&case={RESNET}")
+    expect(first.locator("p[data-context]")).to_have_attribute("data-context", "metric=throughput")
+    assert "pyrometer_context" in {each["name"] for each in first.context.cookies()}
+    again = visitor.open(HISTORY)
+    expect(again).to_have_url(f"{visitor.home}{HISTORY}&metric=throughput")
+    settle(again)
+    # The address that was written is the page's own: nothing of it is a complaint.
+    again.reload()
+    settle(again)
+    assert again.get_by_test_id("stAlert").count() == 0
+    assert visitor.leave() == []
