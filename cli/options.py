@@ -93,7 +93,7 @@ Also = Annotated[
 
 Reports = Annotated[
     list[Path] | None,
-    typer.Option("--report", help="write the report to FILE.html, .md or .json (repeatable)"),
+    typer.Option("--report", help="write the report to FILE.html, .md, .json or .xml (JUnit; repeatable)"),
 ]
 
 Port = Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")]
@@ -118,6 +118,15 @@ CaseFiles = Annotated[
 CensusFile = Annotated[
     Path | None,
     typer.Option("--census", help="measure the operators of this census (`pyrometer record` writes one)"),
+]
+
+Tests = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pytest",
+        metavar="PATH",
+        help="measure the tests below this path that use fixture pyrometer or benchmark (repeatable)",
+    ),
 ]
 
 StepFile = Annotated[

@@ -9,7 +9,7 @@ from typing import Any
 from analysis.decision.reasons import WORST_FIRST, Decision, worst_decision
 from common.text import printable
 
-from . import sentences, wording
+from . import junit, sentences, wording
 from .body import upgrade_json
 from .markdown import upgrade_markdown
 from .page import upgrade_content, whole_page
@@ -192,9 +192,21 @@ def _json(found: FleetUpgrade) -> str:
     return json.dumps(fleet_json(found), indent=2) + "\n"
 
 
+def _junit(found: FleetUpgrade) -> str:
+    """A suite for each machine; one without a verdict has the decision alone, skipped."""
+    suites = [
+        junit.upgrade_suite(one.subject, one.results, one.upgrade, where=_title(hardware, machine))
+        if (one := machine.judged)
+        else junit.undecided_suite(f"{found.old} to {found.new} on {machine.machine}", machine.because)
+        for hardware, machine in found.rows
+    ]
+    return junit.document(suites, found.headline)
+
+
 #: What writes the report on several machines, by the ending of the file's name.
 FLEET_FORMATS: Mapping[str, Callable[[FleetUpgrade], str]] = {
     ".html": _fleet_page,
     ".md": _fleet_markdown,
     ".json": _json,
+    ".xml": _junit,
 }

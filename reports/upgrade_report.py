@@ -9,10 +9,12 @@ from analysis.comparison.case_results import CaseResult
 from analysis.decision.comparison import Comparison
 from analysis.decision.upgrade import Upgrade
 from analysis.dispatch_difference import differences_in
+from analysis.kernel_difference import kernel_changes
 from records.environments import Environment
 from records.outcomes import Outcome
 from records.runs import Run, step_in
 
+from . import junit, wording
 from .body import upgrade_json
 from .markdown import upgrade_markdown
 from .page import upgrade_html
@@ -36,7 +38,7 @@ def judged(run: Run, comparison: Comparison, outcomes: Iterable[Outcome]) -> Jud
     """
     outcomes = list(outcomes)
     results = comparison.results(outcomes)
-    subject = subject_of(run, comparison)
+    subject = replace(subject_of(run, comparison), kernels=kernel_changes(*comparison.sides(outcomes)))
     if subject.step is not None:
         subject = replace(subject, tracebacks=_tracebacks(comparison, outcomes))
     return JudgedUpgrade(subject, results, comparison.verdict(results))
@@ -114,5 +116,15 @@ def _json(one: JudgedUpgrade) -> str:
     return json.dumps(upgrade_json(one.subject, one.results, one.upgrade), indent=2) + "\n"
 
 
+def _junit(one: JudgedUpgrade) -> str:
+    suite = junit.upgrade_suite(one.subject, one.results, one.upgrade)
+    return junit.document([suite], wording.headline(one.upgrade))
+
+
 #: What writes a report, by the ending of the file's name.
-FORMATS: Mapping[str, Callable[[JudgedUpgrade], str]] = {".html": _page, ".md": _markdown, ".json": _json}
+FORMATS: Mapping[str, Callable[[JudgedUpgrade], str]] = {
+    ".html": _page,
+    ".md": _markdown,
+    ".json": _json,
+    ".xml": _junit,
+}

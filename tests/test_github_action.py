@@ -1,0 +1,218 @@
+"""The GitHub action: its steps in a shell, and what it publishes to a stand-in of GitHub's API."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cli.registry import app
+from reports.upgrade_report import FORMATS, JudgedUpgrade
+from support.builders.upgrade_reports import Report, a_large_upgrade, a_mixed_upgrade, a_result, reported
+
+ROOT = Path(__file__).resolve().parents[1]
+ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
+STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
+TOKEN = "a-token-that-is-never-printed"
+MARK = "<!-- pyrometer upgrade -->"
+REPOSITORY = "/repos/team/model"
+
+
+@dataclass
+class Api:
+    """What GitHub holds: comments of pull request 7, and checks. The first `failing` requests get a 502."""
+
+    url: str = ""
+    comments: list[dict[str, Any]] = field(default_factory=list)
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    foreign: set[int] = field(default_factory=set)
+    failing: int = 0
+
+    def answer(self, method: str, path: str, body: Any, token: str) -> tuple[int, object]:
+        if token != f"Bearer {TOKEN}":
+            return 401, {"message": "Bad credentials"}
+        if self.failing > 0:
+            self.failing -= 1
+            return 502, {}
+        path = path.removeprefix(REPOSITORY)
+        if method == "GET" and (asked := re.fullmatch(r"/issues/7/comments\?per_page=100&page=(\d+)", path)):
+            first = 100 * (int(asked[1]) - 1)
+            return 200, self.comments[first : first + 100]
+        if method == "POST" and path == "/issues/7/comments":
+            self.comments.append({"id": len(self.comments) + 1, **body})
+            return 201, self.comments[-1]
+        if method == "PATCH" and (asked := re.fullmatch(r"/issues/comments/(\d+)", path)):
+            number = int(asked[1])
+            if number in self.foreign:
+                return 403, {"message": "Must have admin rights"}
+            self.comments[number - 1] |= body
+            return 200, self.comments[number - 1]
+        if method == "POST" and path == "/check-runs":
+            self.checks.append(body)
+            return 201, body
+        return 404, {}
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    """A server that answers as GitHub does."""
+    held = Api()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do(self) -> None:
+            size = int(self.headers.get("content-length") or 0)
+            body = json.loads(self.rfile.read(size)) if size else None
+            status, found = held.answer(self.command, self.path, body, self.headers["authorization"])
+            content = json.dumps(found).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_PATCH = do
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is printed."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    held.url = f"http://127.0.0.1:{server.server_port}"
+    yield held
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def published(
+    api: Api, folder: Path, report: Report, *, pull_request: bool = True, token: str = TOKEN
+) -> subprocess.CompletedProcess[str]:
+    """The script, after an upgrade has written its reports."""
+    for suffix in (".json", ".md"):
+        (folder / f"verdict{suffix}").write_text(FORMATS[suffix](JudgedUpgrade(*report)))
+    event = {"pull_request": {"number": 7, "head": {"sha": "branch"}}} if pull_request else {}
+    (folder / "event.json").write_text(json.dumps(event))
+    variables = {
+        "PATH": os.environ["PATH"],
+        "GITHUB_API_URL": api.url,
+        "GITHUB_REPOSITORY": "team/model",
+        "GITHUB_EVENT_PATH": str(folder / "event.json"),
+        "GITHUB_SHA": "merge",
+        "GITHUB_TOKEN": token,
+        "GITHUB_OUTPUT": str(folder / "output"),
+    }
+    command = [sys.executable, "-I", "-S", ROOT / "deploy/github/publish.py", folder]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True)
+    assert TOKEN not in done.stdout + done.stderr
+    return done
+
+
+GO = reported([a_result(f"case{n}/infer/-/eager", 0.0) for n in range(10)])
+UNCLEAR = reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)])
+
+
+@pytest.mark.parametrize(
+    ("report", "decision", "conclusion"),
+    [(GO, "go", "success"), (a_mixed_upgrade(), "no-go", "failure"), (UNCLEAR, "unclear", "neutral")],
+)
+def test_a_verdict_is_a_comment_and_a_check(
+    api: Api, tmp_path: Path, report: Report, decision: str, conclusion: str
+) -> None:
+    done = published(api, tmp_path, report)
+    assert done.returncode == 0, done.stderr
+    (comment,) = api.comments
+    assert comment["body"].startswith(MARK) and report[0].old.name in comment["body"]
+    (check,) = api.checks
+    assert (check["head_sha"], check["conclusion"], check["status"]) == ("branch", conclusion, "completed")
+    assert check["output"]["title"]
+    assert (tmp_path / "output").read_text() == f"decision={decision}\n"
+
+
+def test_the_next_run_updates_its_comment_beyond_a_hundred_others_and_one_that_was_copied(
+    api: Api, tmp_path: Path
+) -> None:
+    api.comments = [{"id": number, "body": f"{number}"} for number in range(1, 131)]
+    api.comments[3]["body"] = f"{MARK} copied"
+    api.foreign = {4}
+    assert published(api, tmp_path, GO).returncode == 0
+    assert published(api, tmp_path, a_mixed_upgrade()).returncode == 0
+    assert len(api.comments) == 131
+    assert "No-go" in api.comments[-1]["body"] and api.comments[3]["body"] == f"{MARK} copied"
+    assert [check["conclusion"] for check in api.checks] == ["success", "failure"]
+
+
+def test_a_push_has_a_check_and_no_comment(api: Api, tmp_path: Path) -> None:
+    assert published(api, tmp_path, GO, pull_request=False).returncode == 0
+    assert api.comments == [] and [check["head_sha"] for check in api.checks] == ["merge"]
+
+
+def test_a_report_longer_than_a_comment_is_shortened_in_whole_lines(api: Api, tmp_path: Path) -> None:
+    report = a_large_upgrade(900)
+    assert published(api, tmp_path, report).returncode == 0
+    (comment,) = api.comments
+    assert len(comment["body"]) < 65_536 and "among the artifacts" in comment["body"]
+    whole = FORMATS[".md"](JudgedUpgrade(*report)).splitlines()
+    assert set(comment["body"].splitlines()[1:-2]) <= set(whole)
+
+
+def test_a_request_that_a_server_fails_is_repeated(api: Api, tmp_path: Path) -> None:
+    api.failing = 2
+    assert published(api, tmp_path, GO).returncode == 0
+    assert len(api.comments) == len(api.checks) == 1
+
+
+def test_a_token_without_rights_is_a_sentence(api: Api, tmp_path: Path) -> None:
+    done = published(api, tmp_path, GO, token="another")
+    assert done.returncode == 1
+    assert done.stderr.count("not published: ") == 2 and "401" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("code", "ends"), [(0, 0), (1, 0), (3, 0), (2, 2), (130, 130)])
+def test_every_verdict_is_published_and_what_is_none_fails_the_step(
+    tmp_path: Path, code: int, ends: int
+) -> None:
+    measure = next(step for step in STEPS if step.get("id") == "measure")
+    (tmp_path / "pyrometer").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/words"\nexit {code}\n')
+    (tmp_path / "pyrometer").chmod(0o755)
+    hostile = "$(touch hacked) ; `touch hacked`"
+    variables = {
+        "PATH": os.environ["PATH"],
+        "RUNNER_TEMP": str(tmp_path / "a folder"),
+        "OLD": hostile,
+        "NEW": "2.15.0",
+        "SUITE": "cpu",
+        "OPTIONS": "--pairs 8  --device cpu",
+        "COMMAND": str(tmp_path / "pyrometer"),
+    }
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", measure["run"]]
+    assert subprocess.run(command, env=variables, cwd=tmp_path).returncode == ends
+    words = (tmp_path / "words").read_text().splitlines()
+    assert words[:9] == ["upgrade", hostile, "2.15.0", "--suite", "cpu", "--pairs", "8", "--device", "cpu"]
+    reports = [Path(word) for word in words if word.startswith(str(tmp_path))]
+    assert {report.suffix for report in reports} == set(FORMATS)
+    assert not (tmp_path / "hacked").exists()
+    assert set(measure["env"]) <= variables.keys()
+
+
+def test_the_action_uses_options_and_inputs_that_exist() -> None:
+    text = (ROOT / "action.yml").read_text()
+    shown = CliRunner().invoke(app, ["upgrade", "--help"]).output
+    assert all(option in shown for option in re.findall(r" (--[a-z]+) ", STEPS[0]["run"]))
+    assert set(re.findall(r"inputs\.([a-z-]+)", text)) == set(ACTION["inputs"])
+    example = yaml.safe_load((ROOT / "examples/pull_request.yml").read_text())
+    (step,) = example["jobs"]["upgrade"]["steps"]
+    assert step["with"].keys() <= ACTION["inputs"].keys()
+    required = {name for name, one in ACTION["inputs"].items() if one.get("required")}
+    assert required <= step["with"].keys()
+    assert "checks" in example["permissions"] and "pull-requests" in example["permissions"]
