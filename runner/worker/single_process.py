@@ -139,7 +139,8 @@ class SingleProcess:
             known.update(guarded(prepared, lambda: measure_request_latency(prepared.step, device)))
         step_ns = median(self._medians_ns) if self._medians_ns else 0.0
         device_time = guarded(
-            prepared, lambda: bounds.measure_device_time(prepared.step, device, step_ns, self._shapes)
+            prepared,
+            lambda: bounds.measure_device_time(prepared.step, device, step_ns, self._shapes, prepared.facts),
         )
         return {**known, **device_time}
 
