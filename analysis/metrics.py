@@ -115,6 +115,23 @@ _ALL = (
     ),
     Metric("ceiling_tflops", "Ceiling", "TFLOP/s", "higher", "fastest matrix product, of all its processes"),
     Metric("peak_share", "Share of the ceiling", "share", "higher", "TFLOP/s of the case / the ceiling"),
+    Metric(
+        "mfu", "MFU", "share", "higher", "TFLOP/s of the case / the card's published dense peak in its format"
+    ),
+    Metric(
+        "intensity_by_ridge",
+        "Intensity by ridge",
+        "share",
+        "neither",
+        "FLOP a byte of device memory / the ridge point: below 1 memory bounds the case, above it arithmetic",
+    ),
+    Metric(
+        "roofline_share",
+        "Share of the roofline",
+        "share",
+        "higher",
+        "TFLOP/s / what memory or arithmetic allows",
+    ),
     Metric("throughput_per_core", "Throughput per core", "items/s", "higher", "throughput / CPUs in use"),
     Metric("migrations", "Migrations", "1/s", "lower", "moves of the process's threads between CPUs"),
     Metric("switches", "Context switches", "1/s", "lower", "of all threads of the process, of both kinds"),

@@ -120,6 +120,15 @@ CensusFile = Annotated[
     typer.Option("--census", help="measure the operators of this census (`pyrometer record` writes one)"),
 ]
 
+Tests = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pytest",
+        metavar="PATH",
+        help="measure the tests below this path that use fixture pyrometer or benchmark (repeatable)",
+    ),
+]
+
 StepFile = Annotated[
     str | None,
     typer.Option(

@@ -15,4 +15,9 @@ def key_matches(key: str, pattern: str) -> bool:
 
 def printable(text: str) -> str:
     """The text in one line, without characters that steer a terminal or a page."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)
+    return text if text.isprintable() else "".join(sign if sign.isprintable() else " " for sign in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same, with the line breaks: for text from outside in a cell or a label of several lines."""
+    return "\n".join(map(printable, text.split("\n")))

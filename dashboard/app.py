@@ -8,6 +8,7 @@ from dashboard.auth import reader
 from dashboard.components import load, page_views, parts
 from dashboard.components.query_params import unknown_parameters
 from dashboard.exports.page import page_with_footer
+from dashboard.header import search
 from dashboard.navigation import PAGES, page_at
 from dashboard.server.settings import ServerSettings
 from db.errors import DatabaseError
@@ -44,6 +45,7 @@ with page_with_footer(lambda: page_views.chosen(page_at(page.url_path), parts.qu
         if settings.made_up:
             parts.complain(["Made-up data: nothing on this page was measured."])
         load.fits(settings.database_url)
+        search.button(settings.database_url)
         query = parts.query()
         known = page_views.parameters(page_at(page.url_path), query)
         parts.complain(unknown_parameters(query, known))

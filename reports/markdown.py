@@ -38,6 +38,7 @@ def upgrade_markdown(subject: Subject, results: Sequence[CaseResult], upgrade: U
         _correctness(subject, upgrade),
         _cases(subject, each, upgrade),
         _dispatch(subject, each),
+        _kernels(subject, each),
         _screen(each),
         _means(subject, results, upgrade),
         *(_metric_table(table, subject.policy) for table in upgrade.tables),
@@ -101,6 +102,11 @@ def _dispatch(subject: Subject, each: Sequence[Row]) -> str:
     if not table.rows:
         return head
     return f"{head}\n\n{_folded(wording.plural(len(table.rows), 'case'), table.markdown(), len(table.rows))}"
+
+
+def _kernels(subject: Subject, each: Sequence[Row]) -> str:
+    table = tables.kernels(subject, each, _case)
+    return f"### GPU kernels\n\n{sentences.KERNELS}\n\n{table.markdown()}" if table.rows else ""
 
 
 def _screen(each: Sequence[Row]) -> str:

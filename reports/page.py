@@ -86,6 +86,7 @@ def upgrade_content(
             "pairs_left_out": tables.pairs_left_out(each),
             "differences": tables.differences(subject),
             "dispatch": tables.dispatch(subject, each),
+            "kernels": tables.kernels(subject, each),
             "screening": tables.screening(each),
         },
         metric_tables=[

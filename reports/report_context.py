@@ -12,6 +12,7 @@ from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.decision.what_would_decide import PairsToDecide
 from analysis.dispatch_difference import CaseDifference
+from analysis.kernel_difference import CaseKernels
 from records.fingerprints import AGAIN
 from records.runs import StepScript
 
@@ -59,8 +60,9 @@ class Subject:
 
     `settings` are those of the preset. `ended_at` is None for a run that has not ended. `options` are what a
     command needs to measure the same, without the two environments and the case, such as `--preset NAME`.
-    `dispatch` is what runs differently in each case; empty where that was not looked at. `step` is the script
-    that was measured instead of cases, `tracebacks` what it raised, old and new, empty for nothing.
+    `dispatch` is what runs differently in each case; empty where that was not looked at. `kernels` are
+    those of each case on both sides, on a GPU. `step` is the script that was measured instead of cases,
+    `tracebacks` what it raised, old and new, empty for nothing.
     """
 
     old: ComparedEnvironment
@@ -83,6 +85,7 @@ class Subject:
     plan: Plan = field(default_factory=Plan)
     policy: Policy = field(default_factory=Policy)
     dispatch: tuple[CaseDifference, ...] = ()
+    kernels: tuple[CaseKernels, ...] = ()
     step: StepScript | None = None
     tracebacks: tuple[str, str] = ("", "")
 

@@ -9,6 +9,7 @@ from analysis.comparison.case_results import CaseResult
 from analysis.decision.comparison import Comparison
 from analysis.decision.upgrade import Upgrade
 from analysis.dispatch_difference import differences_in
+from analysis.kernel_difference import kernel_changes
 from records.environments import Environment
 from records.outcomes import Outcome
 from records.runs import Run, step_in
@@ -37,7 +38,7 @@ def judged(run: Run, comparison: Comparison, outcomes: Iterable[Outcome]) -> Jud
     """
     outcomes = list(outcomes)
     results = comparison.results(outcomes)
-    subject = subject_of(run, comparison)
+    subject = replace(subject_of(run, comparison), kernels=kernel_changes(*comparison.sides(outcomes)))
     if subject.step is not None:
         subject = replace(subject, tracebacks=_tracebacks(comparison, outcomes))
     return JudgedUpgrade(subject, results, comparison.verdict(results))

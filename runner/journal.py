@@ -6,13 +6,17 @@ while writing) and a damaged line are set aside and counted; the rest is good.
 """
 
 import contextlib
+import errno
+import io
 import os
-from collections.abc import Generator, Iterator, Mapping
+import stat
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from common.atomic_file import sync_folder
+from common.bounded_lines import Piece, pieces
 from common.file_lock import lock
 from common.journal_lines import JournalLine, decode_line, encode_line
 from records.outcomes import Outcome, Planned
@@ -25,6 +29,8 @@ FILE = "journal.jsonl"
 _RESERVE_BYTES = 8 << 20
 #: A journal is read back in pieces of so many bytes.
 _PIECE_BYTES = 16 << 20
+#: A larger file, or one with more lines that cannot be used, is none of ours.
+MAX_BYTES, _MOST_BAD = 4 << 30, 10_000
 #: `in_use` holds the lock for a moment when it asks; a writer waits that long and much longer.
 _LOCK_SECONDS = 0.5
 
@@ -165,7 +171,7 @@ class Journal:
 
 def read(path: Path) -> Contents:
     """What a journal holds, each outcome once (the first counts); raises JournalError without a header."""
-    contents = parse(_bytes(path))
+    contents = _parsed(_all_lines(path))
     if not contents.header:
         raise JournalError(f"{path} has no readable header")
     return contents
@@ -173,13 +179,19 @@ def read(path: Path) -> Contents:
 
 def parse(data: bytes, first: int = 1) -> Contents:
     """What lines of a journal hold, each outcome once (the first counts); `first` is their first number."""
+    return _parsed(_lines(data, first))
+
+
+def _parsed(lines: Iterable[tuple[int, JournalLine | ValueError]]) -> Contents:
     header: Mapping[str, Any] = {}
     outcomes: dict[Planned, Outcome] = {}
     canaries: dict[Planned, Outcome] = {}
     fingerprints: list[Mapping[str, Any]] = []
     ended: Mapping[str, Any] | None = None
     aside: list[str] = []
-    for number, line in _lines(data, first):
+    for number, line in lines:
+        if len(aside) > _MOST_BAD:
+            raise JournalError(f"line {number} comes after {_MOST_BAD:,} that cannot be used")
         if isinstance(line, ValueError):
             aside.append(f"line {number}: {line}")
         elif line.kind == "header":
@@ -209,15 +221,15 @@ def parse(data: bytes, first: int = 1) -> Contents:
 
 def read_header(path: Path) -> Mapping[str, Any]:
     """The run's description alone, without what was measured; raises JournalError where it has none."""
-    for _, line in _lines(_bytes(path)):
+    for _, line in _all_lines(path):
         if isinstance(line, JournalLine) and line.kind == "header":
             return line.body
     raise JournalError(f"{path} has no readable header")
 
 
 def in_use(path: Path) -> bool:
-    """Whether a process holds the journal open for writing."""
-    with path.open("rb") as file:
+    """Whether a process holds the journal open for writing; raises OSError."""
+    with _opened(path) as file:
         return not lock(file.fileno(), shared=True)
 
 
@@ -227,21 +239,42 @@ def locked_against_writers(path: Path) -> Generator[bool]:
 
     Keep the block short: a writer waits for the lock, but not for long. Raises OSError.
     """
-    with path.open("rb") as file:
+    with _opened(path) as file:
         yield lock(file.fileno())
 
 
-def _bytes(path: Path) -> bytes:
+def _opened(path: Path) -> BinaryIO:
+    """The file at `path`; raises OSError for anything else: to open a pipe waits for its writer."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is no file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_pieces(path: Path) -> Iterator[Piece]:
+    """A journal in pieces, with bounded memory, as far as it goes now; raises JournalError."""
     try:
-        return path.read_bytes()
+        with _opened(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_BYTES:
+                raise JournalError(f"{path} is larger than {MAX_BYTES >> 30} GiB")
+            yield from pieces(file, size)
     except OSError as error:
         raise JournalError(f"{path}: {error.strerror or error}") from error
 
 
+def _all_lines(path: Path) -> Iterator[tuple[int, JournalLine | ValueError]]:
+    first = 1
+    for piece in read_pieces(path):
+        yield from _lines(piece.lines, first)
+        first += piece.lines.count(b"\n")
+
+
 def _lines(data: bytes, first: int = 1) -> Iterator[tuple[int, JournalLine | ValueError]]:
     """The numbered lines; in the place of one that cannot be used, the reason."""
-    for number, raw in enumerate(data.split(b"\n"), start=first):
-        if raw:
+    for number, line in enumerate(io.BytesIO(data), start=first):
+        if raw := line.rstrip(b"\n"):
             try:
                 yield number, decode_line(raw)
             except ValueError as error:

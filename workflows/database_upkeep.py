@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import isclose
 from pathlib import Path
@@ -36,7 +36,7 @@ from runner import journal
 from runner.errors import JournalError
 
 from .errors import CannotForget, NoSuchRun
-from .ingest import FORGOTTEN, Read, measurements_of, pending_journals
+from .ingest import FORGOTTEN, Read, measurements_of, pending_journals, replicates_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,12 +224,13 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
         if path.with_name(FORGOTTEN).exists() or journal.in_use(path):
             continue
         try:
-            read = Read.of(path)
-            if difference := _difference(database, read):
+            if difference := _difference(database, path):
+                run = path.parent.name
                 with one_transaction(database) as whole:
-                    clear_run(whole, read.run.id)
-                    read.store(whole)
-                yield f"run {read.run.id} is stored again from its journal: {difference}"
+                    clear_run(whole, run)
+                    for read in Read.pieces(path):
+                        read.store(whole)
+                yield f"run {run} is stored again from its journal: {difference}"
         except JournalError as error:
             yield f"{error}; it is left alone"
 
@@ -242,24 +243,28 @@ def journal_check(database: Database, data_dir: Path, newest: int | None, progre
         progress("contents", done, len(paths))
         # A journal that cannot be read, or is being written, is a matter of another check.
         with suppress(JournalError, OSError):
-            if not path.with_name(FORGOTTEN).exists() and not journal.in_use(path):
-                read = Read.of(path)
-                if difference := _difference(database, read):
-                    problems.append(Problem(f"Run {read.run.id}: {difference}.", STORE_AGAIN))
+            left = path.with_name(FORGOTTEN).exists() or journal.in_use(path)
+            if not left and (difference := _difference(database, path)):
+                problems.append(Problem(f"Run {path.parent.name}: {difference}.", STORE_AGAIN))
     return Checked("contents", len(paths), "journals", tuple(problems))
 
 
-def _difference(database: Database, read: Read) -> str:
+def _difference(database: Database, path: Path) -> str:
     """What the database holds of a run that its journal does not, in words; empty for nothing."""
-    stored = {each.key: each for each in queries.outcomes_of_run(database, read.run.id)}
-    own = {each.key: each for each in (*read.outcomes, *read.canaries)}
+    run = path.parent.name
+    stored = {each.key: each for each in queries.outcomes_of_run(database, run)}
+    own = {
+        each.key: replace(each, blocks=(), telemetry=())
+        for read in Read.pieces(path)
+        for each in (*read.outcomes, *read.canaries)
+    }
     if added := stored.keys() - own.keys():
         return f"{plural(len(added), 'outcome')} that its journal does not have"
     changed = [key for key, each in stored.items() if not _is_same(each, own[key])]
     if changed:
         return f"{plural(len(changed), 'outcome')} with other values than its journal has"
-    numbers = {each.key: each for each in queries.measurements_of_run(database, read.run.id)}
-    made = {each.key: each for each in read.measurements}
+    numbers = {each.key: each for each in queries.measurements_of_run(database, run)}
+    made = {each.key: each for each in measurements_of(replicates_in(own.values()))}
     if stored.keys() == own.keys() and any(
         key not in made or each.n != made[key].n or not isclose(each.point, made[key].point)
         for key, each in numbers.items()

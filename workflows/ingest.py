@@ -70,14 +70,16 @@ class Read:
     fingerprints: tuple[tuple[FingerprintConditions, CaseFingerprint], ...] = ()
 
     @staticmethod
-    def of(path: Path) -> "Read":
-        """All that is in it; raises JournalError when it has no header or its lines do not fit together."""
-        with _fitting(path):
-            try:
-                written = path.read_bytes()
-            except OSError as error:
-                raise JournalError(f"{path}: {error.strerror or error}") from error
-            return Read.after(Position(), path, written)
+    def pieces(path: Path) -> "Iterator[Read]":
+        """All that is in it, of a large journal piece by piece: only the last one knows how the run ended.
+
+        Raises JournalError when it has no header or its lines do not fit together.
+        """
+        position = Position()
+        for piece in journal.read_pieces(path):
+            read = Read.after(position, path, piece.lines, running=not piece.last)
+            position = replace(read.position, size=position.size + piece.size)
+            yield replace(read, position=position)
 
     @staticmethod
     def after(
@@ -85,7 +87,7 @@ class Read:
     ) -> "Read":
         """What is `written` behind a position, and what waits to be; with `running` more is to come.
 
-        Raises JournalError as `of` does.
+        Raises JournalError as `pieces` does.
         """
         with _fitting(path):
             contents = journal.parse(written + waiting, before.lines + 1)
@@ -145,20 +147,22 @@ class Read:
     @property
     def measurements(self) -> list[Measurement]:
         """What its own outcomes say together."""
-        ended_well = (each for each in (*self.outcomes, *self.canaries) if each.status == OutcomeStatus.OK)
-        return measurements_of(Replicate(o.case, o.environment, o.metrics) for o in ended_well)
+        return measurements_of(replicates_in((*self.outcomes, *self.canaries)))
 
 
 def ingest(path: Path, database: Database) -> Ingested:
-    """Store one journal, all of it or nothing; storing it again changes nothing, also concurrently.
+    """Store one journal; storing it again changes nothing, also concurrently.
 
-    Lines that cannot be used are set aside, and noted with the run.
+    All of it is stored or nothing; of a journal above 16 MiB each piece, and until the last one the run is
+    running. Lines that cannot be used are set aside, and noted with the run.
 
     Raises JournalError when it has no header that can be read or its lines do not fit together,
     DatabaseError when the database refuses.
     """
-    read = Read.of(path)
-    new = read.store(database)
+    new, read = 0, None
+    for read in Read.pieces(path):
+        new += read.store(database)
+    assert read is not None
     position = read.position
     mark_stored(path, position.size, len(position.outcomes), position.set_aside)
     return Ingested(read.run.id, new, position.set_aside)
@@ -314,6 +318,13 @@ def pending_journals(data_dir: Path, known: Mapping[str, int], runs: Collection[
         if size and not forgotten and (stored != size or held < outcomes):
             found.append(path)
     return found
+
+
+def replicates_in(outcomes: Iterable[Outcome]) -> Iterator[Replicate]:
+    """What measurements are computed from: the outcomes that ended well."""
+    for each in outcomes:
+        if each.status == OutcomeStatus.OK:
+            yield Replicate(each.case, each.environment, each.metrics)
 
 
 def measurements_of(replicates: Iterable[Replicate]) -> list[Measurement]:

@@ -1,5 +1,6 @@
 """Records the outcomes of a run: first in the journal, then in the database, which may be unavailable."""
 
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -144,8 +145,15 @@ class Recorder:
     def _rescue(self) -> str:
         """Put the unwritten lines somewhere else; says where, or that they are lost."""
         target = Path(tempfile.gettempdir()) / f"pyrometer-{self._header.run}.jsonl"
+        # Any user may have put a link or a file of this name there.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            target.write_bytes(self._journal.unwritten())
+            with os.fdopen(os.open(target, flags, 0o600), "wb") as file:
+                file.write(self._journal.unwritten())
+        except FileExistsError:
+            with tempfile.NamedTemporaryFile(prefix=f"{target.stem}-", suffix=".jsonl", delete=False) as file:
+                file.write(self._journal.unwritten())
+            target = Path(file.name)
         except OSError as error:
             return f"they could not be kept in {target} either ({error.strerror})"
         return f"they are kept in {target}; append them to {self._journal.path}"

@@ -51,6 +51,7 @@ from .planning.plan_upgrade import (
     waivers,
     with_screen,
 )
+from .planning.pytest_cases import with_test_cases
 from .planning.resolve_environment import (
     ReadyEnvironment,
     choose_environment,
@@ -211,6 +212,7 @@ def start_upgrade(
         choose_policy(settings, request.policy),
         Plan().largest if request.confirms else SUITE_PAIRS,
     )
+    request = with_test_cases(app, request)
     if request.census is not None:
         others = request.suite, request.cases, request.case_files, request.step
         found = census_cases(app, request.census, *others)

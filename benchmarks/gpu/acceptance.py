@@ -24,6 +24,8 @@ from report import Report
 
 #: For the bundle, out of the whole.
 _RESERVE_SECONDS = 40.0
+#: The variable that names the folder which `--wheels` made, to be deleted at the end.
+_PROGRAM_FOLDER = "ACCEPTANCE_PROGRAM_FOLDER"
 
 
 def main() -> None:
@@ -63,6 +65,7 @@ def _start_again(wheels: Path) -> None:
     if not wheels.is_dir():
         sys.exit(f"there is no folder {wheels}")
     folder = Path(tempfile.mkdtemp(prefix="acceptance-program-"))
+    os.environ[_PROGRAM_FOLDER] = str(folder)
     python = layout.make(folder, wheels)
     words = sys.argv[1:]
     at = next(number for number, word in enumerate(words) if word.startswith("--wheels"))
@@ -87,6 +90,8 @@ def _accept(out: Path, python: str, seconds: float, only: frozenset[str]) -> int
             acceptance.bundle()
         finally:
             processes.end_all()
+            if folder := os.environ.get(_PROGRAM_FOLDER):
+                shutil.rmtree(folder, ignore_errors=True)
     report.describe(complete=True)
     return _conclude(report)
 

@@ -9,7 +9,8 @@ from analysis.comparison.policy import Policy
 from analysis.decision.comparison import COMPARED, Comparison
 from db.connection.engine import Database, one_transaction
 from db.runs import store
-from records.outcomes import Outcome
+from records.kinds import RunKind
+from records.outcomes import Outcome, OutcomeStatus
 
 from .history import CASES, SEED, History, Night, case, environment
 
@@ -30,6 +31,7 @@ def store_upgrade(database: Database, history: History) -> str:
     run = replace(
         history.run(night),
         environments=(old, new),
+        kind=RunKind.UPGRADE,
         suite="upgrade",
         planned=CASES * PAIRS * 2,
         command=f"pyrometer upgrade {old.name} {new.name} --suite nightly",
@@ -59,7 +61,7 @@ def _outcome(
         case=case(number),
         environment=environment,
         replicate=pair,
-        status="ok",
+        status=OutcomeStatus.OK,
         reason="",
         phase="",
         started_at=night.started_at

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from analysis.staleness import part_label
 from common.file_lock import lock_file
-from common.text import printable
+from common.text import printable, printable_lines
 from configuration.schema import PORT, host_and_port
 from configuration.suggestions import unknown
 from fleet.foreground_process import Foreground
@@ -80,7 +80,7 @@ def examined_table(found: FleetStatus) -> Table:
             ", ".join(can) or "nothing",
             "\n".join(_texts(facts.get("cannot"))) or _NOTHING,
         )
-        listed.add_row(*(escape("\n".join(map(printable, cell.split("\n")))) for cell in cells))
+        listed.add_row(*(escape(printable_lines(cell)) for cell in cells))
     return listed
 
 

@@ -40,7 +40,7 @@ def report(
     """Print the report of a stored run or upgrade again."""
     with in_one_sentence():
         check_reports(files or ())
-        app_context = context()
+        app_context = context(reading=True)
         store_pending(app_context)
         loaded = load_run(app_context.places.data_dir, run, app_context.open_database)
         judged = judge_loaded(loaded, waivers(tuple(waive or ()), tuple(because or ())))

@@ -97,7 +97,7 @@ def export(
         try:
             *runs, file = _runs_and_file(words or [], everything)
             chosen = _form(file, form, table)
-            app_context = context()
+            app_context = context(reading=True)
             store_pending(app_context)
             with _sink(file, force=force) as sink:
                 done = _written(app_context, runs, sink, chosen, table or _DEFAULT_TABLE)

@@ -31,6 +31,7 @@ from ..options import (
     Reports,
     RunId,
     StepFile,
+    Tests,
     Wait,
     Waived,
     WaivedBy,
@@ -53,6 +54,7 @@ pyrometer upgrade default ~/venv/bin/python --case resnet50 --report verdict.htm
 pyrometer upgrade default default                   compare an environment with itself (A/A test)
 pyrometer upgrade default nightly --suite full --screen  two short pairs of each case first
 pyrometer upgrade 2.9.1 2.13.0 --step repro.py --report issue.md
+pyrometer upgrade 2.12.1 2.13.0 --pytest tests/perf  your own tests (see clients/pytest_pyrometer)
 pyrometer upgrade 2.12.1 2.13.0 --on h200 --on a10  on every machine with one of these labels
 pyrometer upgrade --resume latest                   resume an interrupted upgrade
 
@@ -92,6 +94,7 @@ def upgrade(
     cases: CaseFiles = None,
     census: CensusFile = None,
     step: StepFile = None,
+    pytest: Tests = None,
     package: Packages = None,
     preset: Preset = None,
     policy: PolicyName = None,
@@ -134,8 +137,7 @@ def upgrade(
         **_waivers(waive, because, waived_by),
         fingerprints=fingerprint,
         screen=screen,
-        step=step,
-        packages=tuple(package or ()),
+        **_own_code(step, pytest, package),
     )
     reports = tuple(report or ())
     with in_one_sentence(), interruptible() as interrupts:
@@ -148,6 +150,11 @@ def upgrade(
 def _waivers(waive: list[str] | None, because: list[str] | None, user: str | None) -> dict[str, Any]:
     """The fields of a request that say which cases are waived, why, and by whom."""
     return {"waive": tuple(waive or ()), "because": tuple(because or ()), "waived_by": user or ""}
+
+
+def _own_code(step: str | None, tests: list[str] | None, package: list[str] | None) -> dict[str, Any]:
+    """The fields of a request that name the user's own code and the packages that it needs."""
+    return {"step": step, "tests": tuple(tests or ()), "packages": tuple(package or ())}
 
 
 def _upgrade_this_machine(
@@ -190,6 +197,8 @@ def _upgrade_machines(
 
     if not labels:
         raise UsageError("--no-wait goes with --on: what is measured here is waited for")
+    if request.tests:
+        raise UsageError("--pytest does not go with --on: the tests are on this machine")
     if resumed is not None:
         raise UsageError("--resume does not go with --on: each machine goes on with its own run by itself")
     if reports and not wait:

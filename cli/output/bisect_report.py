@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from analysis.bisection import BisectionEnd, Question, left
@@ -18,6 +17,7 @@ from workflows.bisection.state import Bisection, Step
 from workflows.measure import RunResult
 from workflows.run_header import Header
 
+from .console import PlainTable
 from .reporter import concluding, say
 from .upgrade_report import UpgradeConclusion
 
@@ -128,7 +128,7 @@ class TerminalBisection:
     def ended(self, bisection: Bisection, end: BisectionEnd) -> None:
         """The end, with every comparison."""
         names = bisection.candidates
-        table = Table(box=None, header_style="bold", pad_edge=False)
+        table = PlainTable(box=None, header_style="bold", pad_edge=False)
         for title in ("candidate", "", "against", "says", "run"):
             table.add_column(title, overflow="fold")
         for step in sorted(bisection.steps, key=lambda step: step.new):

@@ -4,11 +4,14 @@ import os
 import re
 import sys
 from dataclasses import dataclass
+from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
+
+from common.text import printable, printable_lines
 
 from .lossy_text import lossy
 
@@ -36,9 +39,26 @@ def watching_console() -> Console:
     return Console(file=lossy(sys.stdout), highlight=False, width=stdout_width())
 
 
-def table(*headings: str) -> Table:
+class PlainTable(Table):
+    """A table without lines, whose cells steer no terminal, whatever text they hold."""
+
+    def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
+        """Add a row as `rich.table.Table.add_row` does."""
+        super().add_row(*map(_printable, cells), **options)
+
+
+def _printable(cell: RenderableType | None) -> RenderableType | None:
+    if isinstance(cell, str):
+        return printable_lines(cell)
+    if isinstance(cell, Text):
+        # As long as before: what is styled stays so.
+        cell.plain = printable_lines(cell.plain)
+    return cell
+
+
+def table(*headings: str) -> PlainTable:
     """A plain table with these headings."""
-    made = Table(box=None, header_style="bold", pad_edge=False)
+    made = PlainTable(box=None, header_style="bold", pad_edge=False)
     for heading in headings:
         made.add_column(heading, overflow="fold")
     return made
@@ -53,7 +73,7 @@ class CaseName:
     def lines(self, width: int) -> list[str]:
         """The key in lines of at most `width` characters."""
         found = [""]
-        for part in _PART.findall(self.key):
+        for part in _PART.findall(printable(self.key)):
             if found[-1] and len(found[-1]) + len(part) > width:
                 found.append("")
             found[-1] += part

@@ -11,6 +11,7 @@ from analysis.operators import KERNEL, OPERATOR, Operator, OperatorChange, diffe
 from common.text import printable
 from records.outcomes import Outcome
 
+from .console import PlainTable
 from .wording import figure
 
 #: Rows of a table; the JSON, the dashboard and the trace have the rest.
@@ -110,7 +111,7 @@ def _drawn(rows: Sequence[Operator], kind: str, whole: float, *, with_device: bo
 
 
 def _table(first: str, *numbers: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    table = PlainTable(box=None, header_style="bold", pad_edge=False)
     table.add_column(first, overflow="fold")
     for heading in numbers:
         table.add_column(heading, justify="left" if heading == "where" else "right", no_wrap=True)

@@ -25,7 +25,7 @@ from reports.text.gain_text import refusal
 from runner.suites.references import baselines, claims_for
 from workflows.load_run import LoadedRun
 
-from .console import CaseName
+from .console import CaseName, PlainTable
 from .operator_tables import print_traces
 from .progress import duration
 from .wording import figure, times
@@ -124,7 +124,7 @@ def _speed_ups(found: Mapping[tuple[str, str], tuple[Gain, ...]]) -> dict[str, G
 
 
 def _table(by_case: dict[str, list[Outcome]], speed_ups: Mapping[str, Gain], width: int) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    table = PlainTable(box=None, header_style="bold", pad_edge=False)
     made_of = {gain.metric for gain in speed_ups.values() if gain.ratio is not None}
     wide, with_items = width >= _WIDE, _items_differ(by_case, speed_ups)
     measured = {metric for outcomes in by_case.values() for one in outcomes for metric in one.metrics}
@@ -258,7 +258,7 @@ def _missing(every: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) ->
 
 
 def _scaling(gains: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    table = PlainTable(box=None, header_style="bold", pad_edge=False)
     table.add_column("case", overflow="fold")
     table.add_column("items/s", justify="right")
     table.add_column("against", overflow="fold")
@@ -342,7 +342,7 @@ def _interval(summary: Summary) -> str:
 
 
 def _foreign_table(loaded: LoadedRun, values: dict[tuple[str, str, str], list[float]]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    table = PlainTable(box=None, header_style="bold", pad_edge=False)
     summaries = {key: summarise(each) for key, each in values.items()}
     sure = any(summary.low is not None for summary in summaries.values())
     table.add_column("case")

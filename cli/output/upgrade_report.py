@@ -26,7 +26,7 @@ from workflows.load_run import judge_run
 from workflows.measure import RunResult
 from workflows.run_header import Header
 
-from .console import CaseName
+from .console import CaseName, PlainTable
 from .progress import JsonWatcher
 from .reporter import concluding, say
 
@@ -91,7 +91,7 @@ def print_upgrade(
 
 def _scorecard(subject: Subject, upgrade: Upgrade) -> Table:
     """Pass rate, latency, compile time and memory: a line each, and what there is to say of it."""
-    table = Table.grid(padding=(0, 2))
+    table = PlainTable.grid(padding=(0, 2))
     for fold in (False, False, False, True):
         table.add_column(no_wrap=not fold, overflow="fold" if fold else "ellipsis")
     for one in entries(upgrade.scorecard, subject.policy):
@@ -102,7 +102,7 @@ def _scorecard(subject: Subject, upgrade: Upgrade) -> Table:
 
 
 def _reasons(upgrade: Upgrade) -> Table:
-    table = Table.grid(padding=(0, 1))
+    table = PlainTable.grid(padding=(0, 1))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -151,7 +151,7 @@ def _to_decide(console: Console, subject: Subject, upgrade: Upgrade) -> None:
 
 def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
     wide, metric = width >= _WIDE, subject.policy.metric
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    table = PlainTable(box=None, header_style="bold", pad_edge=False)
     longest = max((len(row.case) for row in each), default=0)
     table.add_column(
         "case", overflow="fold", min_width=min(_CASE_WIDTH, max(width - _OTHERS_WIDTH, 1), longest)
@@ -188,7 +188,7 @@ def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
 
 def _means(console: Console, results: Sequence[CaseResult], upgrade: Upgrade) -> None:
     overall = upgrade.overall
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    table = PlainTable(box=None, header_style="bold", pad_edge=False)
     table.add_column("geomean", overflow="fold")
     for title in ("change", wording.confidence(overall), "random effects", "cases", "pairs", "left out"):
         table.add_column(title, justify="right", no_wrap=title != "left out")

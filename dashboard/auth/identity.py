@@ -87,6 +87,9 @@ def person_of_proxy(headers: Sequence[tuple[bytes, bytes]], rules: AccessRules) 
     if len(names) > 1:
         # A proxy that adds its header to the one a browser sent would let the browser choose.
         return Refusal(f"{header} came {len(names)} times; the proxy must replace what browsers send.")
+    if names and "," in names[0]:
+        # As does one that appends its name to the one that a browser sent.
+        return Refusal(f"{header} holds several names; the proxy must replace what browsers send.")
     if not names or not _usable(names[0]):
         return Refusal(f"The proxy names no person: {header} is missing or no name.")
     # One line for each group, or all in one line, with a comma or a bar between them.

@@ -4,12 +4,15 @@ Building a chart costs several times what showing it does, so a spec depends onl
 (see `kept`), while the rows travel separately: see `with_data`.
 """
 
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import altair as alt
 import pandas as pd
+
+from common.text import printable_lines
 
 Spec = dict[str, Any]
 
@@ -37,8 +40,33 @@ def letter(index: int) -> str:
 
 
 def with_data(spec: Spec, **frames: pd.DataFrame) -> Spec:
-    """`spec` with its named data filled in, ready for `st.vega_lite_chart`."""
-    return {**spec, "datasets": dict(frames)}
+    """`spec` with its named data filled in, ready for `st.vega_lite_chart`; no label of it steers a page."""
+    plain = {name: _printable(frame) for name, frame in frames.items()}
+    if any(plain[name] is not frame for name, frame in frames.items()):
+        # Scales name the same texts.
+        spec = json.loads(json.dumps(spec), object_pairs_hook=_printable_pairs)
+    return {**spec, "datasets": plain}
+
+
+def _printable(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame itself, or a copy where a text of it would steer a page or a terminal."""
+    changes: dict[Any, list[object]] = {}
+    for name in frame.columns:
+        has_texts = pd.api.types.is_object_dtype(frame[name]) or pd.api.types.is_string_dtype(frame[name])
+        cells = frame[name].tolist() if has_texts else []
+        if any(isinstance(each, str) and each != printable_lines(each) for each in cells):
+            changes[name] = [printable_lines(each) if isinstance(each, str) else each for each in cells]
+    return frame.assign(**changes) if changes else frame
+
+
+def _printable_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: _printable_value(value) for name, value in pairs}
+
+
+def _printable_value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_printable_value(each) for each in value]
+    return printable_lines(value) if isinstance(value, str) else value
 
 
 def as_spec(chart: alt.TopLevelMixin) -> Spec:

@@ -65,7 +65,7 @@ def show() -> None:
 
 def _label(run: RunSummary) -> str:
     torch = " ".join(map(wording.version, run.torch_versions))
-    return f"{run.suite} · {torch} · {run.id}"
+    return " · ".join(filter(None, (run.suite, torch, run.id)))
 
 
 def _metric(query: Query, both: Mapping[str, str]) -> tuple[str, list[str]]:

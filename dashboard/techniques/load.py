@@ -27,7 +27,7 @@ POINTS_OF_A_CASE = 8
 #: Runs that are read for one page at most; each has hundreds of outcomes.
 MOST_RUNS = 16
 #: Runs among which the newest with a ratio is looked for, so many at a time; and how many of them are read.
-_SEARCHED_RUNS, _RUNS_AT_ONCE, _LOOKS = 1000, 100, 16
+_SEARCHED_RUNS, _RUNS_AT_ONCE, _LOOKS = 1000, 100, 40
 
 _kept = st.cache_data(ttl=load.FRESH_SECONDS, show_spinner=False)
 #: What a run says changes while it goes on; its row in the list of runs, a part of the key, changes with it.

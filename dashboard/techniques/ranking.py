@@ -153,7 +153,7 @@ def advice(found: WorkloadRanking) -> list[str]:
     runs = Counter(case.run for case in quiet)
     one_run = [case for case in quiet if case.run == runs.most_common(1)[0][0]]
     proved = [case for case in one_run if _proved(case)]
-    bound = _launch_bound(found, against)
+    bound = [*_launch_bound(found, against), *_roofline(found, against)]
     if not proved:
         return [f"Stay with {against}: no technique measured here is proved faster.", *bound]
     best, *rest = proved
@@ -164,6 +164,16 @@ def advice(found: WorkloadRanking) -> list[str]:
     if plain is not None:
         lines.append(f"{_named(plain)} alone gives {_numbers(plain)}, with nothing to compile.")
     return [*lines, *_pays(best, plain, against), *bound]
+
+
+def _roofline(found: WorkloadRanking, against: str) -> list[str]:
+    """What bounds the baseline on a card whose peaks are published."""
+    own = found.base.own if found.base is not None else {}
+    ridge, share = own.get("intensity_by_ridge"), own.get("roofline_share")
+    if ridge is None or share is None:
+        return []
+    what = "memory bandwidth" if ridge.point < 1 else "arithmetic"
+    return [f"{against} is bound by {what}, and reaches {_percent(share.point)} of what that allows."]
 
 
 def _launch_bound(found: WorkloadRanking, against: str) -> list[str]:

@@ -11,7 +11,7 @@ from reports.table import Column, DataTable
 from reports.text.numbers import percent
 
 #: A case that moved by no more than noise does, and one that is not measured any more.
-WITHIN, BROKEN = "≈", "× broke"
+WITHIN, BROKEN = "·", "× broke"
 #: Workloads side by side; further ones are in the CSV file of the changes.
 MOST = 12
 

@@ -150,7 +150,7 @@ def _changes(items: Sequence[TrackHeadlines], now: datetime) -> None:
     if not items:
         return
     parts.heading("Biggest changes", lambda: headlines.frame(items), "biggest-changes.csv")
-    parts.caption(f"Against the median of {NIGHTS} nights; ≈ within noise, coloured where confirmed.")
+    parts.caption(f"Against the median of {NIGHTS} nights; · within noise, coloured where confirmed.")
     for one in items:
         task = one.part.newest
         where = " · ".join(filter(None, (task.schedule, task.track, task.label)))
@@ -160,12 +160,20 @@ def _changes(items: Sequence[TrackHeadlines], now: datetime) -> None:
         parts.html(f'<h3 class="py-place">{escape(where)}</h3>{paragraph}')
         lost = [each.case for each in one.part.coverage.lost] if one.part.coverage else []
         cells = matrix.matrix(one.headlines, lost)
-        parts.table(matrix.table(cells, f"All cases: {where}"))
-        if cells.omitted:
-            parts.html(markup.more(cells.omitted, "more workloads: the CSV file has them"))
+        if one.rows or lost:
+            _matrix(cells, where)
+        else:
+            with parts.folded(wording.plural(len(one.headlines), "case")):
+                _matrix(cells, where)
         if one.rows:
             with st.expander(f"{wording.plural(len(one.rows), 'case')} confirmed or outside noise"):
                 parts.html(headlines.table(one, now, where))
+
+
+def _matrix(cells: matrix.CaseMatrix, where: str) -> None:
+    parts.table(matrix.table(cells, f"All cases: {where}"))
+    if cells.omitted:
+        parts.html(markup.more(cells.omitted, "more workloads: the CSV file has them"))
 
 
 def _recent_runs(one: TrackStatus, newest: str) -> tuple[str, ...]:

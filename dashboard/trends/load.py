@@ -404,4 +404,9 @@ def load_trends(url: str, query: Query, workload: str = "") -> TrendsData | None
     metric = wording.metric(chosen.metric, defined)
     chosen, more = resolve(known, chosen)
     drawn = drawing(url, shown, replace(chosen, at=""), metric.better)
+    points = [point for line in known.lines for point in line.points]
+    undated = len({point.started_at for point in points}) == 1
+    if undated and len({point.torch_version for point in points}) > 1 and "axis" not in query:
+        # As imported files that state no time are: along dates all points would lie on one another.
+        return load_trends(url, {**query, "axis": ["version"]}, workload)
     return TrendsData(chosen, offer, (*wrong, *more), len(shown), defined, metric, known, drawn)

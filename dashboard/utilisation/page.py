@@ -21,7 +21,9 @@ def show() -> None:
     windows = load.windows(url, run_id)
     chosen, own, more = filters.utilisation(query, run_id, windows)
     parts.complain([*complaints, *more])
-    telemetry.without_window(url, filters.last(query, "run"), newest)
+    wanted = filters.last(query, "run")
+    if wanted is not None:
+        telemetry.without_window(url, wanted, newest)
     with st.container(horizontal=True, vertical_alignment="bottom", key="window-choice"):
         parts.select("Run", "run", telemetry.runs_on_offer(newest, windows[0]), chosen)
         cases = sorted({w.case for w in windows})
@@ -42,4 +44,6 @@ def show() -> None:
     telemetry.side_by_side(url, chosen, [w for device in chosen.devices for w in own if w.device == device])
 
     telemetry.all_windows(run_id, windows, chosen.case)
+    if wanted is None:
+        telemetry.without_window(url, wanted, newest)
     parts.pinned(chosen.address)

@@ -58,14 +58,14 @@ _GPU: Sequence[tuple[str, PanelScale, Mapping[str, str]]] = (
         "zero",
         {"memory_used": "used", "process_memory": "of this process", "memory_reserved": "driver's own"},
     ),
-    ("Time the clock was held down", "zero", {"throttled": "throttled"}),
+    ("Throttled", "zero", {"throttled": "throttled"}),
     ("PCIe", "zero", {"pcie_tx": "sent", "pcie_rx": "received"}),
     ("NVLink", "zero", {"nvlink_tx": "sent", "nvlink_rx": "received"}),
 )
 _HOST: Sequence[tuple[str, PanelScale, Mapping[str, str]]] = (
     ("Measured CPUs busy, mean", "percent", {"cpu_busy": "busy"}),
     (
-        "What others took",
+        "CPU interference",
         "zero",
         {"foreign": "foreign CPU", "steal": "steal", "delay": "run-queue delay"},
     ),

@@ -155,7 +155,7 @@ def _device(window: TelemetryWindow, recording: Recording | str, origin: int, se
         )
     notes = [*recording.notes]
     if missing := panels.without_values(recording):
-        notes.append(f"No number in any row: {', '.join(missing)}.")
+        notes.append(f"Not available: {', '.join(missing)}.")
     if notes:
         parts.html(markup.notes(notes))
 
@@ -168,7 +168,7 @@ def cards(window: TelemetryWindow) -> str:
         shown.append(markup.card("Power", _value(window.power, "W"), "mean"))
     if window.temperature is not None:
         shown.append(markup.card("Temperature", _value(window.temperature, "°C"), "highest"))
-    rows = escape(wording.plural(window.rows, "row"))
+    rows = escape(wording.plural(window.rows, "sample"))
     shown.append(markup.card("Window", _value(window.seconds, "s"), rows))
     return markup.panels(*shown, kind="py-cards py-narrow")
 
@@ -189,7 +189,7 @@ def table(windows: Sequence[TelemetryWindow], case: str = "") -> str:
         ("Of what", False),
         ("Power (W)", True),
         ("Highest °C", True),
-        ("Rows", True),
+        ("Samples", True),
         ("Seconds", True),
         ("", False),
     ]

@@ -37,11 +37,18 @@ def stored_values(recording: Recording) -> dict[str, Any]:
         "rows": len(recording.started_ns),
         "seconds": (span[1] - span[0]) / 1e9,
         "utilisation": _mean(recording, UTILISATION.get(recording.utilisation_source, "")),
-        "power": _mean(recording, "power"),
+        "power": _power(recording),
         "temperature": max((value for _, value in _known(recording, "temperature")), default=None),
         "codec": codec,
         "blob": blob,
     }
+
+
+def _power(recording: Recording) -> float | None:
+    """Mean watts: joules by the energy counter, else the driver's own reading, which is a second late."""
+    joules = _known(recording, "energy")
+    seconds = sum(length for length, _ in joules) / 1e9
+    return sum(joule for _, joule in joules) / seconds if seconds else _mean(recording, "power")
 
 
 def _mean(recording: Recording, column: str) -> float | None:

@@ -68,6 +68,11 @@ _PLAIN = {
 }
 #: Variables that would override these.
 _REMOVED = ("RAY_AUTH_TOKEN", "RAY_ADDRESS")
+#: Prefixes of variables that hold settings of ours, and passwords of a database: every holder of the fleet's
+#: token may read the environment of Ray's processes.
+_OURS = ("PYROMETER_", "PG")
+#: Those of them that no process on a node needs.
+_SECRETS = ("PYROMETER_DATABASE", "PYROMETER_ALERTS", "PYROMETER_DASHBOARD", "PG")
 
 
 class RayUnusable(JobError):
@@ -105,17 +110,26 @@ class RayMember:
 
 
 def variables(token: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a process of Ray: `environ` (None: this process's) with the settings of a fleet."""
+    """The environment of a process of Ray: `environ` (None: this process's) with the settings of a fleet.
+
+    It has no variable of Pyrometer, and no password of a database.
+    """
     environ = os.environ if environ is None else environ
-    kept = {name: value for name, value in environ.items() if name not in _REMOVED}
+    kept = {
+        name: value for name, value in environ.items() if name not in _REMOVED and not name.startswith(_OURS)
+    }
     return {**kept, **_PLAIN, "RAY_AUTH_TOKEN_PATH": str(token)}
 
 
 def node_variables(token: Path, folder: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The same for a node, whose agent works in `folder` and starts its children with `environ` unchanged."""
+    """The same for a node, whose agent works in `folder` and starts its children with `environ`.
+
+    Left out of it are only the secrets of a head: no process on a node needs them.
+    """
     environ = os.environ if environ is None else environ
+    child = {name: value for name, value in environ.items() if not name.startswith(_SECRETS)}
     # As one variable: Ray sets others in its workers (OMP_NUM_THREADS) that would change what is measured.
-    own = {FOLDER: str(folder), ENVIRONMENT: json.dumps(dict(environ))}
+    own = {FOLDER: str(folder), ENVIRONMENT: json.dumps(child)}
     return {**variables(token, environ), **own}
 
 
@@ -231,6 +245,7 @@ def _start(member: RayMember) -> Sequence[str]:
         f"--node-ip-address={member.ip}",
         f"--node-manager-port={first}",
         f"--object-manager-port={first + 1}",
+        f"--runtime-env-agent-port={first + 2}",
         f"--min-worker-port={first + _OWN_PORTS}",
         f"--max-worker-port={first + PORTS - 1}",
         f"--temp-dir={member.folder}",

@@ -7,6 +7,7 @@ before the time limit, and from `scancel`.
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -27,9 +28,21 @@ _STEP = ("--nodes=1", "--ntasks=1", "--overlap", "--mem=0", "--cpu-bind=none")
 _INTERRUPTED = 130
 
 
+def _foreign(folder: Path) -> str:
+    """Why an order is not obeyed: another user could have written its command line; else empty."""
+    for path in (folder, folder / "order.json"):
+        with suppress(FileNotFoundError):
+            found = path.lstat()
+            if found.st_uid != os.getuid() or found.st_mode & stat.S_IWOTH or stat.S_ISLNK(found.st_mode):
+                return f"another user may have written the order: {path} is not ours alone"
+    return ""
+
+
 def main() -> None:
     """Run the job in the folder that the first argument names."""
     folder = JobFolder(Path(sys.argv[1]))
+    if why := _foreign(folder.path):
+        sys.exit(why)
     try:
         job = folder.job
     except OSError as error:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from analysis.metrics import METRICS
+from common.bounded_lines import MAX_LINE
 from common.journal_lines import decode_line
 from records.environments import Environment
 from records.json_values import count_of, maybe, moment_of, name_in, one_of, table_of, text_of, texts_of
@@ -38,15 +39,16 @@ _BEGINNING = re.compile(
 )
 #: Bytes of a file that are enough to recognise an export.
 _BEGINNING_BYTES = 200
-#: A longer line is none of ours: an outcome of eight million samples fits.
-_MAX_LINE = 64 << 20
+#: A longer line is set aside.
+_MAX_LINE = MAX_LINE
 #: `parts` gives out what it has when that many bytes, lines or problems have come together.
 _PART_BYTES, _PART_LINES, _PART_PROBLEMS = 16 << 20, 10_000, 1000
 _GZIP = b"\x1f\x8b"
 #: What is read whole by `read`, uncompressed.
 MAX_BYTES = 256 << 20
-#: More blank lines than this are no export, and neither is what was compressed further than that.
-_MOST_BLANK, _MOST_PACKED = 1 << 20, 1000
+#: More blank lines than this are no export, and neither is what was compressed further than that, or has more
+#: lines that cannot be used.
+_MOST_BLANK, _MOST_PACKED, _MOST_BAD = 1 << 20, 1000, 10_000
 
 
 def knows(path: Path) -> bool:
@@ -162,12 +164,15 @@ class _Reading:
         self._kinds: Counter[str] = Counter()
         self._sum = 0
         self._ended = False
-        self._begun = self._good = 0
+        self._begun = self._good = self._bad = 0
         self._first_problem: ImportProblem | None = None
 
     def problem(self, number: int, sentence: str, field: str = "") -> None:
         """Something is set aside."""
         found = ImportProblem(SourcePlace(self._name, number, field), sentence)
+        self._bad += 1
+        if self._bad > _MOST_BAD:
+            raise BadFile(found.place, f"is one of more than {_MOST_BAD:,} lines that cannot be used")
         self._first_problem = self._first_problem or found
         self._problems.append(found)
 

@@ -60,7 +60,9 @@ def pip_for(recipe: Recipe, base: BasePython) -> Pip:
     if recipe.index:
         # By variable, not by option: an address may hold a password, and options are visible to all users.
         variables["PIP_INDEX_URL"] = recipe.index
-    options = [f"--find-links={link}" for link in recipe.find_links]
+    options = [f"--find-links={link}" for link in recipe.find_links if "://" not in link]
+    if pages := [link for link in recipe.find_links if "://" in link]:
+        variables["PIP_FIND_LINKS"] = " ".join([*variables.get("PIP_FIND_LINKS", "").split(), *pages])
     if _needs_nightlies(recipe):
         options.append(f"--extra-index-url={nightly_index(recipe.device, _driver())}")
     return Pip(variables, tuple(options), note)

@@ -40,6 +40,7 @@ from .compile_cache import prepare_cache
 from .launch import affinity_held
 from .metrics import disturbance, replicate_metrics, sustained_throughput
 from .process import Launch, WorkerGone, WorkerProcess, WorkerTimeout
+from .roofline import roofline
 from .tracing import Tracing
 
 #: Seconds from a closed pipe to the end of the worker and its descendants.
@@ -288,7 +289,8 @@ class Contender:
         metrics, notes = summarise(self._recordings, self._window, items)
         if notes := [*facts.get("telemetry_notes", ()), *notes]:
             facts["telemetry_notes"] = notes
-        return metrics | sustained, facts
+        metrics |= sustained
+        return metrics | roofline(metrics, self._ready.facts), facts
 
     def _fail(self, status: OutcomeStatus, reason: str, traceback: str = "") -> ContenderFinished:
         """End this contender with a failure: kill it, collect the report, make the outcome."""

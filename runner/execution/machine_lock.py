@@ -1,6 +1,8 @@
 """The lock of a machine: one run measures at a time, because two would disturb each other."""
 
+import errno
 import os
+import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,11 +73,25 @@ def lock_path() -> Path:
 
 
 def _open(path: Path) -> int:
+    """The lock file, created if need be; raises MachineBusy where something else has its name."""
+    # Any user may put a link or a pipe there: neither is followed nor waited for. Read-only is enough to
+    # lock, and works on a file that belongs to another user.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        # Read-only is enough to lock, and works on a file that belongs to another user.
-        return os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
-        # Independent of the umask: other users have to open it, too.
-        os.fchmod(descriptor, 0o644)
-        return descriptor
+        try:
+            descriptor = os.open(path, flags)
+        except FileNotFoundError:
+            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+            # Independent of the umask: other users have to open it, too.
+            os.fchmod(descriptor, 0o644)
+    except FileExistsError:
+        # Another run has just created it.
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise MachineBusy(f"{path} is a link: remove it") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise MachineBusy(f"{path} is no file: remove it")
+    return descriptor

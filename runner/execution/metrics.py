@@ -5,6 +5,7 @@ from statistics import fmean, median
 from typing import Any
 
 from ..worker.messages import Block, Finished, Ready, Window
+from .roofline import mfu
 
 #: What includes compiling: of a compiled case it is measured with a cold cache.
 _COMPILING = ("rss_peak", "cuda_peak_allocated_compile", "cuda_peak_reserved_compile", "new_shape")
@@ -73,7 +74,7 @@ def replicate_metrics(
     if (flops := ready.facts.get("flops")) and "throughput" in metrics:
         # Of instances the throughput is the sum of what each does in its own time, and so is this.
         metrics["model_tflops"] = flops / ready.facts["items"] * metrics["throughput"] / 1e12
-    return metrics | _shares(metrics, ready.facts.get("cpus_in_use"))
+    return metrics | _shares(metrics, ready.facts.get("cpus_in_use")) | mfu(metrics, ready.facts)
 
 
 def _clock(blocks: Sequence[Block], left_out: Collection[int], latency_ms: float | None) -> dict[str, float]:

@@ -114,6 +114,7 @@ class SingleProcess:
             "dtype": prepared.dtype,
             "threads": torch.get_num_threads(),
             "shapes": self._shapes,
+            **bounds.peak_facts(self._device, prepared.key.axis("precision")),
             **prepared.facts,
         }
         if prepared.key.axis("compile") != "none":
@@ -138,7 +139,8 @@ class SingleProcess:
             known.update(guarded(prepared, lambda: measure_request_latency(prepared.step, device)))
         step_ns = median(self._medians_ns) if self._medians_ns else 0.0
         device_time = guarded(
-            prepared, lambda: bounds.measure_device_time(prepared.step, device, step_ns, self._shapes)
+            prepared,
+            lambda: bounds.measure_device_time(prepared.step, device, step_ns, self._shapes, prepared.facts),
         )
         return {**known, **device_time}
 

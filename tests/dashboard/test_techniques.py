@@ -262,6 +262,7 @@ def test_launch_bound_shares_are_shown_where_they_were_measured(open_page: Open,
     assert "Launch-bound, baseline" in shown
     assert "70\N{NO-BREAK SPACE}%" in shown and "10\N{NO-BREAK SPACE}%" in shown
     assert "No kernel ran in 70 % of a step of eager fp32: a CUDA graph saves at most that." in shown
+    assert "eager fp32 is bound by memory bandwidth, and reaches 65 % of what that allows." in shown
 
 
 def test_the_link_shows_the_same_runs_tomorrow(open_page: Open, measured_url: str) -> None:

@@ -106,7 +106,7 @@ def test_the_page_opens_on_the_newest_run_with_telemetry_and_names_every_source(
     ]
     assert titles(host)[0] == "Each CPU busy · %"
     shown = html(at)
-    for part in ("no answer for 0.5 s", "No number in any row: NVLink.", "hardware counters, GPM", "6.56 %"):
+    for part in ("no answer for 0.5 s", "Not available: NVLink.", "hardware counters, GPM", "6.56 %"):
         assert part in shown
     assert set(at.query_params) == {"view"}
 

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Button
 
 import dashboard
 from dashboard.exports.page_recorder import PageRecord, frame_of
@@ -93,6 +94,11 @@ def typed(at: AppTest) -> list[str]:
     """What the page says to type, and what programs wrote, from top to bottom."""
     found = re.findall(r'<div class="py-code"><pre[^>]*>(.*?)</pre>', html(at), re.DOTALL)
     return [unescape(each) for each in found]
+
+
+def own_buttons(at: AppTest) -> list[Button]:
+    """The buttons of the page itself: search stands above every page."""
+    return [each for each in at.button if each.key != "search-open"]
 
 
 def text(at: AppTest) -> str:

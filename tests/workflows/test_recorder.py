@@ -108,3 +108,22 @@ def test_a_database_that_was_exchanged_while_it_was_away_gets_everything(
 
 def lost(*_: object, **__: object) -> None:
     raise DatabaseError("the database is lost.")
+
+
+def test_lines_are_rescued_into_no_file_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    (tmp_path / "pyrometer-run-1.jsonl").symlink_to(victim)
+    plan = a_plan()
+    begun = Journal(tmp_path / "run-1")
+    header = a_header("run-1", plan)
+    begun.header(header.to_body())
+    recorder = Recorder(begun, header, away, list[str]().append)
+    with no_room_beyond(begun.path.stat().st_size + 20):
+        recorder.outcome(an_outcome(plan[0], NOW))
+        begun.close()
+    note = recorder.abandon()
+    (rescued,) = (each for each in tmp_path.glob("pyrometer-run-1-*.jsonl"))
+    assert str(rescued) in note and b"outcome" in rescued.read_bytes()
+    assert rescued.stat().st_mode & 0o777 == 0o600 and victim.read_text() == "kept"

@@ -46,7 +46,8 @@ NO_BUDGET_SECONDS = 7 * 24 * 3600.0
 class UpgradeRequest:
     """The arguments of an upgrade. `old` and `new` are names, versions, wheels or interpreters.
 
-    `step` is a script, `FILE.py` or `FILE.py:FUNCTION`, that is measured instead of cases of a suite;
+    `step` is a script, `FILE.py` or `FILE.py:FUNCTION`, that is measured instead of cases of a suite, `tests`
+    are paths or node ids of pytest whose tests are;
     `packages` are installed into environments that are built. `waived_by` is who left the cases of `waive`
     out; empty for the user of this process. `fingerprints`: whether what runs differently is found before
     anything is measured. `screen`: whether only the cases that a screen selects are measured in full (see
@@ -76,6 +77,7 @@ class UpgradeRequest:
     screen: bool = False
     step: str | None = None
     packages: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
 
 
 def pairs_plan(pairs: int | None, most: int = MOST_PAIRS, usual: int = Plan().largest) -> Plan:

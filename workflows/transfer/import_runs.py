@@ -1,7 +1,5 @@
 """Import files of other machines and other tools into the database; importing one again changes nothing."""
 
-import shutil
-import tempfile
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -14,10 +12,10 @@ from analysis.metrics import METRICS
 from db.admin.delete_run import forget_run
 from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
-from db.runs import metric_definitions, queries
+from db.runs import metric_definitions
 from interchange import formats
 from interchange.errors import BadFile, SourcePlace
-from interchange.foreign_runs import digest, machine_called
+from interchange.foreign_runs import MOST_PROBLEMS, digest, machine_called
 from interchange.importers import pyrometer, submitted
 from interchange.importers.submitted import Gpu
 from interchange.overrides import JOURNAL
@@ -168,7 +166,7 @@ def import_path(
         found = _journal(path) if name in (None, JOURNAL) else None
         if found is not None:
             restate(Imported(JOURNAL, ()), place)
-            return _from_journal(found, database, dry_run, with_journal)
+            return _from_journal(found, database, progress, dry_run, with_journal)
         if name == JOURNAL:
             raise BadFile(place, f"is no {journal.FILE}, and no folder of a run")
         importer = formats.reader(path, name)
@@ -200,10 +198,15 @@ def keep(
     is read; until the last one is stored, the run has the note `merging.UNFINISHED`.
     """
     keeping = _Keeping(place, database, dry_run, with_journal)
-    for number, (run, pieces) in enumerate(groupby(keeping.taken(parts), _id_of), start=1):
-        keeping.keep(run, pieces)
-        progress(number)
-    return ImportSummary(name, keeping.held, keeping.new, tuple(keeping.problems), tuple(keeping.changed))
+    try:
+        for number, (run, pieces) in enumerate(groupby(keeping.taken(parts), _id_of), start=1):
+            keeping.keep(run, pieces)
+            progress(number)
+    except BadFile as error:
+        if not keeping.held.runs:
+            raise
+        keeping.add_problem(error.place, f"{error.sentence}; the rest of the file is not read")
+    return ImportSummary(name, keeping.held, keeping.new, keeping.problems, tuple(keeping.changed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +245,8 @@ class _Keeping:
     ) -> None:
         self.held = Amount()
         self.new = Amount()
-        self.problems: list[ImportProblem] = []
+        self._problems: list[ImportProblem] = []
+        self._more_problems = 0
         self.changed: list[ChangedRun] = []
         self._with_journal = with_journal
         self._place = place
@@ -255,7 +259,8 @@ class _Keeping:
     def taken(self, parts: Iterable[Imported]) -> Iterator[_Taken]:
         """The runs; notes of the reader are collected meanwhile, also those of the next run."""
         for part in parts:
-            self.problems += part.set_aside
+            for each in part.set_aside:
+                self.add_problem(each.place, each.sentence)
             self._definitions.add(part.metrics)
             for one in part.runs:
                 yield _Taken(one, len(self._definitions))
@@ -313,7 +318,20 @@ class _Keeping:
         return f"here only in part, and {_REST}"
 
     def _problem(self, sentence: str) -> None:
-        self.problems.append(ImportProblem(self._place, sentence))
+        self.add_problem(self._place, sentence)
+
+    def add_problem(self, place: SourcePlace, sentence: str) -> None:
+        """Report what is set aside, or only count it where enough is reported."""
+        if len(self._problems) < MOST_PROBLEMS:
+            self._problems.append(ImportProblem(place, sentence))
+        else:
+            self._more_problems += 1
+
+    @property
+    def problems(self) -> tuple[ImportProblem, ...]:
+        """What was set aside, with the count of what is not reported one by one."""
+        more = f"and {self._more_problems:,} more"
+        return (*self._problems, *([ImportProblem(self._place, more)] if self._more_problems else []))
 
 
 def _with_a_look_ahead(pieces: Iterable[_Taken]) -> Iterator[tuple[_Taken, bool]]:
@@ -357,54 +375,46 @@ def _journal(path: Path) -> Path | None:
 
 
 def _from_journal(
-    path: Path, database: Database | None, dry_run: bool, with_journal: Collection[str]
+    path: Path,
+    database: Database | None,
+    progress: Progress,
+    dry_run: bool,
+    with_journal: Collection[str],
 ) -> ImportSummary:
     """Store the journal of another machine's run, by the rules of every other file."""
     place = SourcePlace(path.name)
     if journal.in_use(path):
         raise BadFile(place, "a run is writing it just now")
-    with tempfile.TemporaryDirectory(prefix="pyrometer-") as folder:
-        # A copy: a journal may go on while it is read.
-        copy = Path(shutil.copyfile(path, Path(folder) / journal.FILE))
-        try:
-            read = Read.of(copy)
-        except JournalError as error:
-            raise BadFile(place, str(error).removeprefix(f"{copy} ")) from None
-    run, outcomes = read.run, (*read.outcomes, *read.canaries)
-    held = new = Amount(1, len(outcomes), len(read.measurements))
-    problems = [_torn(place, line) for line in read.position.set_aside]
-    changed: list[ChangedRun] = []
+    reads: list[Read] = []
+    parts = _parts_of_journal(path, place, reads)
+    arrived = keep(JOURNAL, parts, place, database, progress, dry_run=dry_run, with_journal=with_journal)
+    if database is not None and arrived.new.runs and not dry_run:
+        for read in reads:
+            read.store_fingerprints(database, replace=False)
+    return arrived
+
+
+def _parts_of_journal(path: Path, place: SourcePlace, reads: list[Read]) -> Iterator[Imported]:
+    """A journal piece by piece; `reads` gets those with dispatch fingerprints, without their outcomes."""
+    known = 0
     try:
-        # Reading holds no lock: other writers wait only while it is stored.
-        with _whole(database, dry_run) as whole:
-            if whole is not None:
-                before = _stored(whole, run.id)
-                added = merge_run(ImportedRun(run, outcomes, ()), whole, has_journal=run.id in with_journal)
-                read.store_fingerprints(whole, replace=False)
-                new = _stored(whole, run.id) - before
-                problems += [
-                    ImportProblem(place, f"run {run.id}: {each}; the first stays") for each in added.otherwise
-                ]
-                changed += [] if added.run or added.nothing else [ChangedRun(run.id, new)]
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise BadFile(place, f"run {run.id} is left out: {error}") from None
-    return ImportSummary(JOURNAL, held, new, tuple(problems), tuple(changed))
-
-
-def _stored(database: Database, run: str) -> Amount:
-    known = queries.run_record(database, run) is not None
-    outcomes, numbers = queries.outcomes_of_run(database, run), queries.measurements_of_run(database, run)
-    return Amount(int(known), len(outcomes), len(numbers))
+        for read in Read.pieces(path):
+            aside = read.position.set_aside
+            problems = tuple(_torn(place, line) for line in aside[known:])
+            known = len(aside)
+            one = ImportedRun(read.run, (*read.outcomes, *read.canaries), tuple(read.measurements))
+            reads += [replace(read, outcomes=(), canaries=())] if read.fingerprints else []
+            yield Imported(JOURNAL, (one,), (), problems)
+    except JournalError as error:
+        raise BadFile(place, str(error).removeprefix(f"{path} ").removeprefix(f"{path}: ")) from None
 
 
 def _torn(place: SourcePlace, line: str) -> ImportProblem:
-    """A line that a journal set aside: `line 3: torn`."""
+    """A line that a journal set aside: `line 3: torn`, or another sentence."""
     number, _, reason = line.removeprefix("line ").partition(": ")
-    return (
-        ImportProblem(replace(place, line=int(number)), reason)
-        if number.isdecimal()
-        else ImportProblem(place, line)
-    )
+    if not number.isdecimal():
+        return ImportProblem(place, line)
+    return ImportProblem(replace(place, line=int(number)), reason)
 
 
 def submit(

@@ -9,6 +9,7 @@ import torch
 
 from ..case_key import CaseKey
 from . import timing
+from .card_peaks import card_peaks
 
 #: Sides of a square product: large enough that no other is faster, on the grid of every tensor core.
 _SIDE = {"cuda": 8192, "cpu": 1024}
@@ -25,6 +26,17 @@ _FORMATS = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }
+
+
+def peak_facts(device: str, precision: str) -> dict[str, float]:
+    """Facts of a case on a CUDA device: the card's peaks in its number format; empty where not published."""
+    if not device.startswith("cuda"):
+        return {}
+    peaks = card_peaks(torch.cuda.get_device_name(device))
+    tflops = None if peaks is None else peaks.tflops(precision)
+    if peaks is None or tflops is None:
+        return {}
+    return {"card_peak_tflops": tflops, "card_peak_gb_per_second": peaks.bandwidth}
 
 
 def measure_matmul_peak(key: CaseKey, device: str, facts: dict[str, Any]) -> dict[str, float]:
@@ -82,10 +94,16 @@ def _agree(taken: list[int]) -> bool:
 #: holds every kernel.
 _LOOKED_AT_NS = 50_000_000
 _FEWEST_STEPS, _MOST_STEPS = 10, 2000
+#: Of a step's kernels so many are stored, with so much of their names, which templates make long.
+_KERNELS, _KERNEL_NAME = 30, 200
 
 
 def measure_device_time(
-    step: Callable[[], object], device: str, step_ns: float, shapes: int = 1
+    step: Callable[[], object],
+    device: str,
+    step_ns: float,
+    shapes: int = 1,
+    facts: dict[str, Any] | None = None,
 ) -> Mapping[str, float]:
     """Metrics `device_time` in ms and `launch_bound` of a step on CUDA; empty off CUDA.
 
@@ -93,7 +111,8 @@ def measure_device_time(
     profiler makes launching slower and leaves the kernels as they are. `launch_bound` is the rest of the
     `step_ns` that the case's own timed steps take, as a share; there is none where they are not known (0).
     Of inputs of so many `shapes` in turn each comes equally often, wherever the turn stands. Both are empty
-    where the profiler shows fewer kernels than steps, and so not all of them.
+    where the profiler shows fewer kernels than steps, and so not all of them. Else `facts` get `kernels`,
+    those that take longest.
     """
     if not device.startswith("cuda"):
         return {}
@@ -105,9 +124,12 @@ def measure_device_time(
         for _ in range(steps):
             step()
         timing.synchronize(device)
-    ran = _on_device(profiler.events())
+    events = _on_device(profiler.events())
+    ran = [(event.time_range.start, event.time_range.end) for event in events]
     if len(ran) < steps:
         return {}
+    if facts is not None:
+        facts["kernels"] = kernel_table(events, steps)
     busy_ns = union(ran) * 1e3 / steps
     found = {"device_time": busy_ns / 1e6}
     return found | ({"launch_bound": max(0.0, 1 - busy_ns / step_ns)} if step_ns else {})
@@ -122,10 +144,21 @@ def union(intervals: Iterable[tuple[float, float]]) -> float:
     return total
 
 
-def _on_device(events: Iterable[Any] | None) -> list[tuple[float, float]]:
-    """Start and end in microseconds of what ran on the device."""
+def kernel_table(events: Iterable[Any], steps: int) -> list[list[Any]]:
+    """Name, calls a step and microseconds a step of what ran on the device, the longest first, at most 30."""
+    totals: dict[str, list[float]] = {}
+    for event in events:
+        total = totals.setdefault(str(event.name)[:_KERNEL_NAME], [0.0, 0.0])
+        total[0] += 1
+        total[1] += event.time_range.end - event.time_range.start
+    longest = heapq.nlargest(_KERNELS, totals.items(), key=lambda item: item[1][1])
+    return [[name, round(calls / steps, 3), round(us / steps, 3)] for name, (calls, us) in longest]
+
+
+def _on_device(events: Iterable[Any] | None) -> list[Any]:
+    """What ran on the device: kernels, copies and fills."""
     return [
-        (event.time_range.start, event.time_range.end)
+        event
         for event in events or ()
         # A user's annotation spans the kernels below it and what lies between them.
         if event.device_type.name == "CUDA" and not getattr(event, "is_user_annotation", False)

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dashboard.components import charts, frames
@@ -20,6 +21,16 @@ def test_data_travels_apart_from_a_spec_that_stays_as_it_was() -> None:
     filled = charts.with_data(spec, bins=frame)
     assert filled["datasets"]["bins"] is frame
     assert "datasets" not in spec
+
+
+def test_no_label_of_a_chart_steers_a_page() -> None:
+    odd, plain = "H100\u202e\x1b]0;x\x07", "H100  ]0;x "
+    frame = pd.DataFrame({"label": [odd, "A100"], "value": [1.0, 2.0]})
+    spec: charts.Spec = {"encoding": {"color": {"scale": {"domain": [odd, "A100"]}}}, "width": 5}
+    filled = charts.with_data(spec, rows=frame)
+    assert filled["datasets"]["rows"]["label"].tolist() == [plain, "A100"]
+    assert filled["encoding"]["color"]["scale"]["domain"] == [plain, "A100"] and filled["width"] == 5
+    assert frame["label"][0] == odd, "the data that others hold are as they were"
 
 
 def test_versions_are_ordered_as_versions_and_dev_builds_by_date() -> None:

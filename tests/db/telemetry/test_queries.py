@@ -96,6 +96,13 @@ def test_a_window_tells_whose_it_is_and_what_it_comes_to(database: Database) -> 
     assert (host.power, host.temperature) == (None, None)
 
 
+def test_power_is_that_of_the_energy_counter_where_there_is_one(database: Database) -> None:
+    # The driver's own reading is a mean over the last second: it still has what was before.
+    values = {"power": (120.0, 120.0, 600.0), "energy": (60.0, None, 180.0)}
+    (window,) = only(database, a_recording("GPU-1", lengths_ms=[100, 100, 300], values=values))
+    assert window.power == pytest.approx(240 / 0.4)
+
+
 def test_each_source_is_about_its_own_column(database: Database) -> None:
     columns = {column: (float(place),) for place, column in enumerate(UTILISATION.values())}
     found = only(

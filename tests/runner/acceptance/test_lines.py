@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from records.outcomes import Outcome, OutcomeStatus
+from runner.suites.plan import invalid
+from runner.suites.suite import compose, workloads
 from support.acceptance import FOLDER, acceptance_module
 
 lines = acceptance_module("lines")
@@ -190,3 +193,22 @@ def test_results_are_on_disk_after_each_line(tmp_path: Path, monkeypatch: pytest
         body = json.loads((tmp_path / "accept.json").read_text())
         assert body["counts"]["skip"] == number and body["complete"] is False
     assert [line["name"] for line in body["lines"]] == ["doctor", "leftovers"]
+
+
+def test_the_suite_has_every_case_that_a_line_looks_at() -> None:
+    settings = tomllib.loads((FOLDER / "accept.toml").read_text())["suites"]
+    cases = compose("accept", settings["accept"], {}).cases
+    named = {
+        f"{MLP}/{how}" for how in ("eager", "graph=capture", "graph=callables", "compile=reduce-overhead")
+    }
+    train = "bert_base/train/batch=4,layers=2,tokens=128"
+    techniques = ("eager", "precision=amp-fp16", "checkpoint=on", "memory=quarter")
+    named |= {f"{train}/{how}" for how in techniques} | set(suite_figures.EXPECTED)
+    named |= {f"{train}/parallel={how}" for how in ("ddp", "fsdp2")}
+    named |= {f"{GEMM}/eager", f"{GEMM}/precision=tf32", "custom_cnn/infer/batch=32/instances=2"}
+    named |= {"mlp_overhead/train/batch=64/graph=capture"}
+    assert named - set(cases) == set()
+    assert any(case.startswith("input_pipeline/") for case in cases)
+    for name in ("accept-observed", "accept-cpu", "accept-kills"):
+        assert invalid(compose(name, settings[name], {}).cases, workloads()) == {}
+    assert invalid(cases, workloads()) == {}

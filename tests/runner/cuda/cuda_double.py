@@ -112,7 +112,9 @@ class Profile:
     def events(self):
         on_device = SimpleNamespace(name="CUDA")
         return [
-            SimpleNamespace(device_type=on_device, time_range=SimpleNamespace(start=a / US, end=b / US))
+            SimpleNamespace(
+                name="spin", device_type=on_device, time_range=SimpleNamespace(start=a / US, end=b / US)
+            )
             for a, b in self._device.kernels
         ]
 

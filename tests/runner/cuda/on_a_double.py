@@ -118,8 +118,9 @@ def captured():
 def device_time(us, launch, latency, lost=0, shapes=1):
     with installed(Device(launch=launch * US)) as device:
         step = step_of(device, us) if not lost else lambda: None
-        found = dict(bounds.measure_device_time(step, "cuda:0", latency * US, shapes))
-    return {**found, "steps": device.calls.count("step")}
+        facts = {}
+        found = dict(bounds.measure_device_time(step, "cuda:0", latency * US, shapes, facts))
+    return {**found, **facts, "steps": device.calls.count("step")}
 
 
 def requests():

@@ -241,3 +241,10 @@ def test_a_build_needs_no_pip_where_ensurepip_carries_one(tmp_path: Path) -> Non
     assert base.pip[-1].endswith(".whl/pip")
     done = subprocess.run([*base.pip, "--version"], capture_output=True, text=True)
     assert done.stdout.startswith("pip "), done.stderr
+
+
+def test_no_password_of_an_address_is_on_a_command_line() -> None:
+    links = ("https://ada:s3cret@wheels.example/torch", "/srv/wheels")
+    pip = package_index.pip_for(replace(bare("2.10.0"), find_links=links), look_at(""))
+    assert pip.options == ("--find-links=/srv/wheels",)
+    assert pip.variables["PIP_FIND_LINKS"].endswith(links[0])

@@ -85,7 +85,16 @@ ON_CPU = (
     Measured(f"{MLP}/compile=tensorrt", (), status="unsupported", reason="torch_tensorrt is not installed"),
 )
 ON_GPU = (
-    Measured(f"{MLP}/eager", (0.20, 0.201, 0.20), metrics={"launch_bound": 0.7, "cuda_peak_allocated": 10.0}),
+    Measured(
+        f"{MLP}/eager",
+        (0.20, 0.201, 0.20),
+        metrics={
+            "launch_bound": 0.7,
+            "cuda_peak_allocated": 10.0,
+            "intensity_by_ridge": 0.2,
+            "roofline_share": 0.65,
+        },
+    ),
     Measured(
         f"{MLP}/graph=capture",
         (0.08, 0.081, 0.08),

@@ -18,6 +18,7 @@ from interchange.errors import SourcePlace
 from interchange.runs import Imported, ImportedRun
 from records.outcomes import Measurement, MetricDefinition
 from records.runs import Run
+from support.builders.exports import file_of
 from support.builders.foreign_files import PYTEST, SAMPLES, TORCHBENCH, of_json, written
 from support.builders.run_records import (
     BERT,
@@ -406,3 +407,14 @@ def test_every_number_comes_back_to_the_bit(tmp_path: Path, sqlite: Database) ->
     read(written(tmp_path, of_json("metrics-20240307222831.json", document)), sqlite)
     points: list[Measurement] = queries.measurements_of_run(sqlite, queries.recent_runs(sqlite)[0].id)
     assert [each.point for each in points if each.metric == "latency"] == [value]
+
+
+def test_an_import_that_is_refused_half_way_counts_what_it_stored(tmp_path: Path, sqlite: Database) -> None:
+    several = [a_run(f"2026090{day}-020000-1f3a") for day in range(1, 5)]
+    outcomes = (an_outcome(metrics={"latency": 2.0}, blocks=()),)
+    runs = [ImportedRun(replace(each, planned=1), outcomes, ()) for each in several]
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(file_of(*runs, definitions={}) + b"\n" * (2 << 20))
+    arrived = read(path, sqlite)
+    assert arrived.new.runs == arrived.held.runs == len(queries.run_ids(sqlite)) == 2
+    assert "blank lines; the rest of the file is not read" in arrived.set_aside[-1].sentence

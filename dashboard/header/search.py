@@ -1,0 +1,84 @@
+"""Search over cases, runs, findings and PyTorch versions, opened by Ctrl or Cmd K."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
+
+import streamlit as st
+
+from dashboard.components import links, load, wording
+from dashboard.components.frames import version_order
+from dashboard.navigation import page_at
+from dashboard.server.database import opened
+from db.findings import store as findings
+from records.findings import Finding
+from records.runs import RunSummary
+from records.series import SeriesKey
+
+#: Runs and findings that can be found, the newest.
+_RUNS, _FINDINGS = 500, 500
+
+
+@dataclass(frozen=True, slots=True)
+class SearchEntry:
+    """One thing that can be found: how it reads, and the address that shows it."""
+
+    text: str
+    address: str
+
+
+def entries(
+    keys: Iterable[SeriesKey], runs: Sequence[RunSummary], found: Iterable[Finding]
+) -> list[SearchEntry]:
+    """Findings, runs, versions and cases, each of them once."""
+    listed = [
+        SearchEntry(
+            f"Finding {one.id} · {wording.case(one.key.case).text} · {one.state}", links.finding(one.id)
+        )
+        for one in found
+    ]
+    listed += [
+        SearchEntry(
+            " · ".join(filter(None, ("Run", run.id, run.suite, *map(wording.version, run.torch_versions)))),
+            links.run(run.id),
+        )
+        for run in runs
+    ]
+    versions = {version for run in runs for version in run.torch_versions if version}
+    listed += [
+        SearchEntry(f"PyTorch {version}", links.hardware({"version": [version]}))
+        for version in sorted(versions, key=version_order, reverse=True)
+    ]
+    cases = sorted({key.case for key in keys})
+    listed += [
+        SearchEntry(f"Case {wording.case(case).text}", links.history({"case": [case]})) for case in cases
+    ]
+    return listed
+
+
+def button(url: str) -> None:
+    """The button in the header that opens the search; Ctrl or Cmd K does so too."""
+    if st.button("Search", key="search-open", icon=":material/search:", shortcut="Ctrl+K"):
+        _dialog(url)
+
+
+@st.dialog("Search")
+def _dialog(url: str) -> None:
+    """A field that finds what is typed in any place of an entry, and opens it."""
+    found = _entries(url)
+    chosen = st.selectbox(
+        "Case, finding, run or PyTorch",
+        [one.text for one in found],
+        index=None,
+        placeholder="Type a part of its name",
+        key="search-chosen",
+    )
+    if chosen is not None:
+        address = urlsplit(next(one.address for one in found if one.text == chosen))
+        st.switch_page(page_at(address.path.strip("/")).script, query_params=parse_qs(address.query))
+
+
+@st.cache_resource(ttl=load.FRESH_SECONDS, show_spinner=False, max_entries=4)
+def _entries(url: str) -> list[SearchEntry]:
+    newest = findings.findings(opened(url), newest=_FINDINGS)
+    return entries(load.series_keys(url), load.recent_runs(url, _RUNS), newest)

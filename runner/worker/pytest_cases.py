@@ -1,0 +1,189 @@
+"""The tests of a project as cases: each is run by pytest up to its call of the fixture, which is measured.
+
+A test is run in a thread of its own and stays there at the call, so that its fixtures remain set up while
+this process measures the function that it handed over.
+"""
+
+import importlib
+import os
+import queue
+import re
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from .case import case
+from .prepared_case import UnknownCase, Unsupported
+
+#: The fixtures that hand a function over: that of pytest-pyrometer, and that of pytest-benchmark.
+FIXTURES = ("pyrometer", "benchmark")
+#: `addopts` may start other processes or need plugins that are not there. The first two blocked plugins bring
+#: fixtures of these names.
+_OPTIONS = (
+    *("-q", "-s", "--no-header", "-o", "addopts="),
+    *("-p", "no:pyrometer", "-p", "no:benchmark", "-p", "no:cacheprovider", "-p", "no:faulthandler"),
+)
+_NO_TESTS = 5
+
+Step = Callable[[], object]
+
+
+def register(module: str, folder: str, arguments: Sequence[str]) -> None:
+    """Collect the tests that `arguments` (paths, node ids) name from `folder`, and register each as a case.
+
+    `module` is the file of cases that they come with. A case is called as its test,
+    `tests.perf.test_step:test_forward:8`; tests without one of the fixtures are left out. Raises Unsupported
+    without pytest, UnknownCase where nothing is collected.
+    """
+    os.chdir(folder)
+    if folder not in sys.path:
+        # As `python -m pytest` does.
+        sys.path.insert(0, folder)
+    for name, test in _collected(arguments).items():
+        case()(_builder(module, name, test))
+
+
+def _builder(module: str, name: str, test: str) -> Callable[[], Step]:
+    def build() -> Step:
+        return _build(test)
+
+    build.__module__, build.__name__ = module, name
+    return build
+
+
+def _build(test: str) -> Step:
+    """The function that a test hands to the fixture; raises what the test raises before."""
+    handed: queue.SimpleQueue[Step | BaseException] = queue.SimpleQueue()
+    threading.Thread(target=_run, args=(test, handed), daemon=True, name="pytest").start()
+    found = handed.get()
+    if not isinstance(found, BaseException):
+        return found
+    # pytest's own outcomes are no Exceptions.
+    raise found if isinstance(found, Exception) else RuntimeError(f"{test}: {found}")
+
+
+def _run(test: str, handed: "queue.SimpleQueue[Step | BaseException]") -> None:
+    pytest = _pytest()
+    problem: list[BaseException] = []
+
+    def pytest_runtest_makereport(item: Any, call: Any) -> None:
+        if call.excinfo is not None:
+            skipped = isinstance(call.excinfo.value, pytest.skip.Exception)
+            error = (
+                Unsupported(f"the test is skipped: {call.excinfo.value}") if skipped else call.excinfo.value
+            )
+            problem.append(error)
+
+    plugin = _plugin(pytest, FunctionFixture(handed))
+    plugin.pytest_runtest_makereport = pytest_runtest_makereport  # type: ignore[attr-defined]
+    code = pytest.main([test, *_OPTIONS], plugins=[plugin])
+    ended = UnknownCase(f"{test} ended without a call of its fixture (pytest: exit code {int(code)})")
+    handed.put(problem[0] if problem else ended)
+
+
+class FunctionFixture:
+    """What both fixtures are: it hands over the first function it is called with, and does not return.
+
+    As of pytest-benchmark there are `pedantic` and the attributes that tests set.
+    """
+
+    def __init__(self, handed: "queue.SimpleQueue[Step | BaseException]") -> None:
+        self._handed = handed
+        self.extra_info: dict[str, Any] = {}
+        self.group: str | None = None
+        self.name: str | None = None
+
+    def __call__(self, function: Callable[..., object], *arguments: Any, **named: Any) -> object:
+        self._handed.put(_under_this_mode(partial(function, *arguments, **named)))
+        # The process ends while the test is here.
+        threading.Event().wait()
+        return None
+
+    def pedantic(
+        self,
+        target: Callable[..., object],
+        args: Iterable[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        setup: Callable[[], object] | None = None,
+        **_: Any,
+    ) -> object:
+        """Hand over `target`; how often it is called is for the harness to decide."""
+        if setup is not None:
+            raise Unsupported("pedantic(setup=...) is not supported: the setup would be part of the number")
+        return self(target, *args, **(kwargs or {}))
+
+
+def _under_this_mode(step: Step) -> Step:
+    """The step under the modes of this thread, which the thread that measures does not have."""
+    if any(map(_autocast, ("cpu", "cuda"))):
+        raise Unsupported("the fixture is called under autocast: enter it within the measured function")
+    if torch.is_inference_mode_enabled():
+        return torch.inference_mode()(step)
+    return step if torch.is_grad_enabled() else torch.no_grad()(step)
+
+
+def _autocast(device: str) -> bool:
+    try:
+        return bool(torch.is_autocast_enabled(device))
+    except TypeError:
+        # Before PyTorch 2.4 it takes no device.
+        return bool(torch.is_autocast_cpu_enabled() if device == "cpu" else torch.is_autocast_enabled())
+
+
+def _collected(arguments: Sequence[str]) -> dict[str, str]:
+    """By the name of its case each test that has one of the fixtures, as pytest takes it from any folder."""
+    pytest = _pytest()
+    found: dict[str, str] = {}
+
+    def pytest_collection_modifyitems(items: Sequence[Any]) -> None:
+        for item in items:
+            if set(FIXTURES).intersection(getattr(item, "fixturenames", ())):
+                inside = item.nodeid.partition("::")[2]
+                found[case_name(item.nodeid)] = f"{item.path}::{inside}"
+
+    plugin = _plugin(pytest, None)
+    plugin.pytest_collection_modifyitems = pytest_collection_modifyitems  # type: ignore[attr-defined]
+    code = pytest.main([*arguments, "--collect-only", *_OPTIONS], plugins=[plugin])
+    if int(code) not in (0, _NO_TESTS):
+        raise UnknownCase(f"pytest cannot collect {' '.join(arguments)} (exit code {int(code)})")
+    if not found:
+        raise UnknownCase(f"no test in {' '.join(arguments)} uses the fixture {' or '.join(FIXTURES)}")
+    return found
+
+
+def case_name(test: str) -> str:
+    """What a case is called that is the test of this node id: `tests.test_a:TestB.test_c:8-True`."""
+    file, _, inside = test.partition("::")
+    function, _, parameters = inside.partition("[")
+    parts = (
+        file.removesuffix(".py").replace("/", "."),
+        function.replace("::", "."),
+        parameters.removesuffix("]"),
+    )
+    return re.sub(r"[^A-Za-z0-9_.+:-]", "-", ":".join(filter(None, parts)))
+
+
+def _plugin(pytest: Any, measured: "FunctionFixture | None") -> types.ModuleType:
+    """A plugin that brings the fixtures."""
+    plugin = types.ModuleType("pyrometer_fixtures")
+    for name in FIXTURES:
+
+        def fixture() -> Any:
+            return measured
+
+        setattr(plugin, name, pytest.fixture(name=name)(fixture))
+    return plugin
+
+
+def _pytest() -> Any:
+    try:
+        return importlib.import_module("pytest")
+    except ModuleNotFoundError as error:
+        if error.name != "pytest":
+            raise
+        raise Unsupported("tests need pytest, which this environment lacks: --package pytest") from error

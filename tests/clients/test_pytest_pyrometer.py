@@ -1,0 +1,133 @@
+"""pytest-pyrometer in a pytest of its own: plain runs, stored ones, and what it does without `pyrometer`."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from db.connection.engine import open_database
+from db.runs import queries
+from records.kinds import RunSource
+from runner.worker.case_key import CaseKey
+from support.site import ROOT
+
+PLUGIN = ROOT / "clients" / "pytest_pyrometer"
+PYROMETER = str(Path(sys.executable).with_name("pyrometer"))
+TESTS = """
+import pytest
+
+
+def test_step(pyrometer):
+    assert pyrometer(sum, [1, 2]) == 3
+
+
+class TestGroup:
+    @pytest.mark.parametrize("size", [8, 16])
+    def test_of_pytest_benchmark(self, benchmark, size):
+        benchmark.extra_info["size"] = size
+        result = benchmark.pedantic(sorted, args=(range(size),), kwargs={"reverse": True}, rounds=2)
+        assert result[0] == size - 1
+
+
+def test_that_raises(pyrometer):
+    pyrometer(int, "x")
+
+
+def test_without_the_fixture():
+    pass
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project of tests that is a project folder of Pyrometer."""
+    (tmp_path / "perf").mkdir()
+    (tmp_path / "perf" / "test_speed.py").write_text(TESTS)
+    (tmp_path / "pyrometer.toml").touch()
+    return tmp_path
+
+
+def run(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """pytest with the plugin, and without those of this checkout."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYROMETER_", "PYTEST_"))}
+    variables = {"PYTHONPATH": str(PLUGIN), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "HOME": str(project)}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "pytest_pyrometer",
+        "--pyrometer-seconds",
+        "0.01",
+        "perf",
+    ]
+    return subprocess.run(
+        [*command, *options], cwd=project, env={**kept, **variables}, capture_output=True, text=True
+    )
+
+
+def test_plain_pytest_times_and_stores_nothing(project: Path) -> None:
+    done = run(project)
+    assert "1 failed, 4 passed" in done.stdout, done.stdout
+    lines = [line for line in done.stdout.splitlines() if " ms median " in line]
+    assert [line.rpartition(" ")[2] for line in lines] == [
+        "perf/test_speed.py::test_step",
+        "perf/test_speed.py::TestGroup::test_of_pytest_benchmark[8]",
+        "perf/test_speed.py::TestGroup::test_of_pytest_benchmark[16]",
+    ]
+    assert not (project / "pyrometer.db").exists()
+
+
+def test_the_times_are_stored_as_a_submission(project: Path) -> None:
+    done = run(project, "--pyrometer", f"--pyrometer-command={PYROMETER}", "--pyrometer-json=times.json")
+    assert "not stored" not in done.stdout, done.stdout
+    with open_database(f"sqlite:///{project}/pyrometer.db") as database:
+        (summary,) = queries.recent_runs(database)
+        measured = queries.measurements_of_run(database, summary.id)
+    assert (summary.suite, summary.source) == ("pytest", RunSource.SUBMITTED)
+    keys = [f"perf.test_speed:{name}/infer/-/eager" for name in NAMES]
+    assert {(one.case, one.metric) for one in measured} == {
+        (key, metric) for key in keys for metric in ("latency", "latency_floor")
+    }
+    assert all(one.low is None and one.n == 1 and one.point > 0 for one in measured), (
+        "one process, one sample"
+    )
+    written = json.loads((project / "times.json").read_text())
+    assert [each["case"] for each in written] == keys
+    assert all(str(CaseKey.parse(key)) == key for key in keys)
+
+
+NAMES = ("test_step", "TestGroup.test_of_pytest_benchmark:8", "TestGroup.test_of_pytest_benchmark:16")
+
+
+def test_a_missing_program_fails_no_test(project: Path) -> None:
+    done = run(project, "--pyrometer", "--pyrometer-command=no-such-program", "-k", "test_step")
+    assert done.returncode == 0 and "not stored: no-such-program: No such file" in done.stdout
+
+
+def test_what_pyrometer_refuses_is_printed(project: Path) -> None:
+    (project / "pyrometer.toml").write_text("nonsense = 1\n")
+    done = run(project, "--pyrometer", f"--pyrometer-command={PYROMETER}", "-k", "test_step")
+    assert (
+        done.returncode == 0
+        and 'not stored: pyrometer: pyrometer.toml: unknown key "nonsense"' in done.stdout
+    )
+
+
+def test_what_a_test_is_called() -> None:
+    code = (
+        "import json, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pytest_pyrometer import case_key\n"
+        "print(json.dumps([case_key(test) for test in json.loads(sys.argv[2])]))"
+    )
+    tests = ["perf/test_a.py::test_b", "perf/test_a.py::TestC::test_d[1-a b]", "test_e.py::test_f[x[0]]"]
+    command = [sys.executable, "-c", code, str(PLUGIN), json.dumps(tests)]
+    named = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert named == [
+        "perf.test_a:test_b/infer/-/eager",
+        "perf.test_a:TestC.test_d:1-a-b/infer/-/eager",
+        "test_e:test_f:x-0-/infer/-/eager",
+    ]

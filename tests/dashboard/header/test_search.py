@@ -1,0 +1,36 @@
+"""Search: what can be found, and that a shortcut, some letters and Enter lead to it."""
+
+from playwright.sync_api import Browser
+
+from dashboard.components import links
+from dashboard.header.search import SearchEntry, entries
+from records.runs import RunSummary
+from support.builders.run_records import BERT, FIRST_NIGHT
+from support.builders.trends import a_key
+from support.servers.browser import Visitor, settle
+
+
+def test_every_run_version_and_case_is_found_once() -> None:
+    version = "2.16.0.dev20261124+cu130"
+    run = RunSummary("run-1", "gpu", FIRST_NIGHT, None, "complete", "m", "h", (version,), "quiet", 1, {})
+    keys = [a_key(BERT), a_key(BERT, metric="throughput")]
+    assert entries(keys, [run, run], []) == [
+        *[SearchEntry("Run · run-1 · gpu · nightly 24 Nov", "/runs?run=run-1")] * 2,
+        SearchEntry(f"PyTorch {version}", links.hardware({"version": [version]})),
+        SearchEntry(
+            "Case bert_base train · batch=4 length=128 · precision=amp-bf16", links.history({"case": [BERT]})
+        ),
+    ]
+
+
+def test_a_shortcut_some_letters_and_enter_lead_there(chromium: Browser, serve, past_url: str) -> None:
+    visitor = Visitor(chromium, serve(past_url).url)
+    page = visitor.open("/")
+    page.keyboard.press("Control+k")
+    field = page.get_by_role("combobox", name="Case, finding, run or PyTorch")
+    field.fill("run-7")
+    field.press("Enter")
+    page.wait_for_url("**/runs?run=run-7")
+    settle(page)
+    assert page.get_by_role("dialog").count() == 0
+    assert visitor.leave() == []

@@ -1,0 +1,39 @@
+"""An order is a command line: a job obeys none that another user could have written."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fleet.slurm.node import _foreign
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Path:
+    folder = tmp_path / "token"
+    folder.mkdir(mode=0o755)
+    (folder / "order.json").write_text("{}")
+    return folder
+
+
+def test_an_order_of_ours_is_obeyed(order: Path) -> None:
+    assert _foreign(order) == ""
+
+
+@pytest.mark.parametrize("name", [".", "order.json"])
+def test_what_every_user_may_write_is_refused(order: Path, name: str) -> None:
+    (order / name).chmod(0o777)
+    assert "is not ours alone" in _foreign(order)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may give files away")
+@pytest.mark.parametrize("name", [".", "order.json"])
+def test_an_order_of_another_user_is_refused(order: Path, name: str) -> None:
+    os.chown(order / name, 65534, 65534)
+    assert "is not ours alone" in _foreign(order)
+
+
+def test_a_link_to_an_order_is_refused(order: Path) -> None:
+    (order / "order.json").rename(order / "other.json")
+    (order / "order.json").symlink_to(order / "other.json")
+    assert "is not ours alone" in _foreign(order)

@@ -1,0 +1,60 @@
+"""The tests of a project as cases of an upgrade: a file of cases that has pytest collect them."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..app_context import AppContext
+from ..errors import UsageError
+from .plan_upgrade import UpgradeRequest
+from .resolve_environment import parse_environment
+
+_PACKAGE = "pytest"
+
+
+def with_test_cases(app: AppContext, request: UpgradeRequest) -> UpgradeRequest:
+    """The request whose cases are its tests; as it is without any.
+
+    The file of cases is kept in the data folder under a hash of the tests, for a run that is resumed.
+    Environments that are built get pytest. Raises UsageError for a path that does not exist, and where other
+    cases are selected.
+    """
+    if not request.tests:
+        return request
+    if request.suite or request.case_files or request.census or request.step:
+        raise UsageError("--pytest selects the cases: leave out --suite, --cases, --census and --step")
+    paths = [_absolute(text) for text in request.tests]
+    text = (
+        f"# {_digest(paths)}: the tests\n"
+        "from runner.worker.pytest_cases import register\n\n"
+        f"register(__name__, {str(Path.cwd())!r}, {paths!r})\n"
+    )
+    folder = app.places.data_dir / "pytest"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"pytest_{hashlib.sha256(text.encode()).hexdigest()[:12]}.py"
+    file.write_text(text, encoding="utf-8")
+    sides = [parse_environment(app.settings, side) for side in (request.old, request.new)]
+    built = all(side.recipe is not None for side in sides)
+    packages = (*request.packages, _PACKAGE) if built else request.packages
+    return replace(request, case_files=(file,), packages=tuple(dict.fromkeys(packages)), tests=())
+
+
+def _absolute(text: str) -> str:
+    """A path, or a node id such as `tests/test_a.py::test_b`, for any folder."""
+    path, colons, inside = text.partition("::")
+    file = Path(path).expanduser().absolute()
+    if not file.exists():
+        raise UsageError(f"--pytest {text}: there is no {file}")
+    return f"{file}{colons}{inside}"
+
+
+def _digest(paths: Sequence[str]) -> str:
+    """The hash of all Python files of the tests: tests that changed are other cases."""
+    digest = hashlib.sha256()
+    for text in paths:
+        path = Path(text.partition("::")[0])
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            content = file.read_bytes()
+            digest.update(f"{file}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:12]
