@@ -70,7 +70,7 @@ def mcp(
 
 
 def demo(port: Port = 8501) -> None:
-    """Serve the dashboard of a small made-up history; every page says so, and nothing of it is kept."""
+    """Serve the dashboard of a small made-up history; every page says so. Nothing of it is kept."""
     from workflows import demonstration
 
     temporary = tempfile.TemporaryDirectory(prefix="pyrometer-demo-")
