@@ -17,6 +17,7 @@ from dashboard.components import charts, filters, frames, links, markup, tables,
 from dashboard.components.query_params import View, bounded
 from dashboard.exports import chart_download
 from dashboard.exports import page_recorder as kept
+from dashboard.exports.page import section_export
 from dashboard.exports.page_recorder import CsvSource
 from dashboard.header import page_context
 from dashboard.navigation import VIEW
@@ -71,7 +72,7 @@ def tab_title(text: str) -> None:
 
 
 def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "", about: str = "") -> None:
-    """A section's title; with a source of rows, also a button that makes and downloads them as CSV.
+    """A section's title; with a source of rows, also a menu that saves them as CSV or Markdown, or copies.
 
     `about` is plain text on how to read the section, behind an (i).
     """
@@ -81,15 +82,32 @@ def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "", ab
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.header(title, anchor=False, width="content", help=plain(about) if about else None)
         if csv_of is not None:
-            st.download_button(
-                "CSV",
-                lambda: csv(kept.frame_of(csv_of)),
-                file_name=file_name,
-                mime="text/csv",
-                key=f"csv-{file_name}",
-                on_click="ignore",
-                help=f"{title} as CSV",
-            )
+            _menu(title, csv_of, file_name)
+
+
+def _menu(title: str, csv_of: CsvSource, file_name: str) -> None:
+    """What can be taken along of a section: all rows as CSV, and what is seen as Markdown or by copying."""
+    markdown = section_export(st.context.url or "", query())
+    with st.popover("Export", type="tertiary", key=f"menu-{file_name}"):
+        st.download_button(
+            "CSV",
+            lambda: csv(kept.frame_of(csv_of)),
+            file_name=file_name,
+            mime="text/csv",
+            key=f"csv-{file_name}",
+            on_click="ignore",
+            help=f"{plain(title)} as CSV, all rows",
+        )
+        st.download_button(
+            "Markdown",
+            markdown,
+            file_name=f"{file_name.removesuffix('.csv')}.md",
+            mime="text/markdown",
+            key=f"md-{file_name}",
+            on_click="ignore",
+            help=f"{plain(title)} as it is shown",
+        )
+        st.html('<button type="button" class="py-save py-copy-table">Copy table</button>')
 
 
 @contextmanager

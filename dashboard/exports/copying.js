@@ -16,7 +16,28 @@
       ? navigator.clipboard.writeText(code.textContent).then(() => true, () => bySelection(code))
       : Promise.resolve(bySelection(code));
 
+  // The menu of a section stands before its table, and what it opens stands elsewhere.
+  let menu;
+  const cells = (row) => [...row.cells].map((cell) => cell.innerText.trim().replace(/\s+/g, " ")).join("\t");
+  const rowsBelow = (place) => {
+    const tables = [...document.querySelectorAll("table.py-table, table.py-matrix")];
+    const table = tables.find((each) => place.compareDocumentPosition(each) & Node.DOCUMENT_POSITION_FOLLOWING);
+    return table ? [...table.rows].map(cells).join("\n") : "";
+  };
+  const copyTable = async (button) => {
+    const code = document.createElement("pre");
+    code.textContent = menu ? rowsBelow(menu) : "";
+    button.after(code);
+    const done = code.textContent !== "" && (await copied(code));
+    code.remove();
+    button.textContent = done ? "Copied" : "No table here";
+    setTimeout(() => (button.textContent = "Copy table"), SHOWN_MS);
+  };
+
   document.addEventListener("click", async (event) => {
+    menu = event.target.closest?.('[class*="st-key-menu-"]') ?? menu;
+    const table = event.target.closest?.("button.py-copy-table");
+    if (table) await copyTable(table);
     const button = event.target.closest?.("button.py-copy");
     const code = button?.parentElement.querySelector("pre");
     if (!code) return;

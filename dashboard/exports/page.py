@@ -1,7 +1,7 @@
 """A whole page as Markdown for an issue, and the footer that offers it: every section as it was shown."""
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from urllib.parse import urlencode, urljoin
@@ -22,7 +22,7 @@ _LOG_LINES = 40
 _MOST_SIGNS = 200
 
 
-def address(home: str, query: dict[str, list[str]], pinned: str) -> str:
+def address(home: str, query: Mapping[str, Sequence[str]], pinned: str) -> str:
     """Where the view is found: the page's own `pinned` address if it has one, else what the browser shows."""
     if pinned:
         return urljoin(home, pinned)
@@ -46,6 +46,22 @@ def of_page(shown: PageRecord, address: str, moment: datetime) -> str:
     for section in sections:
         blocks += _section(section, address)
     return markdown.joined(blocks) + "\n"
+
+
+def section_export(home: str, query: Mapping[str, Sequence[str]]) -> Callable[[], bytes]:
+    """What gives the section that just began as Markdown, once the page is shown."""
+    record = page_recorder.current()
+    if record is None:
+        return lambda: b""
+    start = len(record.pieces) - 1
+
+    def written() -> bytes:
+        later = enumerate(record.pieces[start + 1 :], start + 1)
+        end = next((place for place, piece in later if piece.kind == "heading"), len(record.pieces))
+        blocks = _section(record.pieces[start:end], address(home, query, record.pinned))
+        return (markdown.joined(blocks) + "\n").encode()
+
+    return written
 
 
 def _section(pieces: Sequence[PageItem], address: str) -> list[str]:

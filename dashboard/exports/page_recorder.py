@@ -71,6 +71,11 @@ def recorded() -> Generator[PageRecord]:
         _current.reset(token)
 
 
+def current() -> PageRecord | None:
+    """The record of the page that is being shown, if it is recorded."""
+    return _current.get()
+
+
 def note(kind: Kind, text: str) -> None:
     """One more piece."""
     if (shown := _current.get()) is not None:

@@ -149,9 +149,26 @@ def test_a_command_is_copied_as_it_stands(look: Look) -> None:
     assert page.evaluate("getSelection().toString()").strip() == command.text_content()
 
 
+def test_the_menu_of_a_table_saves_what_is_seen_as_markdown_and_copies_it(look: Look) -> None:
+    page = look("/runs?run=run-11")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("[class*=st-key-menu-measurements]").get_by_role("button").click()
+    with page.expect_download() as download:
+        page.locator("[class*=st-key-md-measurements]").get_by_role("button").click()
+    title, _, *rest = download.value.path().read_text().splitlines()
+    assert title == "## Measurements"
+    assert "| Case | Metric | Median | Unit | 95 % interval | Min-max | Spread | n |" in rest
+    page.get_by_role("button", name="Copy table").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()").splitlines()
+    assert copied[0].split("\t")[:3] == ["Case", "Metric", "Median"]
+    assert len(copied) > 10
+
+
 def test_a_table_is_downloaded_as_csv(look: Look) -> None:
     page = look("/runs?run=run-11")
     with page.expect_download() as download:
+        page.locator("[class*=st-key-menu-measurements]").get_by_role("button").click()
         page.locator("[class*=st-key-csv-measurements]").get_by_role("button").click()
     file = download.value
     assert file.suggested_filename == "measurements-run-11.csv"

@@ -196,6 +196,7 @@ def test_a_viewer_looks_and_takes_numbers_along_and_cannot_triage(
     page = context.new_page()
     page.goto(home + "/regressions?state=all")
     shown(page, f"{BOB} · may look")
+    page.locator("[class*=st-key-menu-findings]").get_by_role("button").click()
     with page.expect_download(timeout=60_000) as download:
         page.get_by_test_id("stDownloadButton").first.get_by_role("button").click()
     assert download.value.suggested_filename == "findings.csv"
