@@ -16,7 +16,7 @@ $(APP)/.ready: pyproject.toml uv.lock
 	@$(PYTHON) -c 'import sys; sys.exit("Pyrometer needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
 	test -x $(APP)/python || $(PYTHON) -m venv .venv
 	test -x $(APP)/uv || $(APP)/python -m pip install --quiet "uv>=0.13,<0.14"
-	UV_PROJECT_ENVIRONMENT=.venv $(APP)/uv sync --locked --quiet --inexact --extra postgres --extra oidc --extra fleet
+	UV_PROJECT_ENVIRONMENT=.venv $(APP)/uv sync --locked --quiet --inexact --extra postgres --extra oidc --extra fleet --extra mcp
 	@touch $@
 
 # pip, not uv: pip obeys the user's own package configuration (mirrors, find-links), so that the wheel fits this machine.

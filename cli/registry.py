@@ -35,6 +35,9 @@ _PLACES = {
         "dashboard:dashboard", "Serve the dashboard of this machine's results; Ctrl-C stops it."
     ),
     "demo": _Place("dashboard:demo", "Serve the dashboard of a small made-up history; every page says so."),
+    "mcp": _Place(
+        "dashboard:mcp", "Serve the tools of an agent (Model Context Protocol) on stdin and stdout."
+    ),
     "report": _Place("report:report", "Print the report of a stored run or upgrade again."),
     "reproduce": _Place(
         "report:reproduce", "Print what made the numbers of a run or of one case, or measure it again."

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -51,8 +51,26 @@ def dashboard(
         _serve(places.database_url, places.data_dir, host, port, allow_host or (), rules)
 
 
+def mcp(
+    triage: Annotated[bool, typer.Option("--triage", help="let the agent triage findings, too")] = False,
+) -> None:
+    """Serve the tools of an agent (Model Context Protocol) on stdin and stdout.
+
+    The agent sees runs, verdicts, findings and what runs differently, and can start an upgrade. It deletes
+    nothing. Its settings name this command: {"command": "pyrometer", "args": ["mcp"]}.
+    """
+    with in_one_sentence():
+        app_context = context()
+        try:
+            from cli.agents.server import create_server
+        except ModuleNotFoundError as error:
+            raise UsageError(f"{error.name} is missing: pip install 'pyrometer[mcp]'") from None
+        store_then_read(app_context)
+        create_server(app_context, triage=triage).run()
+
+
 def demo(port: Port = 8501) -> None:
-    """Serve the dashboard of a small made-up history; every page says so, and nothing of it is kept."""
+    """Serve the dashboard of a small made-up history; every page says so. Nothing of it is kept."""
     from workflows import demonstration
 
     temporary = tempfile.TemporaryDirectory(prefix="pyrometer-demo-")

@@ -163,7 +163,7 @@ torch = "{torch}"
 
 
 def init() -> None:
-    """Write a commented pyrometer.toml for this machine; an existing one is never changed."""
+    """Write a commented pyrometer.toml for this machine. An existing one is never changed."""
     with in_one_sentence():
         before = load_settings()
         file = Path.cwd() / FILE_NAME

@@ -68,13 +68,13 @@ def report(
 REPRODUCE_HELP = """Print what made the numbers of a run or of one case, or measure it again.
 
 \b
-pyrometer reproduce latest                                    the command of the run, and locks
-pyrometer reproduce latest:resnet50/infer/batch=1/eager       the command of one case
+pyrometer reproduce latest                                     the command of the run, and locks
+pyrometer reproduce latest:resnet50/infer/batch=1/eager        the command of one case
 pyrometer reproduce latest:resnet50/infer/batch=1/eager --run  measure it again
 
-That is the command, the preset, the harness, and each environment as requirements that `pip install -r`
-reads. An environment that was built here and is still there is measured itself; any other is built again, and
-packages besides torch may then be newer than the lock.
+That is the command, the preset and the harness as comments, and each environment as requirements: of a run of
+one environment the output is a file for `pip install -r`. An environment that was built here and still exists
+is measured itself; any other is built again, and packages besides torch may then be newer than the lock.
 """
 
 
@@ -109,9 +109,9 @@ def reproduce(
 
 
 def _reproduction_lines(found: Reproduction) -> Iterator[str]:
-    """Everything as lines; all but the commands and the requirements are comments to a shell and to pip."""
+    """Everything as lines; all but the requirements are comments to pip."""
     yield f"# run {found.run}, {found.hardware}, Pyrometer {found.pyrometer or 'of an unknown version'}"
-    yield from map(shlex.join, found.commands)
+    yield from (f"# command: {shlex.join(command)}" for command in found.commands)
     yield f"# preset {found.preset}: {json.dumps(dict(found.settings), sort_keys=True, default=str)}"
     same = "that of this program" if found.harness == found.own_harness else "another one than this program's"
     yield f"# harness {found.harness}: {same}"

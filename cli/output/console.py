@@ -29,14 +29,22 @@ def stdout_width() -> int | None:
     return None if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit() else _PIPE_WIDTH
 
 
+class PlainConsole(Console):
+    """A console whose lines steer no terminal, whatever text they hold."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as `rich.console.Console.print` does."""
+        super().print(*map(_printable, objects), **options)
+
+
 def report_console() -> Console:
     """Stdout for a report or a table; an error while writing is raised."""
-    return Console(file=sys.stdout, highlight=False, width=stdout_width())
+    return PlainConsole(file=sys.stdout, highlight=False, width=stdout_width())
 
 
 def watching_console() -> Console:
     """Stdout while something is measured: where its disk is full, measuring continues without it."""
-    return Console(file=lossy(sys.stdout), highlight=False, width=stdout_width())
+    return PlainConsole(file=lossy(sys.stdout), highlight=False, width=stdout_width())
 
 
 class PlainTable(Table):
@@ -47,13 +55,13 @@ class PlainTable(Table):
         super().add_row(*map(_printable, cells), **options)
 
 
-def _printable(cell: RenderableType | None) -> RenderableType | None:
-    if isinstance(cell, str):
-        return printable_lines(cell)
-    if isinstance(cell, Text):
+def _printable(part: Any) -> Any:
+    if isinstance(part, str):
+        return printable_lines(part)
+    if isinstance(part, Text) and part.plain != (plain := printable_lines(part.plain)):
         # As long as before: what is styled stays so.
-        cell.plain = printable_lines(cell.plain)
-    return cell
+        part.plain = plain
+    return part
 
 
 def table(*headings: str) -> PlainTable:

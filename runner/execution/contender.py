@@ -51,6 +51,11 @@ _OBSERVE_HZ = 5.0
 #: A GPU's power sensor sees a quarter of the time on some (arXiv 2312.02741): a window on CUDA is no shorter.
 _CUDA_OBSERVE_SECONDS = 5.0
 
+#: Xids of a broken GPU, link or driver: double-bit ECC, NVLink, fallen off the bus, contained and uncontained
+#: ECC, GSP timeout and error, unrecovered ECC (docs.nvidia.com/deploy/xid-errors). Others, such as 31, a page
+#: fault, may be the fault of what ran.
+_HARDWARE_XIDS = frozenset({48, 74, 79, 94, 95, 119, 120, 140})
+
 M = TypeVar("M", bound=Message)
 
 #: Called with a contender's plan and the phase it enters.
@@ -295,6 +300,9 @@ class Contender:
     def _fail(self, status: OutcomeStatus, reason: str, traceback: str = "") -> ContenderFinished:
         """End this contender with a failure: kill it, collect the report, make the outcome."""
         phase = self._phase
+        if status == OutcomeStatus.CRASHED and (xids := self._hardware_xids()):
+            self.lost_device = True
+            status, reason = OutcomeStatus.LOST, f"its GPU reported Xid {', '.join(map(str, xids))}: {reason}"
         self._worker.kill()
         report = self._worker.close()
         facts: dict[str, Any] = {**(self._ready.facts if self._ready else {})}
@@ -302,6 +310,13 @@ class Contender:
             facts["traceback"] = traceback
         self._end(status, reason, {}, facts, report, phase)
         return ContenderFinished()
+
+    def _hardware_xids(self) -> list[int]:
+        """The errors since the last block by which the driver says that the GPU failed, and not the case."""
+        if self._telemetry is None:
+            return []
+        gpus = self._telemetry.read(self._worker.root).gpus
+        return sorted({xid for gpu in gpus for xid in gpu.xids} & _HARDWARE_XIDS)
 
     def _end(
         self,

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from cli.output.console import CaseName, table
+from cli.output.console import CaseName, report_console, table, watching_console
 
 TITLE, TURNED = "mo\x1b]0;PWNED\x07del", "a\u202eb"
 
@@ -29,3 +29,11 @@ def test_lines_of_a_cell_stay_lines() -> None:
     shown.add_row("one\ntwo")
     Console(file=written, width=100).print(shown)
     assert [line.strip() for line in written.getvalue().splitlines()] == ["note", "one", "two"]
+
+
+def test_a_line_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for console in (report_console(), watching_console()):
+        console.print(f"{TITLE}: crashed\n{TURNED}", markup=False)
+        console.print(Text(TITLE, "bold"))
+    printed = capsys.readouterr().out
+    assert "\x1b]" not in printed and "\u202e" not in printed and printed.count("crashed\n") == 2

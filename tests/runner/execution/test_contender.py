@@ -1,5 +1,6 @@
 """One contender without its session, with scripted telemetry."""
 
+import contextlib
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from records.outcomes import Outcome, Planned
 from records.telemetry import Recording
-from runner.execution.contender import Contender
+from runner.execution.contender import Contender, ContenderFinished
 from runner.execution.process import Launch
 from runner.nodes import Node
 from runner.session_plan import Timing
@@ -58,9 +59,27 @@ class ErrorsAfterSixSamples:
     def close(self) -> None: ...
 
 
-def outcome_of(folder: Path, case: str, timing: Timing, telemetry: Telemetry | None, *nodes: Node) -> Outcome:
+class ReportsAnXid(ErrorsAfterSixSamples):
+    """Reports an Xid at every reading."""
+
+    def __init__(self, xid: int) -> None:
+        super().__init__()
+        self._xid = xid
+
+    def read(self, root: int) -> Reading:
+        return Reading(1, gpus=(GpuCounters("GPU-1", xids=(self._xid,)),))
+
+
+def outcome_of(
+    folder: Path,
+    case: str,
+    timing: Timing,
+    telemetry: Telemetry | None,
+    *nodes: Node,
+    file: str = "counts.py",
+) -> Outcome:
     """What becomes of a case of a run over these nodes."""
-    shared = conditions(folder, CASE_FILES / "counts.py", timing=timing)
+    shared = conditions(folder, CASE_FILES / file, timing=timing)
     (target,) = shared.targets.values()
     launch = Launch(
         python=target.python,
@@ -76,10 +95,11 @@ def outcome_of(folder: Path, case: str, timing: Timing, telemetry: Telemetry | N
     planned = Planned(key(case), target.name, 0)
     contender = Contender(planned, launch, timing, "cpu", None, lambda *_: None, None, telemetry)
     try:
-        contender.prepare()
-        while not contender.satisfied:
-            contender.measure()
-        contender.finish()
+        with contextlib.suppress(ContenderFinished):
+            contender.prepare()
+            while not contender.satisfied:
+                contender.measure()
+            contender.finish()
     finally:
         contender.abandon()
     assert contender.outcome is not None
@@ -114,3 +134,13 @@ def test_a_mean_over_a_part_of_the_shapes_is_not_reported(scratch: Scratch) -> N
     assert outcome.status == "throttled"
     assert ", with all samples of 10 of 16 shapes, at worst: its GPU counted" in outcome.reason
     assert not {name for name in outcome.metrics if name.startswith(("latency", "throughput"))}
+
+
+@pytest.mark.parametrize(("xid", "status"), [(79, "lost"), (31, "crashed")])
+def test_a_crash_under_a_gpu_that_failed_says_nothing_of_the_case(
+    scratch: Scratch, xid: int, status: str
+) -> None:
+    telemetry = ReportsAnXid(xid)
+    outcome = outcome_of(scratch.folder, "raises_in_step", QUICK, telemetry, file="ends_badly.py")
+    assert outcome.status == status
+    assert ("Xid 79" in outcome.reason) is (xid == 79) and "shapes do not fit" in outcome.reason

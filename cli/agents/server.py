@@ -1,0 +1,219 @@
+"""`pyrometer mcp`: what an agent may ask and do, as tools of the Model Context Protocol over stdio.
+
+Answers are small: they carry the interval, the number of pairs or processes, and the command that measures
+the same again. Nothing is deleted; findings are triaged only by a server that was started with `triage`.
+"""
+
+import json
+from fnmatch import fnmatchcase
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
+
+from common.text import key_matches
+from db.runs import queries
+from records.runs import RunsOnly
+from workflows.app_context import AppContext
+from workflows.errors import JobError
+from workflows.load_run import judge_loaded, load_run
+from workflows.measure import new_run_id
+
+from . import program
+
+_INSTRUCTIONS = (
+    "Pyrometer measures PyTorch on this team's machines. A ratio is new / old; an interval that contains 1 "
+    "proves nothing, and `unclear` is no `same`. Quote the interval and n with every number."
+)
+#: Rows of an answer at most.
+_MOST = 50
+_READ = ToolAnnotations(read_only_hint=True, destructive_hint=False)
+_MEASURES = ToolAnnotations(read_only_hint=False, destructive_hint=False)
+
+TriageAction = Literal["acknowledge", "expected", "fixed", "note"]
+
+
+class Tools:
+    """The tools over one folder's settings, database and runs."""
+
+    def __init__(self, app_context: AppContext) -> None:
+        self._app = app_context
+
+    def doctor(self) -> dict[str, Any]:
+        """What this machine can measure, what it cannot, and why."""
+        found: dict[str, Any] = program.answer("doctor")
+        return {name: value for name, value in found.items() if name != "telemetry"}
+
+    def cases(self, matching: str = "") -> dict[str, Any]:
+        """The workloads that can be measured; `matching` is a name or a glob such as `conv*`."""
+        every: list[dict[str, Any]] = program.answer("cases", "list")
+        found = [one for one in every if fnmatchcase(one["name"], matching or "*")]
+        kept = ("name", "family", "summary", "phases", "grid")
+        return _listed("cases", [{name: one[name] for name in kept} for one in found])
+
+    def runs(self, suite: str = "", machine: str = "", newest: int = 20) -> dict[str, Any]:
+        """The newest runs: when, where, which PyTorch, and how their processes ended."""
+        with self._app.open_database() as database:
+            found = queries.recent_runs(
+                database, limit=min(max(1, newest), _MOST), only=RunsOnly(suite, machine)
+            )
+        return _listed(
+            "runs",
+            [
+                {
+                    "run": one.id,
+                    "suite": one.suite,
+                    "kind": str(one.kind),
+                    "state": str(one.state),
+                    "started_at": one.started_at.isoformat(),
+                    "machine": one.machine,
+                    "hardware": one.hardware,
+                    "torch": list(one.torch_versions),
+                    "counts": dict(one.counts),
+                }
+                for one in found
+            ],
+        )
+
+    def measurements(self, run: str, case: str = "", metric: str = "latency") -> dict[str, Any]:
+        """One metric of the cases of a run: median over n processes with its 95 % interval."""
+        with self._app.open_database() as database:
+            if queries.run_summary(database, run) is None:
+                raise ToolError(f"no run is named {run}")
+            found = queries.measurements_of_run(database, run)
+        rows = [
+            {
+                "case": one.case,
+                "point": one.point,
+                "low": one.low,
+                "high": one.high,
+                "n": one.n,
+                "reproduce": f"pyrometer reproduce {run}:{one.case} --run",
+            }
+            for one in found
+            if one.metric == metric and (not case or key_matches(case, one.case))
+        ]
+        if not rows:
+            known = ", ".join(sorted({one.metric for one in found}))
+            raise ToolError(f"run {run} has no {metric} of such a case; its metrics: {known or 'none'}")
+        return {"metric": metric, **_listed("measurements", rows)}
+
+    def compare(self, run: str = "latest") -> dict[str, Any]:
+        """The verdict of an upgrade: decision, reasons, and the cases that moved or broke."""
+        *_, verdict = map(json.loads, program.say("report", "--json", given=[run]).splitlines())
+        if verdict.get("event") != "verdict":
+            raise ToolError(f"run {run} is not an upgrade")
+        moved = [
+            _case(one) for one in verdict["cases"] if one["status"] not in ("same", "unclear", "screened")
+        ]
+        return {
+            "run": verdict["run"]["id"],
+            "decision": verdict["decision"],
+            "headline": verdict["headline"],
+            "reasons": [one["text"] for one in verdict["reasons"]][:10],
+            "all_cases": {
+                name: verdict["overall"][name] for name in ("ratio", "ratio_low", "ratio_high", "pairs")
+            },
+            **_listed("moved", moved),
+        }
+
+    def findings(self, every: bool = False) -> dict[str, Any]:
+        """The open regressions and improvements that nights found; `every` also those that were triaged."""
+        return _listed("findings", program.answer("regressions", "list", *(["--all"] if every else [])))
+
+    def finding(self, number: int) -> dict[str, Any]:
+        """All evidence of one finding."""
+        found: dict[str, Any] = program.answer("regressions", "show", given=[str(number)])
+        return found
+
+    def fingerprint_difference(self, old: str, new: str, case: str) -> dict[str, Any]:
+        """Which operators and kernels a case runs differently in `new`; untimed, may take a minute."""
+        return {"difference": program.answer("fingerprint", "diff", given=[old, new, case])}
+
+    def start_upgrade(
+        self, old: str, new: str, suite: str = "smoke", cases: list[str] | None = None, pairs: int = 32
+    ) -> dict[str, Any]:
+        """Begin to measure an upgrade, `pairs` of a case at most; it goes on by itself: see `progress`."""
+        run = new_run_id()
+        log = self._log(run)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        chosen = [f"--case={case}" for case in cases or ()]
+        options = [f"--suite={suite}", f"--pairs={pairs}", *chosen, f"--run-id={run}"]
+        program.begin(["upgrade", *options, "--", old, new], log)
+        return {"run": run, "log": str(log), "follow": f"progress(run={run!r})"}
+
+    def progress(self, run: str) -> dict[str, Any]:
+        """How far a run is, and its decision once there is one."""
+        try:
+            loaded = load_run(self._app.places.data_dir, run, self._app.open_database)
+        except JobError as error:
+            log = self._log(run)
+            if run != Path(run).name or not log.is_file():
+                raise ToolError(str(error)) from error
+            said = log.read_text(errors="replace").strip().splitlines()
+            return {"run": run, "state": "not begun", "said": said[-1] if said else ""}
+        judged = judge_loaded(loaded)
+        return {
+            "run": run,
+            "state": str(loaded.result.state),
+            "planned": loaded.planned,
+            "ended": len(loaded.result.outcomes),
+            "decision_so_far": judged.upgrade.decision if judged else None,
+        }
+
+    def _log(self, run: str) -> Path:
+        """What an upgrade that an agent began says to people."""
+        return self._app.places.data_dir / "agents" / f"{run}.log"
+
+    def reproduce(self, run: str, case: str = "") -> dict[str, Any]:
+        """What made the numbers of a run or a case: environment, preset, and the command that repeats it."""
+        found: dict[str, Any] = program.answer("reproduce", given=[f"{run}:{case}" if case else run])
+        return found
+
+    def triage(self, number: int, action: TriageAction, text: str) -> dict[str, Any]:
+        """Acknowledge a finding, expect it, call it fixed, or note something; signed as an agent's."""
+        return {"said": program.say("regressions", action, "--by", "agent", given=[str(number), text])}
+
+
+def create_server(app_context: AppContext, *, triage: bool = False) -> MCPServer:
+    """The server with its tools; `triage`: with the one that writes to findings."""
+    server = MCPServer(
+        "pyrometer", version=version("pyrometer"), instructions=_INSTRUCTIONS, log_level="WARNING"
+    )
+    tools = Tools(app_context)
+    for read in (
+        tools.doctor,
+        tools.cases,
+        tools.runs,
+        tools.measurements,
+        tools.compare,
+        tools.findings,
+        tools.finding,
+        tools.fingerprint_difference,
+        tools.progress,
+        tools.reproduce,
+    ):
+        server.tool(annotations=_READ)(read)
+    server.tool(annotations=_MEASURES)(tools.start_upgrade)
+    if triage:
+        server.tool(annotations=_MEASURES)(tools.triage)
+    return server
+
+
+def _listed(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
+    """The first rows, and how many there are."""
+    return {name: found[:_MOST], "total": len(found)}
+
+
+def _case(one: dict[str, Any]) -> dict[str, Any]:
+    verdict = one.get("verdict") or {}
+    return {
+        "case": one["case"],
+        "status": one["status"],
+        "why": one["new"]["reason"] or one["old"]["reason"],
+        **{name: verdict.get(name) for name in ("metric", "unit", "ratio", "ratio_low", "ratio_high", "n")},
+        "reproduce": one["reproduce"],
+    }

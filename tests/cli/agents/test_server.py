@@ -1,0 +1,135 @@
+"""`pyrometer mcp`, by a client of the protocol's SDK: the database's answers, and sentences that refuse."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from db.connection.engine import open_database
+from db.findings import store
+from db.runs import queries
+from support.builders import full_database
+from support.site import COMMAND, PATIENCE_SECONDS, Site, wait_until_gone
+
+Call = tuple[str, dict[str, Any]]
+
+
+def answers(folder: Path, calls: list[Call], *options: str, env: dict[str, str] | None = None) -> list[Any]:
+    """One session with a server that is started in `folder`: of each call its values, or its refusal."""
+
+    async def session() -> list[Any]:
+        variables = env or {"PATH": os.environ["PATH"], "HOME": str(folder)}
+        server = StdioServerParameters(
+            command=str(COMMAND), args=["mcp", *options], cwd=str(folder), env=variables
+        )
+        async with stdio_client(server) as (read, write), ClientSession(read, write) as client:
+            await client.initialize()
+            found: list[Any] = [[tool.name for tool in (await client.list_tools()).tools]]
+            for name, arguments in calls:
+                result = await client.call_tool(name, arguments)
+                text = result.content[0].text if result.content else ""
+                found.append(text if result.is_error else result.structured_content)
+            return found
+
+    return asyncio.run(session())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with nights, a finding and an upgrade."""
+    place = tmp_path_factory.mktemp("project")
+    full_database.add(f"sqlite:///{place}/pyrometer.db", place)
+    (place / "pyrometer.toml").write_text('[environments.default]\npython = "/no/python"\n')
+    return place
+
+
+def test_answers_carry_interval_n_and_the_command(folder: Path) -> None:
+    with open_database(f"sqlite:///{folder}/pyrometer.db") as database:
+        runs = queries.recent_runs(database, limit=1000)
+        (upgrade,) = queries.upgrade_runs(database)
+        confirmed = store.findings(database, states=["confirmed"])
+        newest = next(run for run in runs if queries.measurements_of_run(database, run.id))
+        stored = [
+            one for one in queries.measurements_of_run(database, newest.id) if one.metric == "latency_floor"
+        ]
+    tools, listed, measured, verdict, findings, finding = answers(
+        folder,
+        [
+            ("runs", {"newest": 3}),
+            ("measurements", {"run": newest.id, "metric": "latency_floor"}),
+            ("compare", {"run": upgrade.id}),
+            ("findings", {"every": True}),
+            ("finding", {"number": confirmed[0].id}),
+        ],
+    )
+    assert "start_upgrade" in tools and "triage" not in tools
+    assert [one["run"] for one in listed["runs"]] == [run.id for run in runs[:3]]
+    assert [(one["case"], one["point"], one["low"], one["n"]) for one in measured["measurements"]] == [
+        (one.case, one.point, one.low, one.n) for one in stored
+    ]
+    assert measured["measurements"][0]["reproduce"].startswith(f"pyrometer reproduce {newest.id}:")
+    assert verdict["decision"] in ("go", "no-go", "unclear") and verdict["run"] == upgrade.id
+    assert verdict["reasons"] and verdict["total"] == len(verdict["moved"])
+    for case in verdict["moved"]:
+        assert case["reproduce"].startswith("pyrometer upgrade ")
+        assert case["n"] is None or case["ratio_low"] <= case["ratio"] <= case["ratio_high"]
+    assert {one["id"] for one in findings["findings"]} >= {one.id for one in confirmed}
+    assert finding["id"] == confirmed[0].id
+
+
+def test_a_refusal_is_a_sentence_and_no_argument_is_an_option(folder: Path) -> None:
+    calls: list[Call] = [
+        ("measurements", {"run": "nothing"}),
+        ("compare", {"run": "--help"}),
+        ("reproduce", {"run": "--run"}),
+        ("finding", {"number": 99999}),
+        ("progress", {"run": "../../etc/passwd"}),
+        ("triage", {"number": 1, "action": "expected", "text": "no"}),
+    ]
+    _, *refusals = answers(folder, calls)
+    for refusal, words in zip(
+        refusals,
+        ("no run is named nothing", "unknown run", "unknown run", "there is no finding", "run", "triage"),
+        strict=True,
+    ):
+        assert isinstance(refusal, str) and words in refusal and "Traceback" not in refusal
+
+
+def test_triage_takes_the_flag_and_is_signed(folder: Path) -> None:
+    with open_database(f"sqlite:///{folder}/pyrometer.db") as database:
+        number = store.findings(database, states=["confirmed"])[0].id
+    tools, said = answers(
+        folder, [("triage", {"number": number, "action": "note", "text": "seen"})], "--triage"
+    )
+    assert "triage" in tools and isinstance(said, dict)
+    with open_database(f"sqlite:///{folder}/pyrometer.db") as database:
+        entry = store.triage_log(database, number)[-1]
+    assert (entry.who, entry.action, entry.text) == ("agent", "note", "seen")
+
+
+@pytest.mark.torch
+def test_an_upgrade_goes_on_after_the_agent_has_left(site: Site) -> None:
+    env = site.environ({"PATH": os.environ["PATH"]})
+    settings = site.folder / "pyrometer.toml"
+    case = "mlp_overhead/infer/batch=1/eager"
+    short = f'[suites.one]\ncases = ["{case}"]\nmeasure_seconds = 0.05\nwarm_up_max_seconds = 0.1\n'
+    settings.write_text(settings.read_text() + short)
+    _, begun = answers(
+        site.folder,
+        [("start_upgrade", {"old": "default", "new": "default", "suite": "one", "pairs": 4})],
+        env=env,
+    )
+    run, found = begun["run"], {"decision_so_far": None, "state": ""}
+    give_up = time.monotonic() + 2 * PATIENCE_SECONDS
+    while found.get("state") != "complete":
+        assert time.monotonic() < give_up, (found, Path(begun["log"]).read_text())
+        time.sleep(1)
+        (_, found) = answers(site.folder, [("progress", {"run": run})], env=env)
+        assert isinstance(found, dict), found
+    wait_until_gone(run)
+    assert found["decision_so_far"] in ("go", "no-go", "unclear")
