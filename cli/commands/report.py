@@ -90,9 +90,9 @@ def reproduce(
         app_context = context()
         store_pending(app_context)
         found = reproduction(app_context, text)
-        if again and len(found.commands) > 1:
+        if again and len(found.commands) != 1:
             raise UsageError(
-                f"run {found.run} measured several environments: run one of the printed commands"
+                f"run {found.run} measured several environments, or none: run one of the printed commands"
             )
     if again:
         # The scheduler's packages take long to import; no other command should wait for them.

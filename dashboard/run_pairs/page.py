@@ -15,7 +15,6 @@ from dashboard.run_pairs.view import RunPairView, run_pair
 from dashboard.server.database import opened
 from dashboard.server.settings import ServerSettings
 from db.runs import run_changes
-from records.runs import RunSummary
 
 #: Runs to choose from.
 _OFFERED = 100
@@ -61,11 +60,6 @@ def show() -> None:
     _cases(found)
     _differences(url, found)
     parts.pinned(chosen.address)
-
-
-def _label(run: RunSummary) -> str:
-    torch = " ".join(map(wording.version, run.torch_versions))
-    return " · ".join(filter(None, (run.suite, torch, run.id)))
 
 
 def _metric(query: Query, both: Mapping[str, str]) -> tuple[str, list[str]]:
