@@ -40,7 +40,7 @@ _SLOW_FIXTURES = {"chromium", "cluster"}
 def _is_slow(item: pytest.Item) -> bool:
     fixtures = set(getattr(item, "fixturenames", ()))
     return bool(
-        _SLOW_FOLDERS.intersection(item.path.parts)
+        _SLOW_FOLDERS.intersection(item.path.relative_to(item.config.rootpath).parts)
         or _SLOW_FIXTURES & fixtures
         or any(map(item.get_closest_marker, _SLOW_MARKS))
     )
