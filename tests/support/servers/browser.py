@@ -24,6 +24,9 @@ class Visitor:
         self._browser = browser
         self._known: Browsers = {} if known is None else known
         self._is_known = known is not None
+        # What another test chose on these pages is no choice of this visitor.
+        for context in self._known.values():
+            context.clear_cookies(name="pyrometer_context")
         self._pages: list[Page] = []
 
     def open(self, address: str, how: str = "light") -> Page:
