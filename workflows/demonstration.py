@@ -41,19 +41,20 @@ _NIGHT_NOISE, _PROCESS_NOISE = 0.004, 0.003
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A case: how long a step takes, its items, how long compiling takes, and new / old of the upgrade."""
+    """A case: what a step takes, its items, what compiling takes, new / old of the upgrade, peak memory (MiB)."""
 
     key: str
     milliseconds: float
     items: int
     compile_seconds: float = 0.0
     ratio: float = 1.0
+    memory: float = 900.0
 
 
 _CASES = (
     _Case("resnet50/infer/batch=8,image=224/eager", 48.0, 8),
-    _Case("resnet50/infer/batch=8,image=224/compile=default", 31.0, 8, 22.0, 0.9),
-    _Case("resnet50/infer/batch=8,image=224/precision=amp-bf16", 25.0, 8),
+    _Case("resnet50/infer/batch=8,image=224/compile=default", 31.0, 8, 22.0, 0.9, 960.0),
+    _Case("resnet50/infer/batch=8,image=224/precision=amp-bf16", 25.0, 8, memory=640.0),
     _Case(_SLOWER, 210.0, 512, ratio=1.03),
     _Case("bert_base/train/batch=4,tokens=128/compile=default", 172.0, 512, 38.0, 0.97),
     _Case("gpt2_small/infer/batch=2,tokens=256/eager", 113.0, 512),
@@ -84,9 +85,12 @@ def _night(folder: Path, database: Database, night: int, due: datetime) -> str:
         for case in _CASES
     ]
     header = _header(f"{due:%Y%m%d-%H%M%S}-demo", due, [environment], planned)
+    sessions = list(dict.fromkeys(map(_session, planned)))
     outcomes = [
-        _outcome(one, due + timedelta(seconds=30 * number), _night_factor(one.case, night))
-        for number, one in enumerate(planned)
+        _outcome(
+            one, due + timedelta(seconds=90 * sessions.index(_session(one))), _night_factor(one.case, night)
+        )
+        for one in planned
     ]
     task = NewTask(_TRACK, "measure", {"track": _TRACK, "suite": header.suite})
     queue.plan_run(database, _SCHEDULE, due, "timetable", [task], due)
@@ -95,6 +99,11 @@ def _night(folder: Path, database: Database, night: int, due: datetime) -> str:
     queue.set_run(database, header.run, header.run)
     queue.finish(database, header.run, TaskState.DONE, {}, "", due + timedelta(minutes=40))
     return header.run
+
+
+def _session(planned: Planned) -> tuple[int, str]:
+    """The techniques of a workload are alive together, once for each replicate."""
+    return planned.replicate, planned.case.rpartition("/")[0]
 
 
 def _night_factor(case: str, night: int) -> float:
@@ -188,7 +197,7 @@ def _outcome(planned: Planned, started_at: datetime, factor: float) -> Outcome:
         "latency": floor * 1.02,
         "latency_floor": floor,
         "throughput": 1000.0 * case.items / floor,
-        "rss_peak_steady": 900.0 + 2.0 * noise.random(),
+        "rss_peak_steady": case.memory + 2.0 * noise.random(),
         "first_call": 0.3 + 0.02 * noise.random(),
     }
     if case.compile_seconds:
