@@ -41,7 +41,7 @@ _NIGHT_NOISE, _PROCESS_NOISE = 0.004, 0.003
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A case: what a step takes, its items, what compiling takes, new / old of the upgrade, peak memory (MiB)."""
+    """A case: what a step and compiling take, items, new / old of the upgrade, and peak memory in MiB."""
 
     key: str
     milliseconds: float
