@@ -198,7 +198,7 @@ def test_a_viewer_looks_and_takes_numbers_along_and_cannot_triage(
     shown(page, f"{BOB} · may look")
     page.locator("[class*=st-key-menu-findings]").get_by_role("button").click()
     with page.expect_download(timeout=60_000) as download:
-        page.get_by_test_id("stDownloadButton").first.get_by_role("button").click()
+        page.locator("[class*=st-key-csv-findings]").get_by_role("button").click()
     assert download.value.suggested_filename == "findings.csv"
     assert "latency_floor" in download.value.path().read_text()
     taken = urlsplit(download.value.url).path
