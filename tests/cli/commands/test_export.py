@@ -20,8 +20,9 @@ from db.connection.engine import open_database
 from db.runs import store
 from interchange.importers import pyrometer
 from interchange.runs import ImportedRun
-from support.builders.run_records import a_night, a_run, an_outcome, measurements_for
+from support.builders.run_records import a_night, a_run, an_outcome
 from support.site import COMMAND
+from workflows.ingest import measurements_of
 from workflows.transfer import export_runs
 
 FIRST, LAST = "20260901-020000-aaaa", "20260902-020000-bbbb"
@@ -36,7 +37,7 @@ def a_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
             store.save_run(database, a_run(name, started_at=a_night(number)))
             outcomes = [an_outcome(replicate=each, latency=1.5 + each) for each in range(3)]
             store.save_outcomes(database, name, outcomes)
-            store.save_measurements(database, name, measurements_for(outcomes))
+            store.save_measurements(database, name, measurements_of(outcomes))
     return file
 
 
