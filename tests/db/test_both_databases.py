@@ -361,6 +361,11 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     check.sample_check: check.sample_check,
     check.telemetry_check: check.telemetry_check,
     delete_run.forget_run: lambda database: delete_run.forget_run(database, "traced"),
+    delete_run.clear_run: lambda database: (
+        delete_run.clear_run(database, "night-1"),
+        queries.run_summary(database, "night-1"),
+        queries.measurements_of_run(database, "night-1"),
+    ),
     prune.prune_samples: lambda database: prune.prune_samples(database, a_night(1)),
     prune.prune_telemetry: lambda database: prune.prune_telemetry(database, a_night(2)),
     prune.prune_queue: lambda database: prune.prune_queue(database, a_night(9)),
