@@ -100,6 +100,8 @@ def local(folder: Path) -> Generator[Cluster]:
     agents: dict[str, Agent] = {}
     for name in ("one", "two"):
         (folder / name).mkdir()
+        # A project: its data lies in it.
+        (folder / name / "pyrometer.toml").touch()
         agents[name] = Agent(folder / name, (sys.executable, str(PROGRAM)))
     engine = LocalEngine(agents)
     yield Cluster(engine, "one", "two", folder, lambda name: engine.agents.pop(name).close())

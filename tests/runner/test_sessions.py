@@ -80,6 +80,7 @@ def test_what_cannot_be_checked_says_so(happened: Happened) -> None:
             "worst": None,
             "mean": None,
             "drift": None,
+            "agreement": None,
         }
 
 
