@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
+
+Bound = Annotated[float | None, Field(description="of the 95 % interval; null with fewer than two processes")]
+Spread = Annotated[float | None, Field(description="standard deviation of the logarithms; 0.01 is about 1 %")]
 
 
 class ApiRow(BaseModel):
@@ -39,11 +43,11 @@ class ApiMeasurement(ApiRow):
     metric: str
     unit: str
     point: float
-    low: float | None = Field(description="of the 95 % interval; null with fewer than two processes")
-    high: float | None
+    low: Bound
+    high: Bound
     smallest: float
     largest: float
-    spread: float | None = Field(description="standard deviation of the logarithms; 0.01 is about 1 %")
+    spread: Spread
     n: int
 
 
@@ -82,11 +86,11 @@ class ApiPoint(ApiRow):
     machine: str
     harness: str = Field(description="version of the code that measured")
     point: float
-    low: float | None
-    high: float | None
+    low: Bound
+    high: Bound
     smallest: float
     largest: float
-    spread: float | None
+    spread: Spread
     n: int
 
 

@@ -1,4 +1,4 @@
-"""A journal that somebody damaged on purpose is set aside: the journals after it are stored."""
+"""A journal that was damaged on purpose is set aside: the journals after it are stored."""
 
 import json
 import zlib

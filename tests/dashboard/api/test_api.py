@@ -25,7 +25,7 @@ def api(full_url: str, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     return TestClient(create_api())
 
 
-def asked(api: TestClient, path: str, **query: object) -> Any:
+def answer_of(api: TestClient, path: str, **query: object) -> Any:
     answer = api.get(path, params=query)
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -40,28 +40,28 @@ def test_pages_of_runs_follow_each_other_to_the_last(api: TestClient, full_url: 
         address = answer.links.get("next", {}).get("url", "")
     every = queries.recent_runs(opened(full_url), limit=1000)
     assert seen == [run.id for run in every] and len(seen) > 10
-    first = asked(api, "/runs", limit=1)[0]
+    first = answer_of(api, "/runs", limit=1)[0]
     assert (first["state"], first["kind"]) == (str(every[0].state), str(every[0].kind))
     suites = {run.suite for run in every}
-    assert {row["suite"] for row in asked(api, "/runs", suite=min(suites))} == {min(suites)}
+    assert {row["suite"] for row in answer_of(api, "/runs", suite=min(suites))} == {min(suites)}
 
 
 def test_a_run_has_its_measurements_with_units_and_its_outcomes(api: TestClient, full_url: str) -> None:
-    assert asked(api, "/runs/run-11")["counts"] == {"ok": 10, "crashed": 2}
-    rows = asked(api, "/runs/run-11/measurements")
+    assert answer_of(api, "/runs/run-11")["counts"] == {"ok": 10, "crashed": 2}
+    rows = answer_of(api, "/runs/run-11/measurements")
     stored = queries.measurements_of_run(opened(full_url), "run-11")
     assert [(row["case"], row["metric"], row["point"], row["low"], row["n"]) for row in rows] == [
         (one.case, one.metric, one.point, one.low, one.n) for one in stored
     ]
     assert {row["unit"] for row in rows if row["metric"] == "latency"} == {"ms"}
-    crashed = [row for row in asked(api, "/runs/run-11/outcomes") if row["status"] == "crashed"]
+    crashed = [row for row in answer_of(api, "/runs/run-11/outcomes") if row["status"] == "crashed"]
     assert len(crashed) == 2 and "SIGILL" in crashed[0]["reason"]
 
 
 def test_points_of_a_series_are_those_of_its_chart(api: TestClient, full_url: str) -> None:
-    (key,) = asked(api, "/series", case=RESNET, metric="latency", limit=1)
+    (key,) = answer_of(api, "/series", case=RESNET, metric="latency", limit=1)
     query = {name: key[name] for name in ("case", "metric", "hardware", "preset")}
-    found = asked(api, "/series/points", **query)
+    found = answer_of(api, "/series/points", **query)
     (same,) = [
         one
         for one in series_queries.series_keys(opened(full_url))
@@ -70,27 +70,27 @@ def test_points_of_a_series_are_those_of_its_chart(api: TestClient, full_url: st
     points = series_queries.series(opened(full_url), [same])
     assert [(row["run"], row["point"]) for row in found] == [(one.run, one.point) for one in points]
     assert len(found) > 2
-    assert [row["run"] for row in asked(api, "/series/points", **query, newest=2)] == [
+    assert [row["run"] for row in answer_of(api, "/series/points", **query, newest=2)] == [
         one.run for one in points[-2:]
     ]
 
 
 def test_findings_are_listed_by_state_and_shown_alone(api: TestClient, full_url: str) -> None:
     stored = store.findings(opened(full_url))
-    rows = asked(api, "/findings")
+    rows = answer_of(api, "/findings")
     assert [row["id"] for row in rows] == [one.id for one in stored] and rows
-    assert rows[0] == asked(api, f"/findings/{rows[0]['id']}")
+    assert rows[0] == answer_of(api, f"/findings/{rows[0]['id']}")
     assert rows[0]["case"] == stored[0].key.case and rows[0]["change"] == stored[0].change
-    confirmed = asked(api, "/findings", state="confirmed")
+    confirmed = answer_of(api, "/findings", state="confirmed")
     assert [row["id"] for row in confirmed] == [one.id for one in stored if one.state == "confirmed"]
 
 
 def test_a_verdict_has_the_decision_of_the_report(api: TestClient, full_url: str) -> None:
-    rows = asked(api, "/verdicts")
+    rows = answer_of(api, "/verdicts")
     runs = {run.id: run for run in queries.upgrade_runs(opened(full_url))}
     assert rows and {row["id"] for row in rows} <= runs.keys()
     for row in rows:
-        whole = asked(api, f"/verdicts/{row['id']}")
+        whole = answer_of(api, f"/verdicts/{row['id']}")
         assert whole["schema"] == "pyrometer.upgrade/1"
         stored = runs[row["id"]].facts.get(DECIDED) or {}
         assert row["decision"] == stored.get("decision", "")
@@ -98,24 +98,24 @@ def test_a_verdict_has_the_decision_of_the_report(api: TestClient, full_url: str
 
 
 def test_machines_and_schedules(api: TestClient, full_url: str) -> None:
-    assert [row["machine"] for row in asked(api, "/machines")] == [
+    assert [row["machine"] for row in answer_of(api, "/machines")] == [
         one.machine for one in queue.schedulers(opened(full_url))
     ]
-    assert {row["schedule"] for row in asked(api, "/schedules")} == {
+    assert {row["schedule"] for row in answer_of(api, "/schedules")} == {
         one.schedule for one in queue.last_scheduled_runs(opened(full_url))
     }
 
 
 def test_csv_has_the_same_rows_and_no_formula(api: TestClient) -> None:
     for path in ("/runs", "/runs/run-11/measurements", "/findings", "/series", "/machines"):
-        rows = asked(api, path)
+        rows = answer_of(api, path)
         answer = api.get(path, headers=CSV)
         assert answer.headers["content-type"].startswith("text/csv")
         table = list(csv.DictReader(io.StringIO(answer.text)))
         assert len(table) == len(rows)
         assert not rows or list(table[0]) == list(rows[0])
         assert all(not text.startswith(("=", "@", "+")) for row in table for text in row.values())
-    measured = asked(api, "/runs/run-11/measurements")
+    measured = answer_of(api, "/runs/run-11/measurements")
     table = csv.DictReader(io.StringIO(api.get("/runs/run-11/measurements", headers=CSV).text))
     assert [float(row["point"]) for row in table] == [row["point"] for row in measured]
 
@@ -148,7 +148,7 @@ def test_bad_input_is_answered_in_words(api: TestClient, path: str, status: int,
 
 
 def test_no_route_writes(api: TestClient) -> None:
-    for path in asked(api, "/openapi.json")["paths"].values():
+    for path in answer_of(api, "/openapi.json")["paths"].values():
         assert list(path) == ["get"]
     assert api.post("/runs").status_code == 405
 

@@ -13,7 +13,7 @@ SECRETS = {
     "PYROMETER_ALERTS__TEAM": "mailto://s3cret",
     "PYROMETER_DASHBOARD__COOKIE_SECRET": "s3cret",
     "PGPASSWORD": "s3cret",
-    "PGPASSFILE": "/root/s3cret",
+    "PGPASSFILE": "/etc/s3cret",
 }
 OTHERS = {
     "PATH": "/usr/bin",

@@ -77,7 +77,7 @@ def recorded(folder: Path, url: str, header: Any) -> list[str]:
 
 
 def exported(path: Path, *runs: ImportedRun) -> Path:
-    """Own-format files have right checksums whoever writes them."""
+    """Any program can write files of our format with right checksums."""
     path.write_bytes(file_of(*runs, definitions=OWN))
     return path
 
