@@ -5,7 +5,9 @@ the same again. Nothing is deleted; findings are triaged only by a server that w
 """
 
 import json
+from collections.abc import Callable
 from fnmatch import fnmatchcase
+from functools import wraps
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +17,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 from common.text import key_matches
+from db.errors import DatabaseError
 from db.runs import queries
 from records.runs import RunsOnly
+from runner.errors import JournalError
 from workflows.app_context import AppContext
 from workflows.errors import JobError
 from workflows.load_run import judge_loaded, load_run
@@ -196,11 +200,24 @@ def create_server(app_context: AppContext, *, triage: bool = False) -> MCPServer
         tools.progress,
         tools.reproduce,
     ):
-        server.tool(annotations=_READ)(read)
-    server.tool(annotations=_MEASURES)(tools.start_upgrade)
+        server.tool(annotations=_READ)(_with_sentences(read))
+    server.tool(annotations=_MEASURES)(_with_sentences(tools.start_upgrade))
     if triage:
-        server.tool(annotations=_MEASURES)(tools.triage)
+        server.tool(annotations=_MEASURES)(_with_sentences(tools.triage))
     return server
+
+
+def _with_sentences(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """The tool, whose known errors reach the agent as their sentence."""
+
+    @wraps(tool)
+    def answering(*arguments: Any, **named: Any) -> dict[str, Any]:
+        try:
+            return tool(*arguments, **named)
+        except (DatabaseError, JobError, JournalError) as error:
+            raise ToolError(str(error)) from error
+
+    return answering
 
 
 def _listed(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:

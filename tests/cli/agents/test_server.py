@@ -100,6 +100,14 @@ def test_a_refusal_is_a_sentence_and_no_argument_is_an_option(folder: Path) -> N
         assert isinstance(refusal, str) and words in refusal and "Traceback" not in refusal
 
 
+def test_a_database_that_is_away_is_a_sentence(tmp_path: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    env["PYROMETER_DATABASE_URL"] = "postgresql://127.0.0.1:1/nothing"
+    (tmp_path / "pyrometer.toml").touch()
+    _, refusal = answers(tmp_path, [("runs", {})], env=env)
+    assert isinstance(refusal, str) and "127.0.0.1:1" in refusal
+
+
 def test_triage_takes_the_flag_and_is_signed(folder: Path) -> None:
     with open_database(f"sqlite:///{folder}/pyrometer.db") as database:
         number = store.findings(database, states=["confirmed"])[0].id
