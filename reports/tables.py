@@ -14,7 +14,6 @@ from analysis.decision.upgrade import Upgrade
 from analysis.decision.what_would_decide import PairsToDecide
 from analysis.dispatch_difference import CaseDifference
 from analysis.geomean import Geomean
-from analysis.kernel_difference import KernelChange
 from analysis.metrics import METRICS
 from analysis.ratios import ratio, share
 
@@ -310,50 +309,6 @@ def dispatch(subject: Subject, each: Sequence[Row], case: CaseFormat = whole_cas
         ),
     ]
     return DataTable("What runs differently", columns, found, tall=True)
-
-
-def kernels(
-    subject: Subject, each: Sequence[Row], case: CaseFormat = whole_case
-) -> DataTable[tuple[str, KernelChange]]:
-    """The GPU kernels of the cases that became slower or faster, those that differ most in each."""
-    moved = {row.case for row in each if row.status in ("slower", "faster")}
-    found = [
-        (one.case, change)
-        for one in subject.kernels
-        if one.case in moved
-        for change in one.changes[:_MOST_CHANGES]
-        if change.difference_us
-    ]
-    columns: list[Column[tuple[str, KernelChange]]] = [
-        case_column(lambda row: row[0], case),
-        Column("kernel", "Kernel", lambda row: row[1].name, lambda row: reason_text(row[1].name, "py-long")),
-        Column(
-            "before_us",
-            "Before (µs a step)",
-            lambda row: row[1].before_us,
-            _us(lambda one: one.before_us),
-            number=True,
-        ),
-        Column(
-            "after_us",
-            "After (µs a step)",
-            lambda row: row[1].after_us,
-            _us(lambda one: one.after_us),
-            number=True,
-        ),
-        Column(
-            "difference_us",
-            "Difference",
-            lambda row: row[1].difference_us,
-            lambda row: f"{row[1].difference_us:+.1f}",
-            number=True,
-        ),
-    ]
-    return DataTable("GPU kernels", columns, found, tall=True)
-
-
-def _us(value: Callable[[KernelChange], float]) -> Callable[[tuple[str, KernelChange]], str]:
-    return lambda row: f"{value(row[1]):.1f}"
 
 
 def screening(each: Sequence[Row], case: CaseFormat = whole_case) -> DataTable[tuple[str, ScreenedCase]]:

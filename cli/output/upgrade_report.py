@@ -11,7 +11,7 @@ from analysis.comparison.case_results import CaseResult
 from analysis.decision.upgrade import Upgrade
 from common.atomic_file import write_whole
 from common.text import printable
-from reports import sentences, tables, wording
+from reports import kernel_tables, sentences, tables, wording
 from reports.body import upgrade_json
 from reports.report_context import Subject
 from reports.rows import Row, Tone, left_out, rows, statuses, techniques
@@ -75,6 +75,7 @@ def print_upgrade(
     if sentence := sentences.about_same(subject):
         _line(console, sentence)
     _dispatch(console, subject, each)
+    _kernels(console, subject, each)
     _screen(console, each)
     _means(console, results, upgrade)
     for table in upgrade.tables:
@@ -129,6 +130,16 @@ def _dispatch(console: Console, subject: Subject, each: Sequence[Row]) -> None:
             lines = case_words(one, _MOST_CHANGES) or ["nothing runs differently"]
             for line in (f"{one.case}{verdict}", *(f"    {words}" for words in lines)):
                 _line(console, f"    {line}")
+
+
+def _kernels(console: Console, subject: Subject, each: Sequence[Row]) -> None:
+    """The GPU kernels that differ most in each case that became slower or faster."""
+    for row, changes in kernel_tables.moved(subject, each):
+        _line(console, f"GPU kernels of {row.case} ({row.status}):")
+        for change in changes[:_MOST_CHANGES]:
+            _line(console, f"    {kernel_tables.words(change)}")
+        if len(changes) > _MOST_CHANGES:
+            _line(console, f"    and {len(changes) - _MOST_CHANGES} more")
 
 
 def _screen(console: Console, each: Sequence[Row]) -> None:

@@ -21,7 +21,7 @@ from dashboard.upgrades.rules import RuleChanges
 from dashboard.upgrades.tables import MOST_LISTED, MOST_OTHERS, MOST_ROWS
 from dashboard.upgrades.view import UpgradeView
 from records.runs import Run
-from reports import sentences, tables, wording
+from reports import kernel_tables, sentences, tables, wording
 from reports.forest import ForestAxis, axis_of
 from reports.rows import Row, by_impact, rows, without_ratio
 from reports.table import DataTable
@@ -175,6 +175,7 @@ def report(run: Run, judged: JudgedUpgrade, rules: RuleChanges | None = None) ->
         _cases(run, judged, ordered, UpgradeView(run.id, rules or RuleChanges())),
         _to_decide(judged),
         _dispatch(judged, worst_first),
+        _kernels(judged, worst_first),
         _screen(judged, worst_first),
         replace(_reasons(judged), group=_WHY),
         *(replace(section, group=_METRICS) for section in others),
@@ -328,6 +329,13 @@ def _dispatch(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSectio
         f"{summary_words(judged.subject.dispatch)} {sentences.DISPATCH}",
         _file(judged, "dispatch") if table.rows else "",
     )
+
+
+def _kernels(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:
+    table = kernel_tables.of_moved_cases(judged.subject, worst_first, _case)
+    if not table.rows:
+        return None
+    return ReportSection("GPU kernels", (_at_most(table),), sentences.KERNELS, _file(judged, "kernels"))
 
 
 def _screen(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:
