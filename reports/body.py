@@ -15,7 +15,7 @@ from analysis.kernel_difference import KernelChange
 from analysis.metrics import METRICS
 from analysis.ratios import ratio, share
 
-from . import kernel_tables, wording
+from . import tables, wording
 from .report_context import ComparedEnvironment, Subject, changes
 from .rows import Row, rows, table_rows, techniques, without_ratio
 from .scorecard import scorecard_json
@@ -72,7 +72,7 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
             "changes": [asdict(one) for one in changes(subject.old, subject.new)],
         },
         "dispatch": [one.to_body() for one in subject.dispatch],
-        "kernels": [_kernels(row, changes) for row, changes in kernel_tables.moved(subject, each)],
+        "kernels": [_kernels(row, changes) for row, changes in tables.moved_kernels(subject, each)],
         "step": {**subject.step.to_body(), "bisect": subject.bisect()} if subject.step else None,
         "run": _run(subject),
         "blockers": list(upgrade.blockers),

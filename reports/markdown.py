@@ -9,7 +9,7 @@ from analysis.comparison.policy import Policy
 from analysis.decision.upgrade import Table, Upgrade
 from analysis.metrics import METRICS
 
-from . import kernel_tables, sentences, tables, wording
+from . import sentences, tables, wording
 from .report_context import Subject
 from .rows import Row, rows, without_ratio
 from .scorecard import entries
@@ -105,7 +105,7 @@ def _dispatch(subject: Subject, each: Sequence[Row]) -> str:
 
 
 def _kernels(subject: Subject, each: Sequence[Row]) -> str:
-    table = kernel_tables.of_moved_cases(subject, each, _case)
+    table = tables.kernels(subject, each, _case)
     return f"### GPU kernels\n\n{sentences.KERNELS}\n\n{table.markdown()}" if table.rows else ""
 
 

@@ -10,7 +10,7 @@ from analysis.comparison.case_results import CaseResult
 from analysis.decision.upgrade import Upgrade
 from analysis.metrics import METRICS
 
-from . import kernel_tables, sentences, tables, wording
+from . import sentences, tables, wording
 from .forest import forest
 from .report_context import Subject
 from .rows import Grid, Row, grid, rows, without_ratio
@@ -86,7 +86,7 @@ def upgrade_content(
             "pairs_left_out": tables.pairs_left_out(each),
             "differences": tables.differences(subject),
             "dispatch": tables.dispatch(subject, each),
-            "kernels": kernel_tables.of_moved_cases(subject, each),
+            "kernels": tables.kernels(subject, each),
             "screening": tables.screening(each),
         },
         metric_tables=[

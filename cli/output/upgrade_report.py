@@ -11,7 +11,7 @@ from analysis.comparison.case_results import CaseResult
 from analysis.decision.upgrade import Upgrade
 from common.atomic_file import write_whole
 from common.text import printable
-from reports import kernel_tables, sentences, tables, wording
+from reports import sentences, tables, wording
 from reports.body import upgrade_json
 from reports.report_context import Subject
 from reports.rows import Row, Tone, left_out, rows, statuses, techniques
@@ -134,10 +134,10 @@ def _dispatch(console: Console, subject: Subject, each: Sequence[Row]) -> None:
 
 def _kernels(console: Console, subject: Subject, each: Sequence[Row]) -> None:
     """The GPU kernels that differ most in each case that became slower or faster."""
-    for row, changes in kernel_tables.moved(subject, each):
+    for row, changes in tables.moved_kernels(subject, each):
         _line(console, f"GPU kernels of {row.case} ({row.status}):")
         for change in changes[:_MOST_CHANGES]:
-            _line(console, f"    {kernel_tables.words(change)}")
+            _line(console, f"    {tables.kernel_words(change)}")
         if len(changes) > _MOST_CHANGES:
             _line(console, f"    and {len(changes) - _MOST_CHANGES} more")
 

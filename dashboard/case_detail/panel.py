@@ -14,7 +14,8 @@ from dashboard.trends import sections as history
 from dashboard.trends.load import load_trends
 from records.outcomes import Outcome, OutcomeStatus
 from records.runs import Run
-from reports import kernel_tables, sentences
+from reports import sentences
+from reports import tables as report_tables
 from reports import wording as report_wording
 from reports.report_context import Subject
 from reports.rows import Row
@@ -46,7 +47,7 @@ def of_upgrade(url: str, run: Run, judged: JudgedUpgrade, row: Row) -> None:
             parts.heading("Every metric", table, f"case-{run.id}.csv")
             parts.table(table)
         _dispatch(subject, row.case)
-        if (kernels := kernel_tables.of_case(subject, row.case)).rows:
+        if (kernels := report_tables.kernels_of_case(subject, row.case)).rows:
             parts.heading("GPU kernels", kernels, f"kernels-{run.id}.csv", sentences.KERNEL_TIMES)
             parts.table(kernels)
         _ended(run, outcomes)

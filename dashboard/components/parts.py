@@ -29,7 +29,8 @@ from records.fingerprints import AGAIN
 from records.kinds import EnvironmentKind
 from records.outcomes import Outcome
 from records.runs import Run
-from reports import kernel_tables, sentences
+from reports import sentences
+from reports import tables as report_tables
 from reports.table import DataTable
 from workflows.planning.reproduction import reproduce_command
 
@@ -310,7 +311,7 @@ def outcome(
 
 def kernels(outcomes: Iterable[Outcome], file_name: str) -> None:
     """The GPU kernels of a case in one environment; nothing of one that has none."""
-    shown = kernel_tables.stored(outcomes)
+    shown = report_tables.stored_kernels(outcomes)
     if shown.rows:
         heading("GPU kernels", shown, file_name, sentences.KERNEL_TIMES)
         table(shown)

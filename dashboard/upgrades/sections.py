@@ -21,7 +21,7 @@ from dashboard.upgrades.rules import RuleChanges
 from dashboard.upgrades.tables import MOST_LISTED, MOST_OTHERS, MOST_ROWS
 from dashboard.upgrades.view import UpgradeView
 from records.runs import Run
-from reports import kernel_tables, sentences, tables, wording
+from reports import sentences, tables, wording
 from reports.forest import ForestAxis, axis_of
 from reports.rows import Row, by_impact, rows, without_ratio
 from reports.table import DataTable
@@ -332,7 +332,7 @@ def _dispatch(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSectio
 
 
 def _kernels(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:
-    table = kernel_tables.of_moved_cases(judged.subject, worst_first, _case)
+    table = tables.kernels(judged.subject, worst_first, _case)
     if not table.rows:
         return None
     return ReportSection("GPU kernels", (_at_most(table),), sentences.KERNELS, _file(judged, "kernels"))
