@@ -65,10 +65,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Outside a project folder data goes to the user's state folder: for tests, one of their own."""
+def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Outside a project folder data and environments go to folders of the user: for tests, other ones.
+
+    Installers keep their own caches, so that large wheels are not fetched again.
+    """
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     with pytest.MonkeyPatch.context() as patch:
+        for name, folder in (("UV_CACHE_DIR", "uv"), ("PIP_CACHE_DIR", "pip")):
+            patch.setenv(name, os.environ.get(name) or str(usual / folder))
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 
 

@@ -83,10 +83,7 @@ def of_suite(outcomes: Outcomes, memory_mib: float) -> dict[str, Figures]:
             "skips": outcomes.metric(f"{_BERT_TRAIN}/precision=amp-fp16", "scaler_skips"),
         },
         "ranks": _ranks(outcomes),
-        "instances": {
-            "ok": outcomes.ok(f"{_CNN}/instances=2"),
-            "throughput_by_one": outcomes.ratio(f"{_CNN}/instances=2", f"{_CNN}/eager", "throughput"),
-        },
+        "instances": _instances(outcomes),
         "pipeline": _pipeline(outcomes),
     }
 
@@ -148,6 +145,17 @@ def _ranks(outcomes: Outcomes) -> Figures:
         "fsdp2": outcomes.ok(f"{_BERT_TRAIN}/parallel=fsdp2"),
         "too_many_refused": None if refused is None else int(refused.status == OutcomeStatus.UNSUPPORTED),
         "sentence": "" if refused is None else refused.reason,
+    }
+
+
+def _instances(outcomes: Outcomes) -> Figures:
+    case = f"{_CNN}/instances=2"
+    latency, kernels = outcomes.metric(case, "latency"), outcomes.metric(case, "device_time")
+    return {
+        "ok": outcomes.ok(case),
+        # A GPU runs the kernels of one process at a time.
+        "busy_share": None if not latency or kernels is None else 2 * kernels / latency,
+        "throughput_by_one": outcomes.ratio(case, f"{_CNN}/eager", "throughput"),
     }
 
 

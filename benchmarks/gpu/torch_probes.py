@@ -4,11 +4,15 @@ python benchmarks/gpu/torch_probes.py              answer probes (see probe_loop
 python benchmarks/gpu/torch_probes.py load KIND    compute until standard input ends: product, copy or idle
 """
 
+import itertools
+import math
 import select
 import sys
+import threading
 import time
 from collections.abc import Callable
 from statistics import fmean, median
+from typing import Any
 
 import torch
 from probe_loop import Answer, NotHere, serve
@@ -23,6 +27,8 @@ DEVICE = "cuda:0"
 #: Side of the product that fills any card, and bytes of the copy.
 _SIDE = 8192
 _COPY_BYTES = 4 << 30
+#: How long the clock is followed, and how often it is measured.
+_COURSE_SECONDS, _COURSE_PARTS = 1.5, 60
 _MIB = 1 << 20
 
 Step = Callable[[], object]
@@ -92,19 +98,14 @@ def ceilings() -> Answer:
 
 
 def clock() -> Answer:
-    """Blocks after an idle gap by a block of a device that never rested; the gaps are in milliseconds."""
+    """The clock that blocks measure by that of NVML, over a second and a half of products out of rest.
+
+    And a block after an idle gap, in milliseconds, by a block of a device that never rested.
+    """
     step = product()
     timing.observe(step, DEVICE, 1.0)
-    steady = block_of(step)
-    nvml = _nvml_clock(step)
-    queue = fmean(steady.sm_clocks_mhz)
-    figures: dict[str, float | None] = {
-        "queue_mhz": queue,
-        "nvml_mhz": nvml,
-        "queue_by_nvml": queue / nvml if nvml else None,
-    }
-    middle = median(steady.samples_ns)
-    worst = 0.0
+    middle = median(block_of(step).samples_ns)
+    figures, worst = _course(step), 0.0
     for gap in (0, 1, 5, 20, 100, 1000):
         time.sleep(gap / 1e3)
         burst = timing.block(step, DEVICE, 20)
@@ -116,23 +117,60 @@ def clock() -> Answer:
     return {"clock": figures | {"worst_after_gap": worst}}
 
 
-def _nvml_clock(step: Step) -> float | None:
-    """MHz of the SMs by NVML, in the middle of queued steps."""
+def _course(step: Step) -> dict[str, Any]:
+    """Products and a measurement of the clock, over and over, while NVML is asked for the same clock.
+
+    A step's length by the clock is its cycles, which no power limit changes.
+    """
+    step_ns = timing.queued_step_ns(step, DEVICE, timing.first_call(step, DEVICE))
+    marks = [[torch.cuda.Event(enable_timing=True) for _ in range(4)] for _ in range(_COURSE_PARTS)]
+    for mark in itertools.chain(*marks):
+        mark.record()
+    torch.cuda.synchronize()
+    time.sleep(2.0)
+    ends, read = threading.Event(), list[tuple[float, float]]()
+    reader = threading.Thread(target=_read_nvml_clock, args=(ends, read))
+    reader.start()
+    products = max(1, round(_COURSE_SECONDS * 1e9 / _COURSE_PARTS / step_ns))
+    started = time.monotonic()
+    for begun, ended, *clock_marks in marks:
+        begun.record()
+        for _ in range(products):
+            step()
+        ended.record()
+        timing.queue_clock(*clock_marks)
+    torch.cuda.synchronize()
+    ends.set()
+    reader.join()
+    course = [
+        [marks[0][0].elapsed_time(ended) / 1e3, begun.elapsed_time(ended) / products, timing.clock_mhz(*own)]
+        for begun, ended, *own in marks
+    ]
+    late = [mhz for _, _, mhz in course[_COURSE_PARTS // 2 :]]
+    nvml = [mhz for at, mhz in read if at - started > _COURSE_SECONDS / 2]
+    queue = fmean(late)
+    return {
+        # Seconds, ms of a product and MHz; seconds and MHz.
+        "course": course,
+        "nvml_course": [[at - started, mhz] for at, mhz in read],
+        "queue_mhz": queue,
+        "nvml_mhz": fmean(nvml) if nvml else None,
+        "queue_by_nvml": queue / fmean(nvml) if nvml else None,
+    }
+
+
+def _read_nvml_clock(ends: threading.Event, read: list[tuple[float, float]]) -> None:
+    """Collect moments of time.monotonic and MHz of the SMs by NVML, every 10 ms until `ends`."""
     from runner.telemetry.gpu.nvml import Absent, N, ask, gpus, library, text
     from runner.telemetry.sample_log import bare
 
     own = bare(str(torch.cuda.get_device_properties(0).uuid))
     with library():
-        for handle in gpus():
-            if bare(text(ask(N.nvmlDeviceGetUUID, handle))) != own:
-                continue
-            for _ in range(300):
-                step()
-            time.sleep(0.15)
-            answer = ask(N.nvmlDeviceGetClockInfo, handle, N.NVML_CLOCK_SM)
-            timing.synchronize(DEVICE)
-            return None if isinstance(answer, Absent) else float(answer)
-    return None
+        handles = [one for one in gpus() if bare(text(ask(N.nvmlDeviceGetUUID, one))) == own]
+        while handles and not ends.wait(0.01):
+            answer = ask(N.nvmlDeviceGetClockInfo, handles[0], N.NVML_CLOCK_SM)
+            if not isinstance(answer, Absent):
+                read.append((time.monotonic(), float(answer)))
 
 
 def droop() -> Answer:
@@ -173,11 +211,13 @@ def event_cost() -> Answer:
         step()
     figures: dict[str, float] = {}
     for name, each in (("eager", step), ("replay", graph.replay)):
-        asked = block_of(each)
-        count = asked.iterations
-        spans = [timing.block(each, DEVICE, count, lead_in=count, per_sample=count) for _ in range(3)]
-        alone = min(span.samples_ns[0] for span in spans)
-        events = fmean(asked.samples_ns)
+        count = block_of(each).iterations
+        alone = events = math.inf
+        # In turn, and the best of each: what else the host does only makes a launch slower.
+        for _ in range(5):
+            events = min(events, fmean(block_of(each).samples_ns))
+            span = timing.block(each, DEVICE, count, lead_in=count // 8, per_sample=count)
+            alone = min(alone, span.samples_ns[0])
         figures |= {f"{name}_us": (events - alone) / 1e3, f"{name}_step_us": alone / 1e3}
         fresh = _fresh_events(each, min(count, 2000))
         figures[f"{name}_fresh_events_us"] = (fresh - alone) / 1e3
@@ -198,8 +238,6 @@ def _fresh_events(step: Step, count: int) -> float:
 
 def other_timers() -> Answer:
     """Our latency of four operators by PyTorch's Timer, and by triton's do_bench, which empties the L2."""
-    from torch.utils import benchmark
-
     try:
         from triton.testing import do_bench
     except ImportError:
@@ -215,20 +253,32 @@ def other_timers() -> Answer:
     }
     figures: dict[str, float] = {"timer_long": 0.0, "timer_short": 0.0, "do_bench": 0.0}
     for name, step in steps.items():
-        ours = median(block_of(step).samples_ns) / 1e6
-        timer = benchmark.Timer("step()", globals={"step": step}).blocked_autorange(min_run_time=0.3)
-        theirs = timer.median * 1e3
+        ours, theirs = _in_turn(step)
         flushed = do_bench(step, return_mode="median")
         figures |= {
             f"{name}_ms": ours,
             f"{name}_by_timer": ours / theirs,
             f"{name}_by_do_bench": ours / flushed,
         }
-        length = "timer_long" if ours >= 0.1 else "timer_short"
-        figures[length] = max(figures[length], abs(ours / theirs - 1))
-        if ours >= 0.1:
+        # A product in bf16 takes the card to its power limit, and then every timer finds another clock.
+        length = "timer_at_limit" if name == "gemm_bf16" else "timer_long" if ours >= 0.05 else "timer_short"
+        figures[length] = max(figures.get(length, 0.0), abs(ours / theirs - 1))
+        if ours >= 0.05:
             figures["do_bench"] = max(figures["do_bench"], abs(ours / flushed - 1))
     return {"other_timers": figures}
+
+
+def _in_turn(step: Step) -> tuple[float, float]:
+    """Milliseconds of a step by our blocks and by PyTorch's Timer: medians of five, taken in turn."""
+    from torch.utils import benchmark
+
+    ours: list[float] = []
+    theirs: list[float] = []
+    timer = benchmark.Timer("step()", globals={"step": step})
+    for _ in range(5):
+        ours.append(median(block_of(step).samples_ns) / 1e6)
+        theirs.append(timer.blocked_autorange(min_run_time=0.2).median * 1e3)
+    return median(ours), median(theirs)
 
 
 def allocator() -> Answer:

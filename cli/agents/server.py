@@ -17,6 +17,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 from common.text import key_matches
+from dashboard.api.models import ApiRun
 from db.errors import DatabaseError
 from db.runs import queries
 from records.runs import RunsOnly
@@ -64,23 +65,7 @@ class Tools:
             found = queries.recent_runs(
                 database, limit=min(max(1, newest), _MOST), only=RunsOnly(suite, machine)
             )
-        return _listed(
-            "runs",
-            [
-                {
-                    "run": one.id,
-                    "suite": one.suite,
-                    "kind": str(one.kind),
-                    "state": str(one.state),
-                    "started_at": one.started_at.isoformat(),
-                    "machine": one.machine,
-                    "hardware": one.hardware,
-                    "torch": list(one.torch_versions),
-                    "counts": dict(one.counts),
-                }
-                for one in found
-            ],
-        )
+        return _listed("runs", [ApiRun.row(one) for one in found])
 
     def measurements(self, run: str, case: str = "", metric: str = "latency") -> dict[str, Any]:
         """One metric of the cases of a run: median over n processes with its 95 % interval."""

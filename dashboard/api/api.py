@@ -81,7 +81,7 @@ def run(request: Request, run: RunName) -> Response:
     found = queries.run_summary(_database(), run)
     if found is None:
         raise HTTPException(404, f"no run is named {run}")
-    return answers.body(request, models.ApiRun.model_validate(found).model_dump(mode="json"))
+    return answers.body(request, models.ApiRun.row(found))
 
 
 @router.get("/runs/{run}/measurements", response_model=list[models.ApiMeasurement])

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from records.runs import RunSummary
 
 Bound = Annotated[float | None, Field(description="of the 95 % interval; null with fewer than two processes")]
 Spread = Annotated[float | None, Field(description="standard deviation of the logarithms; 0.01 is about 1 %")]
@@ -33,6 +35,11 @@ class ApiRun(ApiRow):
     counts: Mapping[str, int] = Field(description="number of outcomes by status")
     source: str
     source_format: str = Field(description="the format of an imported run, else empty")
+
+    @staticmethod
+    def row(run: RunSummary) -> dict[str, Any]:
+        """A run as plain JSON values, for the API and for agents."""
+        return ApiRun.model_validate(run).model_dump(mode="json")
 
 
 class ApiMeasurement(ApiRow):

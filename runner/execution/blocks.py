@@ -30,6 +30,9 @@ _LEAD_IN_NS = 50_000_000
 _LEAST_LEAD_IN = 2
 #: An event costs microseconds of the queue: steps shorter than this share a sample on CUDA.
 _SAMPLE_NS = 200_000
+#: Processes that share a GPU have it in turn, for some 2 ms each: a sample of theirs spans many turns, or
+#: most would hold no waiting at all.
+_SHARED_SAMPLE_NS = 50_000_000
 
 #: With fewer common rounds the spread is unknown.
 _MIN_ROUNDS = 4
@@ -42,13 +45,15 @@ class Blocks:
 
     Steps take inputs of `shapes` different shapes in rotation; the rotation continues from block to block.
     With `on_cuda` the middle of a block is what is compared, else its fastest iteration: on a CPU others can
-    only slow a step down, a GPU also runs faster than it can for long.
+    only slow a step down, a GPU also runs faster than it can for long. With `shared` several processes of the
+    case share one GPU.
     """
 
-    def __init__(self, timing: Timing, on_cuda: bool = False) -> None:
+    def __init__(self, timing: Timing, on_cuda: bool = False, shared: bool = False) -> None:
         self.all: list[Block] = []
         self.shapes = 1
         self._on_cuda = on_cuda
+        self._sample_ns = _SHARED_SAMPLE_NS if shared else _SAMPLE_NS
         self._timing = timing
         self._disturbed: dict[int, Interference] = {}
         self._few = max(2, timing.min_blocks // 2)
@@ -63,7 +68,7 @@ class Blocks:
         if not self._on_cuda:
             wanted = round(self._timing.block_seconds * 1e9 / step_ns)
             return Measure(min(max(least, wanted), _BLOCK_ITERATIONS))
-        per_sample = 1 if self.shapes > 1 else max(1, -(-_SAMPLE_NS // step_ns))
+        per_sample = 1 if self.shapes > 1 else max(1, -(-self._sample_ns // step_ns))
         wanted = round(max(self._timing.block_seconds, _CUDA_BLOCK_SECONDS) * 1e9 / step_ns / per_sample)
         samples = min(max(least, wanted), _BLOCK_ITERATIONS)
         lead_in = self._whole_rotations(max(_LEAST_LEAD_IN, -(-_LEAD_IN_NS // step_ns)))

@@ -16,6 +16,7 @@ from ..session_plan import Timing
 from ..telemetry.interference import InterferenceCheck, offender_clause
 from ..telemetry.summary import rows_of, summarise
 from ..telemetry.telemetry_interface import Telemetry
+from ..worker.case_key import CaseKey
 from ..worker.messages import (
     PROTOCOL,
     STATUSES,
@@ -114,7 +115,8 @@ class Contender:
         self._window: Window | None = None
         self._traced: Traced | None = None
         self._on_cuda = device.startswith("cuda")
-        self._blocks = Blocks(timing, self._on_cuda)
+        shared = self._on_cuda and CaseKey.parse(planned.case).count("instances") > 1
+        self._blocks = Blocks(timing, self._on_cuda, shared)
         self._telemetry = telemetry
         self._recordings: tuple[Recording, ...] = ()
         self._cache = cache

@@ -347,8 +347,9 @@ def merge_blocks(blocks: Sequence[Block], *, ranks: bool) -> Block:
         involuntary_switches=sum(own.involuntary_switches for own in blocks),
         cpu_ns=sum(own.cpu_ns for own in blocks) if ranks else round(wall * least),
         per_sample=blocks[0].per_sample,
-        # The slowest GPU sets the pace of all ranks.
-        sm_clocks_mhz=min(own.sm_clocks_mhz for own in blocks),
+        # The slowest GPU sets the pace of all ranks. Of one that instances share, a clock measured by one of
+        # them would hold the turns of the others.
+        sm_clocks_mhz=min(own.sm_clocks_mhz for own in blocks) if ranks else (),
     )
 
 

@@ -107,9 +107,11 @@ def measure_device_time(
 ) -> Mapping[str, float]:
     """Metrics `device_time` in ms and `launch_bound` of a step on CUDA; empty off CUDA.
 
-    The device time is that in which a kernel, copy or fill ran, as torch.profiler (CUPTI) has it; the
-    profiler makes launching slower and leaves the kernels as they are. `launch_bound` is the rest of the
-    `step_ns` that the case's own timed steps take, as a share; there is none where they are not known (0).
+    The device is busy while a kernel, copy or fill runs, as torch.profiler (CUPTI) has it. `launch_bound` is
+    the share of the `step_ns` that the case's own timed steps take in which it is not: what the kernels leave
+    of them, but no more than the idle share that the profiler saw. The profiler makes launching slower, so
+    that it sees too much of it; kernels may be too fast, as a GPU at its power limit is in its first 0.1 s.
+    `device_time` is the rest of the step. Where the steps are not known (0), it is the kernels' time alone.
     Of inputs of so many `shapes` in turn each comes equally often, wherever the turn stands. Both are empty
     where the profiler shows fewer kernels than steps, and so not all of them. Else `facts` get `kernels`,
     those that take longest.
@@ -130,9 +132,13 @@ def measure_device_time(
         return {}
     if facts is not None:
         facts["kernels"] = kernel_table(events, steps)
-    busy_ns = union(ran) * 1e3 / steps
-    found = {"device_time": busy_ns / 1e6}
-    return found | ({"launch_bound": max(0.0, 1 - busy_ns / step_ns)} if step_ns else {})
+    busy_us = union(ran)
+    busy_ns = busy_us * 1e3 / steps
+    if not step_ns:
+        return {"device_time": busy_ns / 1e6}
+    idle = 1 - busy_us / (max(end for _, end in ran) - min(start for start, _ in ran))
+    waits = max(0.0, min(idle, 1 - busy_ns / step_ns))
+    return {"device_time": (1 - waits) * step_ns / 1e6, "launch_bound": waits}
 
 
 def union(intervals: Iterable[tuple[float, float]]) -> float:

@@ -20,8 +20,10 @@ _WINDOW_NS = 50_000_000
 
 #: The NVTX range around the timed steps of a block, for Nsight Systems: `nsys profile pyrometer run ...`.
 NVTX_RANGE = "pyrometer: timed steps"
-#: SM cycles that the clock is measured over: a quarter of a millisecond, which events resolve to 0.2 %.
-_CLOCK_CYCLES = 500_000
+#: SM cycles that the clock is measured over: half a millisecond, of which the kernel's start takes 0.6 %.
+_CLOCK_CYCLES = 1_000_000
+#: SM cycles before that, in which the host queues the measurement: it must not wait for a launch.
+_AHEAD_CYCLES = 200_000
 
 Step = Callable[[], object]
 
@@ -83,7 +85,13 @@ def warm_up(step: Step, device: str, min_seconds: float, max_seconds: float) -> 
 def queued_step_ns(step: Step, device: str, alone_ns: int) -> int:
     """Nanoseconds of a step among others in the queue of a CUDA device; `alone_ns` is that of one alone."""
     count = max(_WINDOW_STEPS, _WINDOW_NS // max(1, alone_ns))
-    return first_call(lambda: [step() for _ in range(count)], device) // count
+
+    def steps() -> None:
+        # None of their answers is kept, as in a block: together they may not fit into the device's memory.
+        for _ in range(count):
+            step()
+
+    return first_call(steps, device) // count
 
 
 def steady(steps: list[int]) -> bool:
@@ -179,6 +187,9 @@ class CudaQueue:
 
     def __init__(self, samples: int) -> None:
         pool = self._pool
+        if not pool:
+            # CUDA loads a kernel when it is first launched: that would be taken for a slow clock.
+            _spin(_AHEAD_CYCLES)
         # Two pairs more are for the SM clock.
         while len(pool) < samples + 1 + 4:
             event = torch.cuda.Event(enable_timing=True)
@@ -186,7 +197,7 @@ class CudaQueue:
             pool.append(event)
         self._clock_events = pool[:4]
         self._marks = pool[4 : samples + 1 + 4]
-        self._cycles = 0
+        self._has_clock = False
 
     def run(self, step: Step, lead_in: int, per_sample: int) -> None:
         """Queue the untimed and the timed calls without a synchronisation between them; return at the end.
@@ -197,7 +208,7 @@ class CudaQueue:
         last = -(-lead_in // 5)
         for _ in range(lead_in - last):
             step()
-        self._spin(*self._clock_events[:2])
+        queue_clock(*self._clock_events[:2])
         for _ in range(last):
             step()
         first, *others = self._marks
@@ -207,7 +218,7 @@ class CudaQueue:
                 for _ in range(per_sample):
                     step()
                 mark.record()
-        self._spin(*self._clock_events[2:])
+        self._has_clock = queue_clock(*self._clock_events[2:])
         self._clock_events[3].synchronize()
 
     def samples(self, per_sample: int) -> tuple[int, ...]:
@@ -222,21 +233,33 @@ class CudaQueue:
 
     def sm_clocks_mhz(self) -> tuple[int, ...]:
         """The SM clock shortly before and right after the timed calls; empty where it cannot be measured."""
-        if not self._cycles:
+        if not self._has_clock:
             return ()
-        begun, ended, begun_again, ended_again = self._clock_events
-        spans = (begun.elapsed_time(ended), begun_again.elapsed_time(ended_again))
-        return tuple(round(self._cycles / span / 1e3) for span in spans) if min(spans) > 0 else ()
+        return tuple(clock_mhz(*self._clock_events[at : at + 2]) for at in (0, 2))
 
-    def _spin(self, before: Any, after: Any) -> None:
-        """Keep one SM busy for a known number of its cycles, between two events."""
-        sleep = getattr(torch.cuda, "_sleep", None)
-        before.record()
-        # A ROCm device counts by a clock of its own.
-        if sleep is not None and torch.version.cuda:
-            sleep(_CLOCK_CYCLES)
-            self._cycles = _CLOCK_CYCLES
-        after.record()
+
+def queue_clock(begun: Any, ended: Any) -> bool:
+    """Queue a measurement of the SM clock between two events; answers whether this device has one."""
+    _spin(_AHEAD_CYCLES)
+    begun.record()
+    has_clock = _spin(_CLOCK_CYCLES)
+    ended.record()
+    return has_clock
+
+
+def clock_mhz(begun: Any, ended: Any) -> int:
+    """The SM clock that was measured between two events, in MHz."""
+    return round(_CLOCK_CYCLES / begun.elapsed_time(ended) / 1e3)
+
+
+def _spin(cycles: int) -> bool:
+    """Queue a kernel that keeps one SM busy for so many of its cycles; answers whether there is one."""
+    sleep = getattr(torch.cuda, "_sleep", None)
+    # A ROCm device counts by a clock of its own.
+    if sleep is None or not torch.version.cuda:
+        return False
+    sleep(cycles)
+    return True
 
 
 def observe(step: Step, device: str, seconds: float) -> Window:

@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -79,17 +80,33 @@ def _captured(prep: Preparation, rotation: InputRotation) -> Callable[[], Any]:
         prep.metrics["instantiate"] = _ms_since(started)
     prep.metrics["graph_pool"] = (torch.cuda.memory_reserved(prep.device) - pool) / memory.MIB
 
-    def replay() -> Any:
-        # Always, as graphed callables and Inductor's graphs do: a new input is never where the graph reads.
-        for place, tensor in zip(static, rotation.take(), strict=True):
-            place.copy_(tensor)
-        graph.replay()
-        return answer
-
+    replay = _Replay(graph, static, answer, rotation, step)
     prep.metrics["first_replay"] = timing.first_call(replay, prep.device) / 1e6
     rotation.rewind()
     _restore(prep, weights, optimizers)
     return replay
+
+
+@dataclass(frozen=True, slots=True)
+class _Replay:
+    """A step as its recorded graph, which knows addresses and keeps no tensor alive.
+
+    `static` is where the graph reads its inputs and `answer` where it writes; `recorded` is the step that was
+    recorded, for all else that it uses: the state of its optimizer above all.
+    """
+
+    graph: torch.cuda.CUDAGraph
+    static: tuple[torch.Tensor, ...]
+    answer: Any
+    rotation: InputRotation
+    recorded: Callable[[], Any]
+
+    def __call__(self) -> Any:
+        # Always, as graphed callables and Inductor's graphs do: a new input is never where the graph reads.
+        for place, tensor in zip(self.static, self.rotation.take(), strict=True):
+            place.copy_(tensor)
+        self.graph.replay()
+        return self.answer
 
 
 def _graph_callables(prep: Preparation) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from starlette.testclient import TestClient
 
+from dashboard.api.api import create_api
 from db.connection.engine import open_database
 from db.findings import store
 from db.runs import queries
@@ -68,7 +70,7 @@ def test_answers_carry_interval_n_and_the_command(folder: Path) -> None:
         ],
     )
     assert "start_upgrade" in tools and "triage" not in tools
-    assert [one["run"] for one in listed["runs"]] == [run.id for run in runs[:3]]
+    assert [one["id"] for one in listed["runs"]] == [run.id for run in runs[:3]]
     assert [(one["case"], one["point"], one["low"], one["n"]) for one in measured["measurements"]] == [
         (one.case, one.point, one.low, one.n) for one in stored
     ]
@@ -80,6 +82,13 @@ def test_answers_carry_interval_n_and_the_command(folder: Path) -> None:
         assert case["n"] is None or case["ratio_low"] <= case["ratio"] <= case["ratio_high"]
     assert {one["id"] for one in findings["findings"]} >= {one.id for one in confirmed}
     assert finding["id"] == confirmed[0].id
+
+
+def test_runs_are_the_rows_of_the_api(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{folder}/pyrometer.db")
+    rows = TestClient(create_api()).get("/runs", params={"limit": 5}).json()
+    _, listed = answers(folder, [("runs", {"newest": 5})])
+    assert listed["runs"] == rows and len(rows) == 5
 
 
 def test_a_refusal_is_a_sentence_and_no_argument_is_an_option(folder: Path) -> None:

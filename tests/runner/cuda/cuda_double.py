@@ -24,6 +24,8 @@ class Device:
     record: int = 2 * US
     read: int = 3 * US
     launch: int = 5 * US
+    #: What the first launch of the kernel that spins costs the host besides.
+    load: int = 0
     #: The SM clock in MHz, by the device's time in nanoseconds.
     mhz: object = lambda at: 1500.0
     host: int = 0
@@ -47,6 +49,8 @@ class Device:
 
     def sleep(self, cycles):
         """torch.cuda._sleep."""
+        self.host += self.load
+        self.load = 0
         self.run(round(cycles / self.mhz(self.device) * US), "spin")
 
     def synchronize(self, *_):

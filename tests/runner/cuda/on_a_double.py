@@ -1,8 +1,10 @@
 """What is measured of a CUDA device, on a stand-in whose clock is known."""
 
 import functools
+import gc
 import json
 import sys
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -18,7 +20,7 @@ from runner.worker.case_key import CaseKey
 from runner.worker.distributed import member
 from runner.worker.measurements import bounds, compiling, memory, timing
 from runner.worker.measurements.request_latency import measure_request_latency
-from runner.worker.prepared_case import BadReport, InputRotation, begin, finish, guarded
+from runner.worker.prepared_case import BadReport, InputRotation, begin, finish, guarded, make_optimizer
 from runner.worker.single_process import SingleProcess
 from runner.worker.techniques import graphs, precision
 from runner.worker.worker_loop import failure
@@ -52,9 +54,9 @@ def order():
 def short_steps():
     """Steps of 5 us that take as long to launch: one event each, and one for each 25 of them."""
     with installed(Device()) as device:
-        one_block(device, 200, 5)
-        each = one_block(device, 200, 5)
-        shared = one_block(device, 200, 5, per_sample=25)
+        one_block(device, 600, 5)
+        each = one_block(device, 600, 5)
+        shared = one_block(device, 600, 5, per_sample=25)
     return {"each": each["samples"], "shared": shared["samples"]}
 
 
@@ -113,6 +115,55 @@ def captured():
             prep.inputs[0][0].mul_(2)
             got, want = step(), prep.model(*prep.inputs[0])
     return {"follows": bool(torch.equal(got, want)), "changed": not torch.equal(before, want)}
+
+
+def captured_training():
+    """Whether the optimizer of a captured training step outlives what prepared it, and its losses."""
+    torch.manual_seed(0)
+    prep = begin(CaseKey.parse("layers/train/-/graph=capture"), "cpu", small_cases.layers())
+    prep.device = "cuda:0"
+    made = []
+
+    def on_cpu(prep, capturable):
+        assert capturable
+        made.append(weakref.ref(optimizer := make_optimizer(prep)))
+        return optimizer
+
+    with installed(Device()), mock.patch.object(graphs, "make_optimizer", on_cpu):
+        graphs.apply(prep)
+        prepared = finish(prep)
+        del prep
+        gc.collect()
+        losses = [float(prepared.step()) for _ in range(4)]
+    return {"kept": made[0]() is not None, "falls": losses == sorted(losses, reverse=True), "losses": losses}
+
+
+def first_clock():
+    """The clock before a process's first block, where loading the kernel takes a quarter of a millisecond."""
+    with installed(Device(load=250 * US)) as device:
+        return one_block(device, 4, 100, lead_in=20)["clocks"]
+
+
+def clock_of_waiting():
+    """The clock where steps take longer to launch than to run: the queue is empty when it is measured."""
+    with installed(Device(launch=10 * US)) as device:
+        one_block(device, 200, 3)
+        return one_block(device, 200, 3, lead_in=200, per_sample=25)["clocks"]
+
+
+def queued_answers():
+    """How many answers of a warm-up's steps are alive at once."""
+    alive, most = weakref.WeakSet(), []
+
+    def step():
+        answer = torch.zeros(1)
+        alive.add(answer)
+        most.append(len(alive))
+        return answer
+
+    with installed(Device()):
+        timing.queued_step_ns(step, "cuda:0", 5_000_000)
+    return max(most)
 
 
 def device_time(us, launch, latency, lost=0, shapes=1):
@@ -238,8 +289,13 @@ print(
             "backwards": backwards(),
             "queued": queued(),
             "captured": captured(),
+            "captured training": captured_training(),
+            "first clock": first_clock(),
+            "clock of waiting": clock_of_waiting(),
+            "queued answers": queued_answers(),
             "device_time": {
-                "replay": device_time(8, 1, 10),
+                "replay": device_time(8, 10, 10),
+                "droop": device_time(800, 1, 1000),
                 "long": device_time(50_000, 5, 50_000),
                 "not known": device_time(8, 1, 0),
                 "shapes": device_time(3000, 1, 3000, shapes=16),

@@ -239,6 +239,13 @@ def test_a_block_on_cuda_is_long_and_led_in_to(step_us: int, asked: Measure) -> 
     assert (on_cpu.lead_in, on_cpu.per_sample) == (0, 1)
 
 
+def test_a_sample_of_processes_that_share_a_gpu_spans_many_of_their_turns() -> None:
+    blocks = Blocks(TIMING, on_cuda=True, shared=True)
+    assert blocks.request(250_000) == Measure(1600, 200, 200)
+    # Longer than many turns, a step is a sample by itself.
+    assert blocks.request(60_000_000).per_sample == 1
+
+
 def test_inputs_of_several_shapes_keep_their_turn_through_the_lead_in() -> None:
     blocks = Blocks(TIMING, on_cuda=True)
     blocks.shapes = 9

@@ -78,6 +78,7 @@ def test_nothing_is_built_where_one_of_two_cannot_be(
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
     for version in ("2.9.1", "2.16.0.dev20261118"):
         write_wheel(tmp_path / "wheels", version)
+    (tmp_path / "pyrometer.toml").touch()
     monkeypatch.chdir(tmp_path)
     app_context = context()
     with pytest.raises(BuildFailed, match=re.escape(why)) as refused:
@@ -109,6 +110,7 @@ def test_packages_make_an_environment_of_their_own(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
     write_wheel(tmp_path / "wheels", "2.9.1")
     write_wheel(tmp_path / "wheels", "1.0", project="our_helper")
+    (tmp_path / "pyrometer.toml").touch()
     monkeypatch.chdir(tmp_path)
     app_context = context()
     (plain,) = make_ready(app_context, ["2.9.1"], Recipe(usual=False))
