@@ -14,7 +14,7 @@ import streamlit as st
 from analysis.comparison import rounds
 from common.text import printable
 from dashboard.components import charts, filters, frames, links, markup, tables, wording
-from dashboard.components.query_params import View, bounded
+from dashboard.components.query_params import Query, View, bounded
 from dashboard.exports import chart_download
 from dashboard.exports import page_recorder as kept
 from dashboard.exports.page import section_export
@@ -178,6 +178,25 @@ def complain(complaints: Sequence[str]) -> None:
     for complaint in lines:
         kept.note("complaint", complaint)
         st.warning(plain(complaint))
+
+
+def which_hardware(label: str, newest: Mapping[str, str], address: Callable[[Query], str]) -> None:
+    """Ask which hardware of one `label` is meant, in place of the numbers of any.
+
+    `newest` maps fingerprints to the newest run of each in words; `address` makes one of a query.
+    """
+    words = plain(f"{len(newest)} kinds of hardware are called {label}:")
+    entries = [
+        markup.link(
+            address({**query(), "hardware": [fingerprint[: links.FINGERPRINT]]}),
+            f"{fingerprint[: links.FINGERPRINT]}, last measured {run}",
+        )
+        for fingerprint, run in newest.items()
+    ]
+    with empty_state("Which hardware?"):
+        kept.note("words", words)
+        st.write(words)
+        html(f"<ul>{''.join(f'<li>{entry}</li>' for entry in entries)}</ul>")
 
 
 def pinned(address: str) -> None:
