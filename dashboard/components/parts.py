@@ -1,7 +1,7 @@
 """The parts that every page is put together from."""
 
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -14,7 +14,7 @@ import streamlit as st
 from analysis.comparison import rounds
 from common.text import printable
 from dashboard.components import charts, filters, frames, links, markup, tables, wording
-from dashboard.components.query_params import View, bounded
+from dashboard.components.query_params import Query, View, bounded
 from dashboard.exports import chart_download
 from dashboard.exports import page_recorder as kept
 from dashboard.exports.page import section_export
@@ -29,6 +29,8 @@ from records.fingerprints import AGAIN
 from records.kinds import EnvironmentKind
 from records.outcomes import Outcome
 from records.runs import Run
+from reports import sentences
+from reports import tables as report_tables
 from reports.table import DataTable
 from workflows.planning.reproduction import reproduce_command
 
@@ -178,6 +180,25 @@ def complain(complaints: Sequence[str]) -> None:
         st.warning(plain(complaint))
 
 
+def which_hardware(label: str, newest: Mapping[str, str], address: Callable[[Query], str]) -> None:
+    """Ask which hardware of one `label` is meant, in place of the numbers of any.
+
+    `newest` maps fingerprints to the newest run of each in words; `address` makes one of a query.
+    """
+    words = plain(f"{len(newest)} kinds of hardware are called {label}:")
+    entries = [
+        markup.link(
+            address({**query(), "hardware": [fingerprint[: links.FINGERPRINT]]}),
+            f"{fingerprint[: links.FINGERPRINT]}, last measured {run}",
+        )
+        for fingerprint, run in newest.items()
+    ]
+    with empty_state("Which hardware?"):
+        kept.note("words", words)
+        st.write(words)
+        html(f"<ul>{''.join(f'<li>{entry}</li>' for entry in entries)}</ul>")
+
+
 def pinned(address: str) -> None:
     """A link to what is shown, at the `address` that shows the same thing tomorrow."""
     kept.pin(address)
@@ -299,11 +320,20 @@ def outcome(
     if any(blocks):
         name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
         samples(blocks, name, rounds.tainted(opened.facts))
+    kernels([opened], f"kernels-{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}.csv")
     if more is not None:
         more()
     if not came_from(run) or opened.log_tail:
         log(opened.log_tail)
     st.divider()
+
+
+def kernels(outcomes: Iterable[Outcome], file_name: str) -> None:
+    """The GPU kernels of a case in one environment; nothing of one that has none."""
+    shown = report_tables.stored_kernels(outcomes)
+    if shown.rows:
+        heading("GPU kernels", shown, file_name, sentences.KERNEL_TIMES)
+        table(shown)
 
 
 def measure_again(run: Run, opened: Outcome) -> None:

@@ -93,14 +93,19 @@ def pick_fingerprint(
     wanted = last(query, name)
     if wanted is None:
         return default
-    several = called(wanted, labels)
-    if len(several) > 1:
+    if several := sharing_label(query, name, labels):
         complaints.append(ambiguous(name, wanted, several))
         return default if default in several else several[0]
     if found := named(wanted, labels):
         return found
     complaints.append(sentence(name, wanted, labels.values()))
     return default
+
+
+def sharing_label(query: Query, name: str, labels: Mapping[str, str]) -> list[str]:
+    """The fingerprints that the value of `name` may mean; empty unless it is the label of several."""
+    several = called(last(query, name) or "", labels)
+    return several if len(several) > 1 else []
 
 
 def called(label: str, labels: Mapping[str, str]) -> list[str]:

@@ -8,9 +8,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.case_detail import panel
+from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as pages
-from dashboard.components import markup, parts
-from dashboard.components.query_params import Query
+from dashboard.components.query_params import Query, sharing_label
 from dashboard.header import page_context
 from dashboard.server.settings import ServerSettings
 from dashboard.techniques import load, ranking, sections, view
@@ -41,6 +41,9 @@ def show() -> None:
         partial(load.newest_with_ratios, url),
     )
     address = parts.query()
+    if several := sharing_label(address, "hardware", {each.hardware: each.hardware_label for each in places}):
+        _which_hardware(url, [each for each in places if each.hardware in several])
+        st.stop()
     query = page_context.completed(
         address, view.Techniques.context, lambda query: view.techniques(query, places, ask)[2]
     )
@@ -71,6 +74,15 @@ def show() -> None:
     opened = next((case for case in cases if case.case == detail), None)
     if opened is not None and (run := _run(url, opened.run)) is not None:
         panel.of_run(url, run, opened.case, opened.environment, load.METRIC)
+
+
+def _which_hardware(url: str, places: Sequence[MeasurementConditions]) -> None:
+    """The question which of these `places`, newest first, all of one hardware label, are meant."""
+    newest: dict[str, str] = {}
+    for place in places:
+        if place.hardware not in newest and (run := _run(url, place.run)) is not None:
+            newest[place.hardware] = f"on {run.machine.name}, {wording.utc(place.started_at)}"
+    parts.which_hardware(places[0].hardware_label, newest, links.techniques)
 
 
 def _workload(

@@ -49,11 +49,24 @@ def show() -> None:
     if found.command:
         parts.caption("This measures them, on the machine where it is typed:")
         parts.code(found.command)
+    if found.which_hardware:
+        _which_hardware(known.items, found.which_hardware)
     shown = one(url, query, found, known.items)
     if known.items:
         lists(known, shown)
     elif shown is None:
         nothing_measured()
+
+
+def _which_hardware(items: Sequence[Listed], several: Sequence[str]) -> None:
+    """The question which of `several` kinds of hardware with one label is meant; `items` are newest first."""
+    newest = {
+        each.run.hardware: each.run
+        for each in reversed(items)
+        if not each.confirms and each.run.hardware in several
+    }
+    words = {place: f"on {run.machine}, {wording.utc(run.started_at)}" for place, run in newest.items()}
+    parts.which_hardware(newest[several[0]].hardware_label, words, links.upgrade)
 
 
 def nothing_measured() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.decision.comparison import DECIDED, Comparison, compared
 from dashboard.components import links, wording
-from dashboard.components.query_params import Query, View, ambiguous, called, last, named, sentence
+from dashboard.components.query_params import Query, View, last, named, sentence, sharing_label
 from dashboard.upgrades.rules import RuleChanges
 from records.environments import NamedEnvironment
 from records.kinds import RunKind, RunSource
@@ -129,12 +129,14 @@ class UpgradeAddress:
     """What an address asks for: a run, or none with the reason; `command` would measure what is missing.
 
     `any_hardware`: the address names no run and no hardware, so that the worst of its pair may be shown.
+    `which_hardware` are the fingerprints that it may mean by a label that several have.
     """
 
     run: str | None
     complaints: tuple[str, ...] = ()
     command: str = ""
     any_hardware: bool = False
+    which_hardware: tuple[str, ...] = ()
 
 
 def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> UpgradeAddress:
@@ -148,19 +150,18 @@ def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> Upg
         return UpgradeAddress(run)
     upgrades = [one for one in items if not one.confirms]
     old, new, hardware = (last(query, name) or "" for name in ("from", "to", "hardware"))
-    several: list[str] = []
     if hardware:
         labels = {one.run.hardware: one.run.hardware_label for one in upgrades}
-        several = called(hardware, labels)
+        if several := sharing_label(query, "hardware", labels):
+            return UpgradeAddress(None, which_hardware=tuple(several))
         place = named(hardware, labels)
         if place is None:
             return UpgradeAddress(None, (sentence("hardware", hardware, labels.values()),))
-        upgrades = [one for one in upgrades if one.run.hardware in (several or [place])]
+        upgrades = [one for one in upgrades if one.run.hardware == place]
         hardware = labels[place]
     found = [one for one in upgrades if _between(one, old, new)]
     if found:
-        question = (ambiguous("hardware", hardware, several),) if len(several) > 1 else ()
-        return UpgradeAddress(max(found, key=answers).run.id, question, any_hardware=not hardware)
+        return UpgradeAddress(max(found, key=answers).run.id, any_hardware=not hardware)
     if not (old or new):
         return UpgradeAddress(None)
     among = sum(not one.confirms for one in items) if older else 0

@@ -5,14 +5,18 @@ from datetime import timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Browser
+from sqlalchemy import update
 
 from dashboard.navigation import PAGES
 from dashboard.upgrades import load
 from dashboard.upgrades.hardware import on_all_hardware, worst_first
 from dashboard.upgrades.view import LATEST, wanted
+from db.connection.engine import open_database
+from db.schema.core_tables import HardwareRow
 from support.builders.run_records import an_environment
 from support.builders.upgrade_journals import BEGUN, GPT_COMPILED, KINDS, PAIRS, RUN, Story, store_upgrades
 from support.pages import UPGRADE, Open, html, text
@@ -156,6 +160,26 @@ def test_a_build_for_another_device_is_the_same_version_and_another_commit_is_no
     items = {one.run.id: one for one in known.items}
     found = [one.run.id for one in on_all_hardware(items[RUN], known.items)]
     assert found == ([RUN, ON_A100] if same else [RUN])
+
+
+def test_an_upgrade_on_a_label_of_two_kinds_of_hardware_is_a_question(
+    open_page: Open, tmp_path: Path
+) -> None:
+    url = store_upgrades(tmp_path, *STORIES)
+    with open_database(url) as database, database.writing() as connection:
+        for label, digit in ((H100, "1"), (A100, "2")):
+            own = update(HardwareRow).where(HardwareRow.label == label)
+            connection.execute(own.values(label=H100, fingerprint=64 * digit))
+    page = open_page(url, UPGRADE, hardware=H100, to="2.15.0")
+    shown = html(page)
+    assert "Which hardware?" in shown and "py-verdict" not in shown and not page.warning
+    found = re.findall(r'<li><a href="([^"]*)" target="_self">[^<]*last measured on', shown)
+    verdicts = set()
+    for address in map(unescape, found):
+        query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        assert query["to"] == "2.15.0"
+        verdicts.add(open_page(url, UPGRADE, **query).selectbox(key="choose-run").value)
+    assert verdicts == {RUN, ON_A100}
 
 
 def test_rules_in_the_address_judge_all_hardware(open_page: Open, stored: str) -> None:

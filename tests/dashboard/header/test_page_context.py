@@ -1,5 +1,8 @@
 """The context bar: the next view opens with what the last one was set to; an address decides."""
 
+from urllib.parse import urlencode
+
+import pytest
 from playwright.sync_api import Browser, expect
 
 from support.builders.run_records import RESNET
@@ -54,6 +57,23 @@ def test_two_machines_of_one_label_are_a_question(open_page: Open, past_url: str
     at = open_page(past_url, HISTORY, hardware=CPU)
     assert any("choose which one is meant" in warning.value for warning in at.warning)
     assert not open_page(past_url, HISTORY, hardware=fingerprint(CPU)[:12]).warning
+
+
+@pytest.mark.browser
+def test_techniques_of_a_shared_label_are_shown_after_the_choice_of_a_machine(
+    chromium: Browser, serve, past_url: str
+) -> None:
+    visitor = Visitor(chromium, serve(past_url).url)
+    page = visitor.open(f"{TECHNIQUES}?{urlencode({'hardware': CPU, 'workload': WORKLOAD})}")
+    expect(page.get_by_role("heading", name="Which hardware?")).to_be_visible()
+    assert page.locator("table, canvas, svg.marks").count() == 0
+    page.get_by_role("link", name="host-0ac5").click()
+    settle(page)
+    expect(page.locator("h2.py-empty")).to_have_count(0)
+    assert f"hardware={fingerprint(CPU)[:12]}" in page.url and "workload=resnet50" in page.url
+    expect(page.get_by_role("combobox", name="Hardware")).to_have_value(f"{CPU} ({fingerprint(CPU)[:8]})")
+    assert page.locator("table").count() > 0
+    assert visitor.leave() == []
 
 
 def test_a_browser_remembers_and_writes_it_into_the_address(chromium: Browser, serve, past_url: str) -> None:

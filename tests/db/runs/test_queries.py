@@ -88,7 +88,7 @@ def test_an_empty_database_answers_every_question(database: Database) -> None:
     assert series_queries.headlines(database, "latency") == []
 
 
-def test_a_list_of_series_holds_those_that_are_asked_for(database: Database) -> None:
+def test_series_are_listed_by_case_metric_hardware_and_preset(database: Database) -> None:
     for number, preset in enumerate((a_preset(), replace(a_preset(), fingerprint="other"))):
         outcomes = [an_outcome(case) for case in (MLP, RESNET)]
         run = replace(a_run(f"run-{number}"), preset=preset)
