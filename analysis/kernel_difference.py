@@ -1,14 +1,28 @@
-"""Which GPU kernels of a case take another time in another environment."""
+"""The GPU kernels of a case, and which take another time in another environment."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from records.outcomes import Outcome
 
 #: The fact of an outcome that holds its kernels: name, calls a step and microseconds a step, longest first.
 KERNELS = "kernels"
+#: So many kernels the worker stores of a step: a table as long as this may lack some that ran.
+STORED = 30
+
+#: What became of a kernel: it runs in one environment only, or takes another time.
+KernelWord = Literal["new", "gone", "slower", "faster", "same"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel, copy or fill on the device, with its calls and microseconds a step."""
+
+    name: str
+    calls: float
+    us: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +40,37 @@ class KernelChange:
         """Microseconds that a step takes longer for it."""
         return self.after_us - self.before_us
 
+    @property
+    def word(self) -> KernelWord:
+        """What became of it; new and gone by the calls, slower and faster by the time of all calls."""
+        if not self.calls_before or not self.calls_after:
+            return "new" if self.calls_after else "gone"
+        if not self.difference_us:
+            return "same"
+        return "slower" if self.difference_us > 0 else "faster"
+
 
 @dataclass(frozen=True, slots=True)
 class CaseKernels:
-    """The kernels of one case that differ, the largest difference first."""
+    """The kernels of one case in two environments, the largest difference first."""
 
     case: str
     changes: tuple[KernelChange, ...]
 
 
+def stored_kernels(outcomes: Iterable[Outcome]) -> tuple[Kernel, ...]:
+    """The kernels of the processes of one case, by the median over those that have a table, longest first."""
+    tables = [table for outcome in outcomes if (table := _table(outcome.facts.get(KERNELS)))]
+    names = dict.fromkeys(name for table in tables for name in table)
+    found = [Kernel(name, *_middle(tables, name)) for name in names]
+    return tuple(sorted((one for one in found if one.calls), key=lambda one: -one.us))
+
+
 def kernel_changes(before: Iterable[Outcome], after: Iterable[Outcome]) -> tuple[CaseKernels, ...]:
-    """The kernels of every case that both sides have a table of, by the median over its processes."""
+    """The kernels of every case that both sides have a table of, by the median over its processes.
+
+    A kernel that a side lacks is left out where it would be too short for that side's full table.
+    """
     old, new = _by_case(before), _by_case(after)
     return tuple(
         CaseKernels(case, _changes(old[case], new[case])) for case in sorted(old.keys() & new.keys())
@@ -67,11 +101,22 @@ def _changes(
     before: Sequence[Mapping[str, tuple[float, float]]], after: Sequence[Mapping[str, tuple[float, float]]]
 ) -> tuple[KernelChange, ...]:
     names = dict.fromkeys(name for table in (*before, *after) for name in table)
+    before_from, after_from = _full_from_us(before), _full_from_us(after)
     found: list[KernelChange] = []
     for name in names:
         (calls_before, us_before), (calls_after, us_after) = (_middle(side, name) for side in (before, after))
-        found.append(KernelChange(name, us_before, us_after, calls_before, calls_after))
+        too_short = (not calls_before and us_after <= before_from) or (
+            not calls_after and us_before <= after_from
+        )
+        if (calls_before or calls_after) and not too_short:
+            found.append(KernelChange(name, us_before, us_after, calls_before, calls_after))
     return tuple(sorted(found, key=lambda change: -abs(change.difference_us)))
+
+
+def _full_from_us(tables: Sequence[Mapping[str, tuple[float, float]]]) -> float:
+    """The longest time with which a kernel may be missing in one of the tables; 0 where all are whole."""
+    shortest = (min(us for _, us in table.values()) for table in tables if len(table) >= STORED)
+    return max(shortest, default=0.0)
 
 
 def _middle(tables: Sequence[Mapping[str, tuple[float, float]]], name: str) -> tuple[float, float]:

@@ -11,10 +11,11 @@ from analysis.comparison.verdict import Verdict
 from analysis.decision.suite_decision import SuiteDecision
 from analysis.decision.upgrade import Table, Upgrade
 from analysis.geomean import Geomean
+from analysis.kernel_difference import KernelChange
 from analysis.metrics import METRICS
 from analysis.ratios import ratio, share
 
-from . import wording
+from . import tables, wording
 from .report_context import ComparedEnvironment, Subject, changes
 from .rows import Row, rows, table_rows, techniques, without_ratio
 from .scorecard import scorecard_json
@@ -71,6 +72,7 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
             "changes": [asdict(one) for one in changes(subject.old, subject.new)],
         },
         "dispatch": [one.to_body() for one in subject.dispatch],
+        "kernels": [_kernels(row, changes) for row, changes in tables.moved_kernels(subject, each)],
         "step": {**subject.step.to_body(), "bisect": subject.bisect()} if subject.step else None,
         "run": _run(subject),
         "blockers": list(upgrade.blockers),
@@ -193,6 +195,10 @@ def _table(table: Table) -> dict[str, Any]:
         "without_ratio": without_ratio(table),
         "cases": [{"case": case, "verdict": _verdict(judged)} for case, judged in table_rows(table)],
     }
+
+
+def _kernels(row: Row, changes: Sequence[KernelChange]) -> dict[str, Any]:
+    return {"case": row.case, "changes": [{**asdict(one), "change": one.word} for one in changes]}
 
 
 def _environment(one: ComparedEnvironment) -> dict[str, Any]:

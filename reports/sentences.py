@@ -28,6 +28,7 @@ TO_DECIDE = (
 
 #: How it is known what runs differently.
 DISPATCH = "One untimed step of each case was recorded before anything was measured."
+KERNEL_TIMES = "The kernels that take longest, looked at by CUPTI after the timing; times are over all calls."
 KERNELS = "Of the cases that moved, the kernels whose time differs most, after the timing, by CUPTI."
 #: Before the command that resumes an interrupted one.
 GOES_ON = "On the machine that measured it, resume with:"

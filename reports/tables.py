@@ -1,5 +1,6 @@
 """The tables of an upgrade: their columns, the same in the reports, on the page and in its CSV files."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -14,9 +15,11 @@ from analysis.decision.upgrade import Upgrade
 from analysis.decision.what_would_decide import PairsToDecide
 from analysis.dispatch_difference import CaseDifference
 from analysis.geomean import Geomean
-from analysis.kernel_difference import KernelChange
+from analysis.kernel_difference import Kernel, KernelChange
+from analysis.kernel_difference import stored_kernels as kernels_of
 from analysis.metrics import METRICS
 from analysis.ratios import ratio, share
+from records.outcomes import Outcome
 
 from . import sentences, wording
 from .report_context import EnvironmentChange, Subject, changes
@@ -43,11 +46,15 @@ VerdictRow = tuple[str, Verdict]
 ReasonRow = tuple[str, str]
 #: What runs differently in a case, and how it was judged.
 DispatchRow = tuple[CaseDifference, Row | None]
+#: A case and one of its kernels.
+CaseKernel = tuple[str, KernelChange]
 
 #: Commands shown below a reason at most.
 _MOST_COMMANDS = 20
 #: Changes of one case shown at most; the JSON has more.
 _MOST_CHANGES = 6
+#: A smaller difference of a kernel, in microseconds a step, is 0.0 in every report.
+_VISIBLE_US = 0.05
 
 
 def case_column(of: Callable[[AnyRow], str], case: CaseFormat = whole_case) -> Column[AnyRow]:
@@ -312,48 +319,82 @@ def dispatch(subject: Subject, each: Sequence[Row], case: CaseFormat = whole_cas
     return DataTable("What runs differently", columns, found, tall=True)
 
 
-def kernels(
-    subject: Subject, each: Sequence[Row], case: CaseFormat = whole_case
-) -> DataTable[tuple[str, KernelChange]]:
-    """The GPU kernels of the cases that became slower or faster, those that differ most in each."""
-    moved = {row.case for row in each if row.status in ("slower", "faster")}
-    found = [
-        (one.case, change)
-        for one in subject.kernels
-        if one.case in moved
-        for change in one.changes[:_MOST_CHANGES]
-        if change.difference_us
+def moved_kernels(subject: Subject, each: Iterable[Row]) -> list[tuple[Row, tuple[KernelChange, ...]]]:
+    """The cases that became slower or faster and have kernels on both sides, with those that differ."""
+    known = {one.case: one.changes for one in subject.kernels}
+    listed = [
+        (row, tuple(one for one in known[row.case] if abs(one.difference_us) >= _VISIBLE_US))
+        for row in each
+        if row.status in ("slower", "faster") and row.case in known
     ]
-    columns: list[Column[tuple[str, KernelChange]]] = [
+    return [(row, changes) for row, changes in listed if changes]
+
+
+def kernels(subject: Subject, each: Sequence[Row], case: CaseFormat = whole_case) -> DataTable[CaseKernel]:
+    """The kernels that differ most in each case that became slower or faster."""
+    found = [
+        (row.case, change)
+        for row, changes in moved_kernels(subject, each)
+        for change in changes[:_MOST_CHANGES]
+    ]
+    columns: list[Column[CaseKernel]] = [
         case_column(lambda row: row[0], case),
-        Column("kernel", "Kernel", lambda row: row[1].name, lambda row: reason_text(row[1].name, "py-long")),
+        *_kernel_columns(lambda row: row[1]),
+    ]
+    return DataTable("GPU kernels", columns, found, tall=True)
+
+
+def kernels_of_case(subject: Subject, case: str) -> DataTable[CaseKernel]:
+    """Every kernel of one case in both environments."""
+    found = [(case, change) for one in subject.kernels if one.case == case for change in one.changes]
+    return DataTable("GPU kernels", _kernel_columns(lambda row: row[1]), found, tall=True)
+
+
+def stored_kernels(outcomes: Iterable[Outcome]) -> DataTable[Kernel]:
+    """The kernels of one case in one environment, by the median over its processes."""
+    found = kernels_of(outcomes)
+    total = math.fsum(one.us for one in found) or 1.0
+    columns: list[Column[Kernel]] = [
+        Column("kernel", "Kernel", lambda one: one.name, lambda one: reason_text(one.name, "py-long")),
+        Column("calls", "Calls a step", lambda one: one.calls, lambda one: f"{one.calls:g}", number=True),
+        Column("us", "µs a step", lambda one: one.us, lambda one: f"{one.us:,.1f}", number=True),
         Column(
-            "before_us",
-            "Before (µs a step)",
-            lambda row: row[1].before_us,
-            _us(lambda one: one.before_us),
+            "share",
+            "Share",
+            lambda one: one.us / total,
+            lambda one: f"{100 * one.us / total:.1f} %",
             number=True,
-        ),
-        Column(
-            "after_us",
-            "After (µs a step)",
-            lambda row: row[1].after_us,
-            _us(lambda one: one.after_us),
-            number=True,
-        ),
-        Column(
-            "difference_us",
-            "Difference",
-            lambda row: row[1].difference_us,
-            lambda row: f"{row[1].difference_us:+.1f}",
-            number=True,
+            help="Of the time of these kernels together",
         ),
     ]
     return DataTable("GPU kernels", columns, found, tall=True)
 
 
-def _us(value: Callable[[KernelChange], float]) -> Callable[[tuple[str, KernelChange]], str]:
-    return lambda row: f"{value(row[1]):.1f}"
+def kernel_words(change: KernelChange) -> str:
+    """A kernel that differs, as a line: what became of it, by how much, and its name."""
+    times = f"{change.before_us:,.1f} → {change.after_us:,.1f} µs a step ({change.difference_us:+,.1f})"
+    return f"[{change.word}] {times}: {change.name}"
+
+
+def _kernel_columns(of: Callable[[CaseKernel], KernelChange]) -> list[Column[CaseKernel]]:
+    def number(
+        name: str, label: str | None, value: Callable[[KernelChange], float], form: str
+    ) -> Column[CaseKernel]:
+        return Column(
+            name, label, lambda row: value(of(row)), lambda row: format(value(of(row)), form), number=True
+        )
+
+    return [
+        Column(
+            "kernel", "Kernel", lambda row: of(row).name, lambda row: reason_text(of(row).name, "py-long")
+        ),
+        Column("change", "Change", lambda row: of(row).word),
+        number("before_us", "Before (µs a step)", lambda one: one.before_us, ",.1f"),
+        number("after_us", "After (µs a step)", lambda one: one.after_us, ",.1f"),
+        number("difference_us", "Difference", lambda one: one.difference_us, "+,.1f"),
+        number("calls_before", "Calls before", lambda one: one.calls_before, "g"),
+        number("calls_after", "Calls after", lambda one: one.calls_after, "g"),
+    ]
 
 
 def screening(each: Sequence[Row], case: CaseFormat = whole_case) -> DataTable[tuple[str, ScreenedCase]]:

@@ -75,6 +75,7 @@ def print_upgrade(
     if sentence := sentences.about_same(subject):
         _line(console, sentence)
     _dispatch(console, subject, each)
+    _kernels(console, subject, each)
     _screen(console, each)
     _means(console, results, upgrade)
     for table in upgrade.tables:
@@ -129,6 +130,16 @@ def _dispatch(console: Console, subject: Subject, each: Sequence[Row]) -> None:
             lines = case_words(one, _MOST_CHANGES) or ["nothing runs differently"]
             for line in (f"{one.case}{verdict}", *(f"    {words}" for words in lines)):
                 _line(console, f"    {line}")
+
+
+def _kernels(console: Console, subject: Subject, each: Sequence[Row]) -> None:
+    """The GPU kernels that differ most in each case that became slower or faster."""
+    for row, changes in tables.moved_kernels(subject, each):
+        _line(console, f"GPU kernels of {row.case} ({row.status}):")
+        for change in changes[:_MOST_CHANGES]:
+            _line(console, f"    {tables.kernel_words(change)}")
+        if len(changes) > _MOST_CHANGES:
+            _line(console, f"    and {len(changes) - _MOST_CHANGES} more")
 
 
 def _screen(console: Console, each: Sequence[Row]) -> None:

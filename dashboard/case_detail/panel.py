@@ -14,6 +14,8 @@ from dashboard.trends import sections as history
 from dashboard.trends.load import load_trends
 from records.outcomes import Outcome, OutcomeStatus
 from records.runs import Run
+from reports import sentences
+from reports import tables as report_tables
 from reports import wording as report_wording
 from reports.report_context import Subject
 from reports.rows import Row
@@ -45,6 +47,9 @@ def of_upgrade(url: str, run: Run, judged: JudgedUpgrade, row: Row) -> None:
             parts.heading("Every metric", table, f"case-{run.id}.csv")
             parts.table(table)
         _dispatch(subject, row.case)
+        if (kernels := report_tables.kernels_of_case(subject, row.case)).rows:
+            parts.heading("GPU kernels", kernels, f"kernels-{run.id}.csv", sentences.KERNEL_TIMES)
+            parts.table(kernels)
         _ended(run, outcomes)
         parts.heading("Measure it again")
         parts.code(subject.reproduce(row.case))
@@ -61,6 +66,7 @@ def of_run(url: str, run: Run, case: str, environment: str, metric: str) -> None
 
     def body() -> None:
         _ended(run, outcomes)
+        parts.kernels(outcomes, f"kernels-{run.id}.csv")
         if first := next(iter(outcomes), None):
             blocks = load.samples(url, run.id, case, environment, first.replicate)
             name = f"{run.id}-{first.replicate}"

@@ -1,7 +1,7 @@
 """The parts that every page is put together from."""
 
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -29,6 +29,8 @@ from records.fingerprints import AGAIN
 from records.kinds import EnvironmentKind
 from records.outcomes import Outcome
 from records.runs import Run
+from reports import sentences
+from reports import tables as report_tables
 from reports.table import DataTable
 from workflows.planning.reproduction import reproduce_command
 
@@ -318,11 +320,20 @@ def outcome(
     if any(blocks):
         name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
         samples(blocks, name, rounds.tainted(opened.facts))
+    kernels([opened], f"kernels-{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}.csv")
     if more is not None:
         more()
     if not came_from(run) or opened.log_tail:
         log(opened.log_tail)
     st.divider()
+
+
+def kernels(outcomes: Iterable[Outcome], file_name: str) -> None:
+    """The GPU kernels of a case in one environment; nothing of one that has none."""
+    shown = report_tables.stored_kernels(outcomes)
+    if shown.rows:
+        heading("GPU kernels", shown, file_name, sentences.KERNEL_TIMES)
+        table(shown)
 
 
 def measure_again(run: Run, opened: Outcome) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from analysis.comparison.disturbance import core_share
 from analysis.comparison.rounds import TAINTED, tainted_blocks
 from analysis.comparison.screening import EVIDENCE
+from analysis.kernel_difference import KERNELS
 from dashboard.components import frames, links, markup, run_source, wording
 from interchange.formats import came_from
 from records.outcomes import Measurement, Outcome, OutcomeStatus
@@ -327,8 +328,8 @@ def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | Non
     measured = {
         known[name]: wording.quantity(value, wording.metric(name, defined).unit) for name, value in values
     }
-    # The operator table has a place of its own, where it can be sorted; so have blocks that do not count.
-    elsewhere = ("operators", TAINTED)
+    # Operators and kernels have tables of their own; blocks that do not count have a place, too.
+    elsewhere = ("operators", KERNELS, TAINTED)
     said = {name: value for name, value in outcome.facts.items() if name not in elsewhere}
     return markup.panels(
         markup.facts("Outcome", wording.status(outcome.status).text, how),

@@ -175,6 +175,7 @@ def report(run: Run, judged: JudgedUpgrade, rules: RuleChanges | None = None) ->
         _cases(run, judged, ordered, UpgradeView(run.id, rules or RuleChanges())),
         _to_decide(judged),
         _dispatch(judged, worst_first),
+        _kernels(judged, worst_first),
         _screen(judged, worst_first),
         replace(_reasons(judged), group=_WHY),
         *(replace(section, group=_METRICS) for section in others),
@@ -328,6 +329,13 @@ def _dispatch(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSectio
         f"{summary_words(judged.subject.dispatch)} {sentences.DISPATCH}",
         _file(judged, "dispatch") if table.rows else "",
     )
+
+
+def _kernels(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:
+    table = tables.kernels(judged.subject, worst_first, _case)
+    if not table.rows:
+        return None
+    return ReportSection("GPU kernels", (_at_most(table),), sentences.KERNELS, _file(judged, "kernels"))
 
 
 def _screen(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from analysis.kernel_difference import KernelChange, kernel_changes
+from analysis.kernel_difference import STORED, Kernel, KernelChange, kernel_changes, stored_kernels
 from support.builders.run_records import an_outcome
 
 GEMM, COPY, NEW = "ampere_bf16_gemm", "copy", "split_k_reduce"
@@ -22,6 +22,7 @@ def test_each_kernel_is_the_median_over_processes() -> None:
         KernelChange(COPY, 5.0, 0.0, 1.0, 0.0),
     )
     assert [change.difference_us for change in found.changes] == [28.0, 20.0, -5.0]
+    assert [change.word for change in found.changes] == ["slower", "new", "gone"]
 
 
 def test_a_case_without_a_table_on_one_side_is_not_compared() -> None:
@@ -35,3 +36,22 @@ def test_rows_of_another_form_are_left_out() -> None:
     (found,) = kernel_changes([odd], [odd])
     assert found.changes == (KernelChange(GEMM, 3.0, 3.0, 1.0, 1.0),)
     assert kernel_changes([an_outcome("a/infer/-/eager", facts={"kernels": "many"})], [odd]) == ()
+
+
+def test_kernels_of_one_side_are_its_medians_longest_first() -> None:
+    processes = [
+        outcome("a/infer/-/eager", [COPY, 1.0, 5.0], [GEMM, 2.0, us]) for us in (100.0, 102.0, 900.0)
+    ]
+    # What one process of three calls is no kernel of a step.
+    processes[0].facts["kernels"].append([NEW, 1.0, 3000.0])
+    assert stored_kernels(processes) == (Kernel(GEMM, 2.0, 102.0), Kernel(COPY, 1.0, 5.0))
+    assert stored_kernels([an_outcome("a/infer/-/eager")]) == ()
+
+
+def test_what_a_full_table_has_no_room_for_is_neither_new_nor_gone() -> None:
+    before = [[f"kernel_{number}", 1.0, 1000.0 - number] for number in range(STORED)]
+    after = [*before[:-1], ["long", 1.0, 5000.0]]
+    for old, new, word in ((before, after, "new"), (after, before, "gone")):
+        (found,) = kernel_changes([outcome("a/infer/-/eager", *old)], [outcome("a/infer/-/eager", *new)])
+        # `kernel_29` takes less than the shortest of the other table: it may run there too.
+        assert {one.name: one.word for one in found.changes if one.word != "same"} == {"long": word}

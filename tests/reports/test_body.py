@@ -25,6 +25,7 @@ from support.builders.upgrade_reports import (
     a_result,
     a_verdict,
     dispatched,
+    on_a_gpu,
     reported,
     screened,
 )
@@ -37,6 +38,7 @@ UPGRADES = {
     "mixed": a_mixed_upgrade(),
     "dispatched": dispatched(),
     "screened": screened(),
+    "on a GPU": on_a_gpu(),
     "large": a_large_upgrade(),
     "empty": reported([]),
     "unclear": reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)]),
@@ -145,3 +147,16 @@ def test_a_stored_difference_says_how_much_it_leaves_out() -> None:
     assert (len(stored.difference.changes), stored.difference.left_out) == (1, 2)
     assert case_words(stored, 5)[-1] == "and 2 more"
     assert CaseDifference.from_body(stored.to_body()) == stored
+
+
+def test_kernels_that_differ_are_in_it_for_cases_that_moved() -> None:
+    subject, results, upgrade = on_a_gpu()
+    (found,) = upgrade_json(subject, results, upgrade)["kernels"]
+    assert found["case"] == results[0].case
+    assert [(one["name"], one["change"]) for one in found["changes"]] == [
+        ("gemm<float, 8>", "slower"),
+        ("split_k_reduce", "new"),
+        ("copy", "gone"),
+    ]
+    assert found["changes"][0]["after_us"] == 131.5 and found["changes"][0]["calls_after"] == 2
+    assert upgrade_json(*a_mixed_upgrade())["kernels"] == []

@@ -8,7 +8,6 @@ import pytest
 
 from analysis.comparison.case_results import CaseSide
 from analysis.comparison.policy import Policy
-from analysis.kernel_difference import CaseKernels, KernelChange
 from reports.markdown import upgrade_markdown
 from reports.page import upgrade_html
 from reports.text.reason_text import sentence
@@ -20,6 +19,7 @@ from support.builders.upgrade_reports import (
     a_result,
     dispatched,
     every_kind,
+    on_a_gpu,
     reported,
     screened,
 )
@@ -147,14 +147,11 @@ def test_the_rules_are_listed() -> None:
 
 
 def test_kernels_are_shown_of_cases_that_moved() -> None:
-    cases = every_kind()
-    slower, alike = cases[0].case, cases[3].case
-    change = KernelChange("gemm<float, 8>", 100.0, 131.5, 1.0, 1.0)
-    report = reported(cases, kernels=tuple(CaseKernels(case, (change,)) for case in (slower, alike)))
-    text = upgrade_markdown(*report)
+    text = upgrade_markdown(*on_a_gpu())
     section = text.partition("### GPU kernels")[2].partition("###")[0]
-    assert "100.0 | 131.5 | +31.5" in section and section.count("131.5") == 1
-    assert "gemm&#60;float, 8&#62;" in section
-    assert "GPU kernels" not in upgrade_markdown(*reported(cases))
-    page = upgrade_html(*report)
+    assert "slower | 100.0 | 131.5 | +31.5 | 1 | 2" in section and section.count("131.5") == 1
+    assert "new | 0.0 | 12.2 | +12.2 | 0 | 1" in section and "gone | 4.0 | 0.0 | -4.0 | 1 | 0" in section
+    assert "gemm&#60;float, 8&#62;" in section and "bias" not in section
+    assert "GPU kernels" not in upgrade_markdown(*reported(every_kind()))
+    page = upgrade_html(*on_a_gpu())
     assert "GPU kernels" in page and "gemm&lt;float, 8&gt;" in page

@@ -14,6 +14,7 @@ from support.builders.upgrade_reports import (
     a_mixed_upgrade,
     a_result,
     dispatched,
+    on_a_gpu,
     reported,
     screened,
 )
@@ -84,6 +85,17 @@ def test_every_exclusion_and_every_table_has_a_line() -> None:
     for title in ("Compile time: Compile, cold cache: 1 slower", "Graph breaks: 1 worse"):
         assert sum(line.startswith(title) for line in lines) == 1
     assert all(line.isprintable() for line in lines)
+
+
+def test_kernels_of_a_case_that_moved_say_which_are_new_gone_or_slower() -> None:
+    lines = printed(on_a_gpu(), 80)
+    (begin,) = [place for place, line in enumerate(lines) if line.startswith("GPU kernels of ")]
+    assert lines[begin : begin + 4] == [
+        "GPU kernels of resnet50/infer/batch=8,image=224/eager (slower):",
+        "    [slower] 100.0 → 131.5 µs a step (+31.5): gemm<float, 8>",
+        "    [new] 0.0 → 12.2 µs a step (+12.2): split_k_reduce",
+        "    [gone] 4.0 → 0.0 µs a step (-4.0): copy",
+    ]
 
 
 @pytest.mark.parametrize("upgrade", [reported([]), a_large_upgrade()], ids=["empty", "large"])

@@ -46,6 +46,11 @@ KINDS = {
 PAIRS = {**dict.fromkeys(KINDS, 6), GPT: 7}
 
 
+#: Kernels of a step: name, calls and microseconds.
+OLD_KERNELS = [["gemm<float, 8>", 2.0, 60.0], ["copy", 1.0, 20.0]]
+NEW_KERNELS = [["gemm<float, 8>", 2.0, 90.0], ["split_k_reduce", 2.0, 6.0]]
+
+
 @dataclass(frozen=True)
 class Story:
     """What happens in an upgrade: its run, its policy, what breaks in the new environment, and why.
@@ -74,6 +79,7 @@ class Story:
     memory: float = 1.09
     compile: float | None = None
     screened: bool = False
+    kernels: bool = False
 
     @property
     def comparison(self) -> Comparison:
@@ -189,6 +195,8 @@ def _outcome(story: Story, planned: Planned, place: int) -> Outcome:
         metrics["compile_warm"] = (1 if old else story.compile) * (3 + noise.gauss(0, 0.03))
     floors = [floor * 1e6 * (1 + noise.gauss(0, spread / 2)) for _ in range(7)]
     facts: dict[str, Any] = {"items": 8, "device": "cpu", "cpu_share": 0.99, "block_floors_ns": floors}
+    if story.kernels:
+        facts["kernels"] = OLD_KERNELS if old else NEW_KERNELS
     if planned.replicate == 2:
         facts["tainted_blocks"] = [{"block": 3, "by": "somebody"}]
     if planned.case == GPT and planned.replicate == 4:

@@ -13,6 +13,7 @@ from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import Verdict, judge
 from analysis.decision.upgrade import Upgrade, decide
 from analysis.dispatch_difference import compare_cases
+from analysis.kernel_difference import CaseKernels, KernelChange
 from records.dispatch import CaseFingerprint
 from records.outcomes import OutcomeStatus
 from reports.report_context import ComparedEnvironment, Subject
@@ -199,6 +200,19 @@ def dispatched() -> Report:
     new = [a_case_fingerprint(slower, onednn={slow: 9}), failed, a_case_fingerprint(alike)]
     found = compare_cases({each.case: each for each in old}, {each.case: each for each in new})
     return reported(cases, dispatch=found)
+
+
+def on_a_gpu() -> Report:
+    """A mixed upgrade with the kernels of two cases: of a slower one, and of one that did not move."""
+    cases = every_kind()
+    slower, alike = cases[0].case, cases[3].case
+    changes = (
+        KernelChange("gemm<float, 8>", 100.0, 131.5, 1.0, 2.0),
+        KernelChange("split_k_reduce", 0.0, 12.25, 0.0, 1.0),
+        KernelChange("copy", 4.0, 0.0, 1.0, 0.0),
+        KernelChange("bias", 2.0, 2.01, 1.0, 1.0),
+    )
+    return reported(cases, kernels=tuple(CaseKernels(case, changes) for case in (slower, alike)))
 
 
 def screened() -> Report:
