@@ -108,7 +108,8 @@ _ALL = (
     Metric("request_latency_p99", "Request latency p99", "ms", "lower", "99th percentile of 662 requests"),
     Metric("sustained_throughput", "Sustained throughput", "items/s", "higher", "over the telemetry window"),
     Metric(
-        "timed_sm_clock", "SM clock, timed", "MHz", "neither", "around the timed iterations of each block"
+        *("timed_sm_clock", "SM clock, timed", "MHz", "neither"),
+        "right after the timed iterations of each block, while one SM works",
     ),
     Metric(
         "step_cycles", "Cycles of a step", "kcycles", "lower", "latency x SM clock of the timed iterations"

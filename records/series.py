@@ -21,6 +21,19 @@ class SeriesKey:
 
 
 @dataclass(frozen=True, slots=True)
+class SeriesOnly:
+    """Which series a list holds: of a case, a metric, a hardware, a preset (these two by their fingerprint).
+
+    Empty leaves nothing out.
+    """
+
+    case: str = ""
+    metric: str = ""
+    hardware: str = ""
+    preset: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SeriesPoint:
     """One measurement in its series, with what a chart needs about it."""
 

@@ -60,11 +60,11 @@ class Recording:
 class TelemetryWindow:
     """One recording as in a list: its run, case and device, and its summary.
 
-    `started_at` is the run's, `environment` a fingerprint. `seconds` go from the first row's start to the
-    last one's end. `utilisation` (%) is the mean of what `utilisation_source` gives: SM utilisation for
-    `gpm` and `dcgm`, GPU busy time for `samples` and `polling`, busy time of the CPUs for the host; numbers
-    of two sources are never compared. `power` (W) is a mean, `temperature` (°C) the highest; means are
-    weighted by the rows' lengths. Each is None where no row has it.
+    `started_at` is the run's, `environment` a fingerprint, `hardware` a label. `seconds` go from the first
+    row's start to the last one's end. `utilisation` (%) is the mean of what `utilisation_source` gives: SM
+    utilisation for `gpm` and `dcgm`, GPU busy time for `samples` and `polling`, busy time of the CPUs for the
+    host; numbers of two sources are never compared. `power` (W) is a mean, `temperature` (°C) the highest;
+    means are weighted by the rows' lengths. Each is None where no row has it.
     """
 
     run: str
@@ -74,6 +74,7 @@ class TelemetryWindow:
     environment_name: str
     torch_version: str
     hardware: str
+    hardware_fingerprint: str
     machine: str
     replicate: int
     device: str
@@ -84,6 +85,11 @@ class TelemetryWindow:
     utilisation: float | None
     power: float | None
     temperature: float | None
+
+    @property
+    def workload(self) -> str:
+        """The case without its technique."""
+        return self.case.rpartition("/")[0]
 
 
 def _picked(values: Sequence[T], kept: Sequence[int]) -> tuple[T, ...]:

@@ -23,7 +23,7 @@ from processes import Budget, Processes
 from report import Report
 
 #: For the bundle, out of the whole.
-_RESERVE_SECONDS = 40.0
+_RESERVE_SECONDS = 25.0
 #: The variable that names the folder which `--wheels` made, to be deleted at the end.
 _PROGRAM_FOLDER = "ACCEPTANCE_PROGRAM_FOLDER"
 

@@ -21,7 +21,7 @@ from db.queue import queries as queue
 from db.runs import metric_definitions, queries, series_queries
 from records.findings import Finding, FindingState
 from records.runs import Run, RunsOnly
-from records.series import SeriesKey
+from records.series import SeriesKey, SeriesOnly
 from reports.body import upgrade_json
 from reports.upgrade_report import judged
 
@@ -113,12 +113,7 @@ def series(
     offset: Offset = 0,
 ) -> Response:
     """What was measured: cases, metrics, hardware and presets (these two by their fingerprint)."""
-    wanted = {"case": case, "metric": metric, "hardware": hardware, "preset": preset}
-    found = [
-        key
-        for key in series_queries.series_keys(_database())
-        if all(value in ("", getattr(key, name)) for name, value in wanted.items())
-    ]
+    found = series_queries.series_keys(_database(), SeriesOnly(case, metric, hardware, preset))
     shown, following = answers.page(request, found[offset : offset + limit + 1], limit, offset)
     return answers.rows(request, models.ApiSeries, shown, following)
 

@@ -126,18 +126,18 @@ class Findings(View):
 
 
 def utilisation(
-    query: Query, run: str, windows: Sequence[TelemetryWindow]
+    query: Query, run: str, windows: Sequence[TelemetryWindow], preferred: Sequence[TelemetryWindow] = ()
 ) -> tuple[Utilisation, list[TelemetryWindow], list[str]]:
     """The replicate and devices of `run` that `query` names, the windows of all its devices, and complaints.
 
-    `windows` are those of the run and must not be empty.
+    `windows` are those of the run and must not be empty; without a case in `query` it is one of `preferred`.
     """
     complaints: list[str] = []
     cases = sorted({w.case for w in windows})
+    opening = sorted({w.case for w in preferred or windows})
     with_utilisation = {w.case for w in windows if w.utilisation is not None}
-    case = pick(
-        query, "case", cases, next((each for each in cases if each in with_utilisation), cases[0]), complaints
-    )
+    first = next((each for each in opening if each in with_utilisation), opening[0])
+    case = pick(query, "case", cases, first, complaints)
     own = [w for w in windows if w.case == case]
     # The environment given last is the candidate, and stands first in a list that begins with the newest.
     environments = {w.environment: w.environment_name for w in own}

@@ -7,6 +7,7 @@ view cannot show is passed over without a complaint.
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from typing import TypeVar
 from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
@@ -14,6 +15,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.components.query_params import Query, View, bounded, last
 from dashboard.navigation import VIEW
+
+Item = TypeVar("Item")
 
 #: The parameters that views share, each before those that depend on it.
 NAMES = ("metric", "hardware", "version", "workload", "points")
@@ -55,7 +58,41 @@ def bar(path: str, query: Query, completed_query: Query) -> DeltaGenerator:
 
     `completed_query` is `query` with what was remembered: the browser writes it into the address.
     """
-    added = {name: completed_query[name] for name in completed_query if name not in query}
+    _give_browser(path, query, {name: completed_query[name] for name in completed_query if name not in query})
+    return st.container(horizontal=True, vertical_alignment="bottom", key="context-bar")
+
+
+def keep(path: str, query: Query, **values: str) -> None:
+    """Remember what the page at `path` shows of one case, for the views that are opened next.
+
+    `values` are of `NAMES`, as addresses have them.
+    """
+    _keep({name: [value] for name, value in values.items()})
+    _give_browser(path, query, {})
+
+
+def preferred(
+    items: Sequence[Item],
+    workload_of: Callable[[Item], str],
+    hardware_of: Callable[[Item], str] | None = None,
+) -> Sequence[Item]:
+    """Those of the remembered hardware, and of these those of the remembered workload, as far as any is.
+
+    `hardware_of` gives fingerprints.
+    """
+    places, workloads = _chosen().get("hardware", ()), _chosen().get("workload", ())
+    if hardware_of is not None:
+        items = [item for item in items if any(map(hardware_of(item).startswith, places))] or items
+    return [item for item in items if workload_of(item) in workloads] or items
+
+
+def workload() -> str:
+    """The workload that the reader chose last; empty for none."""
+    return next(iter(_chosen().get("workload", ())), "")
+
+
+def _give_browser(path: str, query: Query, added: Query) -> None:
+    """Give the browser the context to keep, and what it adds to the address of the page at `path`."""
     kept = {name: values for name, values in _chosen().items() if name in IN_COOKIE and values}
     about = {
         "context": urlencode(kept, doseq=True),
@@ -65,12 +102,6 @@ def bar(path: str, query: Query, completed_query: Query) -> DeltaGenerator:
     }
     attributes = " ".join(f'data-{name}="{escape(text)}"' for name, text in about.items())
     st.html(f"<p hidden {attributes}></p>")
-    return st.container(horizontal=True, vertical_alignment="bottom", key="context-bar")
-
-
-def workload() -> str:
-    """The workload that the reader chose last; empty for none."""
-    return next(iter(_chosen().get("workload", ())), "")
 
 
 def _chosen() -> dict[str, list[str]]:

@@ -9,6 +9,7 @@ import streamlit as st
 from dashboard.components import filters, links, load, markup, parts, wording
 from dashboard.components.query_params import ALL, Query, meant, offered
 from dashboard.components.sparkline import sparkline
+from dashboard.header import page_context
 from dashboard.regressions import cause_cards, causes, findings, triage
 from dashboard.regressions.causes import FindingCause
 from dashboard.server.settings import ServerSettings
@@ -120,6 +121,8 @@ def _show_one(url: str, query: Query, number: str, now: datetime) -> None:
         return
     one, log = found
     cause = _cause_of(url, one)
+    place = one.key.hardware[: links.FINGERPRINT]
+    page_context.keep("/regressions", query, hardware=place, workload=one.key.case.rpartition("/")[0])
     parts.title(f"Finding {one.id}")
     parts.tab_title(f"{causes.title(FindingCause((one,)))} · finding {one.id}")
     parts.html(findings.title(one))

@@ -8,6 +8,7 @@ from analysis.decision.comparison import COMPARED
 from dashboard.components import filters, frames, links, load, markup, parts, run_source, tables, wording
 from dashboard.components.query_params import Query
 from dashboard.exports import page_recorder as kept
+from dashboard.header import page_context
 from dashboard.runs import gains, operators, run_facts, run_list
 from dashboard.server.settings import ServerSettings
 from dashboard.today.problems import needed
@@ -52,6 +53,8 @@ def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime
         parts.html(f"<p>{markup.link(address, 'What it says of its two environments: Upgrade →')}</p>")
     parts.complain(complaints)
     if chosen is not None:
+        place = run.machine.hardware.fingerprint[: links.FINGERPRINT]
+        page_context.keep("/runs", query, hardware=place, workload=chosen.case.rpartition("/")[0])
         blocks = load.samples(url, run.id, chosen.case, chosen.environment, chosen.replicate)
         parts.outcome(
             run,

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import streamlit as st
 
 from dashboard.components import filters, links, load, markup, parts, wording
 from dashboard.components.query_params import Query, View, last
+from dashboard.header import page_context
 from dashboard.runs import operators
 from dashboard.server.settings import ServerSettings
 from records.outcomes import OperatorTable
@@ -35,8 +37,10 @@ class ProfileView(View):
 
 
 def chosen(query: Query, tables: Sequence[OperatorTable]) -> tuple[OperatorTable, list[str]]:
-    """The trace that the address names by run and case, else the newest of these, and complaints."""
+    """The trace that the address names, else the newest of the remembered workload, and complaints."""
     wanted = {name: value for name in ("run", "case") if (value := last(query, name))}
+    if not wanted:
+        return page_context.preferred(tables, attrgetter("workload"))[0], []
     found = [table for table in tables if all(getattr(table, name) == wanted[name] for name in wanted)]
     if found:
         return found[0], []
@@ -55,6 +59,8 @@ def show() -> None:
         return
     table, complaints = chosen(query, tables)
     parts.complain(complaints)
+    if "case" in query:
+        page_context.keep("/explore", query, workload=table.workload)
     view = ProfileView(filters.table_name(table))
     parts.select("Trace", "table", {filters.table_name(each): _label(each) for each in tables}, view)
     found = load.run(url, table.run)
@@ -80,4 +86,4 @@ def _nothing_traced(url: str) -> None:
 
 def _label(table: OperatorTable) -> str:
     case = wording.case(table.case).text
-    return f"{case} · torch {table.torch_version} · {wording.utc(table.started_at)}"
+    return f"{case} · torch {table.torch_version} · {table.hardware} · {wording.utc(table.started_at)}"

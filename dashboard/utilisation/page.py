@@ -1,8 +1,11 @@
 """One telemetry window: how busy GPU and CPUs were while a case ran, on one axis of seconds."""
 
+from operator import attrgetter
+
 import streamlit as st
 
-from dashboard.components import filters, load, parts, wording
+from dashboard.components import filters, links, load, parts, wording
+from dashboard.header import page_context
 from dashboard.server.settings import ServerSettings
 from dashboard.utilisation import by_case, telemetry
 
@@ -17,13 +20,18 @@ def show() -> None:
         telemetry.nothing_recorded(url)
         st.stop()
 
-    run_id, complaints = telemetry.choose_run(url, filters.last(query, "run"), newest)
-    windows = load.windows(url, run_id)
-    chosen, own, more = filters.utilisation(query, run_id, windows)
-    parts.complain([*complaints, *more])
     wanted = filters.last(query, "run")
+    remembered = page_context.preferred(newest, attrgetter("workload"), attrgetter("hardware_fingerprint"))
+    run_id, complaints = telemetry.choose_run(url, wanted, newest if wanted else remembered)
+    windows = load.windows(url, run_id)
+    preferred = page_context.preferred(windows, attrgetter("workload"))
+    chosen, own, more = filters.utilisation(query, run_id, windows, preferred)
+    parts.complain([*complaints, *more])
     if wanted is not None:
         telemetry.without_window(url, wanted, newest)
+    if filters.last(query, "case"):
+        place = windows[0].hardware_fingerprint[: links.FINGERPRINT]
+        page_context.keep("/explore", query, hardware=place, workload=own[0].workload)
     with st.container(horizontal=True, vertical_alignment="bottom", key="window-choice"):
         parts.select("Run", "run", telemetry.runs_on_offer(newest, windows[0]), chosen)
         cases = sorted({w.case for w in windows})

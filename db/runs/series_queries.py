@@ -18,7 +18,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
-from records.series import Headline, SeriesKey, SeriesPoint
+from records.series import Headline, SeriesKey, SeriesOnly, SeriesPoint
 
 from ..connection.engine import Database
 from ..connection.statements import AnyRow, AnySelect, in_batches, rows_among
@@ -171,11 +171,22 @@ def points(rows: Iterable[AnyRow], cases: Mapping[int, str]) -> list[tuple[int, 
     return [(row[0], SeriesPoint(cases[row[0]], *row[1:-2])) for row in ordered]
 
 
-def series_keys(database: Database) -> list[SeriesKey]:
-    """Every series there is, by case, metric, hardware and preset."""
+def series_keys(database: Database, only: SeriesOnly | None = None) -> list[SeriesKey]:
+    """The series, by case, metric, hardware and preset; without `only`, all there are."""
     with database.reading() as connection:
-        rows = connection.execute(series_names()).all()
+        rows = connection.execute(series_names().where(*_those(only or SeriesOnly()))).all()
+    # Sorted here: the order of texts is not that of every server.
     return sorted((series_key(row) for row in rows), key=by_name)
+
+
+def _those(only: SeriesOnly) -> list[ColumnElement[bool]]:
+    columns = {
+        tables.BenchmarkCaseRow.key: only.case,
+        tables.SeriesRow.metric: only.metric,
+        tables.HardwareRow.fingerprint: only.hardware,
+        tables.PresetRow.fingerprint: only.preset,
+    }
+    return [column == value for column, value in columns.items() if value]
 
 
 def series(database: Database, keys: Sequence[SeriesKey], *, newest: int | None = None) -> list[SeriesPoint]:

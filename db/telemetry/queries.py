@@ -111,6 +111,7 @@ def _runs(connection: Connection, run: str | None, case: str | None, windows: in
             table.id,
             table.started_at,
             tables.HardwareRow.label.label("hardware"),
+            tables.HardwareRow.fingerprint.label("hardware_fingerprint"),
             machine.name.label("machine"),
             select(func.count()).where(mine).correlate(table).scalar_subquery().label("windows"),
         )
@@ -134,7 +135,8 @@ def _runs(connection: Connection, run: str | None, case: str | None, windows: in
 
 
 def _window(run: AnyRow, row: AnyRow) -> TelemetryWindow:
-    values: list[Any] = [run.id, run.started_at, *row[1:5], run.hardware, run.machine, *row[5:]]
+    of_run = (run.hardware, run.hardware_fingerprint, run.machine)
+    values: list[Any] = [run.id, run.started_at, *row[1:5], *of_run, *row[5:]]
     return TelemetryWindow(*values)
 
 

@@ -78,9 +78,10 @@ def replicate_metrics(
 
 
 def _clock(blocks: Sequence[Block], left_out: Collection[int], latency_ms: float | None) -> dict[str, float]:
-    """The GPU's clock while blocks were timed, and a step in its cycles; empty where it is not known."""
+    """The GPU's clock after the timed steps, and a step in its cycles; empty where it is not known."""
     clocks = [
-        fmean(block.sm_clocks_mhz)
+        # Out of rest a GPU at its power limit is still slowing down when a block begins.
+        block.sm_clocks_mhz[-1]
         for number, block in enumerate(blocks)
         if number not in left_out and block.sm_clocks_mhz
     ]

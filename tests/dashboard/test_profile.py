@@ -50,6 +50,13 @@ def test_an_address_names_a_trace_and_an_unknown_one_is_said(open_page: Open, tr
     )
 
 
+def test_it_opens_on_the_workload_that_was_looked_at(open_page: Open, traced: str) -> None:
+    at = open_page(traced, PROFILE, run="first", case=MLP)
+    at.query_params.clear()
+    at.query_params["view"] = "profile"
+    assert at.run().selectbox(key="choose-table").value == f"first/{MLP}"
+
+
 def test_without_a_trace_the_page_says_what_makes_one(
     open_page: Open, filled_url: str, empty_url: str
 ) -> None:

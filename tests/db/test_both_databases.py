@@ -40,7 +40,7 @@ from records.findings import Delivery, DeliveryState, FindingGroup, NewFinding, 
 from records.kinds import RunKind
 from records.outcomes import MetricDefinition
 from records.runs import RunsOnly
-from records.series import Track
+from records.series import SeriesOnly, Track
 from records.tasks import NewTask, SchedulerSeen
 from support.builders.run_records import (
     BERT,
@@ -196,7 +196,10 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queries.outcomes_of_run: lambda database: queries.outcomes_of_run(database, "night-2"),
     queries.samples: lambda database: queries.samples(database, *_OUTCOME),
     queries.measurements_of_run: lambda database: queries.measurements_of_run(database, "night-2"),
-    series_queries.series_keys: series_queries.series_keys,
+    series_queries.series_keys: lambda database: [
+        series_queries.series_keys(database, only)
+        for only in (None, SeriesOnly(RESNET, "latency"), SeriesOnly(preset=a_preset().fingerprint))
+    ],
     series_queries.series: lambda database: series_queries.series(database, _latency(database), newest=2),
     queries.upgrade_runs: lambda database: [
         queries.upgrade_runs(database, kind, newest=3)[0] for kind in (RunKind.UPGRADE, RunKind.CONFIRMATION)

@@ -75,6 +75,16 @@ def test_points_of_a_series_are_those_of_its_chart(api: TestClient, full_url: st
     ]
 
 
+def test_series_are_narrowed_and_come_page_by_page(api: TestClient) -> None:
+    every = answer_of(api, "/series")
+    assert len(every) > 4
+    for name in ("case", "metric", "hardware", "preset"):
+        value = every[-1][name]
+        assert answer_of(api, "/series", **{name: value}) == [row for row in every if row[name] == value]
+    first = api.get("/series?limit=3")
+    assert first.json() + api.get(first.links["next"]["url"]).json() == every[:6]
+
+
 def test_findings_are_listed_by_state_and_shown_alone(api: TestClient, full_url: str) -> None:
     stored = store.findings(opened(full_url))
     rows = answer_of(api, "/findings")

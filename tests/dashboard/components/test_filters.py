@@ -23,6 +23,7 @@ def a_window(environment: str, run: str) -> TelemetryWindow:
         environment_name="default",
         torch_version="2.13.0",
         hardware="GPU",
+        hardware_fingerprint="hardware-GPU",
         machine="bench-1",
         replicate=0,
         device="host",

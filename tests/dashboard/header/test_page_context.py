@@ -1,13 +1,14 @@
 """The context bar: the next view opens with what the last one was set to; an address decides."""
 
+import re
 from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from support.builders.run_records import RESNET
-from support.builders.technique_runs import CPU, fingerprint
-from support.pages import HARDWARE, HISTORY, TECHNIQUES, Open
+from support.builders.technique_runs import BERT, CPU, fingerprint
+from support.pages import HARDWARE, HISTORY, RUNS, TECHNIQUES, Open
 from support.servers.browser import Visitor, settle
 
 WORKLOAD = "resnet50/infer/batch=8,image=64"
@@ -57,6 +58,17 @@ def test_two_machines_of_one_label_are_a_question(open_page: Open, past_url: str
     at = open_page(past_url, HISTORY, hardware=CPU)
     assert any("choose which one is meant" in warning.value for warning in at.warning)
     assert not open_page(past_url, HISTORY, hardware=fingerprint(CPU)[:12]).warning
+
+
+def test_a_case_that_was_opened_in_a_run_is_the_workload_of_the_next_view(
+    chromium: Browser, serve, past_url: str
+) -> None:
+    visitor = Visitor(chromium, serve(past_url).url)
+    visitor.open(f"{RUNS}?{urlencode({'run': 'techniques-cpu', 'case': f'{BERT}/eager'})}")
+    page = visitor.open(TECHNIQUES)
+    expect(page).to_have_url(re.compile(f"hardware={fingerprint(CPU)[:12]}&workload=bert_base"))
+    expect(page.get_by_role("combobox", name="Workload")).to_have_value(re.compile("bert_base"))
+    assert visitor.leave() == []
 
 
 @pytest.mark.browser

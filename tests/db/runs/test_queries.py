@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +16,7 @@ from db.runs import releases as runs_releases
 from db.telemetry import queries as telemetry
 from records.environments import Environment
 from records.runs import RunSummary
-from records.series import SeriesKey, SeriesPoint
+from records.series import SeriesKey, SeriesOnly, SeriesPoint
 from support.builders.run_records import (
     BERT,
     FIRST_NIGHT,
@@ -25,6 +25,7 @@ from support.builders.run_records import (
     RESNET_COMPILED,
     a_machine,
     a_night,
+    a_preset,
     a_recording,
     a_run,
     an_environment,
@@ -85,6 +86,30 @@ def test_an_empty_database_answers_every_question(database: Database) -> None:
     assert series_queries.series(database, []) == []
     assert series_queries.series(database, [nowhere]) == []
     assert series_queries.headlines(database, "latency") == []
+
+
+def test_series_are_listed_by_case_metric_hardware_and_preset(database: Database) -> None:
+    for number, preset in enumerate((a_preset(), replace(a_preset(), fingerprint="other"))):
+        outcomes = [an_outcome(case) for case in (MLP, RESNET)]
+        run = replace(a_run(f"run-{number}"), preset=preset)
+        store.save_run(database, run)
+        store.save_measurements(database, run.id, measurements_for(outcomes))
+    every = series_queries.series_keys(database)
+    assert len({(key.case, key.preset) for key in every}) == 4
+    hardware = every[0].hardware
+    for only in (
+        SeriesOnly(case=MLP),
+        SeriesOnly(metric="latency"),
+        SeriesOnly(hardware=hardware),
+        SeriesOnly(preset="other"),
+        SeriesOnly(MLP, "latency", hardware, "other"),
+        SeriesOnly(case="no/infer/-/such"),
+        SeriesOnly(hardware="none"),
+    ):
+        wanted = {name: value for name, value in asdict(only).items() if value}
+        assert series_queries.series_keys(database, only) == [
+            key for key in every if all(getattr(key, name) == value for name, value in wanted.items())
+        ]
 
 
 def test_what_a_name_stood_for_last_on_a_machine(database: Database) -> None:

@@ -81,6 +81,7 @@ def test_a_window_tells_whose_it_is_and_what_it_comes_to(database: Database) -> 
         environment_name=ENVIRONMENT.name,
         torch_version="2.13.0+cpu",
         hardware="Xeon 6430, 2 cores",
+        hardware_fingerprint="hardware-Xeon 6430, 2 cores",
         machine="bench-7",
         replicate=0,
         device="GPU-1",

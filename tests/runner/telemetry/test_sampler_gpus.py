@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -69,6 +70,22 @@ def test_each_kind_of_gpu_has_its_source_and_its_columns(
         for start, end, joules in zip(gpu.started_ns, gpu.ended_ns, gpu.values["energy"], strict=True):
             # The counter is read a moment after the row's end; 400 W.
             assert joules == pytest.approx(400 * (end - start) / 1e9, rel=0.3)
+
+
+def test_a_real_h100_at_its_power_limit_plays_as_it_was_recorded(
+    samplers: Samplers, shim: Shim, tree: Tree
+) -> None:
+    uuid = "GPU-00000000-0000-0000-0000-000000000000"
+    started = f"origin {time.monotonic() * 1e3 - 2_000:.0f}"
+    gpu = watched(samplers, tree.root, 8, uuid, **shim.variables("h100_recorded", started))[uuid]
+    means = {
+        name: fmean(value for value in values if value is not None) for name, values in gpu.values.items()
+    }
+    assert gpu.utilisation_source == "gpm"
+    assert means["sm_utilisation"] == pytest.approx(96.6, abs=1)
+    assert means["tensor"] == pytest.approx(93.8, abs=1)
+    assert 24 < means["dram_bandwidth"] < 29 and 1200 < means["sm_clock"] < 1500
+    assert means["throttled_power"] > 95 and means["throttled_heat"] == 0
 
 
 def test_an_old_driver_and_one_without_a_buffer_step_down(
