@@ -32,7 +32,8 @@ CASES = {"canary_compute/infer/-/eager": 0, "canary_bandwidth/infer/-/eager": 2 
 #: The cases of the GPU.
 GPU_CASES = ("canary_gpu_compute/infer/-/eager", "canary_gpu_bandwidth/infer/-/eager")
 
-_SCRIPT, _GPU_SCRIPT = (Path(__file__).with_name(name) for name in ("canary.py", "gpu_canary.py"))
+_SCRIPTS = Path(__file__).with_name("canaries")
+_SCRIPT, _GPU_SCRIPT = _SCRIPTS / "canary.py", _SCRIPTS / "gpu_canary.py"
 #: Each script takes half a second; a timeout on an overloaded machine is an outcome, too.
 _TIMEOUT_SECONDS = 30.0
 #: What a killed script may take to end: the kernel may hold one that waits for a failed GPU for ever.

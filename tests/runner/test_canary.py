@@ -15,7 +15,7 @@ from runner.preset import MachinePreset
 from runner.worker.case_key import CaseKey
 from support.measuring import wait_until
 
-SCRIPT = Path(canary_runner.__file__).with_name("canary.py")
+SCRIPT = Path(canary_runner.__file__).with_name("canaries") / "canary.py"
 CPU = max(os.sched_getaffinity(0))
 
 

@@ -13,7 +13,7 @@ from runner.preset import MachinePreset
 from runner.worker.case_key import CaseKey
 from support.fakes import nvml
 
-SCRIPT = Path(canary_runner.__file__).with_name("gpu_canary.py")
+SCRIPT = Path(canary_runner.__file__).with_name("canaries") / "gpu_canary.py"
 SOURCE = Path(nvml.__file__).with_name("cuda_driver.c")
 
 

@@ -1,4 +1,4 @@
-/* A libcuda.so.1 without a device: what runner/execution/gpu_canary.py calls, on a clock of its own.
+/* A libcuda.so.1 without a device: what runner/execution/canaries/gpu_canary.py calls, on a clock of its own.
 
    A launch takes 0.5 ms and a copy 1 ms of it. CUDA_FAKE says what fails: "memory", "answer", "launch" or
    "copy"; "old" is a card before bf16. Without the variable all is well. CUDA_FAKE_LOG is a file that the first
