@@ -1,1 +1,0 @@
-"""The scripts of the canary, frozen each."""
