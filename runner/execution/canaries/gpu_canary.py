@@ -42,7 +42,7 @@ class DriverError(Exception):
         self.code = code
 
 
-class Driver:
+class CudaDriver:
     """The driver with the primary context of the first visible device."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ def _single(value: int) -> bytes:
     return bytes(c_float(value))[::-1]
 
 
-def compute(driver: Driver) -> dict[str, Any]:
+def compute(driver: CudaDriver) -> dict[str, Any]:
     """The products; `wrong` where a thread's answer is not theirs."""
     if driver.attribute(_CAPABILITY_MAJOR) < 8:
         return {"status": "unsupported", "reason": "bf16 products need compute capability 8.0 or above"}
@@ -177,7 +177,7 @@ def compute(driver: Driver) -> dict[str, Any]:
     return {"samples_ns": samples, "work": _FLOP_OF_A_PRODUCT * _CHAINS * _ROUNDS * _WARPS * blocks}
 
 
-def bandwidth(driver: Driver) -> dict[str, Any]:
+def bandwidth(driver: CudaDriver) -> dict[str, Any]:
     """The copy, which reads and writes its bytes once."""
     source, target = driver.memory(_COPY_BYTES), driver.memory(_COPY_BYTES)
 
@@ -189,7 +189,7 @@ def bandwidth(driver: Driver) -> dict[str, Any]:
 
 def main() -> None:
     """Work and print; what the driver refuses costs its own case alone."""
-    driver = Driver()
+    driver = CudaDriver()
     found: dict[str, dict[str, Any]] = {}
     for name, work in (("canary_gpu_compute", compute), ("canary_gpu_bandwidth", bandwidth)):
         try:
