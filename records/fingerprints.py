@@ -13,7 +13,7 @@ _ENVIRONMENT = (
     "build_digest",
 )
 #: What the fingerprint of the canary covers.
-_CANARY = ("script", "python", "implementation", "cpus")
+_CANARY = ("script", "gpu_script", "python", "implementation", "cpus")
 
 
 def fingerprint_of(content: Mapping[str, Any]) -> str:

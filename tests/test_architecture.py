@@ -35,7 +35,7 @@ VAGUE = re.compile(
     re.I,
 )
 #: A script whose bytes identify what it measures.
-UNCHANGED = ("runner/execution/canary.py",)
+UNCHANGED = ("runner/execution/canaries/canary.py",)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

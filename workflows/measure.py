@@ -163,7 +163,7 @@ class _CanaryRuns:
         self._recorder = recorder
         self._canary: canary_runner.Canary | None = None
         if header.canary:
-            canary = canary_runner.canary_of(preset)
+            canary = canary_runner.canary_of(preset, header.device)
             self.differs = canary.fingerprint != header.canary["fingerprint"]
             self._canary = None if self.differs else canary
         self._next = 1 + max((outcome.replicate for outcome in known), default=-1)

@@ -22,7 +22,7 @@ from dashboard.components.query_params import (
     sentence,
 )
 from records.series import SeriesKey
-from runner.execution.canary_runner import CASES
+from runner.execution.canary_runner import CASES, GPU_CASES
 
 Axis = Literal["date", "version"]
 Scale = Literal["absolute", "relative"]
@@ -269,7 +269,7 @@ def _first(wanted: tuple[str, ...], what: str, complaints: list[str]) -> tuple[s
 
 def is_canary(case: str) -> bool:
     """Whether a case is the machine's own."""
-    return case in CASES
+    return case in CASES or case in GPU_CASES
 
 
 def _not_there(chosen: Trends, offer: TrendChoices, keys: Sequence[SeriesKey]) -> list[str]:

@@ -8,10 +8,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard.trends import frames, lines
+from dashboard.trends import frames, lines, view
 from db.connection.engine import open_database
 from db.runs import history, queries, series_queries
 from db.runs.store import save_measurements, save_outcomes, save_run
+from runner.execution import canary_runner
 from support.builders.run_records import MLP, a_run, an_environment, an_outcome, measurements_for
 from support.pages import HISTORY, RUNS, opener, typed
 from support.sqlite_files import open_with_tables
@@ -49,6 +50,11 @@ def shown(at: AppTest) -> str:
 def opened(url: str, page: str, monkeypatch: pytest.MonkeyPatch, **query: str) -> AppTest:
     """A page of the dashboard on that database."""
     return opener(monkeypatch)(url, page, **query)
+
+
+def test_every_canary_is_known_as_the_machines_own() -> None:
+    cases = (*canary_runner.CASES, *canary_runner.GPU_CASES, MLP)
+    assert [view.is_canary(case) for case in cases] == [True] * 4 + [False]
 
 
 def test_it_counts_for_no_run_and_is_no_version_of_pytorch(url: str) -> None:

@@ -15,7 +15,7 @@ from runner.preset import MachinePreset
 from runner.worker.case_key import CaseKey
 from support.measuring import wait_until
 
-SCRIPT = Path(canary_runner.__file__).with_name("canary.py")
+SCRIPT = Path(canary_runner.__file__).with_name("canaries") / "canary.py"
 CPU = max(os.sched_getaffinity(0))
 
 
@@ -54,7 +54,7 @@ def test_it_works_on_the_measured_cpus() -> None:
 
 
 def test_it_is_known_by_script_interpreter_and_cpus_and_by_no_pytorch() -> None:
-    one = canary_of(MachinePreset("p", {"A": "1"}, (CPU,)))
+    one = canary_of(MachinePreset("p", {"A": "1"}, (CPU,)), "cpu")
     assert one == Canary((CPU,)) and one.fingerprint == Canary((CPU,)).fingerprint
     assert one.fingerprint != Canary(()).fingerprint
     environment = one.environment()

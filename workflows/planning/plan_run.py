@@ -158,6 +158,7 @@ def prepare(
     gpus = gpus_in_use(described[0], plan.device)
     if plan.device == "cuda" and not gpus:
         raise UsageError(_without_a_gpu(probed))
+    device = "cuda:0" if gpus else "cpu"
     traced = plan.timing.trace_steps > 0
     machines = reach(nodes, described[0], harness, preset, [p.case for p in plan.planned], bool(gpus))
     header = Header(
@@ -172,12 +173,12 @@ def prepare(
         harness_path=str(harness.path),
         user_version=harness.user_version,
         timing=_stored_timing(plan.timing),
-        device="cuda:0" if gpus else "cpu",
+        device=device,
         budget_seconds=plan.budget_seconds,
         planned=tuple((p.case, p.environment, p.replicate) for p in plan.planned),
         notes=app.places.notes + preset.notes + machine.limits(described[0].gpus),
         version=version("pyrometer"),
-        canary=None if traced else canary_runner.canary_of(preset).environment(),
+        canary=None if traced else canary_runner.canary_of(preset, device).environment(),
         telemetry=probed.telemetry,
         comparison=plan.comparison.to_body() if plan.comparison else None,
         kind=RunKind.TRACE if traced else plan.kind,

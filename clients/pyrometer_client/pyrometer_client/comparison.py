@@ -1,4 +1,4 @@
-"""Two functions compared in this process: paired batches that take turns, and the interval of their ratio."""
+"""Two functions compared in this process: paired batches that take turns, and Student's interval."""
 
 import math
 import statistics
@@ -20,8 +20,9 @@ _WIDTH, _HEIGHT = 360, 44
 class StepComparison:
     """How long `b` takes against `a`: `change`, `low` and `high` are shares, 0.05 for 5 % longer.
 
-    `low`..`high` is the interval of `confidence` for the mean ratio of `pairs` pairs of batches. All are of
-    one process: what differs between processes is in none of them.
+    `low`..`high` is Student's interval of `confidence` for the mean log ratio of `pairs` pairs of batches,
+    all of one process: what differs between processes is in none of them. A verdict of Pyrometer rests on
+    fresh processes and on other statistics.
     """
 
     a_ms: float
@@ -34,7 +35,7 @@ class StepComparison:
 
     @property
     def word(self) -> str:
-        """`same`, `slower`, `faster` or `unclear`, as Pyrometer calls a case."""
+        """`same` (within 1 %), `slower`, `faster` or `unclear`, by this interval alone."""
         if self.low > -_SAME and self.high < _SAME:
             return "same"
         if self.low > 0:
@@ -42,9 +43,10 @@ class StepComparison:
         return "faster" if self.high < 0 else "unclear"
 
     def __str__(self) -> str:
+        interval = f"Student's {100 * self.confidence:.4g}% interval"
         return (
             f"{self.word}: {self.change:+.2%} [{self.low:+.2%}, {self.high:+.2%}], {self.a_ms:.4g} ms to "
-            f"{self.b_ms:.4g} ms, {self.pairs} pairs in one process"
+            f"{self.b_ms:.4g} ms, {interval} of {self.pairs} pairs in one process"
         )
 
     def _repr_html_(self) -> str:
@@ -70,9 +72,10 @@ def compare(a: Step, b: Step, pairs: int = 20, confidence: float = 0.99) -> Step
     """Call `a` and `b` in turns and compare how long they take; a GPU's step must wait for its device.
 
     Each of the `pairs` (2 or more) is a batch of calls of either, at least a millisecond long; the two take
-    turns at coming first. The interval is Student's for the mean of the log ratios. This is one process: for
-    a decision about versions use `pyrometer upgrade`, which measures fresh processes. Raises ValueError for
-    numbers that cannot be, and what the functions raise.
+    turns at coming first. The interval is Student's for the mean of the log ratios, not the statistics of
+    `pyrometer upgrade`, and this is one process, that is one sample. For a decision about versions use
+    `pyrometer upgrade`, which measures fresh processes. Raises ValueError for numbers that cannot be, and
+    what the functions raise.
     """
     if pairs < 2 or not 0 < confidence < 1:
         raise ValueError("compare needs 2 pairs or more, and a confidence between 0 and 1")
@@ -84,8 +87,9 @@ def compare(a: Step, b: Step, pairs: int = 20, confidence: float = 0.99) -> Step
     logs = [math.log(new / old) for old, new in zip(*times)]  # noqa: B905 -- runs on Python 3.9
     mean = statistics.fmean(logs)
     half = quantile(pairs - 1, (1 + confidence) / 2) * statistics.stdev(logs) / math.sqrt(pairs)
-    shares = (math.expm1(value) for value in (mean, mean - half, mean + half))
-    return StepComparison(*map(statistics.median, times), *shares, pairs, confidence)
+    change, low, high = (math.expm1(value) for value in (mean, mean - half, mean + half))
+    a_ms, b_ms = (statistics.median(each) for each in times)
+    return StepComparison(a_ms, b_ms, change, low, high, pairs, confidence)
 
 
 def _batch_size(step: Step) -> int:

@@ -41,6 +41,7 @@ def test_a_step_that_takes_much_longer_is_slower(client: Any) -> None:
     found = client.compare(lambda: time.sleep(0.002), lambda: time.sleep(0.02), pairs=6)
     assert found.word == "slower"
     assert found.low <= found.change <= found.high and found.pairs == 6
+    assert str(found).endswith("Student's 99% interval of 6 pairs in one process")
     html = found._repr_html_()
     assert "<svg" in html and str(found) in html
     assert client.compare(lambda: time.sleep(0.02), lambda: time.sleep(0.002), pairs=6).word == "faster"

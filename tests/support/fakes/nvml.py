@@ -32,21 +32,22 @@ class Shim:
 
 def build(folder: Path, *flags: str) -> Shim:
     """Compile it into `folder`; skips where there is no compiler, unless everything is required."""
-    _compile(SCRIPTS / "shim.c", folder / "libnvidia-ml.so.1", flags)
+    compile_library(SCRIPTS / "shim.c", folder / "libnvidia-ml.so.1", flags)
     return Shim(folder)
 
 
 def settable_clock(folder: Path) -> Path:
     """Compile clock.c: preloaded, it shows one process a wall clock that is set in mid-run."""
-    _compile(SCRIPTS / "clock.c", folder / "clock.so")
+    compile_library(SCRIPTS / "clock.c", folder / "clock.so")
     return folder / "clock.so"
 
 
-def _compile(source: Path, target: Path, flags: Iterable[str] = ()) -> None:
+def compile_library(source: Path, target: Path, flags: Iterable[str] = ()) -> None:
+    """Compile a stand-in; skips where there is no compiler, unless everything is required."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         if os.environ.get("PYROMETER_TEST_REQUIRE_ALL"):
             pytest.fail("no C compiler is installed")
-        pytest.skip("no C compiler is installed: NVML's stand-in cannot be built")
+        pytest.skip("no C compiler is installed: the driver's stand-in cannot be built")
     standard = ("-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
     subprocess.run([compiler, *standard, *flags, str(source), "-o", str(target), "-lm"], check=True)
