@@ -59,15 +59,18 @@ def table(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> DataTa
         return chosen.of_case(one.key.case, one.key.hardware)
 
     unit = f" ({metric.unit})" if metric.unit else ""
+    common = wording.common_parameters(one.key.case for one in rows)
+    # One hardware for all rows stands in the bar above the table.
+    several = len({one.key.hardware for one in rows}) > 1
     columns: list[Column[CaseHistory]] = [
         Column(
             "case",
             "Case",
             lambda one: one.key.case,
-            lambda one: Markup(markup.case(one.key.case)),
+            lambda one: Markup(markup.case(one.key.case, common)),
             link=address,
         ),
-        Column("hardware", "Hardware", lambda one: one.key.hardware_label),
+        Column("hardware", "Hardware" if several else None, lambda one: one.key.hardware_label),
         Column("", f"Last {NIGHTS} nights", format=picture),
         Column(
             "latest",
