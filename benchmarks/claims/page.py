@@ -110,7 +110,9 @@ def _figure(one: dict[str, Any]) -> str:
 
 
 def _named(metric: str) -> tuple[str, str]:
-    return METRICS[metric].title.lower(), METRICS[metric].unit
+    title = METRICS[metric].title
+    # An abbreviation keeps its letters.
+    return title if title[:2].isupper() else title[0].lower() + title[1:], METRICS[metric].unit
 
 
 def take(path: Path) -> list[dict[str, Any]]:
