@@ -17,7 +17,7 @@ from workflows.run_header import Header
 from workflows.run_locally import Conclude, RunRequest, resume_run, start_run
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, refused_for_good, say
-from ..options import CaseFiles, Cases, CensusFile, Device, RunId, finite
+from ..options import CaseFiles, Cases, CensusFile, Device, LockClocks, RunId, finite
 from ..output.reporter import concluding
 from ..output.run_report import print_loaded
 from ..output.upgrade_report import UpgradeConclusion
@@ -66,6 +66,7 @@ def run(
     census: CensusFile = None,
     preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
     device: Device = None,
+    lock_clocks: LockClocks = None,
     replicates: Annotated[int | None, typer.Option(min=1, help="fresh processes per case")] = None,
     budget: Annotated[
         float | None, typer.Option(min=1, callback=finite, help="time limit of the whole run, in seconds")
@@ -104,6 +105,7 @@ def run(
         nodes=nodes,
         yes=yes,
         fingerprints=fingerprint,
+        lock_clocks=lock_clocks,
     )
     with in_one_sentence(), interruptible() as interrupts:
         raise typer.Exit(_run(request, resume, interrupts, as_json=as_json))

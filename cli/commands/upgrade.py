@@ -25,6 +25,7 @@ from ..options import (
     ColdPairs,
     Confirms,
     Device,
+    LockClocks,
     On,
     Packages,
     Pairs,
@@ -99,6 +100,7 @@ def upgrade(
     preset: Preset = None,
     policy: PolicyName = None,
     device: Device = None,
+    lock_clocks: LockClocks = None,
     pairs: Pairs = None,
     cold_pairs: ColdPairs = None,
     also: Also = None,
@@ -137,6 +139,7 @@ def upgrade(
         **_waivers(waive, because, waived_by),
         fingerprints=fingerprint,
         screen=screen,
+        lock_clocks=lock_clocks,
         **_own_code(step, pytest, package),
     )
     reports = tuple(report or ())
@@ -199,6 +202,8 @@ def _upgrade_machines(
         raise UsageError("--no-wait goes with --on: what is measured here is waited for")
     if request.tests:
         raise UsageError("--pytest does not go with --on: the tests are on this machine")
+    if request.lock_clocks is not None:
+        raise UsageError("--lock-clocks does not go with --on: it takes root on each machine")
     if resumed is not None:
         raise UsageError("--resume does not go with --on: each machine goes on with its own run by itself")
     if reports and not wait:
