@@ -2,10 +2,18 @@
 
 import errno
 import os
+import re
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+#: A temporary file of `replacing`, and what SQLite keeps next to one that is a database.
+_PARTIAL = re.compile(r"\..+\.\d+\.\d+\.part(-journal|-wal|-shm)?")
+#: After so long without a write the process that made a temporary file has been killed. Its id says nothing:
+#: it may have run on another machine, or in another container.
+_ABANDONED_SECONDS = 3600.0
 
 
 @contextmanager
@@ -14,7 +22,7 @@ def replacing(path: Path) -> Generator[Path]:
 
     If the block raises, or the file cannot be written, `path` is unchanged and the temporary file is removed.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
     try:
         partial.unlink(missing_ok=True)
         yield partial
@@ -25,6 +33,15 @@ def replacing(path: Path) -> Generator[Path]:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove the temporary files that killed processes left in a folder."""
+    for file in folder.iterdir():
+        if _PARTIAL.fullmatch(file.name):
+            with suppress(OSError):
+                if time.time() - file.lstat().st_mtime > _ABANDONED_SECONDS:
+                    file.unlink()
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

@@ -35,6 +35,8 @@ _METRIC, _SCHEDULE, _TRACK = "latency_floor", "nightly", "nightly"
 _SLOWER = "bert_base/train/batch=4,tokens=128/eager"
 #: The night, counted from 0, whose PyTorch makes `_SLOWER` slower, and by what factor.
 _BORDER, _FACTOR = 17, 1.09
+#: When a night is due after midnight, and when it has certainly ended, in UTC.
+_DUE, _FINISHED = timedelta(hours=2, minutes=30), timedelta(hours=4)
 #: Standard deviations of the logarithm, from night to night and from process to process.
 _NIGHT_NOISE, _PROCESS_NOISE = 0.004, 0.003
 
@@ -63,16 +65,17 @@ _CASES = (
 
 
 def write(folder: Path, now: datetime) -> str:
-    """Write the history that ends at `now` (aware) into an empty folder; returns the database's URL.
+    """Write the history that ends with the last night before `now` (aware); returns the database's URL.
 
-    The journals lie in `folder/runs`. The same moment gives the same history.
+    The `folder` is empty; the journals lie in `folder/runs`. The same moment gives the same history.
     """
     url = f"sqlite:///{folder}/pyrometer.db"
-    first = datetime.combine(now.astimezone(UTC).date() - timedelta(days=_NIGHTS), time(2, 30), UTC)
+    last = datetime.combine((now.astimezone(UTC) - _FINISHED).date(), time.min, UTC) + _DUE
+    first = last - timedelta(days=_NIGHTS - 1)
     with open_database(url) as database:
         nights = [_night(folder, database, night, first + timedelta(days=night)) for night in range(_NIGHTS)]
         _regression(database, nights, first + timedelta(days=_BORDER, hours=2))
-        _upgrade(folder, database, first + timedelta(days=_NIGHTS - 1, hours=8))
+        _upgrade(folder, database, last - timedelta(hours=16))
     return url
 
 

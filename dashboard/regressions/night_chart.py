@@ -119,7 +119,7 @@ def spec(title: str, tracks: tuple[str, ...], *, dark: bool = False) -> Spec:
         "night:T",
         title=None,
         scale=alt.Scale(type="utc"),
-        axis=alt.Axis(format="%d %b", labelOverlap=True, grid=False),
+        axis=alt.Axis(format="%d %b", tickCount="day", ticks=False, labelOverlap=True, grid=False),
     )
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False, padding=12), axis=alt.Axis(tickCount=4))
     colours = [_BLUE[dark], *[QUIET] * (len(tracks) - 1)]

@@ -38,6 +38,8 @@ _HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
+#: Browsers come back by https only, for a year.
+_BY_HTTPS = (b"strict-transport-security", b"max-age=31536000")
 #: What programs ask, under whatever name they know this machine.
 _FOR_MACHINES = frozenset(("/readyz", "/metrics"))
 _READING = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -46,18 +48,19 @@ _READING = frozenset(("GET", "HEAD", "OPTIONS"))
 class SecurityHeaders:
     """Adds the headers that keep other sites out of the page and the page away from other sites.
 
-    Where browsers come by https (`encrypted`), cookies travel by nothing else.
+    Where browsers come by https (`encrypted`), cookies and later visits travel by nothing else.
     """
 
     def __init__(self, app: ASGIApp, *, encrypted: bool = False) -> None:
         self._app = app
         self._encrypted = encrypted
+        self._headers = (*_HEADERS, _BY_HTTPS) if encrypted else _HEADERS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 sent = [self._closed(name, value) for name, value in message.get("headers", ())]
-                message["headers"] = [*sent, *_HEADERS]
+                message["headers"] = [*sent, *self._headers]
             await send(message)
 
         await self._app(scope, receive, with_headers)

@@ -1,6 +1,7 @@
-"""Metrics for Prometheus: last successes, waiting tasks, failures, and live schedulers."""
+"""Metrics for Prometheus: successes, tasks, failures, schedulers, findings, and the cases of last nights."""
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from importlib.metadata import version
@@ -9,14 +10,17 @@ from db.connection.engine import Database
 from db.findings.store import open_regressions
 from db.queue.prometheus_counts import tallies
 from db.queue.queries import schedulers
+from db.runs.queries import endings, measurements_of_run, run_summaries
 from records.tasks import TaskState
 
 #: The text format of Prometheus, version 0.0.4.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-#: Exported as 0 where there is none: a rule on a time series that is missing never fires.
+#: So many cases are exported at most, of the first so many parts: Prometheus keeps a series for each.
+_CASES, _PARTS = 1000, 100
 
 Labels = Mapping[str, str]
+Samples = Iterable[tuple[Labels, float]]
 
 
 def exposition(database: Database, now: datetime) -> str:
@@ -44,6 +48,7 @@ def exposition(database: Database, now: datetime) -> str:
                 "tasks",
                 "gauge",
                 "Tasks by state, as far back as they are kept.",
+                # 0 where there is none: a rule on a time series that is missing never fires.
                 [({"state": state}, counted.tasks.get(state, 0)) for state in TaskState],
             ),
             _family(
@@ -73,15 +78,60 @@ def exposition(database: Database, now: datetime) -> str:
                 "Confirmed regressions that are neither triaged nor muted.",
                 [({}, open_regressions(database, now))],
             ),
+            *_cases(database, counted.runs),
         ]
     )
+
+
+def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]:
+    """The cases of the last night of each part; `runs`: its run by schedule and part."""
+    first = dict(sorted(runs.items())[:_PARTS])
+    summaries = run_summaries(database, first.values())
+    statuses: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for one in endings(database, list(first.values())):
+        statuses[one.run][one.case, one.status] += one.count
+    latency: list[tuple[Labels, float]] = []
+    replicates: list[tuple[Labels, float]] = []
+    began: list[tuple[Labels, float]] = []
+    exported, parts = 0, 0
+    for (schedule, part), run in first.items():
+        cases = dict.fromkeys(case for case, _ in statuses[run])
+        if exported + len(cases) > _CASES:
+            continue
+        exported, parts = exported + len(cases), parts + 1
+        of = {case: {"schedule": schedule, "part": part, "case": case} for case in cases}
+        # Of a run with several environments the last one is used: it is the candidate.
+        points = {
+            one.case: one.point for one in measurements_of_run(database, run) if one.metric == "latency"
+        }
+        latency += [(labels, points[case] / 1e3) for case, labels in of.items() if case in points]
+        replicates += [
+            ({**of[case], "status": status}, count) for (case, status), count in statuses[run].items()
+        ]
+        began += [(labels, summaries[run].started_at.timestamp()) for labels in of.values()]
+    return [
+        _family(
+            "case_latency_seconds",
+            "gauge",
+            "Median latency of a case in the last night of a part of a schedule.",
+            latency,
+        ),
+        _family("case_replicates", "gauge", "How the processes of a case ended in that night.", replicates),
+        _family("case_night_timestamp_seconds", "gauge", "When that night began.", began),
+        _family(
+            "case_parts_left_out",
+            "gauge",
+            f"Parts whose cases are not exported: there are {_CASES} cases at most, of {_PARTS} parts.",
+            [({}, len(runs) - parts)],
+        ),
+    ]
 
 
 def _build() -> list[tuple[Labels, float]]:
     return [({"version": version("pyrometer")}, 1)]
 
 
-def _family(name: str, kind: str, about: str, samples: Iterable[tuple[Labels, float]]) -> str:
+def _family(name: str, kind: str, about: str, samples: Samples) -> str:
     name = f"pyrometer_{name}"
     lines = [f"# HELP {name} {_line(about)}", f"# TYPE {name} {kind}"]
     lines += sorted(f"{name}{{{_labels(labels)}}} {_value(value)}" for labels, value in samples)

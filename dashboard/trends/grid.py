@@ -59,6 +59,8 @@ def table(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> DataTa
         return chosen.of_case(one.key.case, one.key.hardware)
 
     unit = f" ({metric.unit})" if metric.unit else ""
+    # One hardware for all rows stands in the bar above the table.
+    several = len({one.key.hardware for one in rows}) > 1
     columns: list[Column[CaseHistory]] = [
         Column(
             "case",
@@ -67,7 +69,7 @@ def table(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> DataTa
             lambda one: Markup(markup.case(one.key.case)),
             link=address,
         ),
-        Column("hardware", "Hardware", lambda one: one.key.hardware_label),
+        Column("hardware", "Hardware" if several else None, lambda one: one.key.hardware_label),
         Column("", f"Last {NIGHTS} nights", format=picture),
         Column(
             "latest",

@@ -13,7 +13,7 @@ from analysis.decision.comparison import COMPARED
 from dashboard.case_detail import panel
 from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as records
-from dashboard.components.query_params import Query, pick
+from dashboard.components.query_params import Query, distinct, pick
 from dashboard.server.settings import ServerSettings
 from dashboard.upgrades import charts, form, heat, load, tables
 from dashboard.upgrades.hardware import HardwareVerdict, missing, on_all_hardware, worst_first
@@ -161,7 +161,7 @@ def _hardware(url: str, verdicts: Sequence[HardwareVerdict], run: Run) -> None:
     title = "All hardware, the worst verdict first" if len(verdicts) > 1 else "Hardware"
     parts.heading(title, table, "upgrade-hardware.csv")
     parts.table(table)
-    if lacking := missing(verdicts, load.known_hardware(url)):
+    if lacking := missing(verdicts, distinct(load.known_hardware(url))):
         parts.caption(parts.plain(f"This pair of versions was not measured on: {', '.join(lacking)}."))
 
 

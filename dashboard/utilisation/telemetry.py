@@ -33,7 +33,7 @@ def nothing_recorded(url: str) -> None:
         st.write(f"{wording.plural(runs, 'run')} stored, none with telemetry. {wording.WITHOUT_TELEMETRY}")
         st.html(markup.code("pyrometer run --suite smoke"))
         if found:
-            st.write(parts.plain(f"Run {found[0].id}: {why_none(found[0])}."))
+            st.write(f"Run {parts.plain(found[0].id)}: {why_none(found[0])}.")
         reasons = capabilities.absent(found[0]) if found else []
         if reasons:
             st.write("Telemetry that the machine of the newest run lacks, and why:")
@@ -57,7 +57,7 @@ def without_window(url: str, wanted: str | None, newest: Sequence[TelemetryWindo
         return
     run, _ = found
     which = "The newest run" if wanted in (None, "latest") else "Run"
-    parts.caption(parts.plain(f"{which} {run_id} has no telemetry: {why_none(run)}."))
+    parts.caption(f"{which} {parts.plain(run_id)} has no telemetry: {why_none(run)}.")
     case = next((each.case for each in load.outcomes(url, run_id) if each.status == OutcomeStatus.OK), "")
     if case and run.source == RunSource.MEASURED:
         suite = "gpu" if run.machine.hardware.facts.get("gpus") else "cpu"
@@ -66,7 +66,7 @@ def without_window(url: str, wanted: str | None, newest: Sequence[TelemetryWindo
 
 
 def why_none(run: Run) -> str:
-    """Why a run may have no telemetry window, as the end of a sentence."""
+    """Why a run may have no telemetry window, as the end of a sentence in Markdown."""
     if run.source != RunSource.MEASURED:
         return "Pyrometer did not measure it"
     timing = run.facts.get("timing")

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from sqlalchemy import URL
 
-from common.atomic_file import replacing
+from common.atomic_file import remove_abandoned, replacing
 
 from ..connection.connection import at_rest, in_a_sentence, parse_url, shown, sqlite_path
 from ..errors import BackupFailed, DatabaseUnavailable
@@ -27,7 +27,8 @@ def back_up(url: str, target: Path, *, force: bool = False, timeout: float = 5.0
 
     The copy of an SQLite database is a database; that of a Postgres one is an archive for `pg_restore`, and
     needs `pg_dump` on PATH. It is checked and on the disk before it takes its name, so that there is a whole
-    one under that name or none. One that is there already stays unless `force` is true.
+    one under that name or none. One that is there already stays unless `force` is true. What a killed backup
+    left in the folder an hour ago or earlier is removed.
 
     Raises BackupFailed with a way out, BadDatabaseUrl and DatabaseUnavailable.
     """
@@ -48,6 +49,7 @@ def _replacing(target: Path, source: Path | None, force: bool) -> Generator[Path
     """A temporary file in the folder of `target`; it is renamed to `target` when it is flushed to disk."""
     _refuse(target, source, force)
     try:
+        remove_abandoned(target.absolute().parent)
         with replacing(target) as part:
             yield part
             _refuse(target, source, force)

@@ -29,13 +29,15 @@ class Tallies:
     """Tasks by state, failed and lost tasks by schedule, findings by state and direction.
 
     A schedule that ran and had no failure has 0: a series that is absent cannot be seen to rise. `succeeded`
-    is when each part that is still expected was last done, by schedule and part.
+    is when each part that is still expected was last done, by schedule and part; `runs` is the run that it
+    then measured, for the parts that measure.
     """
 
     tasks: Mapping[str, int]
     failures: Mapping[str, int]
     findings: Mapping[tuple[str, str], int]
     succeeded: Mapping[tuple[str, str], datetime]
+    runs: Mapping[tuple[str, str], str]
 
 
 def tallies(database: Database) -> Tallies:
@@ -50,15 +52,17 @@ def tallies(database: Database) -> Tallies:
     with database.reading() as connection:
         schedules = schedule_names(connection)
         failed = {schedule: count for schedule, count in connection.execute(failures)}
+        last = {
+            (schedule, part): task
+            for schedule in schedules
+            for part, task in _succeeded(connection, schedule).items()
+        }
         return Tallies(
             {state: count for state, count in connection.execute(tasks)},
             dict.fromkeys(schedules, 0) | failed,
             {(state, direction): count for state, direction, count in connection.execute(findings)},
-            {
-                (schedule, part): at
-                for schedule in schedules
-                for part, at in _succeeded(connection, schedule).items()
-            },
+            {key: at for key, (at, _) in last.items()},
+            {key: run for key, (_, run) in last.items() if run is not None},
         )
 
 
@@ -74,7 +78,8 @@ def schedule_names(connection: Connection) -> list[str]:
     return [name for name in connection.execute(select(every.c.schedule)).scalars().all() if name is not None]
 
 
-def _succeeded(connection: Connection, schedule: str) -> dict[str, datetime]:
+def _succeeded(connection: Connection, schedule: str) -> dict[str, tuple[datetime, str | None]]:
+    """Of each part the last task that was done: when it ended, and its run."""
     asked = TaskRow.job.not_in(_ONCE)
     of_it = exists().where(
         TaskRow.schedule == ScheduledRunRow.schedule, TaskRow.due_at == ScheduledRunRow.due_at, asked
@@ -94,10 +99,12 @@ def _succeeded(connection: Connection, schedule: str) -> dict[str, datetime]:
     recent = select(TaskRow.part, done_at).where(TaskRow.schedule == schedule, TaskRow.due_at >= since, asked)
     last = recent.group_by(TaskRow.part).subquery()
     there = (TaskRow.schedule == schedule) & (TaskRow.due_at == last.c.due_at) & (TaskRow.part == last.c.part)
-    rows = connection.execute(select(last, TaskRow.ended_at).outerjoin(TaskRow, there)).all()
-    found: dict[str, datetime | None] = {row.part: row.ended_at for row in rows}
+    rows = connection.execute(select(last, TaskRow.ended_at, TaskRow.run_id).outerjoin(TaskRow, there)).all()
+    found = {row.part: (row.ended_at, row.run_id) for row in rows if row.ended_at is not None}
     for part in (row.part for row in rows if row.due_at is None):
-        before = select(TaskRow.ended_at).where(TaskRow.schedule == schedule, TaskRow.part == part)
-        before = before.where(TaskRow.state == TaskState.DONE).order_by(TaskRow.due_at.desc()).limit(1)
-        found[part] = connection.execute(before).scalar()
-    return {part: at for part, at in found.items() if at is not None}
+        before = select(TaskRow.ended_at, TaskRow.run_id).where(TaskRow.schedule == schedule)
+        before = before.where(TaskRow.part == part, TaskRow.state == TaskState.DONE)
+        row = connection.execute(before.order_by(TaskRow.due_at.desc()).limit(1)).first()
+        if row is not None and row.ended_at is not None:
+            found[part] = row.ended_at, row.run_id
+    return found

@@ -17,7 +17,8 @@ APART = " · "
 def text(anything: str) -> str:
     """Text that is nothing but text: no markup, table cell, link, mention or issue number of its own."""
     plain = re.sub(_MARKUP, lambda found: f"&#{ord(found[0])};", printable(anything))
-    return re.sub(r"\]([(\[])", lambda found: f"]&#{ord(found[1])};", plain).replace("://", "&#58;//")
+    plain = re.sub(r"\]([(\[])", lambda found: f"]&#{ord(found[1])};", plain).replace("://", "&#58;//")
+    return re.sub(r"(?i)www\.", lambda found: f"{found[0][:-1]}&#46;", plain)
 
 
 def fenced(anything: str, language: str = "text") -> str:

@@ -366,4 +366,4 @@ def escape_mentions(anything: str) -> str:
     plain = printable(anything).translate({ord("<"): "‹", ord(">"): "›", ord("`"): "'"})
     # A space without width keeps what stands behind a sign from being a name; `nightly@h200` is none.
     quiet = _MENTION.sub("@\N{ZERO WIDTH SPACE}", plain)
-    return quiet.replace("://", ":\N{ZERO WIDTH SPACE}//").replace("](", "] (")
+    return re.sub(r"(?i)www(?=\.)|:(?=//)", "\\g<0>\N{ZERO WIDTH SPACE}", quiet).replace("](", "] (")

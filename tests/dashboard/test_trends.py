@@ -452,6 +452,7 @@ def test_all_cases_of_the_metric_are_small_pictures_that_lead_to_their_lines(sho
     at = shown()
     at.button_group(key="choose-shown").set_value("grid").run()
     assert at.query_params["shown"] == "grid" and not at.get("arrow_vega_lite_chart")
+    assert "Last 60 nights</th>" in html(at) and "Hardware</th>" not in html(at)
     body = html(at)
     assert "py-sparkline" in body and "Last 60 nights" in body
     addresses = {unescape(each) for each in re.findall(r'<td><a href="([^"]+)"', body)}

@@ -10,6 +10,7 @@ from analysis.comparison.case_results import CaseSide
 from analysis.comparison.policy import Policy
 from reports.markdown import upgrade_markdown
 from reports.page import upgrade_html
+from reports.text import markdown
 from reports.text.reason_text import sentence
 from support.builders.upgrade_reports import (
     NASTY,
@@ -112,6 +113,12 @@ def test_what_a_case_says_is_text_and_nothing_else() -> None:
         assert markup not in text
     # And yet people read what it said.
     assert " ".join(NASTY.replace("\x1b", " ").split()) in " ".join(html.unescape(text).split())
+
+
+def test_an_address_without_a_scheme_is_no_link() -> None:
+    text = markdown.text("see www.example.org and (WWW.example.org)")
+    assert "www." not in text.lower()
+    assert html.unescape(text) == "see www.example.org and (WWW.example.org)"
 
 
 def test_a_key_may_hold_what_tables_and_code_are_made_of() -> None:

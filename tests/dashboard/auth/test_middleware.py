@@ -370,6 +370,12 @@ def test_cookies_travel_encrypted_where_browsers_come_by_https() -> None:
     assert ask(OPEN, "/").headers["set-cookie"] == "a=b"
 
 
+def test_browsers_that_came_by_https_stay_with_it() -> None:
+    assert ask(PROVIDER, "/", logged_in()).headers["strict-transport-security"] == "max-age=31536000"
+    assert "strict-transport-security" in ask(PROVIDER, "/").headers, "also where there is no permission"
+    assert "strict-transport-security" not in ask(OPEN, "/").headers
+
+
 @pytest.mark.parametrize(("may_look", "shows_reason"), [(True, True), (False, False)])
 def test_why_the_database_is_away_is_for_those_who_may_look(
     monkeypatch: pytest.MonkeyPatch, may_look: bool, shows_reason: bool

@@ -101,3 +101,14 @@ def test_a_browser_remembers_and_writes_it_into_the_address(chromium: Browser, s
     settle(again)
     assert again.get_by_test_id("stAlert").count() == 0
     assert visitor.leave() == []
+
+
+def test_on_a_phone_a_choice_is_as_wide_as_the_page(chromium: Browser, serve, past_url: str) -> None:
+    visitor = Visitor(chromium, serve(past_url).url)
+    for address in (TECHNIQUES, HISTORY, HARDWARE, RUNS):
+        page = visitor.open(address, "phone")
+        widths = page.locator(".stSelectbox, .stMultiSelect").evaluate_all(
+            "all => all.map(e => e.getBoundingClientRect().width)"
+        )
+        assert widths and min(widths) > 340, (address, widths)
+    assert visitor.leave() == []

@@ -1,5 +1,6 @@
 """What Prometheus reads: parsed as strictly as its own parser does, and honest when nothing can be known."""
 
+import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -10,9 +11,12 @@ from typing import Any
 import pytest
 
 from dashboard.server.metrics import exposition
-from db.connection.engine import Database
+from db.connection.engine import Database, open_database
 from db.queue import commands as queue
+from db.runs import store
 from records.tasks import NewTask, SchedulerSeen
+from support.builders.run_records import MLP, RESNET, a_run, an_outcome, measurements_for
+from support.site import ROOT
 from support.sqlite_files import open_with_tables
 
 NOW = datetime(2026, 11, 22, 8, 0, tzinfo=UTC)
@@ -81,11 +85,16 @@ def test_an_empty_database_has_every_family_and_no_invented_sample(database: Dat
         "pyrometer_scheduler_seen_timestamp_seconds": "gauge",
         "pyrometer_findings": "gauge",
         "pyrometer_open_regressions": "gauge",
+        "pyrometer_case_latency_seconds": "gauge",
+        "pyrometer_case_replicates": "gauge",
+        "pyrometer_case_night_timestamp_seconds": "gauge",
+        "pyrometer_case_parts_left_out": "gauge",
     }
     assert sample(samples, "build_info", version=version("pyrometer")) == 1
     assert sample(samples, "tasks", state="waiting") == 0
     assert sample(samples, "open_regressions") == 0
-    assert len(samples) == 8
+    assert sample(samples, "case_parts_left_out") == 0
+    assert len(samples) == 9
 
 
 def test_each_part_says_when_it_succeeded_last_and_failures_are_counted(database: Database) -> None:
@@ -178,6 +187,73 @@ def test_of_several_schedulers_of_a_machine_the_newest_speaks_and_no_name_breaks
     assert sample(samples, name, machine="h200") == NOW.timestamp() + 1.5
     assert sample(samples, name, machine=HOSTILE) == NOW.timestamp() + 2.5
     assert sample(samples, "task_failures_total", schedule=HOSTILE) == 1
+
+
+def a_measured_night(database: Database, part: str, at: datetime, latency_ms: float, crashed: int) -> None:
+    """A task that is done, with a run of two cases; of the second some of three processes crashed."""
+    outcomes = [an_outcome(MLP, latency=latency_ms, replicate=replicate) for replicate in range(3)]
+    outcomes += [
+        an_outcome(RESNET, replicate=replicate, status="crashed" if replicate < crashed else "ok")
+        for replicate in range(3)
+    ]
+    run = a_run(f"{part}-{at:%d}", started_at=at)
+    store.save_run(database, run)
+    store.save_outcomes(database, run.id, outcomes)
+    store.save_measurements(database, run.id, measurements_for(outcomes))
+    token = f"{part}{at}"
+    queue.plan_run(database, "nightly", at, "timetable", [NewTask(part, "measure", {})], at)
+    queue.claim(database, owner="h200/b/1/1", labels=[], jobs=["measure"], token=token, now=at)
+    queue.set_run(database, token, run.id)
+    assert queue.finish(database, token, "done", {}, "", at + timedelta(hours=1))
+
+
+def test_the_cases_of_the_last_night_have_latency_endings_and_time(database: Database) -> None:
+    a_measured_night(database, "2.13.0@h200", NOW - timedelta(days=2), 3.0, 0)
+    a_measured_night(database, "2.13.0@h200", NOW - timedelta(days=1), 2.5, 3)
+    did(database, "nightly", "2.13.0@h200", "failed", NOW)
+    samples = parsed(exposition(database, NOW))[1]
+    of = {"schedule": "nightly", "part": "2.13.0@h200"}
+    assert sample(samples, "case_latency_seconds", **of, case=MLP) == pytest.approx(0.0025)
+    assert sample(samples, "case_latency_seconds", **of, case=RESNET) is None
+    assert sample(samples, "case_replicates", **of, case=MLP, status="ok") == 3
+    assert sample(samples, "case_replicates", **of, case=RESNET, status="crashed") == 3
+    began = (NOW - timedelta(days=1)).timestamp()
+    assert sample(samples, "case_night_timestamp_seconds", **of, case=RESNET) == began
+    assert sample(samples, "case_parts_left_out") == 0
+
+
+def test_cases_are_bounded_by_whole_parts_and_the_rest_is_counted(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.server.metrics._CASES", 5)
+    for number in range(4):
+        a_measured_night(database, f"node{number}", NOW - timedelta(days=number), 2.0, 1)
+    samples = parsed(exposition(database, NOW))[1]
+    exported = {dict(labels)["part"] for name, labels in samples if name == "pyrometer_case_latency_seconds"}
+    assert exported == {"node0", "node1"}
+    assert sample(samples, "case_parts_left_out") == 2
+
+
+@pytest.mark.parametrize("file", ["alerts.yml", "grafana.json"])
+def test_the_files_of_deploy_use_metrics_that_are_exported(file: str, database: Database) -> None:
+    exported = parsed(exposition(database, NOW))[0]
+    used = set(re.findall(r"pyrometer_\w+", (ROOT / "deploy" / file).read_text()))
+    assert used and used <= exported.keys()
+
+
+def test_the_labels_of_the_grafana_dashboard_are_exported(full_url: str) -> None:
+    with open_database(full_url) as database:
+        samples = parsed(exposition(database, NOW))[1]
+    board = json.loads((ROOT / "deploy" / "grafana.json").read_text())
+    for panel in board["panels"]:
+        (target,) = panel["targets"]
+        expression = target["expr"]
+        (metric,) = re.findall(r"pyrometer_\w+", expression)
+        known = {name for family, labels in samples if family == metric for name, _ in labels}
+        used = re.findall(r"{{(\w+)}}", target["legendFormat"]) + re.findall(r"(\w+)!?=~", expression)
+        for group in re.findall(r"by \((.*?)\)", expression):
+            used += group.split(", ")
+        assert set(used) <= known, panel["title"]
 
 
 def test_it_is_served_with_the_dashboard_and_says_when_the_database_is_away(

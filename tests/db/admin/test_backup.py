@@ -2,9 +2,12 @@
 
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +24,7 @@ from db.errors import BackupFailed, DatabaseUnavailable
 from db.runs import queries, store
 from support.builders.run_records import a_run, an_outcome, measurements_for
 from support.servers.postgres import PostgresServer
+from support.site import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +99,35 @@ def test_a_place_that_cannot_be_is_one_sentence_and_leaves_nothing(
             back_up(url, tmp_path / place)
         assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
     assert not list(tmp_path.glob("**/*.part*"))
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from common.atomic_file import replacing
+with replacing(Path(sys.argv[1])) as part:
+    part.write_text("half a backup")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_backup_left_is_removed_by_the_next_one(
+    url: str, database: Database, tmp_path: Path
+) -> None:
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    for name in ("monday.backup", "tuesday.backup"):
+        done = subprocess.run([sys.executable, "-c", KILLED, folder / name], cwd=ROOT)
+        assert done.returncode == -signal.SIGKILL
+    monday, tuesday = sorted(folder.iterdir())
+    long_ago = time.time() - 2 * 3600
+    others = folder / ".tool.3.11"
+    others.touch()
+    for file in (monday, others):
+        os.utime(file, (long_ago, long_ago))
+    copy = folder / "wednesday.backup"
+    back_up(url, copy)
+    assert sorted(folder.iterdir()) == sorted([others, tuesday, copy]), "one may still be written"
 
 
 def test_the_database_itself_is_no_place_for_its_copy(tmp_path: Path) -> None:

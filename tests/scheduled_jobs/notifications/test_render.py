@@ -30,7 +30,8 @@ REFUSED = UpgradeDecision("2.13.0", "2.14.0", "no-go", "h200", "run-5", ("resnet
 
 #: Tries to be a heading, a mention, a link, a picture, an issue number, HTML and a control character.
 NASTY = (
-    "x\n# y a@everyone @b <!channel> <b>z</b> [a](https://e.example) ![p](http://e) `c` #12 | \x1b[31m\u202e"
+    "x\n# y a@everyone @b <!channel> <b>z</b> [a](https://e.example) ![p](http://e) www.e `c` #12 | "
+    "\x1b[31m\u202e"
 )
 
 
@@ -190,11 +191,11 @@ def test_links_lead_to_the_dashboard_where_there_is_one() -> None:
 def test_no_text_of_a_case_is_more_than_text() -> None:
     one = digest(a_full_night(NASTY, NASTY))
     plain, marked = f"{subject(one)}\n{digest_text(one)}", digest_markdown(one)
-    for sign in ("<", ">", "`c`", "](", "://", "@everyone", " @b", "\x1b", "\u202e"):
+    for sign in ("<", ">", "`c`", "](", "://", "www.", "@everyone", " @b", "\x1b", "\u202e"):
         assert sign not in plain
     # Outside of code, where Markdown takes everything as it is.
     outside = re.sub(r"(`+) ?.*? ?\1(?!`)", "", marked)
-    for sign in ("<", "@", "](", "://", "\x1b", "`", " #12"):
+    for sign in ("<", "@", "](", "://", "www.", "\x1b", "`", " #12"):
         assert sign not in outside
     clean_text = digest_text(digest(a_full_night()))
     assert len(digest_text(one).splitlines()) == len(clean_text.splitlines())
