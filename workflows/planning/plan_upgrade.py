@@ -51,7 +51,7 @@ class UpgradeRequest:
     `packages` are installed into environments that are built. `waived_by` is who left the cases of `waive`
     out; empty for the user of this process. `fingerprints`: whether what runs differently is found before
     anything is measured. `screen`: whether only the cases that a screen selects are measured in full (see
-    `analysis.comparison.screening`). `lock_clocks`: where the SM clocks of the measured GPUs are held, in MHz.
+    `analysis.comparison.screening`). `lock_clocks`: where the clocks of the measured GPUs are held, in MHz.
     """
 
     old: str = ""
