@@ -39,6 +39,14 @@ Exit code: 0 every case is ok, skipped or unsupported; 1 a case failed; 2 wrong 
 """
 
 
+EnvironmentName = Annotated[
+    str | None,
+    typer.Option(
+        "--environment",
+        "-e",
+        help="a declared name, or a version, which is built if missing [default: default]",
+    ),
+]
 Interpreter = Annotated[Path | None, typer.Option(help="measure the PyTorch of this interpreter instead")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="measure the selected cases even if they take long")]
 Fingerprint = Annotated[
@@ -52,14 +60,7 @@ def run(
     suite: Annotated[
         str | None, typer.Option("--suite", "-s", help="suite to measure [default: smoke]")
     ] = None,
-    environment: Annotated[
-        str | None,
-        typer.Option(
-            "--environment",
-            "-e",
-            help="a declared name, or a version, which is built if missing [default: default]",
-        ),
-    ] = None,
+    environment: EnvironmentName = None,
     python: Interpreter = None,
     case: Cases = None,
     cases: CaseFiles = None,

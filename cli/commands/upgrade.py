@@ -145,8 +145,9 @@ def upgrade(
     reports = tuple(report or ())
     with in_one_sentence(), interruptible() as interrupts:
         if on or not wait:
-            code = _upgrade_machines(request, on or (), resume, reports, wait=wait, as_json=as_json)
-            raise typer.Exit(code)
+            raise typer.Exit(
+                _upgrade_machines(request, on or (), resume, reports, wait=wait, as_json=as_json)
+            )
         raise typer.Exit(_upgrade_this_machine(request, resume, interrupts, reports, as_json=as_json))
 
 
