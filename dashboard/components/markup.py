@@ -1,6 +1,6 @@
 """Pieces of HTML: tables, chips, cards, panels; text is escaped here unless a docstring says otherwise."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 from urllib.parse import urlsplit
@@ -158,13 +158,19 @@ def pager(
     return f'<p class="py-pager">{before} <span class="py-quiet">page {page} of {pages}</span> {after}</p>'
 
 
-def case(key: str) -> str:
-    """A case key: the workload, its technique as a chip, and its parameters smaller."""
+def case(key: str, common: Collection[str] = ()) -> str:
+    """A case key: the workload, its technique as a chip, and smaller its parameters that are not `common`."""
     words = wording.case(key)
     name = " · ".join(part for part in (words.name, words.phase) if part)
     chip = f" {technique(words.technique)}" if words.technique else ""
-    parameters = f" <small>{escape(words.parameters)}</small>" if words.parameters else ""
+    own = " ".join(each for each in wording.parameters(key) if each not in common)
+    parameters = f" <small>{escape(own)}</small>" if own else ""
     return f'<span class="py-case"><span>{escape(name)}</span>{chip}{parameters}</span>'
+
+
+def all_cases(common: Collection[str]) -> str:
+    """The parameters that all cases of a table have in `common`, for above it; empty for none."""
+    return paragraph(f"All cases: {' '.join(common)}.") if common else ""
 
 
 def verdict(tone: str, sign: str, word: str, text: str, *small: str) -> str:

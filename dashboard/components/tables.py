@@ -234,11 +234,12 @@ def measurements(run: Run, items: Sequence[Measurement], defined: wording.Defini
         ("n", True),
     ]
     rows: list[tuple[str, ...]] = []
+    common = wording.common_parameters(dict.fromkeys(m.case for m in items))
     # What a word means to another tool our catalogue cannot say.
     meaning = f"as {teller} reports it" if (teller := run_source.teller(run)) else ""
     ordered = sorted(items, key=lambda m: (m.case, m.environment, wording.metric_place(m.metric)))
     for (key, environment), group in groupby(ordered, key=lambda m: (m.case, m.environment)):
-        name = case(run, key, environment)
+        name = case(run, key, environment, common)
         for m in group:
             known = wording.metric(m.metric, defined)
             rows.append(
@@ -254,17 +255,17 @@ def measurements(run: Run, items: Sequence[Measurement], defined: wording.Defini
                 )
             )
             name = ""
-    return markup.table("Measurements", columns, rows, tall=True)
+    return markup.all_cases(common) + markup.table("Measurements", columns, rows, tall=True)
 
 
-def case(run: Run, key: str, environment: str) -> str:
-    """The name of a case; where a run measured several PyTorches, with the one of its environment.
+def case(run: Run, key: str, environment: str, common: Collection[str] = ()) -> str:
+    """The name of a case, with the PyTorch of its environment where a run measured several.
 
     Of environments that share a PyTorch also by what they are called, or by their fingerprint if they share
-    that, too.
+    that, too. Parameters that are `common` to all cases are left out.
     """
     versions = {name: torch for name, torch in frames.torch_versions(run).items() if torch}
-    name = markup.case(key)
+    name = markup.case(key, common)
     if len(versions) > 1 and environment in versions:
         torch, names = versions[environment], frames.environment_names(run)
         name += f"<small>torch {escape(torch)}</small>"
@@ -283,6 +284,7 @@ def outcomes(
     `observed` are those with a telemetry window, by case, environment and replicate.
     """
     names = frames.environment_names(run)
+    common = wording.common_parameters(dict.fromkeys(o.case for o in items))
     columns = [
         ("Outcome", False),
         ("Case", False),
@@ -297,7 +299,7 @@ def outcomes(
     rows = (
         (
             markup.chip(o.status),
-            markup.case(o.case),
+            markup.case(o.case, common),
             str(o.replicate),
             escape(names.get(o.environment, links.short(o.environment))),
             _reason(o) if o.status != OutcomeStatus.OK else _disturbed(o),
@@ -310,7 +312,7 @@ def outcomes(
         )
         for o in items
     )
-    return markup.table("Outcomes", columns, rows, tall=True)
+    return markup.all_cases(common) + markup.table("Outcomes", columns, rows, tall=True)
 
 
 def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | None = None) -> str:

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -307,10 +307,26 @@ def case(key: str) -> CaseWords:
     parts = key.split("/")
     if len(parts) != 4:
         return CaseWords(key, "", "", "")
-    name, phase, parameters, technique = parts
-    shown = "" if parameters == "-" else _decoded(parameters)
+    name, phase, _, technique = parts
+    shown = " ".join(parameters(key))
     # `call`: neither of the phases that there are words for.
     return CaseWords(_decoded(name), "" if phase == "call" else _decoded(phase), shown, _decoded(technique))
+
+
+def parameters(key: str) -> tuple[str, ...]:
+    """The parameters of a case key, such as `batch=8`; none of a text that is no key."""
+    parts = key.split("/")
+    if len(parts) != 4 or parts[2] == "-":
+        return ()
+    return tuple(map(_decoded, parts[2].split(",")))
+
+
+def common_parameters(keys: Iterable[str]) -> tuple[str, ...]:
+    """The parameters that all these case keys have: a table says them once. None of a single key."""
+    found = [parameters(key) for key in keys]
+    if len(found) < 2:
+        return ()
+    return tuple(each for each in found[0] if all(each in others for others in found[1:]))
 
 
 def _decoded(part: str) -> str:

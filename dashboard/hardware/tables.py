@@ -75,9 +75,10 @@ def cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -
     names = _most_shared(columns)
     unit = f" ({metric.unit})" if metric.unit else ""
     heads = [("Case", False), *((f"{column.label}{unit}", True) for column in columns)]
+    common = wording.common_parameters(names[:MOST_CASES])
     rows = [
         (
-            markup.case(case),
+            markup.case(case, common),
             *(
                 _cell(
                     column.cells.get(case),
@@ -91,7 +92,8 @@ def cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -
         )
         for case in names[:MOST_CASES]
     ]
-    return markup.table("Case by case", heads, rows, folded=True), max(0, len(names) - MOST_CASES)
+    table = markup.table("Case by case", heads, rows, folded=True)
+    return markup.all_cases(common) + table, max(0, len(names) - MOST_CASES)
 
 
 def left_out(columns: Sequence[HardwareColumn], found: Sequence[Overall]) -> str:

@@ -99,6 +99,8 @@ def _cases(found: RunComparison) -> None:
     """What broke or lies outside the noise; what lies within it is folded."""
     every = tables.changes(found, "Cases of both runs", found.cases)
     parts.heading("What differs", every, f"runs-{found.a.run.id}-{found.b.run.id}.csv")
+    if common := markup.all_cases(wording.common_parameters(one.case for one in found.cases)):
+        parts.html(common)
     moved = found.having("broke", "fixed", "outside", "no interval")
     if moved:
         parts.table(tables.changes(found, "What differs", moved))

@@ -75,8 +75,9 @@ def changes(found: RunComparison, title: str, cases: Sequence[RunCaseChange]) ->
         letter = "A" if which == "old" else "B"
         return Column(which, f"{letter}{unit}", lambda one: _point(one, which), cell, number=True)
 
+    common = wording.common_parameters(one.case for one in found.cases)
     columns: list[Column[RunCaseChange]] = [
-        Column("case", "Case", lambda one: one.case, lambda one: Markup(markup.case(one.case))),
+        Column("case", "Case", lambda one: one.case, lambda one: Markup(markup.case(one.case, common))),
         number("old"),
         number("new"),
         Column("ratio", "Change", lambda one: one.ratio, _change, number=True),

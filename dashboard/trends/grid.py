@@ -59,6 +59,7 @@ def table(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> DataTa
         return chosen.of_case(one.key.case, one.key.hardware)
 
     unit = f" ({metric.unit})" if metric.unit else ""
+    common = wording.common_parameters(one.key.case for one in rows)
     # One hardware for all rows stands in the bar above the table.
     several = len({one.key.hardware for one in rows}) > 1
     columns: list[Column[CaseHistory]] = [
@@ -66,7 +67,7 @@ def table(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> DataTa
             "case",
             "Case",
             lambda one: one.key.case,
-            lambda one: Markup(markup.case(one.key.case)),
+            lambda one: Markup(markup.case(one.key.case, common)),
             link=address,
         ),
         Column("hardware", "Hardware" if several else None, lambda one: one.key.hardware_label),

@@ -277,9 +277,12 @@ def every_case(url: str, chosen: Trends, metric: Metric) -> None:
         for key in load.series_keys(url)
         if (key.metric, key.preset) == (chosen.metric, chosen.preset) and key.hardware in chosen.hardware
     )
-    table = grid.table(trends_load.every_case(url, keys), chosen, metric)
+    rows = trends_load.every_case(url, keys)
+    table = grid.table(rows, chosen, metric)
     parts.heading(f"All cases: {metric.title}", table, f"cases-{chosen.metric}.csv")
     parts.caption("Not coloured: a change of one night is no finding.")
+    if common := markup.all_cases(wording.common_parameters(one.key.case for one in rows)):
+        parts.html(common)
     parts.table(table)
 
 

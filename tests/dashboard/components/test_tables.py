@@ -8,7 +8,15 @@ from dashboard.runs import run_facts
 from records.outcomes import Outcome
 from records.runs import RunSummary
 from records.series import Headline, SeriesKey, SeriesPoint
-from support.builders.run_records import MLP, RESNET, a_run, an_environment, an_outcome, measurements_for
+from support.builders.run_records import (
+    BERT,
+    MLP,
+    RESNET,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
 from support.pages import TableCells
 
 NOW = datetime(2026, 9, 1, 5, 0, tzinfo=UTC)
@@ -109,6 +117,20 @@ def test_measurements_stand_in_the_order_of_the_catalogue_and_name_their_case_on
     assert [bool(row[0]) for row in rows] == [True, False, False, True]
     assert rows[0][2:6] == ["2.50", "ms", "2.00 to 3.00", "2.00 to 3.00"]
     assert rows[3][2:] == ["2", "count", "–", "2 to 2", "–", "1"]
+
+
+def test_parameters_that_all_cases_have_stand_once_above_the_table() -> None:
+    keys = [f"resnet50/infer/batch=8,image={size}/eager" for size in (64, 224)]
+    outcomes = [an_outcome(key) for key in (*keys, MLP)]
+    shown = tables.outcomes(a_run(), outcomes)
+    assert shown.count("batch=8") == 1 and "All cases: batch=8." in shown.partition("<table")[0]
+    assert [f"image={size}" in shown for size in (64, 224)] == [True, True]
+    assert "All cases: batch=8." in tables.measurements(a_run(), measurements_for(outcomes))
+    # Of one case, or where none is shared, they stay in the rows.
+    alone = tables.outcomes(a_run(), outcomes[:1])
+    assert "All cases" not in alone and "batch=8 image=64" in alone
+    other = tables.outcomes(a_run(), [*outcomes, an_outcome(BERT)])
+    assert "All cases" not in other and other.count("batch=8") == 3
 
 
 def test_a_metric_that_is_called_as_a_column_takes_none_of_its_place() -> None:

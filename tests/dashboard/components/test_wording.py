@@ -112,6 +112,7 @@ def test_nothing_of_a_case_key_is_lost() -> None:
     assert (words.name, words.rest) == ("resnet50", "infer · batch=1 image=64 · compile=default")
     assert wording.case("closure/infer/-/eager").rest == "infer · eager"
     assert wording.case("my own thing").name == "my own thing"
+    assert wording.common_parameters(["a/infer/batch=1/eager", "my own thing"]) == ()
 
 
 @pytest.mark.parametrize(
