@@ -142,13 +142,11 @@ def upgrade(
         lock_clocks=lock_clocks,
         **_own_code(step, pytest, package),
     )
-    reports = tuple(report or ())
     with in_one_sentence(), interruptible() as interrupts:
         if on or not wait:
-            raise typer.Exit(
-                _upgrade_machines(request, on or (), resume, reports, wait=wait, as_json=as_json)
-            )
-        raise typer.Exit(_upgrade_this_machine(request, resume, interrupts, reports, as_json=as_json))
+            code = _upgrade_machines(request, on or (), resume, report or (), wait=wait, as_json=as_json)
+            raise typer.Exit(code)
+        raise typer.Exit(_upgrade_this_machine(request, resume, interrupts, report or (), as_json=as_json))
 
 
 def _waivers(waive: list[str] | None, because: list[str] | None, user: str | None) -> dict[str, Any]:
@@ -165,7 +163,7 @@ def _upgrade_this_machine(
     request: UpgradeRequest,
     resumed: str | None,
     interrupts: Interrupts,
-    reports: tuple[Path, ...],
+    reports: Sequence[Path],
     *,
     as_json: bool,
 ) -> int:
@@ -188,7 +186,7 @@ def _upgrade_machines(
     request: UpgradeRequest,
     labels: Sequence[str],
     resumed: str | None,
-    reports: tuple[Path, ...],
+    reports: Sequence[Path],
     *,
     wait: bool,
     as_json: bool,

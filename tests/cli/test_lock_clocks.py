@@ -63,7 +63,7 @@ def test_clocks_are_held_while_an_upgrade_measures_and_stored_with_the_card(
     assert card["locked_clock_mhz"] == 1500 and card["max_sm_clock_mhz"] == 1980
 
 
-def test_no_clock_is_held_unless_it_was_asked_for(world: World, clocks: Path) -> None:
+def test_without_the_option_no_clock_is_held(world: World, clocks: Path) -> None:
     done = upgraded(world)
     assert clocks.read_text() == ""
     assert "locked_clock_mhz" not in header(world, done.run)["machine"]["conditions"]["gpus"]["0"]
