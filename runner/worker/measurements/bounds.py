@@ -1,5 +1,6 @@
 """What bounds a step: the device's own time, launches that it waits for, and the fastest matrix product."""
 
+import hashlib
 import heapq
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -154,11 +155,22 @@ def kernel_table(events: Iterable[Any], steps: int) -> list[list[Any]]:
     """Name, calls a step and microseconds a step of what ran on the device, the longest first, at most 30."""
     totals: dict[str, list[float]] = {}
     for event in events:
-        total = totals.setdefault(str(event.name)[:_KERNEL_NAME], [0.0, 0.0])
+        total = totals.setdefault(_kernel_name(str(event.name)), [0.0, 0.0])
         total[0] += 1
         total[1] += event.time_range.end - event.time_range.start
     longest = heapq.nlargest(_KERNELS, totals.items(), key=lambda item: item[1][1])
     return [[name, round(calls / steps, 3), round(us / steps, 3)] for name, (calls, us) in longest]
+
+
+def _kernel_name(name: str) -> str:
+    """The name that a kernel is stored under; long ones that differ only in their end stay different."""
+    # Of a graph the memory that is set has another word: `Memset (Device)` and `Memset (Unknown)`.
+    if name.startswith("Memset "):
+        return "Memset"
+    if len(name) <= _KERNEL_NAME:
+        return name
+    mark = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: _KERNEL_NAME - len(mark) - 1]}~{mark}"
 
 
 def _on_device(events: Iterable[Any] | None) -> list[Any]:

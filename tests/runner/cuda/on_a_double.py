@@ -193,6 +193,13 @@ def allocator():
     return {**found, "calls": double.calls}
 
 
+def kernel_names():
+    """The table of two kernels whose long names differ in their end, and of memory set in two ways."""
+    names = ["kernel" * 50 + "<float>", "kernel" * 50 + "<half>", "Memset (Device)", "Memset (Unknown)"]
+    events = [SimpleNamespace(name=name, time_range=SimpleNamespace(start=0.0, end=2.0)) for name in names]
+    return bounds.kernel_table(events, steps=1)
+
+
 def guards():
     prep = begin(CaseKey.parse("layers/infer/-/eager"), "cpu", small_cases.layers())
     prepared = finish(prep)
@@ -301,6 +308,7 @@ print(
                 "shapes": device_time(3000, 1, 3000, shapes=16),
                 "no kernel": device_time(8, 1, 10, lost=1),
             },
+            "kernel names": kernel_names(),
             "requests": requests(),
             "allocator": allocator(),
             "guards": guards(),
