@@ -44,6 +44,14 @@ Device = Annotated[
 ]
 
 
+LockClocks = Annotated[
+    int | None,
+    typer.Option(
+        "--lock-clocks", metavar="MHZ", min=1, help="hold the measured GPUs' SM clock meanwhile (takes root)"
+    ),
+]
+
+
 def _run_name(value: str | None) -> str | None:
     """`value`, unless it cannot be the name of a folder."""
     if value is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):

@@ -34,10 +34,10 @@ def resolve_places(
 ) -> DataDirs:
     """The places to write to, tried by writing; the answer depends on the settings and the file system alone.
 
-    Creates the data folder and the SQLite file's folder. A default place that cannot be
-    written is replaced by `$XDG_STATE_HOME/pyrometer` (default `~/.local/state/pyrometer`). Raises
-    UnwritablePlace when a chosen place cannot be written, or when neither can. With `reading` a chosen SQLite
-    file that is there and can be read is taken as it is.
+    Creates the data folder and the SQLite file's folder. A default place that cannot be written is replaced
+    by `$XDG_STATE_HOME/pyrometer` (default `~/.local/state/pyrometer`). Raises UnwritablePlace when a chosen
+    place cannot be written, or when neither can. With `reading` an SQLite file that is there and can be read
+    is taken as it is, unless it is the default one and the state folder has a database instead of it.
     """
     environ = os.environ if environ is None else environ
     notes: list[str] = []
@@ -47,13 +47,18 @@ def resolve_places(
         notes.append(_note("data", settings.data_dir, refusal, data_dir, "DATA_DIR"))
     database_url = settings.database_url
     file = sqlite_file(database_url)
-    if reading and file and "database_url" in settings.explicit and os.access(file, os.R_OK):
+    if reading and file and os.access(file, os.R_OK) and not _replaced(file, settings, environ):
         return DataDirs(data_dir, database_url, tuple(notes))
     if file and (refusal := _refusal(file.parent) or _file_refusal(file)):
         state = _instead("database_url", file, refusal, settings, environ)
         database_url = anchored(f"sqlite:///{file.name}", state)
         notes.append(_note("the database", file, refusal, state / file.name, "DATABASE_URL"))
     return DataDirs(data_dir, database_url, tuple(notes))
+
+
+def _replaced(file: Path, settings: Settings, environ: Mapping[str, str]) -> bool:
+    """Whether the state folder has a database that stands in for a default one."""
+    return "database_url" not in settings.explicit and (state_folder(environ) / file.name).exists()
 
 
 def environments_folder(settings: Settings, data_dir: Path) -> Path:

@@ -7,6 +7,7 @@
   * BadSuite             a suite names what does not exist
   * BrokenEnvironment    an interpreter is missing, or cannot import torch
   * BuildFailed          an environment could not be built; what there was of it is gone
+  * ClocksNotLocked      a driver refuses to hold the clock of a GPU
   * EnvironmentInUse     an environment cannot be removed while it is measured
   * IndexFailed          a package index does not answer, or offers no PyTorch
   * JournalError         a journal cannot be opened, or belongs to something else
@@ -25,6 +26,10 @@ class RunnerError(Exception):
 
 class BadCaseFile(RunnerError):
     """A user's file of cases cannot join the harness."""
+
+
+class ClocksNotLocked(RunnerError):
+    """A driver refuses to hold the clock of a GPU, or does not answer."""
 
 
 class BadSuite(RunnerError):

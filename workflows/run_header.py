@@ -21,6 +21,9 @@ from runner.session_plan import TargetEnvironment, Timing
 from runner.telemetry.capability import Capability, Probe
 from runner.worker.messages import torch_build
 
+#: In the state of a card: at how many MHz a run holds its SM clock.
+LOCKED_CLOCK = "locked_clock_mhz"
+
 
 @dataclass(frozen=True, slots=True)
 class Header:
@@ -138,6 +141,17 @@ class Header:
         """The NUMA node of the first GPU; None where it is not known, or on a CPU."""
         node = self._cards.get("0", {}).get("numa_node")
         return node if isinstance(node, int) else None
+
+    @property
+    def locked_clock(self) -> int | None:
+        """At how many MHz the SM clocks of its GPUs are held while it measures; None where they are free."""
+        clocks = [int(card[LOCKED_CLOCK]) for card in self._cards.values() if LOCKED_CLOCK in card]
+        return clocks[0] if clocks else None
+
+    @property
+    def cards(self) -> tuple[str, ...]:
+        """The UUIDs of its GPUs, as NVML knows them; none on the CPU."""
+        return tuple(str(card["uuid"]) for card in self._cards.values())
 
     @property
     def _cards(self) -> Mapping[str, Mapping[str, Any]]:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from runner.preset import MachinePreset
 from runner.step_file import step_case
 from runner.suites import plan
 from runner.suites.suite import with_baselines
+from runner.telemetry.gpu.clock_lock import locked_clocks
 
 from .app_context import AppContext, Reporter
 from .database_upkeep import Kept
@@ -82,7 +83,8 @@ class RunRequest:
     """What is to be measured; None: the default of the settings.
 
     `budget` and `deadline` are seconds. With `trace_steps` so many steps of each case are traced instead.
-    `fingerprints`: whether those that are missing are taken after the measuring.
+    `fingerprints`: whether those that are missing are taken after the measuring. `lock_clocks`: where the SM
+    clocks of the measured GPUs are held, in MHz.
     """
 
     suite: str | None = None
@@ -101,6 +103,7 @@ class RunRequest:
     nodes: Path | None = None
     yes: bool = False
     fingerprints: bool = False
+    lock_clocks: int | None = None
 
 
 def start_run(app: AppContext, request: RunRequest, interrupts: Interrupts, conclude: Conclude) -> RunResult:
@@ -190,7 +193,8 @@ def _prepare(app: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[
     if suite.name == CHOSEN and not (request.yes or request.budget or request.run_id):
         refuse_long(patterns, planned, timing)
     budget, device = request.budget or suite.budget_seconds, request.device or suite.device
-    prepared = prepare(app, chosen, probed, RunPlan(planned, timing, budget, device), request.run_id, nodes)
+    run_plan = RunPlan(planned, timing, budget, device, lock_clocks=request.lock_clocks)
+    prepared = prepare(app, chosen, probed, run_plan, request.run_id, nodes)
     return replace(prepared, header=replace(prepared.header, fingerprints=request.fingerprints))
 
 
@@ -262,12 +266,16 @@ def resume_upgrade(app: AppContext, run: str, interrupts: Interrupts, conclude: 
 def measure_watched(
     app: AppContext, prepared: Prepared, interrupts: Interrupts, conclude: Conclude
 ) -> RunResult:
-    """Have a run measured and watched; raises Interrupted where a second signal ends it at once."""
+    """Have a run measured and watched; raises Interrupted where a second signal ends it at once.
+
+    Raises ClocksNotLocked before anything is measured where its clocks are to be held and a driver refuses.
+    """
     header = prepared.header
     try:
         pythons = [target.python for target in header.targets.values()]
         with interrupts.deferred(), store_of(app).using(pythons), _reporting_notes(app.reporter):
-            result = _watched(app, prepared, interrupts)
+            with _holding_clocks(header, app.reporter):
+                result = _watched(app, prepared, interrupts)
             conclude(header, result)
             return result
     except KeyboardInterrupt:
@@ -298,6 +306,12 @@ def _watched(app: AppContext, prepared: Prepared, interrupts: Interrupts) -> Run
         )
         watcher.finished(result)
     return result
+
+
+def _holding_clocks(header: Header, reporter: Reporter) -> AbstractContextManager[None]:
+    if header.locked_clock is None:
+        return nullcontext()
+    return locked_clocks(header.locked_clock, header.cards, reporter.note)
 
 
 @contextmanager

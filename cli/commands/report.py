@@ -87,7 +87,7 @@ def reproduce(
 ) -> None:
     """Print what made a number (the help text is above, where its layout survives)."""
     with in_one_sentence():
-        app_context = context()
+        app_context = context(reading=True)
         store_pending(app_context)
         found = reproduction(app_context, text)
         if again and len(found.commands) != 1:

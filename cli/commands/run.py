@@ -17,7 +17,7 @@ from workflows.run_header import Header
 from workflows.run_locally import Conclude, RunRequest, resume_run, start_run
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, refused_for_good, say
-from ..options import CaseFiles, Cases, CensusFile, Device, RunId, finite
+from ..options import CaseFiles, Cases, CensusFile, Device, LockClocks, RunId, finite
 from ..output.reporter import concluding
 from ..output.run_report import print_loaded
 from ..output.upgrade_report import UpgradeConclusion
@@ -39,6 +39,14 @@ Exit code: 0 every case is ok, skipped or unsupported; 1 a case failed; 2 wrong 
 """
 
 
+EnvironmentName = Annotated[
+    str | None,
+    typer.Option(
+        "--environment",
+        "-e",
+        help="a declared name, or a version, which is built if missing [default: default]",
+    ),
+]
 Interpreter = Annotated[Path | None, typer.Option(help="measure the PyTorch of this interpreter instead")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="measure the selected cases even if they take long")]
 Fingerprint = Annotated[
@@ -52,20 +60,14 @@ def run(
     suite: Annotated[
         str | None, typer.Option("--suite", "-s", help="suite to measure [default: smoke]")
     ] = None,
-    environment: Annotated[
-        str | None,
-        typer.Option(
-            "--environment",
-            "-e",
-            help="a declared name, or a version, which is built if missing [default: default]",
-        ),
-    ] = None,
+    environment: EnvironmentName = None,
     python: Interpreter = None,
     case: Cases = None,
     cases: CaseFiles = None,
     census: CensusFile = None,
     preset: Annotated[str | None, typer.Option(help="measurement preset [default: quiet]")] = None,
     device: Device = None,
+    lock_clocks: LockClocks = None,
     replicates: Annotated[int | None, typer.Option(min=1, help="fresh processes per case")] = None,
     budget: Annotated[
         float | None, typer.Option(min=1, callback=finite, help="time limit of the whole run, in seconds")
@@ -104,6 +106,7 @@ def run(
         nodes=nodes,
         yes=yes,
         fingerprints=fingerprint,
+        lock_clocks=lock_clocks,
     )
     with in_one_sentence(), interruptible() as interrupts:
         raise typer.Exit(_run(request, resume, interrupts, as_json=as_json))

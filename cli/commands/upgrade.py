@@ -25,6 +25,7 @@ from ..options import (
     ColdPairs,
     Confirms,
     Device,
+    LockClocks,
     On,
     Packages,
     Pairs,
@@ -99,6 +100,7 @@ def upgrade(
     preset: Preset = None,
     policy: PolicyName = None,
     device: Device = None,
+    lock_clocks: LockClocks = None,
     pairs: Pairs = None,
     cold_pairs: ColdPairs = None,
     also: Also = None,
@@ -137,14 +139,14 @@ def upgrade(
         **_waivers(waive, because, waived_by),
         fingerprints=fingerprint,
         screen=screen,
+        lock_clocks=lock_clocks,
         **_own_code(step, pytest, package),
     )
-    reports = tuple(report or ())
     with in_one_sentence(), interruptible() as interrupts:
         if on or not wait:
-            code = _upgrade_machines(request, on or (), resume, reports, wait=wait, as_json=as_json)
+            code = _upgrade_machines(request, on or (), resume, report or (), wait=wait, as_json=as_json)
             raise typer.Exit(code)
-        raise typer.Exit(_upgrade_this_machine(request, resume, interrupts, reports, as_json=as_json))
+        raise typer.Exit(_upgrade_this_machine(request, resume, interrupts, report or (), as_json=as_json))
 
 
 def _waivers(waive: list[str] | None, because: list[str] | None, user: str | None) -> dict[str, Any]:
@@ -161,7 +163,7 @@ def _upgrade_this_machine(
     request: UpgradeRequest,
     resumed: str | None,
     interrupts: Interrupts,
-    reports: tuple[Path, ...],
+    reports: Sequence[Path],
     *,
     as_json: bool,
 ) -> int:
@@ -184,7 +186,7 @@ def _upgrade_machines(
     request: UpgradeRequest,
     labels: Sequence[str],
     resumed: str | None,
-    reports: tuple[Path, ...],
+    reports: Sequence[Path],
     *,
     wait: bool,
     as_json: bool,
@@ -199,6 +201,8 @@ def _upgrade_machines(
         raise UsageError("--no-wait goes with --on: what is measured here is waited for")
     if request.tests:
         raise UsageError("--pytest does not go with --on: the tests are on this machine")
+    if request.lock_clocks is not None:
+        raise UsageError("--lock-clocks does not go with --on: it takes root on each machine")
     if resumed is not None:
         raise UsageError("--resume does not go with --on: each machine goes on with its own run by itself")
     if reports and not wait:

@@ -1,6 +1,6 @@
 """The API for programs, `/api/v1`: read-only, by the queries of the pages; `openapi.json` describes it."""
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from analysis.decision.comparison import compared
 from analysis.metrics import METRICS
+from analysis.ratios import as_ratios
 from dashboard.api import answers, models
 from dashboard.server.database import opened
 from dashboard.server.settings import ServerSettings
@@ -197,9 +198,10 @@ def _known_run(run: str) -> Run:
 
 
 def _finding(one: Finding) -> dict[str, Any]:
-    """A finding with the fields of its series beside its own."""
-    fields = {name: getattr(one, name) for name in models.ApiFinding.model_fields if hasattr(one, name)}
-    return {**asdict(one.key), **fields}
+    """A finding with the fields of its series and its own; changes are ratios, as in the command's JSON."""
+    own = {field.name: getattr(one, field.name) for field in fields(one)}
+    row: dict[str, Any] = as_ratios({**asdict(one.key), **own})
+    return row
 
 
 def _verdict(one: Listed) -> dict[str, Any]:

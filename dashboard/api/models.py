@@ -112,9 +112,9 @@ class ApiFinding(ApiRow):
     track: str = Field(description="the environment as the schedule asks for it")
     machine: str
     direction: str = Field(description="worse or better")
-    change: float = Field(description="logarithm of new / old: 0.05 is about +5 %")
-    low: float | None
-    high: float | None
+    ratio: float = Field(description="new / old: 1.05 is +5 %")
+    ratio_low: float | None
+    ratio_high: float | None
     state: str = Field(description="candidate, confirmed, refuted, ...")
     triage: str
     muted_until: datetime | None

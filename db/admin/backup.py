@@ -51,6 +51,8 @@ def _replacing(target: Path, source: Path | None, force: bool) -> Generator[Path
     try:
         remove_abandoned(target.absolute().parent)
         with replacing(target) as part:
+            # Fails here, where it is known which file cannot be written.
+            part.touch()
             yield part
             _refuse(target, source, force)
     except OSError as error:

@@ -190,6 +190,19 @@ def test_a_read_only_database_in_a_writable_folder(world: Path) -> None:
     assert (work / "pyrometer.db").exists()
 
 
+def test_a_reader_gets_the_database_of_a_closed_folder_until_runs_are_stored_elsewhere(world: Path) -> None:
+    work, home = world / "home" / "work", world / "home"
+    work.mkdir()
+    (work / "pyrometer.db").touch(mode=0o444)
+    environ = {"HOME": str(home)}
+    settings = load_settings(cwd=work, environ=environ)
+    read = resolve_places(settings, reading=True, environ=environ)
+    assert read.database_url == f"sqlite:///{work}/pyrometer.db" and read.notes == ()
+    written = resolve_places(settings, environ=environ)
+    Path(written.database_url.removeprefix("sqlite:///")).touch()
+    assert resolve_places(settings, reading=True, environ=environ) == written != read
+
+
 def test_root_is_not_fooled_by_permission_bits(tmp_path: Path) -> None:
     # No user, root included, can make files in /proc, though its permission bits let root write.
     environ = {"HOME": str(tmp_path)}

@@ -36,7 +36,7 @@ from ..app_context import AppContext
 from ..errors import CannotResume, NothingToMeasure, NothingToResume, UsageError
 from ..ingest import FORGOTTEN
 from ..measure import new_run_id
-from ..run_header import Header, environment_body, machine_body, preset_body, telemetry_body
+from ..run_header import LOCKED_CLOCK, Header, environment_body, machine_body, preset_body, telemetry_body
 from ..session_queue import own_fingerprint
 from .resolve_environment import ReadyEnvironment
 
@@ -80,7 +80,10 @@ class ProbedMachine:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What is measured and for how long; `device` is `auto`, `cpu` or `cuda`."""
+    """What is measured and for how long; `device` is `auto`, `cpu` or `cuda`.
+
+    `lock_clocks` is where the SM clocks of its GPUs are held, in MHz.
+    """
 
     planned: Sequence[Planned]
     timing: Timing
@@ -88,6 +91,7 @@ class RunPlan:
     device: str
     comparison: Comparison | None = None
     kind: RunKind = RunKind.RUN
+    lock_clocks: int | None = None
 
 
 def ask(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> ProbedMachine:
@@ -159,6 +163,7 @@ def prepare(
     if plan.device == "cuda" and not gpus:
         raise UsageError(_without_a_gpu(probed))
     device = "cuda:0" if gpus else "cpu"
+    cards = _cards(plan, gpus, _probe(probed), nodes)
     traced = plan.timing.trace_steps > 0
     machines = reach(nodes, described[0], harness, preset, [p.case for p in plan.planned], bool(gpus))
     header = Header(
@@ -166,7 +171,7 @@ def prepare(
         suite=chosen.suite.name,
         started_at=datetime.now(UTC).isoformat(),
         command=app.command,
-        machine=machine_of(machine.describe(gpus, cards=card_states(gpus, _probe(probed))), machines),
+        machine=machine_of(machine.describe(gpus, cards=cards), machines),
         environments=tuple(environment_body(one) for one in described),
         preset=preset_body(preset),
         harness=harness.version,
@@ -192,6 +197,21 @@ def prepare(
         app.reporter.note(builds)
         header = replace(header, notes=(*header.notes, builds))
     return Prepared(header, preset, harness, nodes=nodes)
+
+
+def _cards(
+    plan: RunPlan, gpus: list[Mapping[str, Any]], found: Probe, nodes: tuple[Node, ...]
+) -> dict[str, Any]:
+    """The states of the GPUs by number, with the clock that is held; raises UsageError where none can be."""
+    cards = card_states(gpus, found)
+    if plan.lock_clocks is None:
+        return cards
+    if nodes or not gpus:
+        where = "on several machines" if nodes else "on the CPU"
+        raise UsageError(f"--lock-clocks holds the clocks of this machine's GPUs; this run measures {where}")
+    if len(cards) != len(gpus):
+        raise UsageError("--lock-clocks: NVML does not list the GPUs that PyTorch sees")
+    return {number: {**card, LOCKED_CLOCK: plan.lock_clocks} for number, card in cards.items()}
 
 
 def _probe(probed: ProbedMachine) -> Probe:

@@ -51,7 +51,7 @@ class UpgradeRequest:
     `packages` are installed into environments that are built. `waived_by` is who left the cases of `waive`
     out; empty for the user of this process. `fingerprints`: whether what runs differently is found before
     anything is measured. `screen`: whether only the cases that a screen selects are measured in full (see
-    `analysis.comparison.screening`).
+    `analysis.comparison.screening`). `lock_clocks`: where the clocks of the measured GPUs are held, in MHz.
     """
 
     old: str = ""
@@ -78,6 +78,7 @@ class UpgradeRequest:
     step: str | None = None
     packages: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
+    lock_clocks: int | None = None
 
 
 def pairs_plan(pairs: int | None, most: int = MOST_PAIRS, usual: int = Plan().largest) -> Plan:
@@ -125,7 +126,7 @@ def prepare_upgrade(
     planned = pairs_planned(comparison, cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
     kind = RunKind.CONFIRMATION if request.confirms else RunKind.UPGRADE
-    run_plan = RunPlan(planned, timing, budget, device, comparison, kind)
+    run_plan = RunPlan(planned, timing, budget, device, comparison, kind, request.lock_clocks)
     prepared = prepare(app, chosen, probed, run_plan, request.run_id)
     return replace(prepared, header=replace(prepared.header, fingerprints=request.fingerprints))
 

@@ -1,8 +1,8 @@
 """NVML under one rule: a call answers a value, or `Absent` with the reason; nothing raises.
 
 NVML counts devices in PCI order and knows nothing of CUDA_VISIBLE_DEVICES, so devices are identified by
-UUID. No setter is ever called. Every call may hang in a broken driver: code that must not hang runs this
-module in a process of its own (see probe.py).
+UUID. No setter is called but those of clock_lock.py. Every call may hang in a broken driver: code that must
+not hang runs this module in a process of its own (see probe.py).
 """
 
 import math

@@ -2,12 +2,15 @@
 
 import csv
 import io
+import json
+import math
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from analysis.decision.comparison import DECIDED
+from cli.commands.regressions import finding_body
 from dashboard.api.api import create_api
 from dashboard.server.database import opened
 from db.findings import store
@@ -90,7 +93,21 @@ def test_findings_are_listed_by_state_and_shown_alone(api: TestClient, full_url:
     rows = answer_of(api, "/findings")
     assert [row["id"] for row in rows] == [one.id for one in stored] and rows
     assert rows[0] == answer_of(api, f"/findings/{rows[0]['id']}")
-    assert rows[0]["case"] == stored[0].key.case and rows[0]["change"] == stored[0].change
+    for row, one in zip(rows, stored, strict=True):
+        body = json.loads(json.dumps(finding_body(one)))
+        assert (row["case"], row["ratio"]) == (one.key.case, math.exp(one.change))
+        same = (
+            "id",
+            "metric",
+            "direction",
+            "ratio",
+            "ratio_low",
+            "ratio_high",
+            "state",
+            "before_run",
+            "link",
+        )
+        assert [row[name] for name in same] == [body[name] for name in same], "as the command's JSON"
     confirmed = answer_of(api, "/findings", state="confirmed")
     assert [row["id"] for row in confirmed] == [one.id for one in stored if one.state == "confirmed"]
 

@@ -11,6 +11,7 @@
    `fail FUNCTION CODE`, `block FUNCTION MILLISECONDS`. Keys of a device are those asked for below; a key
    that no line gives is answered NOT_SUPPORTED. Rates (power_mw, throttle_FIELD, gpm_METRIC) are integrated
    over time, as the counters of a driver are. An `xid CODE` of a device happens once.
+   Each lock and reset of clocks is a line of the file that NVML_SHIM_CLOCKS names, where it names one.
    Compiled with -DOLD_DRIVER it lacks what old drivers lack. */
 
 #include <math.h>
@@ -288,6 +289,22 @@ int nvmlDeviceGetClockInfo(Device *d, unsigned kind, unsigned *a) {
 int nvmlDeviceGetMaxClockInfo(Device *d, unsigned kind, unsigned *a) {
     return whole("nvmlDeviceGetMaxClockInfo", d, kind == 2 ? "clock_memory_max" : "clock_sm_max", a);
 }
+static int clocks(const char *function, Device *device, const char *text) {
+    const char *path = getenv("NVML_SHIM_CLOCKS");
+    ENTER(function);
+    FILE *file = path ? fopen(path, "a") : NULL;
+    if (file) {
+        fprintf(file, "%d %s\n", device->device, text);
+        fclose(file);
+    }
+    return OK;
+}
+int nvmlDeviceSetGpuLockedClocks(Device *device, unsigned least, unsigned most) {
+    char text[32];
+    snprintf(text, sizeof text, "%u-%u", least, most);
+    return clocks("nvmlDeviceSetGpuLockedClocks", device, text);
+}
+int nvmlDeviceResetGpuLockedClocks(Device *device) { return clocks("nvmlDeviceResetGpuLockedClocks", device, "free"); }
 int nvmlDeviceGetTemperature(Device *d, unsigned sensor, unsigned *a) {
     (void)sensor;
     return whole("nvmlDeviceGetTemperature", d, "temperature", a);

@@ -1,0 +1,80 @@
+"""Commands that read, in a project folder that the user may not write to: their answers, or one sentence."""
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from db.connection.engine import open_database
+from db.runs import queries
+from support.builders import full_database
+from support.site import COMMAND
+
+_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE = 24, 1
+
+
+def obey_permissions() -> None:
+    """Root may write wherever it likes, unless it gives that up before it becomes the command."""
+    if os.geteuid() == 0:
+        ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, 0, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A project folder with runs and findings, without permission to write."""
+    folder = tmp_path_factory.mktemp("project")
+    full_database.add(f"sqlite:///{folder}/pyrometer.db", folder)
+    (folder / "pyrometer.toml").touch()
+    (folder / "pyrometer.db").chmod(0o444)
+    folder.chmod(0o555)
+    yield folder
+    folder.chmod(0o755)
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> str:
+    with open_database(f"sqlite:///{folder}/pyrometer.db", create=False) as database:
+        return queries.upgrade_runs(database)[0].id
+
+
+def pyrometer(folder: Path, home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(COMMAND), *words],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(home)},
+        preexec_fn=obey_permissions,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_what_is_stored_there_is_read(folder: Path, run: str, tmp_path: Path) -> None:
+    report, table = tmp_path / "verdict.html", tmp_path / "run.csv"
+    assert "2.13.0 to 2.15.0" in pyrometer(folder, tmp_path, "report", run, "--report", str(report)).stdout
+    assert report.stat().st_size > 10_000
+    assert run in pyrometer(folder, tmp_path, "reproduce", run).stdout
+    assert pyrometer(folder, tmp_path, "export", run, str(table)).returncode == 0
+    assert len(table.read_text().splitlines()) > 10
+    found = pyrometer(folder, tmp_path, "regressions", "list").stdout
+    assert "no open regression" not in found and "bench-1" in found
+    assert sorted(file.name for file in folder.iterdir()) == ["data", "pyrometer.db", "pyrometer.toml"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "RUN", "--report", "verdict.html"),
+        ("export", "RUN", "run.csv"),
+        ("db", "backup", "copy.db"),
+    ],
+)
+def test_a_file_that_cannot_be_written_there_is_one_sentence(
+    folder: Path, run: str, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    done = pyrometer(folder, tmp_path, *(run if word == "RUN" else word for word in words))
+    sentence = done.stderr.splitlines()[-1]
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words[-1] in sentence and "Permission denied" in sentence and "Traceback" not in done.stderr
