@@ -93,7 +93,7 @@ def test_launches_are_held_against_the_step_as_it_was_timed(found: Any) -> None:
     assert found["device_time"]["not known"] == known
 
 
-def test_kernels_with_long_names_are_told_apart_and_memory_that_is_set_is_one(found: Any) -> None:
+def test_kernels_with_long_names_stay_apart_and_memory_that_is_set_is_one(found: Any) -> None:
     (first, *one), *others = sorted(found["kernel names"])
     assert (first, *one) == ("Memset", 2.0, 4.0)
     assert len({name for name, _, _ in others}) == 2 and {len(name) for name, _, _ in others} == {200}
