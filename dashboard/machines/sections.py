@@ -15,8 +15,8 @@ from dashboard.machines.machines import MachineStatus
 from dashboard.runs import capabilities
 from dashboard.today.load import TodayData
 
-#: Rows of a list at most; what is left is counted. Environments, and machines of which the list says what
-#: they can measure.
+#: Rows of a list at most; what is left is counted. Environments in Markdown, and machines of which the list
+#: says what they can measure.
 ROWS, ENVIRONMENTS, ABLE = 40, 12, 8
 
 
@@ -114,7 +114,8 @@ def _environments(url: str, now: datetime) -> None:
         return
     parts.heading("Environments", lambda: tracks.environments_frame(found), "environments.csv")
     parts.caption(f"Those of the newest {load.RUNS:,} runs, the one that was used last first.")
-    parts.html(tracks.environments(found[:ENVIRONMENTS], now) + _rest(found, "environment", ENVIRONMENTS))
+    first = tracks.environments(found[:ENVIRONMENTS], now) + _rest(found, "environment", ENVIRONMENTS)
+    parts.sortable(tracks.environments_to_sort(found), tracks.SORTED, first)
 
 
 def _abilities(url: str, found: Sequence[MachineStatus]) -> None:

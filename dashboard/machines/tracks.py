@@ -6,6 +6,7 @@ from datetime import datetime
 from html import escape
 
 import pandas as pd
+import streamlit as st
 
 from dashboard.components import links, markup, wording
 from dashboard.today import cards
@@ -59,8 +60,32 @@ def frame(items: Iterable[TrackStatus]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*columns, "last_done_run", "nights", "missing"])
 
 
+#: How pages show the columns of `environments_to_sort`.
+SORTED = {
+    "name": st.column_config.TextColumn("Environment"),
+    "fingerprint": st.column_config.TextColumn("Fingerprint"),
+    "torch_version": st.column_config.TextColumn("PyTorch"),
+    "python_version": st.column_config.TextColumn("Python"),
+    "started_at": st.column_config.DatetimeColumn(
+        "Last used (UTC)", format="YYYY-MM-DD HH:mm", timezone="UTC"
+    ),
+    "machine": st.column_config.TextColumn("Machine"),
+    "runs": st.column_config.NumberColumn("Runs"),
+    "run": st.column_config.LinkColumn("Newest run", display_text=r"run=([^&]*)"),
+}
+
+
+def environments_to_sort(items: Sequence[EnvironmentUsed]) -> pd.DataFrame:
+    """The environments that are in use, with the columns of `SORTED`; `run` is the address of one."""
+    shown = (
+        asdict(one) | {"fingerprint": one.fingerprint[: links.FINGERPRINT], "run": links.run(one.run)}
+        for one in items
+    )
+    return pd.DataFrame(shown, columns=list(SORTED))
+
+
 def environments(items: Sequence[EnvironmentUsed], now: datetime) -> str:
-    """The environments that are in use."""
+    """The same for the page's Markdown."""
     columns = [
         ("Environment", False),
         ("PyTorch", False),

@@ -24,6 +24,7 @@ OPENED = (
     "/regressions?state=all",
     "/runs?run=latest",
     "/runs?run=no-such-run",
+    "/runs?view=machines",
     links.outcome("run-11", RESNET, "", 1),
     "/explore?run=techniques-cpu",
     "/explore?view=history",

@@ -52,9 +52,11 @@ def test_machines_that_people_use_by_hand(open_page: Open, filled_url: str) -> N
     (machine,) = rows(page, "Machines")
     assert "– by hand no scheduler: runs by hand" in machine and "Xeon 6430, 2 cores" in machine
     assert "run-11 ! interrupted" in machine and "torch 2.14.0+cpu" in machine
-    environments = rows(page, "Environments")
-    assert environments[0].startswith("my nightly") and "2.14.0+cpu" in environments[0]
-    assert environments[0].endswith(" 5") and len(environments) == 4
+    environments = page.dataframe[0].value
+    newest = environments.iloc[0]
+    assert (newest["name"], newest["torch_version"]) == ("my nightly", "2.14.0+cpu")
+    assert newest["runs"] == 5 and len(environments) == 4
+    assert newest["run"] == "/runs?run=run-11"
     assert [each.value for each in page.header] == ["Machines", "Environments"]
     page = open_page(filled_url, SCHEDULE)
     assert "No scheduler was ever here." in text(page) and "pyrometer scheduler" in text(page)
