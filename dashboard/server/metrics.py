@@ -84,7 +84,7 @@ def exposition(database: Database, now: datetime) -> str:
 
 
 def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]:
-    """The cases of the last night of each part; `runs`: its run by schedule and part."""
+    """The cases of the last night of each part that was done; `runs`: its run by schedule and part."""
     first = dict(sorted(runs.items())[:_PARTS])
     summaries = run_summaries(database, first.values())
     statuses: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
@@ -95,7 +95,8 @@ def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]
     began: list[tuple[Labels, float]] = []
     exported, parts = 0, 0
     for (schedule, part), run in first.items():
-        cases = dict.fromkeys(case for case, _ in statuses[run])
+        # A run can be stored or forgotten between two queries.
+        cases = dict.fromkeys(case for case, _ in statuses[run] if run in summaries)
         if exported + len(cases) > _CASES:
             continue
         exported, parts = exported + len(cases), parts + 1
@@ -106,14 +107,16 @@ def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]
         }
         latency += [(labels, points[case] / 1e3) for case, labels in of.items() if case in points]
         replicates += [
-            ({**of[case], "status": status}, count) for (case, status), count in statuses[run].items()
+            ({**of[case], "status": status}, count)
+            for (case, status), count in statuses[run].items()
+            if case in of
         ]
         began += [(labels, summaries[run].started_at.timestamp()) for labels in of.values()]
     return [
         _family(
             "case_latency_seconds",
             "gauge",
-            "Median latency of a case in the last night of a part of a schedule.",
+            "Median latency of a case in the last night that was done, by part of a schedule.",
             latency,
         ),
         _family("case_replicates", "gauge", "How the processes of a case ended in that night.", replicates),
