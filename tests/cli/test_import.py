@@ -20,7 +20,8 @@ from support.builders.foreign_files import SAMPLES, SUBMITTED, TORCHBENCH, of_js
 from support.site import measured_python
 from support.sqlite_files import sqlite_with_tables
 
-EXAMPLE = Path(cli.__path__[0]).parent / "examples" / "submit_from_training.py"
+EXAMPLES = Path(cli.__path__[0]).parent / "examples"
+EXAMPLE = EXAMPLES / "submit_from_training.py"
 #: Of a value that is a number and of one that is none.
 HALF_GOOD = {**TORCHBENCH, "metrics": {**TORCHBENCH["metrics"], "resnet50-eval-latencies": [1]}}
 
@@ -61,6 +62,17 @@ def test_it_says_what_each_file_holds_and_what_of_it_is_new(start_folder: Path) 
     ]
     again = typed("import", path)
     assert again.exit_code == 0 and "1 measurement; nothing is new" in again.stdout
+
+
+def test_the_runs_of_a_real_h100_can_still_be_read(database: Database) -> None:
+    suite, faults = (EXAMPLES / "gpu/h100" / f"{name}.jsonl.gz" for name in ("suite", "faults"))
+    result = typed("import", suite, faults)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == "2 files read, new: 4 runs, 39 outcomes, 530 measurements"
+    newest = queries.recent_runs(database, limit=9)
+    assert {run.hardware for run in newest} == {"1 x NVIDIA H100 80GB HBM3"}
+    statuses = [run.counts for run in newest if run.counts.get("oom")]
+    assert [(each["oom"], each["crashed"], each["ok"]) for each in statuses] == [(1, 2, 3)]
 
 
 def test_a_folder_is_imported_and_unknown_files_are_named(start_folder: Path) -> None:
