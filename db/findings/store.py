@@ -299,6 +299,8 @@ def findings_of_series(database: Database, keys: Collection[SeriesKey]) -> list[
     query = _query().where(
         tables.BenchmarkCaseRow.key.in_({key.case for key in keys}),
         tables.SeriesRow.metric.in_({key.metric for key in keys}),
+        tables.HardwareRow.fingerprint.in_({key.hardware for key in keys}),
+        tables.PresetRow.fingerprint.in_({key.preset for key in keys}),
     )
     with database.reading() as connection:
         found = [_finding(row) for row in connection.execute(query)]
