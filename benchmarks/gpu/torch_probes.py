@@ -153,7 +153,7 @@ def _course(step: Step) -> dict[str, Any]:
         [marks[0][0].elapsed_time(ended) / 1e3, begun.elapsed_time(ended) / steps, timing.clock_mhz(*own)]
         for begun, ended, *own in marks
     ]
-    late = [mhz for _, _, mhz in course[_COURSE_PARTS // 2 :]]
+    late = [mhz for _, _, mhz in course[_COURSE_PARTS // 2 :] if mhz is not None]
     nvml = [mhz for at, mhz in read if at - started > _COURSE_SECONDS / 2]
     queue = fmean(late)
     return {

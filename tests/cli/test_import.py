@@ -66,9 +66,10 @@ def test_it_says_what_each_file_holds_and_what_of_it_is_new(start_folder: Path) 
 
 def test_the_runs_of_a_real_h100_can_still_be_read(database: Database) -> None:
     suite, faults = (EXAMPLES / "gpu/h100" / f"{name}.jsonl.gz" for name in ("suite", "faults"))
-    result = typed("import", suite, faults)
+    result = typed("import", "--json", suite, faults)
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[-1] == "2 files read, new: 4 runs, 39 outcomes, 530 measurements"
+    new = [event["new"] for event in events(result) if "new" in event][-1]
+    assert (new["runs"], new["outcomes"], new["measurements"]) == (4, 39, 530)
     newest = queries.recent_runs(database, limit=9)
     assert {run.hardware for run in newest} == {"1 x NVIDIA H100 80GB HBM3"}
     statuses = [run.counts for run in newest if run.counts.get("oom")]

@@ -35,7 +35,7 @@ _PROGRAM = (sys.executable, "-P", "-m", "runner.telemetry.gpu.clock_lock")
 def locked_clocks(mhz: int, uuids: Sequence[str], note: Callable[[str], None]) -> Generator[None]:
     """Hold the SM clock of the GPUs of these UUIDs at `mhz` within the block.
 
-    A lock that was set before is lost with it: NVML does not tell of it. `note` takes a sentence where the
+    A lock that was set before is lost with it: NVML does not report it. `note` takes a sentence where the
     clocks could not be set free. Raises ClocksNotLocked where a driver refuses; then none is held.
     """
     reader, writer = os.pipe()

@@ -235,7 +235,8 @@ class CudaQueue:
         """The SM clock shortly before and right after the timed calls; empty where it cannot be measured."""
         if not self._has_clock:
             return ()
-        return tuple(clock_mhz(*self._clock_events[at : at + 2]) for at in (0, 2))
+        measured = [clock_mhz(*self._clock_events[at : at + 2]) for at in (0, 2)]
+        return tuple(mhz for mhz in measured if mhz is not None) if None not in measured else ()
 
 
 def queue_clock(begun: Any, ended: Any) -> bool:
@@ -247,9 +248,10 @@ def queue_clock(begun: Any, ended: Any) -> bool:
     return has_clock
 
 
-def clock_mhz(begun: Any, ended: Any) -> int:
-    """The SM clock that was measured between two events, in MHz."""
-    return round(_CLOCK_CYCLES / begun.elapsed_time(ended) / 1e3)
+def clock_mhz(begun: Any, ended: Any) -> int | None:
+    """The SM clock that was measured between two events, in MHz; None where they are in the wrong order."""
+    span = begun.elapsed_time(ended)
+    return round(_CLOCK_CYCLES / span / 1e3) if span > 0 else None
 
 
 def _spin(cycles: int) -> bool:

@@ -95,6 +95,14 @@ def backwards():
             return [failed.status, failed.reason]
 
 
+def unordered_clock():
+    """The clock between two events that the device stamped in the wrong order."""
+    with installed(Device(backwards=True)):
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        timing.queue_clock(*marks)
+        return timing.clock_mhz(*marks)
+
+
 def queued():
     """A step that takes 5 us in a queue, and 26 where the host waits for each."""
     with installed(Device(launch=1 * US)) as device:
@@ -294,6 +302,7 @@ print(
             "wall": wall(),
             "droop": droop(),
             "backwards": backwards(),
+            "unordered clock": unordered_clock(),
             "queued": queued(),
             "captured": captured(),
             "captured training": captured_training(),

@@ -71,6 +71,10 @@ def test_events_that_run_backwards_measure_nothing(found: Any) -> None:
     assert "confidential computing" in reason
 
 
+def test_no_clock_is_read_from_events_in_the_wrong_order(found: Any) -> None:
+    assert found["unordered clock"] is None
+
+
 def test_a_warm_step_is_one_of_a_queue(found: Any) -> None:
     assert found["queued"] == {"ns": pytest.approx(5_000, rel=0.01), "waits": 2, "steps": 50_000 // 26}
 
