@@ -21,7 +21,7 @@ QUIET_MALLOC = {
     "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
     # Larger blocks keep mappings of their own: in the heap, a freed one often leaves a hole that the next
     # aligned one does not fit, and memory grows several times over (20 x 500 MiB freed in turn: 3.2 GiB).
-    # The gradient of BERT's embedding, 89 MiB, is below it: mapped anew or not by chance, it was 16 % of a step.
+    # The gradient of BERT's embedding, 89 MiB, is below it: mapped anew by chance, it was 16 % of a step.
     "MALLOC_MMAP_THRESHOLD_": str(128 << 20),
     "MALLOC_TOP_PAD_": str(256 << 20),
 }
