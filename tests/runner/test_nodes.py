@@ -63,6 +63,7 @@ def outcome_of(done: Done, case: str) -> dict[str, Any]:
 def test_ranks_on_two_nodes_compute_what_one_process_computes(measured: Done, case: str) -> None:
     outcome = outcome_of(measured, case)
     assert (outcome["status"], outcome["reason"]) == ("ok", ""), (measured.err, outcome["log_tail"])
+    assert "lost_before" not in outcome["facts"], "ready, and waiting while the others start, none is lost"
     assert outcome["facts"]["check"]["error"] <= outcome["facts"]["check"]["tolerance"]
     assert outcome["facts"]["exit"]["strays"] == []
     assert carriers(measured.run) == []
