@@ -244,6 +244,16 @@ class Site:
         self._started.append(process)
         return Running(process, err)
 
+    def kill_after(self, outcomes: int, *arguments: str) -> str:
+        """Start a command that measures and kill it after so many outcomes; answers the run."""
+        running = self.start_command(*arguments)
+        run = str(running.until("began")["run"])
+        for _ in range(outcomes):
+            running.until("outcome")
+        running.process.kill()
+        running.process.wait()
+        return run
+
     def start_suite(self, suite: str, *arguments: str, **variables: str) -> Running:
         """`start` a suite with the cases of this folder."""
         return self.start(
