@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from common.atomic_file import write_whole
+from common.text import without_credentials
 
 from ..errors import IndexFailed
 from ..execution.process import inherited_variables
@@ -85,7 +86,7 @@ def offered(recipe: Recipe, base: BasePython, *, pre: bool = False) -> list[str]
 
 
 def query(pip: Pip, base: BasePython, project: str, *, pre: bool = False) -> str:
-    """The verbose output of `pip index versions` for a package, with all its links."""
+    """The verbose output of `pip index versions` for a package, with all its links but no password."""
     options = (*pip.common, *pip.options, *(("--pre",) if pre else ()))
     try:
         done = subprocess.run(
@@ -100,7 +101,7 @@ def query(pip: Pip, base: BasePython, project: str, *, pre: bool = False) -> str
         )
     except subprocess.TimeoutExpired:
         raise IndexFailed(f"the package index does not answer within {_QUERY_SECONDS:g} s") from None
-    return done.stdout
+    return without_credentials(done.stdout)
 
 
 def lacks(recipe: Recipe, base: BasePython) -> str:

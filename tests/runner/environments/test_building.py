@@ -1,16 +1,21 @@
 """Environments are really built, by the real pip from small wheels; whatever goes wrong leaves nothing."""
 
+import base64
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from runner.environments import package_index
+from runner.environments import build_process, package_index
 from runner.environments.building import BuildContext, build_all, mismatch
 from runner.environments.interpreter import look_at
 from runner.environments.recipe import Recipe
@@ -241,6 +246,84 @@ def test_a_build_needs_no_pip_where_ensurepip_carries_one(tmp_path: Path) -> Non
     assert base.pip[-1].endswith(".whl/pip")
     done = subprocess.run([*base.pip, "--version"], capture_output=True, text=True)
     assert done.stdout.startswith("pip "), done.stderr
+
+
+@contextmanager
+def guarded(wheels: Path, secret: str, store: Path) -> Iterator[tuple[str, list[str]]]:
+    """A server of wheels that wants user `ada` with a password, and where else it saw the password.
+
+    At each download it looks at the command lines of all processes, as every user of a machine can, and at
+    what other users could read in the store.
+    """
+    seen: list[str] = []
+    header = "Basic " + base64.b64encode(f"ada:{secret}".encode()).decode()
+
+    class Handler(SimpleHTTPRequestHandler):
+        def __init__(self, *arguments: object) -> None:
+            super().__init__(*arguments, directory=str(wheels))  # type: ignore[arg-type]
+
+        def do_GET(self) -> None:
+            if self.headers.get("Authorization") != header:
+                self.send_response(401)
+                self.send_header("WWW-Authenticate", "Basic")
+                self.end_headers()
+                return
+            served.append(self.path)
+            for process in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    if secret.encode() in (process / "cmdline").read_bytes():
+                        seen.append(f"command line of {process.name}")
+            for file in store.rglob("*"):
+                with suppress(OSError):
+                    if file.is_file() and secret.encode() in file.read_bytes():
+                        owners.append(file.name)
+                        seen.extend([str(file)] if file.stat().st_mode & 0o077 else [])
+            super().do_GET()
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    served: list[str] = []
+    owners: list[str] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"http://ada:{secret}@127.0.0.1:{server.server_port}", seen
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    # Otherwise nothing was downloaded with the password, and nothing was looked at.
+    assert len(served) == 2 and "requirements.txt" in owners
+
+
+def test_the_password_of_a_wheel_is_seen_by_no_other_user(
+    context: BuildContext, wheels: Path, local_wheels: Path
+) -> None:
+    secret = "s3cr3t-of-the-wheel"
+    torch, other = "torch-2.9.1-py3-none-any.whl", "besides-1.0.0-py3-none-any.whl"
+    with guarded(wheels, secret, context.store.folder) as (address, seen):
+        recipe = Recipe(wheel=f"{address}/{torch}", packages=(f"besides @ {address}/{other}",), usual=False)
+        ((made,), phases) = built(context, recipe)
+        assert isinstance(made, Built), made
+    assert seen == []
+    assert made.facts["torch"] == "2.9.1" and "besides==1.0.0" in made.facts["packages"]
+    assert secret not in f"{phases}{made}"
+    left = [file for file in context.store.folder.rglob("*") if file.is_file() and not file.is_symlink()]
+    assert [file for file in left if secret.encode() in file.read_bytes()] == []
+    changed = replace(recipe, wheel=recipe.wheel.replace(secret, "another"), packages=recipe.packages)
+    assert context.store.find(changed) == made
+
+
+def test_a_log_of_a_pip_that_repeats_a_password_has_none(tmp_path: Path) -> None:
+    log, lines = tmp_path / "build.log", list[str]()
+    printed = "ERROR: no https://ada:s3cret@wheels.example/torch.whl; git+ssh://git@example.org/torch is one"
+    ending = build_process.run(["echo", printed], log, {"PATH": os.environ["PATH"]}, 60.0, lines.append)
+    expected = printed.replace("ada:s3cret@", "")
+    assert ending.output == log.read_text() == f"{expected}\n" and lines == [expected]
+    assert log.stat().st_mode & 0o777 == 0o644
 
 
 def test_no_password_of_an_address_is_on_a_command_line() -> None:
