@@ -22,6 +22,7 @@ from runner.environments.recipe import Recipe
 from runner.environments.store import FREEZE, MARK, Built
 from runner.errors import BuildFailed, IndexFailed
 from support.fakes.torch_wheels import write_wheel
+from support.servers.package_index import GatedIndex
 
 pytestmark = pytest.mark.slow
 
@@ -229,6 +230,28 @@ def test_uv_s_index_serves_where_pip_knows_none(
     pip = package_index.pip_for(bare("2.10.0"), look_at(""))
     assert "uv's variables" in pip.note
     assert "2.10.0" in package_index.offered(bare(""), look_at(""))
+
+
+def test_no_index_passes_its_packages_for_those_of_another_one(
+    context: BuildContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for version in ("2.16.0.dev20261120+cpu", "2.16.0.dev20261121+cpu"):
+        write_wheel(tmp_path / ("pytorch" if "1120" in version else "configured"), version)
+    write_wheel(tmp_path / "configured", "1.0.0", project="besides", extra="")
+    write_wheel(tmp_path / "pytorch", "9.0.0", project="besides", extra="")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    for name in ("PIP_FIND_LINKS", "PIP_NO_INDEX"):
+        monkeypatch.delenv(name, raising=False)
+    pytorch, configured = GatedIndex(tmp_path / "pytorch"), GatedIndex(tmp_path / "configured")
+    with pytorch.serving(), configured.serving():
+        for index in (pytorch, configured):
+            index.open.set()
+        monkeypatch.setattr(package_index, "NIGHTLIES", pytorch.address)
+        for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+            monkeypatch.setenv(name, configured.address)
+        ((made,), _) = built(context, bare("nightly", packages=("besides",), device="cpu"))
+    assert isinstance(made, Built), made
+    assert made.facts["packages"] == ["besides==1.0.0", "torch==2.16.0.dev20261120+cpu"]
 
 
 def test_a_python_whose_pip_is_too_old_to_install_elsewhere_gets_one_inside(tmp_path: Path) -> None:
