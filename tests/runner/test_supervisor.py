@@ -253,9 +253,9 @@ def test_an_end_is_explained(report: dict[str, Any], wanted: tuple[str, str]) ->
 
 def test_a_supervisor_that_is_stopped_ends_with_its_command(tmp_path: Path) -> None:
     process = SupervisedProcess(["sleep", "600"], tmp_path / "log")
-    wait_until(lambda: [name for _, name in descendants(process.pid)] == ["sleep"], "it runs")
+    until(lambda: [name for _, name in descendants(process.pid)] == ["sleep"], "it runs")
     ((command, _),) = descendants(process.pid)
     os.kill(process.pid, signal.SIGSTOP)
     process.kill()
     assert process.end(0.5) == {"failed": "the supervisor was killed"}
-    wait_until(lambda: not alive(command), "it has ended")
+    until(lambda: not alive(command), "it has ended")
