@@ -3,12 +3,12 @@
     python benchmarks/suite_simulation.py [--suites N] [--only WORD] [--seed N]
 
 The noise is that of real pairs (`measured/verdicts.jsonl`: an environment against itself, each process's log
-value around the median of its comparison), scaled to the spread and the cost of the 30 cases of the upgrade
-in `measured/`; added are an effect of which side starts first, and per scenario wild pairs, heavy tails or
-processes in two modes. A scenario with `!` breaks the limit exactly and on the noisiest cases. Beside the
-rule of `analysis/decision` stand the rule before it (every case cleared for itself at 1 %), a Bonferroni t
-over twelve pairs, and two rules of the field that compare one process of either side: 7 % (TorchBench) and 5
-% (HUD).
+value around the median of its comparison), scaled to the spread and the cost of the 30 cases of suite `cpu`
+against itself (`measured/cpu_against_itself.csv`). Added are an effect of which side starts first, and per
+scenario wild pairs, heavy tails or processes in two modes. A scenario with `!` breaks the limit exactly and
+on the noisiest cases. Beside the rule of `analysis/decision` stand the rule before it (every case cleared for
+itself at 1 %), a Bonferroni t over twelve pairs, and two rules of the field that compare one process of
+either side: 7 % (TorchBench) and 5 % (HUD).
 """
 
 import argparse
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
@@ -96,12 +97,9 @@ def bank() -> Array:
 
 
 def cases() -> tuple[Array, Array]:
-    """The standard deviation of a log ratio and the seconds of a pair, of each case of a real upgrade."""
-    listed = json.loads((ROOT / "benchmarks/measured/upgrade_2.13.0_to_2.15.0.json").read_text())["cases"]
-    spread = [math.log(one["verdict"]["ratio_high"] / one["verdict"]["ratio_low"]) / 2 for one in listed]
-    return np.array(spread) / float(special.stdtrit(5, 0.995)) * math.sqrt(6), np.array(
-        [one["pair_seconds"] for one in listed]
-    )
+    """Of each case of a real suite the standard deviation of log ratios, and the median seconds of a pair."""
+    pairs = pd.read_csv(ROOT / "benchmarks/measured/cpu_against_itself.csv").groupby("case", sort=False)
+    return pairs["log_ratio"].std().to_numpy(), pairs["seconds"].median().to_numpy()
 
 
 BANK = bank()

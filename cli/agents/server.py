@@ -21,7 +21,7 @@ from common.text import key_matches
 from dashboard.api.models import ApiRun
 from db.errors import DatabaseError
 from db.runs import metric_definitions, queries
-from records.runs import RunsOnly
+from records.runs import RunsOnly, RunSummary
 from runner.errors import JournalError
 from workflows.app_context import AppContext
 from workflows.errors import JobError
@@ -66,7 +66,7 @@ class Tools:
             found = queries.recent_runs(
                 database, limit=min(max(1, newest), _MOST), only=RunsOnly(suite, machine)
             )
-        return _listed("runs", [ApiRun.row(one) for one in found])
+        return _listed("runs", [_run(one) for one in found])
 
     def measurements(self, run: str, case: str = "", metric: str = "latency") -> dict[str, Any]:
         """One metric of the cases of a run: median over n processes with its 95 % interval.
@@ -219,6 +219,12 @@ def _with_sentences(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[s
 def _listed(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
     """The first rows, and how many there are."""
     return {name: found[:_MOST], "total": len(found)}
+
+
+def _run(one: RunSummary) -> dict[str, Any]:
+    """A run as the API has it, its id under the name by which the tools take it."""
+    row = ApiRun.row(one)
+    return {"run": row.pop("id"), **row}
 
 
 def _case(one: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from runner.preset import QUIET_MALLOC
+from runner.preset import QUIET_MALLOC, with_huge_pages
 
 #: Libraries by what can be asked for, the best first, and the Debian package that has one.
 _LIBRARIES = {
@@ -32,12 +32,11 @@ def variables_for(allocator: str, variables: Mapping[str, str]) -> dict[str, str
     """
     plain = _without_malloc(variables)
     if allocator == "quiet":
-        return plain | QUIET_MALLOC
+        return with_huge_pages(plain | QUIET_MALLOC)
     if allocator == "hugetlb":
         if problem := no_huge_pages():
             raise NoAllocator(problem)
-        tunables = (plain.get("GLIBC_TUNABLES"), f"{_MALLOC_TUNABLES}hugetlb=1")
-        return plain | {"GLIBC_TUNABLES": ":".join(filter(None, tunables))}
+        return with_huge_pages(plain)
     if allocator in _LIBRARIES:
         preloads = (library(allocator), plain.get("LD_PRELOAD"))
         return plain | {"LD_PRELOAD": ":".join(filter(None, preloads))}

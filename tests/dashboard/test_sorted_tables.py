@@ -22,3 +22,15 @@ def test_environments_are_sorted_by_a_click_on_a_column(chromium: Browser, serve
     # Ascending by name.
     expect(cells.first).to_contain_text("2.13.0")
     assert visitor.leave() == []
+
+
+def test_streamlit_s_own_csv_which_may_hold_formulas_is_not_offered(
+    chromium: Browser, serve, past_url: str
+) -> None:
+    visitor = Visitor(chromium, serve(past_url).url)
+    page = visitor.open(MACHINES)
+    page.get_by_test_id("stDataFrame").hover()
+    toolbar = page.get_by_test_id("stElementToolbar").filter(has=page.get_by_label("Search"))
+    expect(toolbar).to_have_count(1)
+    expect(toolbar.get_by_label("Download")).to_have_count(0)
+    assert visitor.leave() == []

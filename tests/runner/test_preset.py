@@ -1,6 +1,8 @@
 """Presets: what a worker starts under, and what makes two of them the same."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner import preset
+from runner.execution.allocators import no_huge_pages
 from runner.execution.harness import Harness
 from runner.execution.process import Launch, inherited_variables, worker_environment
 from runner.preset import MachinePreset
+from support.site import unavailable
 from workflows.run_header import preset_body
 
 
@@ -53,6 +57,30 @@ def test_a_users_choice_goes_over_the_base() -> None:
     assert "MALLOC_TRIM_THRESHOLD_" in own.variables
     given = preset.make("mine", "as-it-comes", variables={"OMP_NUM_THREADS": "5"}, threads=3)
     assert given.variables == {"OMP_NUM_THREADS": "5"}
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (None, "glibc.malloc.hugetlb=1"),
+        ("glibc.pthread.rseq=0", "glibc.pthread.rseq=0:glibc.malloc.hugetlb=1"),
+        ("glibc.malloc.hugetlb=0", "glibc.malloc.hugetlb=0"),
+    ],
+)
+def test_quiet_asks_for_huge_pages_unless_the_user_says_otherwise(given: str | None, wanted: str) -> None:
+    own = {} if given is None else {"GLIBC_TUNABLES": given}
+    assert preset.make("mine", "quiet", variables=own).variables["GLIBC_TUNABLES"] == wanted
+
+
+def test_memory_under_quiet_is_of_huge_pages() -> None:
+    if problem := no_huge_pages():
+        unavailable(problem)
+    script = "kept = bytearray(96 << 20); print(open('/proc/self/smaps_rollup').read())"
+    command = [sys.executable, "-c", script]
+    variables = preset.make("quiet", "quiet").variables
+    shown = subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout
+    kib = next(int(line.split()[1]) for line in shown.splitlines() if line.startswith("AnonHugePages:"))
+    assert kib >= 64 << 10
 
 
 def test_as_it_comes_changes_nothing() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from common.processes import descendants
+from common.processes import SupervisedProcess, descendants
 from common.supervisor import BoundedLog
 from runner.execution.contender import explain
 from support.measuring import alive, wait_until
@@ -248,3 +248,13 @@ def test_a_short_stream_is_kept_whole(tmp_path: Path) -> None:
 )
 def test_an_end_is_explained(report: dict[str, Any], wanted: tuple[str, str]) -> None:
     assert explain(report, "warm_up") == wanted
+
+
+def test_a_supervisor_that_is_stopped_ends_with_its_command(tmp_path: Path) -> None:
+    process = SupervisedProcess(["sleep", "600"], tmp_path / "log")
+    wait_until(lambda: [name for _, name in descendants(process.pid)] == ["sleep"], "it runs")
+    ((command, _),) = descendants(process.pid)
+    os.kill(process.pid, signal.SIGSTOP)
+    process.kill()
+    assert process.end(0.5) == {"failed": "the supervisor was killed"}
+    wait_until(lambda: not alive(command), "it has ended")

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -21,14 +23,22 @@ from support.site import COMMAND, PATIENCE_SECONDS, Site, wait_until_gone
 Call = tuple[str, dict[str, Any]]
 
 
-def answers(folder: Path, calls: list[Call], *options: str, env: dict[str, str] | None = None) -> list[Any]:
-    """One session with a server that is started in `folder`: of each call its values, or its refusal."""
+def answers(
+    folder: Path,
+    calls: list[Call],
+    *options: str,
+    env: dict[str, str] | None = None,
+    before: tuple[str, ...] = (),
+) -> list[Any]:
+    """One session with a server that is started in `folder`: of each call its values, or its refusal.
+
+    `before` is a command that starts the server.
+    """
 
     async def session() -> list[Any]:
         variables = env or {"PATH": os.environ["PATH"], "HOME": str(folder)}
-        server = StdioServerParameters(
-            command=str(COMMAND), args=["mcp", *options], cwd=str(folder), env=variables
-        )
+        program, *words = (*before, str(COMMAND), "mcp", *options)
+        server = StdioServerParameters(command=program, args=words, cwd=str(folder), env=variables)
         async with stdio_client(server) as (read, write), ClientSession(read, write) as client:
             await client.initialize()
             found: list[Any] = [[tool.name for tool in (await client.list_tools()).tools]]
@@ -71,7 +81,7 @@ def test_answers_carry_interval_n_and_the_command(folder: Path) -> None:
         ],
     )
     assert "start_upgrade" in tools and "triage" not in tools
-    assert [one["id"] for one in listed["runs"]] == [run.id for run in runs[:3]]
+    assert [one["run"] for one in listed["runs"]] == [run.id for run in runs[:3]]
     assert [(one["case"], one["point"], one["low"], one["n"]) for one in measured["measurements"]] == [
         (one.case, one.point, one.low, one.n) for one in stored
     ]
@@ -94,7 +104,28 @@ def test_runs_are_the_rows_of_the_api(folder: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{folder}/pyrometer.db")
     rows = TestClient(create_api()).get("/runs", params={"limit": 5}).json()
     _, listed = answers(folder, [("runs", {"newest": 5})])
-    assert listed["runs"] == rows and len(rows) == 5
+    assert listed["runs"] == [{"run": row.pop("id"), **row} for row in rows] and len(rows) == 5
+
+
+def test_a_folder_that_cannot_be_written_has_the_answers_of_its_own_database(
+    folder: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "project"
+    place.mkdir()
+    for name in ("pyrometer.db", "pyrometer.toml"):
+        shutil.copy(folder / name, place)
+        (place / name).chmod(0o444)
+    place.chmod(0o555)
+    # Root may write wherever it likes, unless it gives that up (PR_CAPBSET_DROP of CAP_DAC_OVERRIDE).
+    drop = (
+        "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    try:
+        _, there = answers(place, [("runs", {})], env=env, before=(sys.executable, "-c", drop))
+    finally:
+        place.chmod(0o755)
+    assert there == answers(folder, [("runs", {})])[1] and there["total"]
 
 
 def test_a_refusal_is_a_sentence_and_no_argument_is_an_option(folder: Path) -> None:

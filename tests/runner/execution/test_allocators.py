@@ -30,7 +30,8 @@ def test_as_it_comes_takes_away_what_is_about_malloc_and_nothing_else() -> None:
 
 
 def test_quiet_thresholds_replace_any_other_allocator() -> None:
-    assert variables_for("quiet", MIXED) == OTHERS | QUIET_MALLOC
+    wanted = "glibc.pthread.rseq=0:glibc.malloc.hugetlb=1"
+    assert variables_for("quiet", MIXED) == OTHERS | QUIET_MALLOC | {"GLIBC_TUNABLES": wanted}
 
 
 def test_huge_pages_are_glibcs_tunable(monkeypatch: pytest.MonkeyPatch) -> None:
