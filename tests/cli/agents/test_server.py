@@ -69,11 +69,12 @@ def test_answers_carry_interval_n_and_the_command(folder: Path) -> None:
         stored = [
             one for one in queries.measurements_of_run(database, newest.id) if one.metric == "latency_floor"
         ]
-    tools, listed, measured, verdict, findings, finding = answers(
+    tools, listed, measured, both, verdict, findings, finding = answers(
         folder,
         [
             ("runs", {"newest": 3}),
             ("measurements", {"run": newest.id, "metric": "latency_floor"}),
+            ("measurements", {"run": upgrade.id, "metric": "latency_floor"}),
             ("compare", {"run": upgrade.id}),
             ("findings", {"every": True}),
             ("finding", {"number": confirmed[0].id}),
@@ -84,6 +85,11 @@ def test_answers_carry_interval_n_and_the_command(folder: Path) -> None:
     assert [(one["case"], one["point"], one["low"], one["n"]) for one in measured["measurements"]] == [
         (one.case, one.point, one.low, one.n) for one in stored
     ]
+    # Of an upgrade each row says of which side it is.
+    sides = {(one.name, one.torch_version) for one in upgrade.environments if one.torch_version}
+    rows = [(one["case"], one["environment"], one["torch"]) for one in both["measurements"]]
+    assert {row[1:] for row in rows} == sides and len(sides) == 2 and len(set(rows)) == len(rows)
+    assert measured["unit"] == both["unit"] == "ms"
     assert measured["measurements"][0]["reproduce"].startswith(f"pyrometer reproduce {newest.id}:")
     assert verdict["decision"] in ("go", "no-go", "unclear") and verdict["run"] == upgrade.id
     assert verdict["reasons"] and verdict["total"] == len(verdict["moved"])

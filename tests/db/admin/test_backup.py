@@ -24,9 +24,9 @@ from db.connection.engine import Database, open_database
 from db.errors import BackupFailed, DatabaseUnavailable
 from db.runs import queries, store
 from support.builders.run_records import a_run, an_outcome, measurements_for
-from support.measuring import wait_until
 from support.servers.postgres import PostgresServer
 from support.site import ROOT
+from support.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +156,7 @@ def test_a_dump_that_is_killed_is_no_backup(url: str, database: Database, tmp_pa
         dumping = subprocess.Popen(
             [sys.executable, "-c", BACK_UP, url, copy], cwd=ROOT, start_new_session=True
         )
-        wait_until(lambda: watcher.execute(waiting.encode()).fetchone() == (1,), "pg_dump waits")
+        until(lambda: watcher.execute(waiting.encode()).fetchone() == (1,), "pg_dump waits")
         os.killpg(dumping.pid, signal.SIGKILL)
         assert dumping.wait() == -signal.SIGKILL
         holder.rollback()
