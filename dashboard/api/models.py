@@ -133,7 +133,7 @@ class ApiFinding(ApiRow):
 
 
 class NewTriage(BaseModel):
-    """An entry for a finding's triage log: `mute` without `until` ends it, `link` has its address in `text`."""
+    """An entry in a finding's triage log: `mute` without `until` ends it, `text` of `link` is an address."""
 
     model_config = ConfigDict(extra="forbid")
 
